@@ -1,0 +1,171 @@
+"""What a target may do: one frozen `Profile` per device, read from `profiles/*.toml`.
+
+A profile is data. Every number in a file is an expression such as `"8*2^-24 + 2^-23"`, evaluated exactly and rounded
+up to float64, and every table entry names its `source`, a key of the file's `[sources]`. A file may `inherit` another
+one and then states only the differences. Unknown keys are errors that name the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from interval_ops.formats import Overflow
+
+CAUSES: dict[str, str] = {
+    "operand": "operands cut to fewer bits before a tensor-core product (tf32, bf16x3)",
+    "accumulation": "order and rounding of sums of fp32 precision or better",
+    "lowacc": "sums accumulated below fp32 precision",
+    "cast": "rounding of a conversion",
+    "function": "documented error of an approximate function, division included",
+    "arith": "rounding of elementwise + - * and fma",
+}
+"""Why a bound has width; `Profile.mute` switches one of them off."""
+
+
+class MissingRule(LookupError):
+    """The profile has no error bound for this function or dot; nothing is guessed in its place."""
+
+    def __init__(self, name: str, profile: str) -> None:
+        super().__init__(f"profile {profile!r} has no rule for {name!r}")
+        self.name = name
+        self.profile = profile
+
+
+@dataclass(frozen=True, slots=True)
+class FnError:
+    """The computed value lies in exact * (1 +- r) +- a.
+
+    `ftz`: subnormal inputs may be read as 0, and a subnormal result may come out as 0, on top of r and a.
+    """
+
+    r: float
+    a: float = 0.0
+    ftz: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DotModel:
+    """How a matrix unit sums: the block-FMA model, or a chain of fused multiply-adds when `block` is 1.
+
+    A block takes at most `block` exact products and the accumulator, aligns all terms to the largest exponent,
+    truncates each to `fraction` bits, adds exactly and rounds once with relative error `rho`.
+
+    `eps` and `floor` bound the error of one operand pair before the products (relative; absolute per operand),
+    `growth` the relative excess of the magnitudes of split products over |a b|. `emin` is the smallest normal exponent
+    of the operands as the unit sees them (it aligns subnormals there, with an unnormalised significand).
+    `promote`: partial sums that a `+` adds to an accumulator stay separate (no folding into the unit's accumulator).
+    `overflow`: what an integer accumulator does past its range.
+    """
+
+    block: int
+    fraction: int
+    rho: float
+    eps: float = 0.0
+    truncate: str = ""
+    terms: int = 1
+    extra: float = 0.0
+    acc: str = "fp32"
+    flush: bool = False
+    source: str = ""
+    floor: float = 0.0
+    growth: float = 0.0
+    emin: int = -126
+    promote: bool = False
+    overflow: str = ""
+
+    @property
+    def aligned(self) -> float:
+        """n_t * 2**-F, what alignment loses per block relative to the largest term; 0 for a chain.
+
+        An fp32 accumulator handed in from outside need not fit F < 23 bits, so it counts as one more truncated term.
+        """
+        if self.block == 1:
+            return 0.0
+        return (self.block + (self.fraction < 23)) * 2.0**-self.fraction
+
+    @property
+    def theta(self) -> float:
+        """Relative error of one block with respect to the sum of magnitudes that goes into it."""
+        return self.aligned + self.rho + self.extra
+
+    @property
+    def cause(self) -> str:
+        low = self.rho > 2.0**-22 or (self.block > 1 and self.fraction < 20) or self.acc == "fp16"
+        return "lowacc" if low else "accumulation"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One target: errors of functions, models of dots, conversions, and the causes that are switched off."""
+
+    name: str
+    title: str
+    confidence: str
+    functions: Mapping[str, FnError]
+    dots: Mapping[str, DotModel]
+    exp_via_exp2: bool
+    cast_overflow: Mapping[str, Overflow]
+    cast_double_rounding: Mapping[str, str]
+    atomic_flush_fp32: bool
+    default_input_precision: str
+    off: frozenset[str] = frozenset()
+    aliases: tuple[str, ...] = field(default=(), repr=False)
+
+    def fn(self, name: str, fmt: str = "fp32") -> FnError:
+        """Error of function `name`; fp16 and bf16 arguments are computed in fp32. Raises MissingRule."""
+        key = f"{name}@fp64" if fmt == "fp64" else name
+        try:
+            return self.functions[key]
+        except KeyError:
+            raise MissingRule(key, self.name) from None
+
+    def dot(self, kind: str) -> DotModel:
+        try:
+            return self.dots[kind]
+        except KeyError:
+            raise MissingRule(f"dot {kind}", self.name) from None
+
+    def mute(self, *causes: str) -> Profile:
+        """The same target with these causes adding no error (float64 slack stays). ValueError for an unknown cause."""
+        for cause in causes:
+            if cause not in CAUSES:
+                raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
+        return replace(self, off=self.off | frozenset(causes))
+
+    def muted(self, cause: str) -> bool:
+        return cause in self.off
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.off))
+
+
+def load_profile(name: str) -> Profile:
+    """The profile called `name` (or by an alias: a100, h100, ...), parsed once per process."""
+    from interval_ops import profile_file
+
+    known = profile_file.index()
+    key = name.strip().lower()
+    if key not in known:
+        aliases = ", ".join(sorted(a for a in known if known[a] != a))
+        raise ValueError(f"unknown device profile {name!r}; known: {', '.join(profile_names())} (aliases: {aliases})")
+    return profile_file.load(known[key])
+
+
+def profile_names() -> list[str]:
+    """Names of the profiles, without aliases, sorted."""
+    from interval_ops import profile_file
+
+    return sorted(set(profile_file.index().values()))
+
+
+def describe(value: Any) -> str:
+    """A number of a profile in units of the nearest power of two, e.g. `2.5*2^-23`."""
+    from math import frexp
+
+    if value == 0:
+        return "0"
+    mantissa, exponent = frexp(value)
+    return f"2^{exponent - 1}" if mantissa == 0.5 else f"{mantissa * 2:.4g}*2^{exponent - 1}"

@@ -1,0 +1,192 @@
+"""Reads `profiles/*.toml`: inheritance, exact numbers, validation. `profile.py` is the interface."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from interval_ops.formats import FORMATS
+from interval_ops.profile import DotModel, FnError, Profile
+
+Table = dict[str, Any]
+
+_TOP = {"name", "title", "confidence", "inherit", "aliases", "sources", "lowering", "cast", "functions", "dots"}
+_LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
+_CAST = {"overflow", "via"}
+_FUNCTION = {"ulp", "r", "a", "ftz", "source"}
+_DOT_NUMBERS = ("rho", "eps", "extra", "floor", "growth")
+_DOT = {f for f in DotModel.__dataclass_fields__ if f != "emin"} | {"operand"}
+_FACTOR = re.compile(r"(?:(?P<plain>\d+(?:\.\d*)?(?:e-?\d+)?)|2\^(?P<power>-?\d+(?:\.\d+)?))\Z")
+_VIA = re.compile(r"[a-z0-9]+->[a-z0-9]+\Z")
+
+
+class ProfileError(ValueError):
+    """A profile file is wrong; the message names the file and the key."""
+
+
+def _factor(text: str) -> Fraction:
+    match = _FACTOR.match(text.strip())
+    if match is None:
+        raise ValueError(f"not a number or a power 2^n: {text.strip()!r}")
+    power = match["power"]
+    if power is None:
+        return Fraction(match["plain"])
+    if "." not in power:
+        return Fraction(2) ** int(power)
+    # 2^-22.9 is irrational; libm's pow is within 1 ulp, two steps up are an upper bound.
+    return Fraction(math.nextafter(math.nextafter(2.0 ** float(power), math.inf), math.inf))
+
+
+def number(value: str | float) -> float:
+    """Value of `"2.5*2^-23"` or `"17*2^-13 + 2^-13"`, evaluated exactly and rounded up."""
+    terms = str(value).split(" + ")
+    exact = sum((math.prod(map(_factor, term.split("*")), start=Fraction(1)) for term in terms), Fraction(0))
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+
+
+def _keys(found: Mapping[str, Any], allowed: set[str], where: str) -> None:
+    unknown = sorted(set(found) - allowed)
+    if unknown:
+        raise ProfileError(f"{where}: unknown key {', '.join(unknown)}; known: {', '.join(sorted(allowed))}")
+
+
+def _source(entry: Mapping[str, Any], sources: Mapping[str, str], where: str) -> str:
+    key = entry.get("source")
+    if not isinstance(key, str) or key not in sources:
+        raise ProfileError(f"{where}: source {key!r} is not in [sources]; known: {', '.join(sorted(sources))}")
+    return sources[key]
+
+
+def _function(name: str, entry: Table, sources: Mapping[str, str], where: str) -> FnError:
+    """`ulp = k` is a documented k ulp from the correctly rounded value: r = (k + 1/2) ulp; else r and a as given."""
+    _keys(entry, _FUNCTION, where)
+    source, ftz = _source(entry, sources, where), bool(entry.get("ftz", False))
+    if ("ulp" in entry) == ("r" in entry) or ("ulp" in entry and "a" in entry):
+        raise ProfileError(f"{where}: give either ulp, or r and a")
+    if "r" in entry:
+        return FnError(number(entry["r"]), number(entry.get("a", 0)), ftz, source)
+    spacing, tiny = ("2^-52", "2^-1074") if name.endswith("@fp64") else ("2^-23", "2^-149")
+    half = f"{entry['ulp'] + 0.5}"
+    return FnError(number(f"{half}*{spacing}"), number(f"{half}*{tiny}"), ftz, source)
+
+
+def _dot(entry: Table, sources: Mapping[str, str], where: str) -> DotModel:
+    _keys(entry, _DOT, where)
+    missing = {"block", "rho"} - set(entry)
+    if missing:
+        raise ProfileError(f"{where}: missing {', '.join(sorted(missing))}")
+    values: Table = {"fraction": 0, **entry, "source": _source(entry, sources, where)}
+    operand = values.pop("operand", "fp32")
+    if operand not in FORMATS:
+        raise ProfileError(f"{where}: operand {operand!r} is no format; known: {', '.join(FORMATS)}")
+    if values.get("truncate", "") not in ("", "tf32"):
+        raise ProfileError(f"{where}: truncate must be empty or 'tf32'")
+    values.update({key: number(values[key]) for key in _DOT_NUMBERS if key in values})
+    return DotModel(emin=FORMATS[operand].emin, **values)
+
+
+def _casts(cast: Table, sources: Mapping[str, str], where: str) -> tuple[Table, Table]:
+    _keys(cast, _CAST, f"{where} [cast]")
+    overflow, via = dict(cast.get("overflow", {})), dict(cast.get("via", {}))
+    for label, table in (("overflow", overflow), ("via", via)):
+        if table:
+            _source(table, sources, f"{where} [cast.{label}]")
+            del table["source"]
+    for fmt, mode in overflow.items():
+        if fmt not in FORMATS or mode not in ("inf", "nan", "saturate", "either"):
+            raise ProfileError(f"{where} [cast.overflow]: {fmt} = {mode!r} is not format = inf|nan|saturate|either")
+    via = {pair: middle for pair, middle in via.items() if middle}  # "" takes an inherited entry away
+    for pair, middle in via.items():
+        if not _VIA.match(pair) or middle.removesuffix("rz") not in FORMATS:
+            raise ProfileError(f"{where} [cast.via]: {pair!r} = {middle!r} is not 'src->dst' = format or formatrz")
+    return overflow, via
+
+
+def _merge(base: Table, top: Table) -> Table:
+    """`top` over `base`, table by table; single functions and dots are replaced as a whole."""
+    merged = {**base, **top}
+    for key in ("sources", "lowering", "functions", "dots"):
+        merged[key] = {**base.get(key, {}), **top.get(key, {})}
+    merged["cast"] = {
+        part: {**base.get("cast", {}).get(part, {}), **top.get("cast", {}).get(part, {})} for part in _CAST
+    }
+    return merged
+
+
+def parse(text: str, where: str, parent: Callable[[str], Table]) -> Table:
+    """The raw tables of one file with its inheritance resolved; `parent` returns the tables of another profile."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{where}: {error}") from None
+    _keys(raw, _TOP, where)
+    if "inherit" not in raw:
+        return raw
+    return _merge(parent(raw["inherit"]), {key: value for key, value in raw.items() if key != "inherit"})
+
+
+def build(raw: Table, where: str) -> Profile:
+    """A validated profile from resolved tables."""
+    sources, lowering = raw.get("sources", {}), raw.get("lowering", {})
+    _keys(lowering, _LOWERING, f"{where} [lowering]")
+    missing = [k for k in ("name", "title", "confidence") if k not in raw] + sorted(_LOWERING - set(lowering))
+    if missing:
+        raise ProfileError(f"{where}: missing {', '.join(missing)}")
+    _source(lowering, sources, f"{where} [lowering]")
+    overflow, via = _casts(raw.get("cast", {}), sources, where)
+    functions = {
+        name: _function(name, entry, sources, f"{where} [functions.{name}]")
+        for name, entry in raw.get("functions", {}).items()
+    }
+    dots = {name: _dot(entry, sources, f"{where} [dots.{name}]") for name, entry in raw.get("dots", {}).items()}
+    return Profile(
+        name=raw["name"],
+        title=raw["title"],
+        confidence=raw["confidence"],
+        functions=MappingProxyType(functions),
+        dots=MappingProxyType(dots),
+        exp_via_exp2=lowering["exp_via_exp2"],
+        cast_overflow=MappingProxyType(overflow),
+        cast_double_rounding=MappingProxyType(via),
+        atomic_flush_fp32=lowering["atomic_flush_fp32"],
+        default_input_precision=lowering["default_input_precision"],
+        aliases=tuple(raw.get("aliases", ())),
+    )
+
+
+def _read(name: str) -> str:
+    return resources.files("interval_ops").joinpath("profiles", f"{name}.toml").read_text(encoding="utf-8")
+
+
+def _tables(name: str) -> Table:
+    tables = parse(_read(name), f"{name}.toml", _tables)
+    # Aliases name one device, not its descendants.
+    return {key: value for key, value in tables.items() if key != "aliases"}
+
+
+@cache
+def index() -> Mapping[str, str]:
+    """Every name and alias -> profile name."""
+    known: dict[str, str] = {}
+    for entry in resources.files("interval_ops").joinpath("profiles").iterdir():
+        if entry.name.endswith(".toml"):
+            name = entry.name.removesuffix(".toml")
+            aliases = tomllib.loads(entry.read_text(encoding="utf-8")).get("aliases", [])
+            known.update({alias: name for alias in (name, *aliases)})
+    return MappingProxyType(known)
+
+
+@cache
+def load(name: str) -> Profile:
+    raw = parse(_read(name), f"{name}.toml", _tables)
+    if raw.get("name") != name:
+        raise ProfileError(f"{name}.toml: name is {raw.get('name')!r}, the file is called {name!r}")
+    return build(raw, f"{name}.toml")
