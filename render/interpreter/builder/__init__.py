@@ -1,0 +1,13 @@
+"""The object that stands in for Triton's IR builder: an explicit list of operations, no fall-through."""
+
+from __future__ import annotations
+
+from render.interpreter.builder.access import Access
+from render.interpreter.builder.descriptors import Descriptors
+from render.interpreter.builder.dots import Dots
+from render.interpreter.builder.integers import Integers
+from render.interpreter.builder.shapes import Shapes
+
+
+class Builder(Dots, Integers, Shapes, Access, Descriptors):
+    """Every `create_*` that Triton's language may call and that has a rule; any other raises UnsupportedOp."""

@@ -1,0 +1,168 @@
+"""Loads, stores and atomics: every address goes through the memory registry before it is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton._C.libtriton import ir
+
+from render.interpreter.builder.base import Base
+from render.interpreter.builder.integers import decided, truths
+from render.interpreter.handle import NO_TAINT, Handle, taint_of
+from render.interpreter.types import carrier, elem_of
+
+
+def _atomic_kinds() -> dict[Any, str]:
+    names = {
+        "ADD": "add", "FADD": "add", "MAX": "max", "MIN": "min", "UMAX": "umax", "UMIN": "umin",
+        "AND": "and", "OR": "or", "XOR": "xor", "XCHG": "xchg",
+    }  # fmt: skip
+    return {getattr(ir.ATOMIC_OP, k): v for k, v in names.items() if hasattr(ir.ATOMIC_OP, k)}
+
+
+class Access(Base):
+    atomic_kinds = _atomic_kinds()
+
+    def get_cache_policy(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+    def create_load(self, ptr: Handle, *policy: Any) -> Handle:
+        return self._load(ptr, None, None)
+
+    def create_masked_load(self, ptr: Handle, mask: Handle, other: Handle | None, *policy: Any) -> Handle:
+        return self._load(ptr, mask, other)
+
+    def _load(self, ptr: Handle, mask: Handle | None, other: Handle | None) -> Handle:
+        ctx = self.ctx
+        pointee = ptr.dtype.scalar.element_ty
+        elem = elem_of(pointee)
+        sure = possible = None
+        if mask is not None:
+            sure = mask.full(mask.v)
+            possible = None if mask.lo is None else mask.full(truths(mask)[1])
+            if possible is not None:
+                sure = mask.full(truths(mask)[0])
+        other_v = None if other is None else other.full(other.v)
+        other_iv = None if other is None or other.is_point else tuple(other.full(a) for a in other.pair)
+        got = ctx.memory.load(
+            ptr.full(ptr.v), sure, possible, other_v, other_iv, elem, ptr.origin, ctx.linear, ctx.site()
+        )
+        taint = got.taint | taint_of(ptr, mask, other)
+        v = got.v
+        if pointee.is_int1():
+            v = v.astype(np.bool_)
+        elif v.dtype != carrier(pointee):
+            v = v.astype(carrier(pointee))
+        lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
+        return Handle(v, pointee, ptr.shape, lo, hi, taint)
+
+    def create_store(self, ptr: Handle, value: Handle, *policy: Any) -> None:
+        self._store(ptr, value, None)
+
+    def create_masked_store(self, ptr: Handle, value: Handle, mask: Handle, *policy: Any) -> None:
+        self._store(ptr, value, mask)
+
+    def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
+        ctx = self.ctx
+        value = decided(self, value)
+        elem = elem_of(ptr.dtype.scalar.element_ty)
+        sure = possible = None
+        if mask is not None:
+            sure = mask.full(truths(mask)[0])
+            possible = None if mask.lo is None else mask.full(truths(mask)[1])
+        lo = hi = None
+        if ctx.interval and not value.is_point and elem.fmt is not None:
+            lo, hi = (value.full(a) for a in value.pair)
+        taint = taint_of(ptr, value, mask) | ctx.control_taint
+        ctx.memory.store(
+            ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(), taint
+        )
+
+    # atomics
+    def create_atomic_rmw(self, op: Any, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> Handle:
+        return self._atomic(self.atomic_kinds[op], ptr, value, None, mask)
+
+    def create_atomic_cas(self, ptr: Handle, cmp: Handle, value: Handle, *order: Any) -> Handle:
+        return self._atomic("cas", ptr, value, cmp, None)
+
+    def create_atomic_load(self, ptr: Handle, mask: Handle, *order: Any) -> Handle:
+        return self._atomic("load", ptr, None, None, mask)
+
+    def create_atomic_store(self, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> None:
+        self._atomic("store", ptr, value, None, mask)
+
+    def _atomic(
+        self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None
+    ) -> Handle:
+        ctx = self.ctx
+        pointee = ptr.dtype.scalar.element_ty
+        elem = elem_of(pointee)
+        batch = ctx.programs
+        # An atomic happens once per program even where all programs name the same address and value.
+        shape = (batch, *ptr.shape)
+
+        def whole(a: np.ndarray | None) -> np.ndarray | None:
+            return None if a is None else np.broadcast_to(a, shape)
+
+        taint = taint_of(ptr, value, cmp, mask) | ctx.control_taint
+        active = None
+        if mask is not None:
+            if mask.lo is not None:
+                taint = taint | ctx.taint("RND303", f"atomic_{kind}", "the bounds leave open whether a lane takes part")
+            active = whole(mask.v)
+        lo = hi = None
+        if value is not None and ctx.interval and elem.fmt is not None:
+            lo, hi = (whole(a) for a in value.pair)
+            if kind == "add":
+                ctx.model("accumulation")
+        got = ctx.memory.atomic(
+            kind, whole(ptr.v), whole(None if value is None else value.v), lo, hi,
+            whole(None if cmp is None else cmp.v), active, elem, ptr.origin, ctx.linear, ctx.site(), taint,
+        )  # fmt: skip
+        v = got.v.astype(carrier(pointee), copy=False)
+        return Handle(v, pointee, ptr.shape, got.lo, got.hi, got.taint | taint)
+
+    # things without a value
+    def create_barrier(self, *args: Any) -> None:
+        return None
+
+    def create_grid_dependency_wait(self) -> None:
+        return None
+
+    def create_grid_dependency_launch_dependents(self) -> None:
+        return None
+
+    def create_assume(self, cond: Handle) -> None:
+        return None
+
+    def create_assert(self, cond: Handle, message: str) -> None:
+        held = truths(cond)[1] if cond.lo is not None else cond.v
+        if not held.all():
+            site = self.ctx.site()
+            self.ctx.note(f"device assertion failed at {site.file}:{site.line}: {message}")
+
+    def create_print(self, prefix: str, hex_: bool, args: list[Handle], is_signed: list[bool]) -> None:
+        ids = self.ctx.pids
+        for h in args or []:
+            for i, pid in enumerate(ids):
+                row = h.v[min(i, h.v.shape[0] - 1)]
+                self.ctx.printer(f"pid ({pid[0]}, {pid[1]}, {pid[2]}){prefix}{row}")
+        if not args:
+            self.ctx.printer(prefix)
+
+    def create_histogram(self, x: Handle, bins: int, mask: Handle | None) -> Handle:
+        batch = x.v.shape[0] if mask is None else max(x.v.shape[0], mask.v.shape[0])
+        values = np.broadcast_to(x.v, (batch, *x.shape))
+        active = np.ones(values.shape, bool) if mask is None else np.broadcast_to(mask.v, values.shape)
+        taint = taint_of(x, mask)
+        if mask is not None and mask.lo is not None:
+            taint = taint | self.ctx.taint("RND303", "histogram", "the bounds leave open which lanes are counted")
+        inside = active & (values >= 0) & (values < bins)
+        if (active & ~inside).any():
+            taint = taint | self.ctx.taint("RND302", "histogram", f"a value lies outside the {bins} bins")
+        out = np.zeros((batch, bins), np.int32)
+        rows = np.broadcast_to(np.arange(batch)[:, None], values.shape)
+        np.add.at(out, (rows[inside], values[inside]), 1)
+        return Handle(out, tl.int32, (bins,), taint=taint or NO_TAINT)

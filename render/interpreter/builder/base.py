@@ -1,0 +1,147 @@
+"""Constants, types and the plumbing that every group of builder methods shares."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from interval_ops.casting import round_value
+from interval_ops.rules import UNSUPPORTED
+from render.errors import UnsupportedOp
+from render.interpreter.context import Context
+from render.interpreter.handle import Handle
+from render.interpreter.types import carrier, format_of
+
+
+class Options:
+    """What Triton's semantic layer asks about the target."""
+
+    sanitize_overflow = False
+    debug = True
+    arch: str | None = None
+    backend_name = "render"
+    supported_fp8_dtypes = ("fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15")
+    deprecated_fp8_dtypes: tuple[str, ...] = ()
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    allowed_dot_input_precisions = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default = 0
+    enable_iisan = False
+    enable_fp_fusion = True
+    instrumentation_mode = ""
+    extern_libs: dict[str, str] | None = None
+
+    def __init__(self, default_dot_input_precision: str) -> None:
+        self.default_dot_input_precision = default_dot_input_precision
+
+
+def _smallest_dot(lhs: Any, rhs: Any) -> tuple[int, int, int]:
+    return (1, 1, 1)
+
+
+def wrapped_name(frame: Any) -> str | None:
+    """Name of the outermost `tl` function between `frame` and the user's code, as the language wrapper records it."""
+    name = None
+    while frame is not None:
+        if frame.f_code.co_name == "__render_builtin__":
+            name = frame.f_locals["name"]
+        frame = frame.f_back
+    return name
+
+
+class Base:
+    """Shared state; `ctx` belongs to the launch that owns this builder."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.options = Options(ctx.profile.default_input_precision)
+        self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("create_", "get_")):
+            self.unsupported(name)
+        raise AttributeError(name)
+
+    def unsupported(self, method: str, reason: str | None = None) -> None:
+        """Raises UnsupportedOp with the user's line; nothing is computed in place of the missing rule."""
+        site = self.ctx.site()
+        op = wrapped_name(sys._getframe(1)) or method.removeprefix("create_")
+        why = reason or UNSUPPORTED.get(method.removeprefix("create_"), "it has no sound rule yet")
+        raise UnsupportedOp(f"tl.{op}", why, site.file, site.line)
+
+    def _convert_custom(self, arg: Any, dst_ty: Any, fp_downcast_rounding: Any = None, _semantic: Any = None) -> Any:
+        """Conversions of Triton's own fp8e4b15, which the language routes past the ordinary casts."""
+        handle = self.create_fp_to_fp(arg.handle, dst_ty, fp_downcast_rounding)  # type: ignore[attr-defined]
+        return tl.tensor(handle, dst_ty)
+
+    # Types are Triton's own: `to_ir` of the patched language returns the language type itself.
+    def get_int64_ty(self) -> Any:
+        return tl.int64
+
+    def get_int32_ty(self) -> Any:
+        return tl.int32
+
+    def get_void_ty(self) -> Any:
+        return tl.void
+
+    def get_loc(self) -> None:
+        return None
+
+    def set_loc(self, loc: Any) -> None:
+        return None
+
+    def int_constant(self, value: int, ty: Any) -> Handle:
+        return Handle(np.array([value]).astype(carrier(ty)), ty, ())
+
+    def float_constant(self, value: float, ty: Any) -> Handle:
+        """A literal: the format's value, with the real number that the user wrote inside the bounds.
+
+        The reference computes with the literal itself, so the hull of both keeps it inside the envelope.
+        """
+        fmt = format_of(ty)
+        exact = np.array([float(value)])
+        v = round_value(exact, fmt, "rtne", "inf")
+        if not self.ctx.interval or v[0] == exact[0] or not np.isfinite(exact[0]):
+            return Handle(v, ty, ())
+        rounded = v.astype(np.float64)
+        return Handle(v, ty, (), np.minimum(exact, rounded), np.maximum(exact, rounded))
+
+    def get_int1(self, value: bool) -> Handle:
+        return self.int_constant(bool(value), tl.int1)
+
+    def get_fp16(self, value: float) -> Handle:
+        return self.float_constant(value, tl.float16)
+
+    def get_bf16(self, value: float) -> Handle:
+        return self.float_constant(value, tl.bfloat16)
+
+    def get_fp32(self, value: float) -> Handle:
+        return self.float_constant(value, tl.float32)
+
+    def get_fp64(self, value: float) -> Handle:
+        return self.float_constant(value, tl.float64)
+
+    def get_null_value(self, ty: Any) -> Handle:
+        scalar = ty.scalar
+        zero = Handle(np.zeros(1, carrier(scalar)), scalar, ())
+        return self.create_splat(ty, zero) if ty.is_block() else zero  # type: ignore[attr-defined]
+
+    def get_all_ones_value(self, ty: Any) -> Handle:
+        scalar = ty.scalar
+        ones = np.ones(1, np.bool_) if scalar.is_int1() else np.array([-1]).astype(carrier(scalar))
+        handle = Handle(ones, scalar, ())
+        return self.create_splat(ty, handle) if ty.is_block() else handle  # type: ignore[attr-defined]
+
+
+def _int_getter(name: str) -> Any:
+    def get(self: Base, value: int) -> Handle:
+        return self.int_constant(value, tl.dtype(name))
+
+    get.__name__ = f"get_{name}"
+    return get
+
+
+for _name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+    setattr(Base, f"get_{_name}", _int_getter(_name))

@@ -1,0 +1,195 @@
+"""Integer, pointer and boolean operations: exact, run natively; taints travel with them.
+
+int1 values may be undecided (their bounds differ) because a comparison of intervals was; logic on them is
+three-valued. Any other integer is a point, and what an undecided truth would do to it is a taint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from interval_ops import selection
+from render.interpreter.builder.base import Base
+from render.interpreter.handle import Handle, taint_of
+from render.interpreter.types import carrier
+
+
+def truths(h: Handle) -> tuple[np.ndarray, np.ndarray]:
+    """(definitely, possibly) true lanes of an int1 handle."""
+    return (h.v, h.v) if h.lo is None else (h.lo, h.hi)  # type: ignore[return-value]
+
+
+def bool_handle(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, shape: tuple[int, ...], taint: frozenset[int]) -> Handle:
+    if lo is hi or not (lo != hi).any():
+        return Handle(v, tl.int1, shape, taint=taint)
+    return Handle(v, tl.int1, shape, lo, hi, taint)
+
+
+def _logic(op: str, x: Handle, y: Handle) -> Handle:
+    ufunc = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[op]
+    v = ufunc(x.v, y.v)
+    taint = taint_of(x, y)
+    if x.lo is None and y.lo is None:
+        return Handle(v, tl.int1, x.shape, taint=taint)
+    (xl, xh), (yl, yh) = truths(x), truths(y)
+    if op == "xor":
+        open_ = (xl != xh) | (yl != yh)
+        return bool_handle(v, v & ~open_, v | open_, x.shape, taint)
+    return bool_handle(v, ufunc(xl, yl), ufunc(xh, yh), x.shape, taint)
+
+
+def _bitwise(name: str) -> Callable[[Base, Handle, Handle], Handle]:
+    ufunc = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[name]
+
+    def create(self: Base, x: Handle, y: Handle) -> Handle:
+        if x.dtype.scalar.is_int1():
+            return _logic(name, x, y)
+        return Handle(ufunc(x.v, y.v), x.dtype, x.shape, taint=taint_of(x, y))
+
+    return create
+
+
+def _integer(op: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Base, Handle, Handle], Handle]:
+    def create(self: Base, x: Handle, y: Handle) -> Handle:
+        out = op(x.v, y.v)
+        want = carrier(x.dtype)
+        taint = taint_of(decided(self, x), decided(self, y))
+        return Handle(out if out.dtype == want else out.astype(want), x.dtype, x.shape, taint=taint)
+
+    return create
+
+
+def decided(self: Base, h: Handle) -> Handle:
+    """`h` itself, tainted if it is a truth value that the bounds leave open."""
+    if h.dtype.scalar.is_int1() and h.lo is not None:
+        taint = self.ctx.taint("RND303", "bool", "a truth value that the bounds leave open is used as an integer")
+        return Handle(h.v, h.dtype, h.shape, taint=h.taint | taint)
+    return h
+
+
+def _division(remainder: bool) -> Callable[[Base, Handle, Handle], Handle]:
+    def create(self: Base, x: Handle, y: Handle) -> Handle:
+        taint = taint_of(x, y)
+        if not y.v.all():
+            taint = taint | self.ctx.taint("RND302", "div", "an integer is divided by zero")
+        out = np.fmod(x.v, y.v) if remainder else _truncated(x.v, y.v)
+        return Handle(out.astype(carrier(x.dtype), copy=False), x.dtype, x.shape, taint=taint)
+
+    return create
+
+
+def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Quotient rounded towards zero, as C and PTX divide."""
+    q = np.floor_divide(a, b)
+    if a.dtype.kind == "u" or (a.min() >= 0 and b.min() >= 0):
+        return q
+    return q + ((q * b != a) & ((a < 0) != (b < 0))).astype(q.dtype)
+
+
+def _compare(ufunc: Callable[..., np.ndarray]) -> Callable[[Base, Handle, Handle], Handle]:
+    def create(self: Base, x: Handle, y: Handle) -> Handle:
+        v = ufunc(x.v, y.v)
+        if x.lo is None and y.lo is None:
+            return Handle(v, tl.int1, x.shape, taint=taint_of(x, y))
+        (xl, xh), (yl, yh) = truths(x), truths(y)
+        open_ = (xl != xh) | (yl != yh)
+        return bool_handle(v, v & ~open_, v | open_, x.shape, taint_of(x, y))
+
+    return create
+
+
+def _high_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    bits = a.dtype.itemsize * 8
+    if bits == 32:
+        return ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(32)).astype(a.dtype)
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    x, y = a.astype(np.uint64), b.astype(np.uint64)
+    xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
+    mid = xh * yl + ((xl * yl) >> half)
+    low = (mid & mask) + xl * yh
+    return (xh * yh + (mid >> half) + (low >> half)).astype(a.dtype)
+
+
+class Integers(Base):
+    create_add = _integer(np.add)
+    create_sub = _integer(np.subtract)
+    create_mul = _integer(np.multiply)
+    create_shl = _integer(np.left_shift)
+    create_ashr = _integer(np.right_shift)
+    create_umulhi = _integer(_high_product)
+    create_minsi = create_minui = _integer(np.minimum)
+    create_maxsi = create_maxui = _integer(np.maximum)
+    create_and = _bitwise("and")
+    create_or = _bitwise("or")
+    create_xor = _bitwise("xor")
+    create_sdiv = create_udiv = _division(remainder=False)
+    create_srem = create_urem = _division(remainder=True)
+    create_icmpSLT = create_icmpULT = _compare(np.less)
+    create_icmpSLE = create_icmpULE = _compare(np.less_equal)
+    create_icmpSGT = create_icmpUGT = _compare(np.greater)
+    create_icmpSGE = create_icmpUGE = _compare(np.greater_equal)
+    create_icmpEQ = _compare(np.equal)
+    create_icmpNE = _compare(np.not_equal)
+
+    def create_lshr(self, x: Handle, y: Handle) -> Handle:
+        unsigned = np.dtype(f"u{x.v.dtype.itemsize}")
+        out = np.right_shift(x.v.view(unsigned) if x.v.dtype.kind == "i" else x.v, y.v.astype(unsigned))
+        return Handle(out.astype(x.v.dtype), x.dtype, x.shape, taint=taint_of(x, y))
+
+    def create_iabs(self, x: Handle) -> Handle:
+        return Handle(np.abs(x.v), x.dtype, x.shape, taint=x.taint)
+
+    def create_int_cast(self, x: Handle, ty: Any, signed: bool = False) -> Handle:
+        return Handle(x.v.astype(carrier(ty)), ty.scalar, x.shape, taint=decided(self, x).taint)
+
+    def create_get_program_id(self, axis: int) -> Handle:
+        ids = self.ctx.pids[:, axis]
+        same = (ids == ids[0]).all()
+        return Handle(ids[:1].copy() if same else ids.copy(), tl.int32, ())
+
+    def create_get_num_programs(self, axis: int) -> Handle:
+        return Handle(np.array([self.ctx.grid[axis]], np.int32), tl.int32, ())
+
+    def create_make_range(self, ty: Any, start: int, end: int) -> Handle:
+        return Handle(np.arange(start, end, dtype=np.int32)[None], tl.int32, (end - start,))
+
+    def create_ptr_to_int(self, x: Handle, ty: Any) -> Handle:
+        return Handle(x.v.astype(carrier(ty)), ty.scalar, x.shape, taint=x.taint)
+
+    def create_int_to_ptr(self, x: Handle, ty: Any) -> Handle:
+        return Handle(x.v.astype(np.int64), ty.scalar, x.shape, taint=decided(self, x).taint)
+
+    def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
+        width = max(1, ptr.dtype.scalar.element_ty.primitive_bitwidth // 8)
+        step = offset.v if offset.v.dtype == np.int64 else offset.v.astype(np.int64)
+        moved = ptr.v + (step if width == 1 else step * width)
+        return Handle(moved, ptr.dtype, ptr.shape, taint=taint_of(ptr, offset), origin=ptr.origin)
+
+    def create_select(self, cond: Handle, x: Handle, y: Handle) -> Handle:
+        v = np.where(cond.v, x.v, y.v)
+        taint = taint_of(cond, x, y)
+        origin = x.origin if x.origin is y.origin else None
+        open_ = cond.lo is not None
+        if x.dtype.scalar.is_floating():
+            return self._select_float(cond, x, y, v, taint)
+        if x.dtype.scalar.is_int1() and (open_ or x.lo is not None or y.lo is not None):
+            return self._select_bool(cond, x, y, v, taint)
+        if open_:
+            taint = taint | self.ctx.taint("RND303", "where", "the bounds leave open which integer is selected")
+        return Handle(v, x.dtype, x.shape, taint=taint, origin=origin)
+
+    def _select_float(self, cond: Handle, x: Handle, y: Handle, v: np.ndarray, taint: frozenset[int]) -> Handle:
+        if not self.ctx.interval or (cond.lo is None and x.is_point and y.is_point):
+            return Handle(v, x.dtype, x.shape, taint=taint)
+        lo, hi = selection.select(*truths(cond), x.pair, y.pair)
+        return Handle(v, x.dtype, x.shape, lo, hi, taint)
+
+    def _select_bool(self, cond: Handle, x: Handle, y: Handle, v: np.ndarray, taint: frozenset[int]) -> Handle:
+        (cl, ch), (xl, xh), (yl, yh) = truths(cond), truths(x), truths(y)
+        lo = np.where(cl, xl, np.where(ch, xl & yl, yl))
+        hi = np.where(cl, xh, np.where(ch, xh | yh, yh))
+        return bool_handle(v, lo, hi, x.shape, taint)

@@ -1,0 +1,93 @@
+"""Operations that only move data: exact for values and bounds alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render.interpreter.builder.base import Base
+from render.interpreter.handle import Handle, taint_of
+
+
+def _ints(shape: Any) -> tuple[int, ...]:
+    return tuple(int(getattr(s, "value", s)) for s in shape)
+
+
+def stack_handles(parts: list[Handle], merge: Any, shape: tuple[int, ...]) -> Handle:
+    """Several handles merged into one by `merge(list of arrays)`; all become (B, *block) first."""
+    batch = max(p.v.shape[0] for p in parts)
+
+    def whole(p: Handle, a: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(a, (batch, *p.shape))
+
+    v = merge([whole(p, p.v) for p in parts])
+    taint = taint_of(*parts)
+    if all(p.is_point for p in parts):
+        return Handle(v, parts[0].dtype, shape, taint=taint)
+    lo = merge([whole(p, p.pair[0]) for p in parts])
+    hi = merge([whole(p, p.pair[1]) for p in parts])
+    if lo.dtype != np.bool_:
+        lo, hi = lo.astype(np.float64), hi.astype(np.float64)
+    return Handle(v, parts[0].dtype, shape, lo, hi, taint)
+
+
+class Shapes(Base):
+    def create_splat(self, ty: Any, x: Handle) -> Handle:
+        shape = _ints(ty.shape)
+        ones = (1,) * len(shape)
+        return x.map(lambda a: a.reshape(a.shape[0], *ones), shape)
+
+    def create_unsplat(self, x: Handle) -> Handle:
+        return x.map(lambda a: a.reshape(a.shape[0]), ())
+
+    def create_broadcast(self, x: Handle, shape: Any) -> Handle:
+        return x.map(lambda a: a, _ints(shape)) if x.pend is None else self._broadcast_pending(x, _ints(shape))
+
+    def _broadcast_pending(self, x: Handle, shape: tuple[int, ...]) -> Handle:
+        if x.shape == shape:
+            return x
+        return x.map(lambda a: a, shape)
+
+    def create_expand_dims(self, x: Handle, axis: int) -> Handle:
+        shape = list(x.shape)
+        shape.insert(axis, 1)
+        return x.map(lambda a: np.expand_dims(a, axis + 1), tuple(shape))
+
+    def create_reshape(self, x: Handle, shape: Any, can_reorder: bool = False) -> Handle:
+        new = _ints(shape)
+        return x.map(lambda a: x.full(a).reshape(a.shape[0], *new), new)
+
+    def create_trans(self, x: Handle, order: Any) -> Handle:
+        axes = _ints(order)
+        return x.map(lambda a: a.transpose(0, *(o + 1 for o in axes)), tuple(x.shape[o] for o in axes))
+
+    def create_join(self, x: Handle, y: Handle) -> Handle:
+        return stack_handles([x, y], lambda arrays: np.stack(arrays, axis=-1), (*x.shape, 2))
+
+    def create_split(self, x: Handle) -> tuple[Handle, Handle]:
+        half = x.shape[:-1]
+        return (
+            x.map(lambda a: a[..., 0], half),
+            x.map(lambda a: a[..., -1], half),
+        )
+
+    def create_cat(self, x: Handle, y: Handle) -> Handle:
+        return stack_handles([x, y], lambda arrays: np.concatenate(arrays, axis=1), (x.shape[0] + y.shape[0],))
+
+    def create_gather(self, src: Handle, index: Handle, axis: int) -> Handle:
+        at = axis + 1
+        batch = max(src.v.shape[0], index.v.shape[0])
+        where = np.broadcast_to(index.v, (batch, *index.shape))
+        taint = taint_of(src, index)
+        extent = src.shape[axis]
+        if where.size and (where.min() < 0 or where.max() >= extent):
+            taint = taint | self.ctx.taint("RND302", "gather", f"an index lies outside the axis of {extent} elements")
+            where = np.clip(where, 0, extent - 1)
+
+        def move(a: np.ndarray) -> np.ndarray:
+            return np.take_along_axis(np.broadcast_to(a, (batch, *src.shape)), where.astype(np.int64), at)
+
+        out = src.map(move, index.shape)
+        out.taint = taint
+        return out

@@ -1,0 +1,164 @@
+"""Differences between Triton versions, and what unedited files need on a machine without a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from render.interpreter.scope import PatchScope
+
+if TYPE_CHECKING:
+    from interval_ops.profile import Profile
+    from render.interpreter.session import Session
+
+_DEFAULT_ARCH = 80
+
+
+def arch_of(profile: Profile | None) -> int:
+    """Compute capability that host code is told, e.g. 90 for sm_90."""
+    name = "" if profile is None else profile.name
+    return int(name[3:]) if name.startswith("sm_") and name[3:].isdigit() else _DEFAULT_ARCH
+
+
+class CpuDriver:
+    """Answers what launchers ask Triton's active driver, where no GPU driver is there."""
+
+    def __init__(self, arch: int) -> None:
+        self._arch = arch
+        properties = {
+            "multiprocessor_count": 108, "max_shared_mem": 166912, "max_num_regs": 65536, "warpSize": 32,
+            "sm_clock_rate": 1410000, "mem_clock_rate": 1215000, "mem_bus_width": 5120,
+        }  # fmt: skip
+        self.utils = SimpleNamespace(get_device_properties=lambda device: dict(properties))
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self._arch, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        return divmod(self._arch, 10)
+
+    def set_current_device(self, device: int) -> None:
+        return None
+
+    def get_device_interface(self) -> Any:
+        import torch
+
+        return torch.cuda
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        import torch
+
+        return torch.empty(1, dtype=torch.int32)
+
+    def get_benchmarker(self) -> Any:
+        def bench(call: Any, quantiles: Any = None, **_: Any) -> list[float]:
+            call()
+            return [0.0] * len(quantiles or (0.5,))
+
+        return bench
+
+
+@contextlib.contextmanager
+def quiet_driver(profile: Profile | None = None) -> Iterator[None]:
+    """Makes `triton.runtime.driver.active` usable without a GPU; a real driver is left alone."""
+    import torch
+    from triton.runtime import driver as module
+
+    config = module if hasattr(module, "set_active") else module.driver
+    if torch.cuda.is_available():
+        yield
+        return
+    old = config.__dict__.get("_active")
+    if isinstance(old, CpuDriver) or old is None:
+        config.set_active(CpuDriver(arch_of(profile)))
+        try:
+            yield
+        finally:
+            config.__dict__["_active"] = old
+    else:
+        yield
+
+
+def patch_autotuner(scope: PatchScope, session: Session) -> None:
+    """Autotuners run one configuration: the first that survives pruning, or the session's choice."""
+    from triton.runtime.autotuner import Autotuner
+
+    seen: set[tuple[int, tuple[Any, ...]]] = set()
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        try:
+            config = _choose(self, kwargs, session.config)
+            self.best_config = config
+            full = {**self.nargs, **kwargs, **config.all_kwargs()}
+            key = (id(self), _tuning_key(self, {**self.nargs, **kwargs}))
+            if len(self.configs) > 1 and key not in seen:
+                seen.add(key)
+                _reset(self, full)
+            if config.pre_hook is not None:
+                config.pre_hook(full)
+            return self.fn.run(*args, **{**kwargs, **config.all_kwargs()})
+        finally:
+            self.nargs = None
+
+    scope.set(Autotuner, "run", run)
+
+
+def _choose(tuner: Any, kwargs: dict[str, Any], index: int) -> Any:
+    configs = tuner.configs
+    if len(configs) > 1 and getattr(tuner, "early_config_prune", None) is not None:
+        configs = tuner.prune_configs(kwargs) if tuner.perf_model is None else tuner.early_config_prune(
+            configs, tuner.nargs, **kwargs
+        )
+    if not 0 <= index < len(configs):
+        raise ValueError(f"autotune configuration {index} was asked for, the kernel has {len(configs)}")
+    return configs[index]
+
+
+def _tuning_key(tuner: Any, arguments: dict[str, Any]) -> tuple[Any, ...]:
+    keys = [str(arguments[k]) for k in tuner.keys if k in arguments]
+    return (*keys, *(str(a.dtype) for a in arguments.values() if hasattr(a, "dtype")))
+
+
+def _reset(tuner: Any, arguments: dict[str, Any]) -> None:
+    """What the tuner does once per key before the chosen configuration runs for good."""
+    try:
+        tuner.pre_hook(arguments, reset_only=True)
+    except TypeError:
+        tuner.pre_hook(arguments)
+
+
+@contextlib.contextmanager
+def import_scope() -> Iterator[None]:
+    """What importing a user's file needs on a machine without a GPU; nothing is launched in it.
+
+    Autotune keys that are no kernel argument are an error in newer Triton; older files carry them, so they are dropped.
+    """
+    from triton.runtime.autotuner import Autotuner
+
+    from render.interpreter.host import cuda_on_cpu
+
+    original = Autotuner.__init__
+
+    def init(self: Any, fn: Any, arg_names: Any, configs: Any, key: Any, *args: Any, **kwargs: Any) -> None:
+        known = [k for k in key or [] if k in arg_names]
+        original(self, fn, arg_names, configs, known, *args, **kwargs)
+
+    with PatchScope() as scope, quiet_driver(), cuda_on_cpu():
+        scope.set(Autotuner, "__init__", init)
+        yield

@@ -1,0 +1,86 @@
+"""What is true while one kernel runs: profile, programs of the current chunk, memory, and where the user's code stands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import triton
+
+from interval_ops.profile import Profile
+
+if TYPE_CHECKING:
+    from render.interpreter.memory import Memory
+
+TRITON_ROOT = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
+OWN_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the user's source: file and 1-based line."""
+
+    file: str
+    line: int
+
+
+NOWHERE = Site("<unknown>", 0)
+
+
+@dataclass
+class Context:
+    """State of one launch; `pids` is (B, 3) for the programs of the current chunk, `linear` their rank in the grid."""
+
+    profile: Profile
+    interval: bool
+    memory: Memory
+    grid: tuple[int, int, int]
+    mute: frozenset[Any]
+    add_taint: Callable[[str, str, Site, str], int]
+    note: Callable[[str], None]
+    causes: set[tuple[str, str, int]] = field(default_factory=set)
+    pids: np.ndarray = field(default_factory=lambda: np.zeros((1, 3), np.int32))
+    linear: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
+    control_taint: frozenset[int] = frozenset()
+    files: set[str] = field(default_factory=set)
+    num_warps: int = 4
+    printer: Callable[[str], None] = print
+    roundings: int = 0
+    _muted: dict[str, Profile] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> int:
+        return len(self.linear)
+
+    def site(self) -> Site:
+        """Innermost frame of the user's own kernel code."""
+        frame = sys._getframe(1)
+        files = self.files
+        while frame is not None:
+            if frame.f_code.co_filename in files:
+                return Site(frame.f_code.co_filename, frame.f_lineno)
+            frame = frame.f_back  # type: ignore[assignment]
+        return NOWHERE
+
+    def model(self, cause: str) -> Profile:
+        """The profile to use for an error of this cause at this line: muted if the session asked for that."""
+        self.roundings += 1
+        site = self.site()
+        key = (cause, site.file, site.line)
+        self.causes.add(key)
+        if key in self.mute:
+            if cause not in self._muted:
+                self._muted[cause] = self.profile.mute(cause)
+            return self._muted[cause]
+        return self.profile
+
+    def taint(self, code: str, op: str, message: str) -> frozenset[int]:
+        return frozenset((self.add_taint(code, op, self.site(), message),))
+
+
+def is_user_file(path: str) -> bool:
+    return not os.path.abspath(path).startswith((TRITON_ROOT, OWN_ROOT))

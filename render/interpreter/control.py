@@ -1,0 +1,13 @@
+"""Signals between the kernel body, the memory and the grid executor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Diverge(BaseException):
+    """A scalar that steers Python control flow differs between the programs of a chunk; `values` has one per program."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__("programs of this chunk take different branches")
+        self.values = values

@@ -1,0 +1,127 @@
+"""Executes the programs of a launch, many at a time.
+
+Every handle has a leading axis over programs, so one Python pass over the kernel body runs a whole chunk. Where
+programs of a chunk disagree on control flow the chunk is undone and its parts are run apart; where they touch each
+other's memory it is undone and its programs run one at a time, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from render.interpreter.context import Context
+from render.interpreter.control import Diverge
+from render.interpreter.handle import Handle
+from render.interpreter.memory import Hazard, Retry
+
+TARGET_ELEMENTS = 1 << 17
+"""Elements per handle that a chunk aims for: large enough to hide Python, small enough for the L2 cache."""
+
+
+@dataclass
+class GridStats:
+    chunks: int = 0
+    passes: int = 0
+    rollbacks: int = 0
+    sequential: bool = False
+    chunk_size: int = 1
+    programs: int = 0
+
+
+@dataclass
+class Grid:
+    """One launch's programs; `body` runs the kernel once for `ctx.pids`."""
+
+    ctx: Context
+    body: Callable[[], None]
+    chunk: int | None = None
+    on_progress: Callable[[int, int], None] | None = None
+    stats: GridStats = field(default_factory=GridStats)
+
+    def run(self) -> GridStats:
+        pids = program_ids(self.ctx.grid)
+        self.stats.programs = total = len(pids)
+        done = 0
+        # The first program runs alone: it shows how large the blocks are, and its own results count.
+        size = min(self.chunk or 1, 1) if total else 0
+        while done < total:
+            self._top_level(pids[done : done + size], np.arange(done, min(done + size, total), dtype=np.int32))
+            done += size
+            if self.on_progress is not None:
+                self.on_progress(min(done, total), total)
+            size = self._next_size(total - done)
+        return self.stats
+
+    def _next_size(self, left: int) -> int:
+        if self.stats.sequential:
+            return 1
+        size = self.chunk or max(1, TARGET_ELEMENTS // max(1, Handle.largest))
+        size = max(1, min(size, left))
+        self.stats.chunk_size = max(self.stats.chunk_size, size)
+        return size
+
+    def _top_level(self, pids: np.ndarray, linear: np.ndarray) -> None:
+        self.stats.chunks += 1
+        memory = self.ctx.memory
+        while True:
+            memory.begin_chunk()
+            try:
+                self._groups(pids, linear)
+            except Retry:
+                self._undo()
+                continue
+            except Hazard:
+                self._undo()
+                self.stats.sequential = True
+                break
+            except BaseException:
+                memory.undo()
+                raise
+            memory.commit()
+            return
+        for i in range(len(pids)):
+            self._sequential(pids[i : i + 1], linear[i : i + 1])
+
+    def _sequential(self, pids: np.ndarray, linear: np.ndarray) -> None:
+        memory = self.ctx.memory
+        while True:
+            memory.begin_chunk()
+            try:
+                self._pass(pids, linear)
+            except Retry:
+                self._undo()
+                continue
+            memory.commit()
+            return
+
+    def _undo(self) -> None:
+        self.stats.rollbacks += 1
+        self.ctx.memory.undo()
+
+    def _groups(self, pids: np.ndarray, linear: np.ndarray) -> None:
+        """Runs the chunk; where control flow diverges, undoes only the diverging part and splits it by value."""
+        todo = [np.arange(len(pids))]
+        while todo:
+            group = todo.pop()
+            mark = self.ctx.memory.mark()
+            try:
+                self._pass(pids[group], linear[group])
+            except Diverge as split:
+                self.stats.rollbacks += 1
+                self.ctx.memory.undo_to(mark)
+                todo.extend(group[split.values == value] for value in np.unique(split.values)[::-1])
+
+    def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:
+        ctx = self.ctx
+        ctx.pids, ctx.linear, ctx.control_taint = pids, linear, frozenset()
+        self.stats.passes += 1
+        self.body()
+
+
+def program_ids(grid: tuple[int, int, int]) -> np.ndarray:
+    """(programs, 3) int32 in the stock interpreter's order: x outermost, z innermost."""
+    axes = [np.arange(n, dtype=np.int32) for n in grid]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)

@@ -1,0 +1,131 @@
+"""What the builder hands to Triton's semantic layer in place of an IR value.
+
+Every array has a leading axis over program instances (1 where all programs agree, else B). The other axes are 1 or the
+logical extent: a broadcast is never written out before an operation needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interval_ops.dot import PendingDot
+
+if TYPE_CHECKING:
+    from render.interpreter.memory import Storage
+
+Pair = tuple[np.ndarray, np.ndarray]
+NO_TAINT: frozenset[int] = frozenset()
+
+
+class Pending:
+    """Un-rounded sums of a chain of dots; `fresh` holds the operands of the last dot if it started from zero."""
+
+    __slots__ = ("dot", "fresh", "kind")
+
+    def __init__(self, dot: PendingDot, kind: str, fresh: tuple[Pair, Pair] | None) -> None:
+        self.dot = dot
+        self.kind = kind
+        self.fresh = fresh
+
+
+class Handle:
+    """A batched value with its bounds.
+
+    `v` is the value lane, `lo`/`hi` the float64 bounds (None: an exact point; for int1 they are bool arrays, None where
+    every lane is decided). `shape` is the logical block shape without the leading axis, `taint` the ids of taints that
+    reach this value, `origin` the storage a pointer was derived from (None: unknown or several).
+    """
+
+    __slots__ = ("v", "_lo", "_hi", "dtype", "shape", "pend", "taint", "origin")
+
+    largest = 0
+
+    def __init__(
+        self,
+        v: np.ndarray,
+        dtype: Any,
+        shape: tuple[int, ...],
+        lo: np.ndarray | None = None,
+        hi: np.ndarray | None = None,
+        taint: frozenset[int] = NO_TAINT,
+        pend: Pending | None = None,
+        origin: Storage | None = None,
+    ) -> None:
+        self.v = v
+        self.dtype = dtype
+        self.shape = shape
+        self._lo = lo
+        self._hi = hi
+        self.taint = taint
+        self.pend = pend
+        self.origin = origin
+        per_program = v.size // v.shape[0]
+        if per_program > Handle.largest:
+            Handle.largest = per_program
+
+    def _finalise(self) -> None:
+        if self.pend is not None:
+            self._lo, self._hi = self.pend.dot.interval()
+            self.pend = None
+
+    @property
+    def lo(self) -> np.ndarray | None:
+        if self.pend is not None:
+            self._finalise()
+        return self._lo
+
+    @property
+    def hi(self) -> np.ndarray | None:
+        if self.pend is not None:
+            self._finalise()
+        return self._hi
+
+    @property
+    def is_point(self) -> bool:
+        """No width at all: bounds were never created."""
+        return self._lo is None and self.pend is None
+
+    @property
+    def pair(self) -> Pair:
+        """(lo, hi); a point gives its value lane twice, as the same object."""
+        lo = self.lo
+        return (self.v, self.v) if lo is None else (lo, self._hi)  # type: ignore[return-value]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def set_attr(self, key: str, value: object) -> None:
+        """Alignment and contiguity hints do not change a value."""
+
+    def get_context(self) -> None:
+        return None
+
+    def get_element_ty(self) -> Any:
+        ty = self.dtype
+        while hasattr(ty, "element_ty"):
+            ty = ty.element_ty
+        return ty
+
+    def full(self, array: np.ndarray) -> np.ndarray:
+        """One of this handle's arrays with every block axis at its logical extent (a view)."""
+        return np.broadcast_to(array, (array.shape[0], *self.shape))
+
+    def map(self, move: Any, shape: tuple[int, ...], dtype: Any = None) -> Handle:
+        """The same data moved by `move`, applied alike to value and bounds (exact)."""
+        lo = self.lo
+        moved = None if lo is None else move(lo)
+        upper = None if lo is None else (moved if self._hi is lo else move(self._hi))
+        return Handle(
+            move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin
+        )
+
+
+def taint_of(*handles: Handle | None) -> frozenset[int]:
+    out = NO_TAINT
+    for h in handles:
+        if h is not None and h.taint:
+            out = out | h.taint
+    return out

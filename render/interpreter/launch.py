@@ -1,0 +1,119 @@
+"""Runs one kernel launch inside a session."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from triton.language.semantic import TritonSemantic
+
+from render.interpreter.arguments import Converter, bind, constexpr_names, grid_of
+from render.interpreter.builder import Builder
+from render.interpreter.context import Context
+from render.interpreter.grid import Grid, GridStats
+from render.interpreter.handle import Handle
+from render.interpreter.language import Language
+from render.interpreter.rewrite import code_of
+from render.interpreter.scope import PatchScope
+
+if TYPE_CHECKING:
+    from render.interpreter.session import Session
+
+
+@dataclass
+class Launch:
+    """Record of one launch. `seconds` is wall time, `args` maps names to (dtype, shape, strides) or the scalar."""
+
+    kernel: str
+    file: str
+    line: int
+    grid: tuple[int, int, int]
+    args: dict[str, Any]
+    options: dict[str, Any]
+    seconds: float = 0.0
+    stats: GridStats = field(default_factory=GridStats)
+    stored: tuple[str, ...] = ()
+
+    @property
+    def programs(self) -> int:
+        return self.stats.programs
+
+    @property
+    def chunks(self) -> int:
+        return self.stats.chunks
+
+    @property
+    def rollbacks(self) -> int:
+        return self.stats.rollbacks
+
+    @property
+    def sequential(self) -> bool:
+        return self.stats.sequential
+
+
+class RealSemantic(TritonSemantic):
+    """Triton's semantic layer, with float atomics kept whole.
+
+    The language splits a float atomic_max into two integer atomics on the bits; an interval has no bit pattern, so the
+    operation goes to the builder as what it is.
+    """
+
+    def _float_atomic(self, kind: str, ptr: Any, val: Any, mask: Any) -> Any:
+        ptr, val, mask = self.atom_red_typechecking_impl(ptr, val, mask, kind)
+        handle = self.builder._atomic(kind, ptr.handle, val.handle, None, mask.handle)
+        return self.tensor(handle, val.type)
+
+    def atomic_max(self, ptr: Any, val: Any, mask: Any, sem: str, scope: str) -> Any:
+        if ptr.type.scalar.element_ty.is_floating():
+            return self._float_atomic("max", ptr, val, mask)
+        return super().atomic_max(ptr, val, mask, sem, scope)
+
+    def atomic_min(self, ptr: Any, val: Any, mask: Any, sem: str, scope: str) -> Any:
+        if ptr.type.scalar.element_ty.is_floating():
+            return self._float_atomic("min", ptr, val, mask)
+        return super().atomic_min(ptr, val, mask, sem, scope)
+
+
+def _describe(value: Any) -> Any:
+    if hasattr(value, "data_ptr"):
+        return (str(value.dtype), tuple(value.shape), tuple(value.stride()))
+    return value
+
+
+def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
+    """Binds, converts and executes; the session's memory holds the results and findings."""
+    began = time.perf_counter()
+    arguments, options = bind(kernel, args, kwargs)
+    extents = grid_of(grid, arguments)
+    ctx = session.context(extents)
+    ctx.num_warps = int(options.get("num_warps", 4) or 4)
+    semantic = RealSemantic(Builder(ctx))
+    language = Language(ctx, semantic)
+    code = code_of(kernel)
+    described = {k: _describe(v) for k, v in arguments.items()}
+    record = Launch(kernel.fn.__name__, code.file, kernel.fn.__code__.co_firstlineno, extents, described, options)
+    constant = constexpr_names(kernel)
+    Handle.largest = 0
+    session.memory.begin_launch(record)
+    try:
+        with PatchScope() as scope, np.errstate(all="ignore"):
+            language.install(scope)
+            convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor)
+            values = {
+                k: (getattr(v, "value", v) if k in constant and type(v).__name__ == "constexpr" else v)
+                if k in constant
+                else convert(k, v)
+                for k, v in arguments.items()
+            }
+            body = language.bind(kernel)
+            positional = [values[n] for n in kernel.arg_names if n in values]
+            grid_run = Grid(ctx, lambda: body(*positional), session.chunk, session.progress)
+            record.stats = grid_run.stats
+            grid_run.run()
+    finally:
+        session.memory.end_launch()
+        record.seconds = time.perf_counter() - began
+        session.launches.append(record)
+    return record

@@ -1,0 +1,245 @@
+"""`tl.reduce` and `tl.associative_scan`: native rules for the known combine functions, a tree for any other."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from triton.language import core, standard
+
+from interval_ops import reduction, scan
+from render.interpreter.builder.floats import in_format
+from render.interpreter.handle import Handle, taint_of
+from render.interpreter.types import carrier, format_of
+
+_KNOWN = {
+    "_sum_combine": "sum",
+    "_prod_combine": "prod",
+    "_elementwise_max": "max",
+    "_elementwise_min": "min",
+    "_argmax_combine_tie_break_left": "argmax",
+    "_argmax_combine_tie_break_fast": "argmax",
+    "_argmin_combine_tie_break_left": "argmin",
+    "_argmin_combine_tie_break_fast": "argmin",
+    "_xor_combine": "xor",
+    "_or_combine": "or",
+    "_and_combine": "and",
+}
+_UFUNCS: dict[str, Any] = {
+    "sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin,
+    "xor": np.bitwise_xor, "or": np.bitwise_or, "and": np.bitwise_and,
+}  # fmt: skip
+
+
+def combine_kind(fn: Any) -> str | None:
+    """Name of the native rule for a combine function: Triton's own by identity, `a + b` and its like by their source."""
+    python = getattr(fn, "fn", fn)
+    name = python.__name__
+    if getattr(standard, name, None) is fn and name in _KNOWN:
+        return _KNOWN[name]
+    return _kind_by_source(fn)
+
+
+def _kind_by_source(fn: Any) -> str | None:
+    try:
+        tree = ast.parse(textwrap.dedent("".join(fn.raw_src)))
+    except (AttributeError, SyntaxError):
+        return None
+    body = [s for s in tree.body[0].body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]  # type: ignore[attr-defined]
+    names = [a.arg for a in tree.body[0].args.args]  # type: ignore[attr-defined]
+    if len(names) != 2 or len(body) != 1 or not isinstance(body[0], ast.Return):
+        return None
+    value = body[0].value
+    if isinstance(value, ast.BinOp) and _are(names, [value.left, value.right]):
+        return {ast.Add: "sum", ast.Mult: "prod"}.get(type(value.op))
+    if isinstance(value, ast.Call) and _are(names, value.args) and not value.keywords:
+        called = ast.unparse(value.func)
+        return {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}.get(called)
+    return None
+
+
+def _are(names: list[str], nodes: list[ast.expr]) -> bool:
+    return sorted(names) == sorted(n.id for n in nodes if isinstance(n, ast.Name)) and len(nodes) == 2
+
+
+class Reductions:
+    """Bound to one launch; `call` runs a jitted combine function on tensors."""
+
+    def __init__(self, ctx: Any, semantic: Any, call: Callable[..., Any]) -> None:
+        self.ctx = ctx
+        self.semantic = semantic
+        self.call = call
+
+    # reduce
+    def reduce(self, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
+        single = isinstance(input, core.tensor)
+        tensors = [input] if single else list(input)
+        axis, keep = core._unwrap_if_constexpr(axis), bool(core._unwrap_if_constexpr(keep_dims))
+        rank = len(tensors[0].shape)
+        if axis is None:
+            tensors = [self.semantic.reshape(t, [int(t.numel.value)], True) for t in tensors]
+            ax = 0
+        else:
+            ax = int(axis) % rank
+        out = self._reduce([t.handle for t in tensors], ax, combine_fn)
+        results = [self._tensor(h, t.dtype) for h, t in zip(out, tensors, strict=True)]
+        if keep:
+            for _i in range(1 if axis is not None else rank):
+                results = [self.semantic.expand_dims(r, ax) for r in results]
+        return results[0] if single else tuple(results)
+
+    def _tensor(self, h: Handle, dtype: Any) -> Any:
+        return core.tensor(h, core.block_type(dtype, list(h.shape)) if h.shape else dtype)
+
+    def _reduce(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
+        kind = combine_kind(fn)
+        if kind in _UFUNCS and len(parts) == 1:
+            return [self._native(parts[0], axis, kind)]
+        if kind in ("argmax", "argmin") and len(parts) == 2:
+            return self._arg(parts[0], parts[1], axis, kind)
+        return self._tree(parts, axis, fn)
+
+    def _native(self, x: Handle, axis: int, kind: str) -> Handle:
+        shape = x.shape[:axis] + x.shape[axis + 1 :]
+        full = _along(x, x.v, axis)
+        fmt = format_of(x.dtype)
+        if fmt is None:
+            out = _UFUNCS[kind].reduce(full, axis=axis + 1)
+            if full.dtype == np.bool_ and kind == "sum":
+                out = np.logical_xor.reduce(full, axis=axis + 1)
+            return Handle(out.astype(full.dtype, copy=False), x.dtype, shape, taint=x.taint)
+        v = in_format(_UFUNCS[kind].reduce(full, axis=axis + 1), fmt)
+        if not self.ctx.interval or (x.is_point and kind in ("max", "min")):
+            return Handle(v, x.dtype, shape, taint=x.taint)
+        lo, hi = self._bounds(x, axis, kind, fmt)
+        return Handle(v, x.dtype, shape, lo, hi, x.taint)
+
+    def _bounds(self, x: Handle, axis: int, kind: str, fmt: Any) -> Any:
+        if kind in ("max", "min"):
+            rule = reduction.max_axis if kind == "max" else reduction.min_axis
+            return rule(x.pair, axis + 1, (x.v.shape[0], *x.shape))
+        profile = self.ctx.model("lowacc" if fmt.p < 24 else "accumulation")
+        rule = reduction.sum_axis if kind == "sum" else reduction.prod_axis
+        return rule(x.pair, axis + 1, (x.v.shape[0], *x.shape), fmt, profile)
+
+    def _arg(self, x: Handle, index: Handle, axis: int, kind: str) -> list[Handle]:
+        best = self._native(x, axis, kind[3:]) if format_of(x.dtype) else self._native_int(x, axis, kind[3:])
+        batch = max(x.v.shape[0], index.v.shape[0])
+        values = np.broadcast_to(x.v, (batch, *x.shape))
+        places = np.broadcast_to(index.v, (batch, *index.shape))
+        winner = np.expand_dims(np.broadcast_to(best.v, (batch, *best.shape)), axis + 1)
+        hit = (values == winner) | (np.isnan(values) & np.isnan(winner) if values.dtype.kind == "f" else False)
+        last = np.iinfo(places.dtype).max
+        chosen = np.where(hit, places, last).min(axis=axis + 1).astype(places.dtype)
+        taint = taint_of(x, index)
+        if not x.is_point:
+            rule = reduction.argmax_axis if kind == "argmax" else reduction.argmin_axis
+            _, decided = rule(x.pair, x.v, axis + 1, (x.v.shape[0], *x.shape))
+            if not decided.all():
+                taint = taint | self.ctx.taint("RND302", kind, "the bounds leave open which element wins")
+        best.taint = best.taint | taint_of(x)
+        return [best, Handle(chosen, index.dtype, best.shape, taint=taint)]
+
+    def _native_int(self, x: Handle, axis: int, kind: str) -> Handle:
+        out = _UFUNCS[kind].reduce(_along(x, x.v, axis), axis=axis + 1)
+        shape = x.shape[:axis] + x.shape[axis + 1 :]
+        return Handle(out.astype(x.v.dtype, copy=False), x.dtype, shape, taint=x.taint)
+
+    def _tree(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
+        """Pairwise tree over the axis; a combine function that rounds is bounded for this order only: a taint."""
+        before = self.ctx.roundings
+        current = parts
+        while current[0].shape[axis] > 1:
+            half = current[0].shape[axis] // 2
+            left = [_slice(h, axis, slice(0, half)) for h in current]
+            right = [_slice(h, axis, slice(half, 2 * half)) for h in current]
+            current = self._combine(fn, left, right)
+        out = [_slice(h, axis, 0) for h in current]
+        return self._order_taint(out, before, "reduce")
+
+    def _order_taint(self, out: list[Handle], before: int, op: str) -> list[Handle]:
+        if self.ctx.roundings > before:
+            taint = self.ctx.taint("RND302", op, "a combine function that rounds is bounded for one order only")
+            for h in out:
+                h.taint = h.taint | taint
+        return out
+
+    def _combine(self, fn: Any, left: list[Handle], right: list[Handle]) -> list[Handle]:
+        args = [self._tensor(h, h.dtype) for h in (*left, *right)]
+        got = self.call(fn, *args)
+        results = [got] if isinstance(got, core.tensor) else list(got)
+        wanted = zip(results, left, strict=True)
+        return [self.semantic.cast(self.semantic.to_tensor(r), h.dtype.scalar).handle for r, h in wanted]
+
+    # scan
+    def scan(self, input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
+        single = isinstance(input, core.tensor)
+        tensors = [input] if single else list(input)
+        ax = int(core._unwrap_if_constexpr(axis)) % len(tensors[0].shape)
+        backwards = bool(core._unwrap_if_constexpr(reverse))
+        handles = [t.handle for t in tensors]
+        kind = combine_kind(combine_fn)
+        if kind in ("sum", "prod", "max", "min") and single:
+            out = [self._native_scan(handles[0], ax, kind, backwards)]
+        else:
+            out = self._generic_scan(handles, ax, combine_fn, backwards)
+        results = [self._tensor(h, t.dtype) for h, t in zip(out, tensors, strict=True)]
+        return results[0] if single else tuple(results)
+
+    def _native_scan(self, x: Handle, axis: int, kind: str, reverse: bool) -> Handle:
+        full = np.broadcast_to(x.v, (x.v.shape[0], *x.shape))
+        ordered = np.flip(full, axis + 1) if reverse else full
+        v = _UFUNCS[kind].accumulate(ordered, axis=axis + 1, dtype=x.v.dtype)
+        v = np.flip(v, axis + 1) if reverse else v
+        fmt = format_of(x.dtype)
+        if fmt is None or not self.ctx.interval or (x.is_point and kind in ("max", "min")):
+            return Handle(v if fmt is None else in_format(v, fmt), x.dtype, x.shape, taint=x.taint)
+        pair = tuple(np.broadcast_to(a, full.shape) for a in x.pair) if not x.is_point else (full, full)
+        if kind in ("max", "min"):
+            lo, hi = (scan.cummax if kind == "max" else scan.cummin)(pair, axis + 1, reverse)
+        else:
+            profile = self.ctx.model("lowacc" if fmt.p < 24 else "accumulation")
+            lo, hi = (scan.cumsum if kind == "sum" else scan.cumprod)(pair, axis + 1, reverse, fmt, profile)
+        return Handle(in_format(v, fmt), x.dtype, x.shape, lo, hi, x.taint)
+
+    def _generic_scan(self, parts: list[Handle], axis: int, fn: Any, reverse: bool) -> list[Handle]:
+        before = self.ctx.roundings
+        order = range(parts[0].shape[axis])
+        steps: list[list[Handle]] = []
+        for i in reversed(order) if reverse else order:
+            here = [_slice(h, axis, slice(i, i + 1)) for h in parts]
+            steps.append(self._combine(fn, steps[-1], here) if steps else here)
+        if reverse:
+            steps.reverse()
+        out = [_concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
+        return self._order_taint(out, before, "associative_scan")
+
+
+def _along(x: Handle, a: np.ndarray, axis: int) -> np.ndarray:
+    """The array with `axis` at its logical extent; other axes may stay 1."""
+    if a.shape[axis + 1] == x.shape[axis]:
+        return a
+    return np.broadcast_to(a, (*a.shape[: axis + 1], x.shape[axis], *a.shape[axis + 2 :]))
+
+
+def _slice(h: Handle, axis: int, part: Any) -> Handle:
+    shape = list(h.shape)
+    if isinstance(part, slice):
+        shape[axis] = part.stop - part.start
+    else:
+        del shape[axis]
+    index = (slice(None),) * (axis + 1) + (part,)
+    return h.map(lambda a: _along(h, a, axis)[index], tuple(shape))
+
+
+def _concatenate(parts: list[Handle], axis: int, like: Handle) -> Handle:
+    from render.interpreter.builder.shapes import stack_handles
+
+    out = stack_handles(parts, lambda arrays: np.concatenate(arrays, axis=axis + 1), like.shape)
+    out.dtype = like.dtype
+    if out.v.dtype != carrier(like.dtype):
+        out.v = out.v.astype(carrier(like.dtype))
+    return out

@@ -1,0 +1,165 @@
+"""Rewrites the source of a jitted function so that plain Python executes it with Triton's meaning.
+
+Python and Triton disagree on a few statements; each is turned into a call of a helper in `semantics`:
+  x = 0          assigns a tensor, not a Python number (so `x` has a type and can change in a loop)
+  a and b, not a elementwise on blocks, no short cut on tensors
+  a < b < c      elementwise
+  assert c       a device assertion, never a Python one
+Line numbers and columns stay those of the user's file.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+from typing import Any
+
+from render.interpreter.context import is_user_file
+
+ASSIGN, AND, OR, NOT, CHAIN, ASSERT = (
+    "__render_assign__",
+    "__render_and__",
+    "__render_or__",
+    "__render_not__",
+    "__render_chain__",
+    "__render_assert__",
+)
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _thunk(body: ast.expr) -> ast.Lambda:
+    empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(empty, body)
+
+
+def _call(helper: str, args: list[ast.expr], at: ast.AST) -> ast.expr:
+    return ast.copy_location(ast.Call(_name(helper), args, []), at)
+
+
+def _is_constexpr(annotation: ast.expr) -> bool:
+    return "constexpr" in ast.unparse(annotation)
+
+
+class _Rewriter(ast.NodeTransformer):
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = _call(ASSIGN, [node.value], node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        value = node.value if _is_constexpr(node.annotation) else _call(ASSIGN, [node.value], node.value)
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.copy_location(ast.BinOp(_name(node.target.id), node.op, node.value), node)
+        ast.copy_location(value.left, node.target)
+        return ast.copy_location(ast.Assign([node.target], _call(ASSIGN, [value], value)), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        helper = AND if isinstance(node.op, ast.And) else OR
+        return _call(helper, [_thunk(v) for v in node.values], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _call(NOT, [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        compare = []
+        for op in node.ops:
+            arguments = ast.arguments(
+                posonlyargs=[], args=[ast.arg("x"), ast.arg("y")], kwonlyargs=[], kw_defaults=[], defaults=[]
+            )
+            compare.append(ast.Lambda(arguments, ast.Compare(_name("x"), [op], [_name("y")])))
+        operands = ast.Tuple([node.left, *node.comparators], ast.Load())
+        return _call(CHAIN, [operands, ast.Tuple(list(compare), ast.Load())], node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self.generic_visit(node)
+        args = [node.test] + ([node.msg] if node.msg is not None else [])
+        return ast.copy_location(ast.Expr(_call(ASSERT, args, node)), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        node.decorator_list = []
+        node.returns = None
+        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        for arg in every:
+            if arg is not None:
+                arg.annotation = None
+        # Defaults come from the live function: evaluating them again here could see other globals.
+        node.args.defaults = [ast.copy_location(ast.Constant(None), d) for d in node.args.defaults]
+        node.args.kw_defaults = [d and ast.copy_location(ast.Constant(None), d) for d in node.args.kw_defaults]
+        return node
+
+
+def _source(jit_fn: Any) -> tuple[str, int]:
+    raw = getattr(jit_fn, "raw_src", None)
+    start = getattr(jit_fn, "starting_line_number", None)
+    if raw is None or start is None:
+        raw, start = inspect.getsourcelines(jit_fn.fn)
+    return "".join(raw), start
+
+
+class Code:
+    """Compiled body of one jitted function; `bind` gives a callable over the given globals."""
+
+    __slots__ = ("code", "fn", "file", "is_user")
+
+    def __init__(self, jit_fn: Any) -> None:
+        self.fn = jit_fn.fn
+        self.file = self.fn.__code__.co_filename
+        self.is_user = is_user_file(self.file)
+        source, start = _source(jit_fn)
+        indent = len(source) - len(source.lstrip(" \t"))
+        tree = ast.parse(textwrap.dedent(source))
+        ast.increment_lineno(tree, start - 1)
+        for node in ast.walk(tree):
+            if hasattr(node, "col_offset"):
+                node.col_offset += indent
+                node.end_col_offset += indent
+        tree = ast.fix_missing_locations(_Rewriter().visit(tree))
+        module = compile(tree, self.file, "exec")
+        self.code = next(c for c in module.co_consts if isinstance(c, types.CodeType))
+
+    def bind(self, namespace: dict[str, Any]) -> types.FunctionType:
+        fn = types.FunctionType(self.code, namespace, self.fn.__name__, self.fn.__defaults__)
+        fn.__kwdefaults__ = self.fn.__kwdefaults__
+        return fn
+
+
+_cache: dict[Any, Code] = {}
+
+
+def code_of(jit_fn: Any) -> Code:
+    """Rewritten code of a JITFunction, cached by the Python function that it wraps."""
+    key = jit_fn.fn
+    if key not in _cache:
+        _cache[key] = Code(jit_fn)
+    return _cache[key]
+
+
+def namespace_of(fn: types.FunctionType, helpers: dict[str, Any]) -> dict[str, Any]:
+    """Globals and closure of `fn` as they are now, with Triton's own names wrapped as `helpers` says."""
+    closure = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False)
+    cells = {}
+    for name, cell in closure:
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return {**fn.__globals__, **cells, **helpers}

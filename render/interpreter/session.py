@@ -1,0 +1,169 @@
+"""The scope in which kernel launches are interpreted: patches Triton's entry points, restores them on exit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from interval_ops.profile import Profile, load_profile
+from render.interpreter.compat import patch_autotuner, quiet_driver
+from render.interpreter.context import Context, Site
+from render.interpreter.host import HostTracker, cuda_on_cpu
+from render.interpreter.launch import Launch, run_launch
+from render.interpreter.memory import Envelope, Finding, Memory
+from render.interpreter.scope import PatchScope
+
+
+@dataclass
+class Taint:
+    """A place where no sound bound exists; `count` is how often it was met."""
+
+    code: str
+    op: str
+    file: str
+    line: int
+    message: str
+    count: int = 1
+
+
+_ALLOCATOR = {"M_MMAP_THRESHOLD": -3, "M_TRIM_THRESHOLD": -1, "M_TOP_PAD": -2}
+
+
+def _keep_large_blocks(keep: bool) -> None:
+    """Asks the C allocator to keep freed large blocks: fresh ones cost ten times as much in page faults."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        values = (1 << 30, (1 << 31) - 1, 64 << 20) if keep else (128 << 10, 128 << 10, 128 << 10)
+        for option, value in zip(_ALLOCATOR.values(), values, strict=True):
+            libc.mallopt(option, value)
+        if not keep:
+            libc.malloc_trim(0)
+
+
+class Session:
+    """Interprets every launch made inside the `with` block.
+
+    `device` names a profile; `profile` overrides it. `mute` holds causes, or (cause, file, line) triples, whose error
+    terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
+    together, `config` picks an autotune configuration by index. Sessions nest; the innermost one interprets.
+    """
+
+    _depth = 0
+
+    def __init__(
+        self,
+        device: str = "any",
+        interval: bool = True,
+        profile: Profile | None = None,
+        chunk: int | None = None,
+        mute: Iterable[Any] = (),
+        config: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+        printer: Callable[[str], None] = print,
+    ) -> None:
+        base = profile if profile is not None else load_profile(device)
+        self.mute = frozenset(mute)
+        self.profile = base.mute(*(m for m in self.mute if isinstance(m, str)))
+        self.interval = interval
+        self.chunk = chunk
+        self.config = config
+        self.progress = progress
+        self.printer = printer
+        self.memory = Memory(interval=interval)
+        self.launches: list[Launch] = []
+        self.taints: dict[int, Taint] = {}
+        self.notes: list[str] = []
+        self.causes: set[tuple[str, str, int]] = set()
+        self._taint_ids: dict[tuple[str, str, str, int], int] = {}
+        self._stack = contextlib.ExitStack()
+        self._busy = False
+        self.memory.bind(self.add_taint, lambda: self.profile)
+
+    # findings
+    def add_taint(self, code: str, op: str, site: Site, message: str) -> int:
+        key = (code, op, site.file, site.line)
+        if key in self._taint_ids:
+            taint = self._taint_ids[key]
+            self.taints[taint].count += 1
+            return taint
+        taint = len(self.taints)
+        self._taint_ids[key] = taint
+        self.taints[taint] = Taint(code, op, site.file, site.line, message)
+        return taint
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self.memory.findings
+
+    def envelope(self, tensor: Any) -> Envelope | None:
+        """Bounds of a tensor's elements; None if no kernel wrote this memory and none was carried into it."""
+        return self.memory.envelope(tensor)
+
+    def context(self, grid: tuple[int, int, int]) -> Context:
+        return Context(
+            profile=self.profile,
+            interval=self.interval,
+            memory=self.memory,
+            grid=grid,
+            mute=self.mute,
+            add_taint=self.add_taint,
+            note=self.note,
+            causes=self.causes,
+            printer=self.printer,
+        )
+
+    # scope
+    def __enter__(self) -> Session:
+        from triton.runtime import jit
+
+        stack = self._stack
+        try:
+            if Session._depth == 0:
+                _keep_large_blocks(True)
+            Session._depth += 1
+            stack.callback(self._leave)
+            scope = stack.enter_context(PatchScope())
+            stack.enter_context(quiet_driver(self.profile))
+            stack.enter_context(cuda_on_cpu())
+            session = self
+            scope.set(jit.JITFunction, "run", lambda k, *a, grid, warmup=False, **kw: session.run(k, grid, a, kw))
+            self._patch_interpreted(scope)
+            patch_autotuner(scope, self)
+            self._tracker = HostTracker(self.memory)
+            stack.enter_context(self._tracker)
+        except BaseException:
+            stack.close()
+            raise
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._stack.close()
+
+    def _leave(self) -> None:
+        Session._depth -= 1
+        if Session._depth == 0:
+            _keep_large_blocks(False)
+
+    def _patch_interpreted(self, scope: PatchScope) -> None:
+        """Kernels decorated under TRITON_INTERPRET=1 come to us too."""
+        from triton.runtime import interpreter, jit
+
+        session = self
+
+        def run(fn: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
+            session.run(jit.JITFunction(fn.fn), grid, args, kwargs)
+
+        scope.set(interpreter.InterpretedFunction, "run", run)
+
+    def run(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """One launch; host tracking pauses while the kernel runs."""
+        with self._tracker.paused():
+            run_launch(self, kernel, grid, args, kwargs)

@@ -1,0 +1,187 @@
+"""What rewritten kernel code calls: assignment, logic, comparison chains, loops and scalar truth."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.language import core, math, semantic
+
+from render.interpreter import rewrite
+from render.interpreter.context import Context
+from render.interpreter.control import Diverge
+from render.interpreter.handle import Handle
+from render.interpreter.types import carrier
+
+# Triton's own layers ask `if mask` to see whether there is one; only user code asks for a value.
+_PRESENCE_FILES = {semantic.__file__, core.__file__, math.__file__}
+
+
+def is_tensor(x: Any) -> bool:
+    return isinstance(x, core.tensor)
+
+
+def unwrap(x: Any) -> Any:
+    return x.value if isinstance(x, core.constexpr) else x
+
+
+def uniform(ctx: Context, values: np.ndarray) -> Any:
+    """The one value that all programs share; raises Diverge with a value per program otherwise."""
+    flat = values.reshape(values.shape[0], -1)[:, 0]
+    if flat.size == 1 or (flat == flat[0]).all():
+        return flat[0]
+    raise Diverge(flat.copy())
+
+
+def scalar(ctx: Context, x: Any, what: str) -> Any:
+    """A tensor of one element as a Python-usable value, for control flow; undecided truths taint what follows."""
+    h: Handle = x.handle
+    if int(np.prod(h.shape)) != 1:
+        raise TypeError(f"a block of shape {list(h.shape)} cannot be used as {what}; reduce it to a scalar first")
+    if h.lo is not None and h.dtype.scalar.is_int1():
+        ctx.control_taint = ctx.control_taint | ctx.taint(
+            "RND303", "if", "the bounds leave open which branch is taken"
+        )
+    if h.taint:
+        ctx.control_taint = ctx.control_taint | h.taint
+    return uniform(ctx, h.v)
+
+
+class Statements:
+    """The helpers, bound to the launch's context and semantic layer."""
+
+    def __init__(self, ctx: Context, semantic_layer: Any) -> None:
+        self.ctx = ctx
+        self.semantic = semantic_layer
+
+    def helpers(self) -> dict[str, Any]:
+        return {
+            rewrite.ASSIGN: self.assign,
+            rewrite.AND: self.logical_and,
+            rewrite.OR: self.logical_or,
+            rewrite.NOT: self.logical_not,
+            rewrite.CHAIN: self.chain,
+            rewrite.ASSERT: self.device_assert,
+        }
+
+    def overrides(self) -> dict[str, Any]:
+        """Python builtins that mean something else inside a kernel."""
+        return {
+            "range": self.range,
+            "min": self.minimum,
+            "max": self.maximum,
+            "abs": self.absolute,
+            "int": self.to_int,
+            "float": self.to_float,
+            "print": self.print,
+        }
+
+    def assign(self, value: Any) -> Any:
+        if is_tensor(value):
+            return value
+        value = unwrap(value)
+        if isinstance(value, (bool, int, float)):
+            return self.semantic.to_tensor(value)
+        if type(value) is builtins.tuple:
+            return builtins.tuple(self.assign(v) for v in value)
+        return value
+
+    def _logic(self, thunks: tuple[Callable[[], Any], ...], method: str, stop: bool) -> Any:
+        result = unwrap(thunks[0]())
+        for thunk in thunks[1:]:
+            if not is_tensor(result) and bool(result) is stop:
+                return result
+            right = unwrap(thunk())
+            if is_tensor(result) or is_tensor(right):
+                result = getattr(self.semantic, method)(self.truth(result), self.truth(right))
+            else:
+                result = right
+        return result
+
+    def truth(self, x: Any) -> Any:
+        """A tensor (or number) as int1, for logic: Triton tests integers against zero."""
+        x = self.semantic.to_tensor(x if is_tensor(x) else bool(x))
+        if x.dtype.is_int1():
+            return x
+        return self.semantic.not_equal(x, self.semantic.to_tensor(0))
+
+    def logical_and(self, *thunks: Callable[[], Any]) -> Any:
+        return self._logic(thunks, "logical_and", False)
+
+    def logical_or(self, *thunks: Callable[[], Any]) -> Any:
+        return self._logic(thunks, "logical_or", True)
+
+    def logical_not(self, x: Any) -> Any:
+        return self.semantic.not_(self.truth(x)) if is_tensor(x) else not unwrap(x)
+
+    def chain(self, operands: tuple[Any, ...], compare: tuple[Callable[[Any, Any], Any], ...]) -> Any:
+        results = [c(x, y) for c, x, y in zip(compare, operands, operands[1:], strict=True)]
+        return self.logical_and(*[lambda r=r: r for r in results])
+
+    def device_assert(self, cond: Any, message: Any = "") -> None:
+        if is_tensor(cond):
+            self.semantic.device_assert(self.truth(cond), str(message), None)
+        elif not unwrap(cond):
+            raise AssertionError(message)
+
+    def bool_of(self, x: Any) -> bool:
+        if sys._getframe(1).f_code.co_filename in _PRESENCE_FILES:
+            return True
+        return bool(scalar(self.ctx, x, "a condition"))
+
+    def index_of(self, x: Any) -> int:
+        return int(scalar(self.ctx, x, "a Python integer"))
+
+    def minimum(self, *args: Any, **kwargs: Any) -> Any:
+        return self._extremum(builtins.min, self.semantic.minimum, args, kwargs)
+
+    def maximum(self, *args: Any, **kwargs: Any) -> Any:
+        return self._extremum(builtins.max, self.semantic.maximum, args, kwargs)
+
+    def _extremum(self, plain: Any, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not any(is_tensor(a) for a in args):
+            return plain(*(unwrap(a) for a in args), **kwargs)
+        result = unwrap(args[0])
+        for other in args[1:]:
+            result = op(result, unwrap(other), core.PropagateNan.NONE)
+        return result
+
+    def absolute(self, x: Any) -> Any:
+        return math.abs(x, _semantic=self.semantic) if is_tensor(x) else builtins.abs(unwrap(x))
+
+    def to_int(self, x: Any) -> Any:
+        return x if is_tensor(x) else builtins.int(unwrap(x))
+
+    def to_float(self, x: Any) -> Any:
+        return self.semantic.cast(x, tl.float32) if is_tensor(x) else builtins.float(unwrap(x))
+
+    def print(self, *args: Any, **kwargs: Any) -> None:
+        self.ctx.printer(" ".join(str(a.handle.v if is_tensor(a) else a) for a in args))
+
+    def static_range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> builtins.range:
+        start, stop, step = (None if b is None else int(unwrap(b)) for b in (start, stop, step))
+        return builtins.range(0, start) if stop is None else builtins.range(start, stop, step or 1)  # type: ignore
+
+    def range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Iterator[Any]:
+        """A device loop: the induction variable is a tensor; only the trip count must agree between programs."""
+        if stop is None:
+            start, stop = 0, start
+        bounds = [self.semantic.to_tensor(unwrap(b)) for b in (start, stop, 1 if step is None else step)]
+        for b in bounds:
+            if b.handle.taint:
+                self.ctx.control_taint = self.ctx.control_taint | b.handle.taint
+        ty = bounds[0].dtype
+        for b in bounds[1:]:
+            ty = self.semantic.integer_promote_impl(ty, b.dtype)
+        first, last, by = (b.handle.v.reshape(-1).astype(np.int64) for b in bounds)
+        if (by == 0).any():
+            raise ValueError("range() arg 3 must not be zero")
+        span = last - first
+        trips = np.maximum(0, -(-span // by))
+        count = int(uniform(self.ctx, trips))
+        for i in builtins.range(count):
+            yield core.tensor(Handle((first + i * by).astype(carrier(ty)), ty, ()), ty)

@@ -1,0 +1,97 @@
+"""Triton's scalar types as the numpy dtypes and number formats that carry them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import triton.language as tl
+
+from interval_ops.formats import FORMATS, Format
+
+INT_DTYPES = {
+    "int1": np.bool_,
+    "int8": np.int8,
+    "int16": np.int16,
+    "int32": np.int32,
+    "int64": np.int64,
+    "uint8": np.uint8,
+    "uint16": np.uint16,
+    "uint32": np.uint32,
+    "uint64": np.uint64,
+}
+
+TORCH_TO_TRITON = {
+    "torch.float64": "fp64",
+    "torch.float32": "fp32",
+    "torch.float16": "fp16",
+    "torch.bfloat16": "bf16",
+    "torch.float8_e5m2": "fp8e5",
+    "torch.float8_e4m3fn": "fp8e4nv",
+    "torch.float8_e4m3fnuz": "fp8e4b8",
+    "torch.float8_e5m2fnuz": "fp8e5b16",
+    "torch.bool": "int1",
+    **{f"torch.{name}": name for name in INT_DTYPES if name != "int1"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ElemType:
+    """How one element lies in memory: Triton's name, bytes, the numpy dtype of the raw bits, number format or None."""
+
+    name: str
+    itemsize: int
+    storage: np.dtype
+    fmt: Format | None
+
+
+def scalar_of(ty: tl.dtype) -> tl.dtype:
+    return ty.scalar
+
+
+def format_of(ty: tl.dtype) -> Format | None:
+    """Number format of a floating-point type, None for integers and pointers."""
+    ty = ty.scalar
+    return None if ty.is_ptr() else FORMATS.get(ty.name)
+
+
+def carrier(ty: tl.dtype) -> np.dtype:
+    """numpy dtype of the value lane: float32 for every format but fp64, int64 for pointers, ints natively."""
+    ty = ty.scalar
+    if ty.is_ptr():
+        return np.dtype(np.int64)
+    if ty.name in INT_DTYPES:
+        return np.dtype(INT_DTYPES[ty.name])
+    return np.dtype(np.float64 if ty.name == "fp64" else np.float32)
+
+
+@lru_cache(maxsize=None)
+def elem_by_name(name: str) -> ElemType:
+    if name == "ptr":
+        return ElemType("ptr", 8, np.dtype(np.int64), None)
+    if name in INT_DTYPES:
+        dtype = np.dtype(np.uint8 if name == "int1" else INT_DTYPES[name])
+        return ElemType(name, dtype.itemsize, dtype, None)
+    fmt = FORMATS[name]
+    size = fmt.bits // 8
+    return ElemType(name, size, np.dtype(f"u{size}"), fmt)
+
+
+def elem_of(ty: tl.dtype) -> ElemType:
+    """Memory layout of the pointee type `ty`."""
+    return elem_by_name("ptr" if ty.is_ptr() else ty.name)
+
+
+def tl_dtype(name: str) -> tl.dtype:
+    return tl.dtype(name)
+
+
+def triton_name(torch_dtype: object) -> str:
+    """Triton's name of a torch dtype (or of a Triton dtype, as `triton.reinterpret` carries); TypeError if it has none."""
+    if isinstance(torch_dtype, tl.dtype):
+        return torch_dtype.name
+    name = TORCH_TO_TRITON.get(str(torch_dtype))
+    if name is None:
+        raise TypeError(f"tensors of {torch_dtype} cannot be passed to a kernel")
+    return name
