@@ -17,6 +17,10 @@ from render.interpreter.scope import PatchScope
 from render.interpreter.statements import Statements, unwrap
 
 
+# Block pointers left the language in Triton 3.9 (and `advance` its namespace); kernels in the field still use them.
+_ALWAYS = {"make_block_ptr", "advance"}
+
+
 def wrap_builtin(name: str, member: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
     def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
         name  # noqa: B018  (kept in the frame: an unsupported operation is named after it)
@@ -132,8 +136,7 @@ class Language:
         }
         for name, function in functions.items():
             for owner in (tl, core):
-                original = vars(owner).get(name)
-                if original is not None:
+                if name in vars(owner) or name in _ALWAYS:
                     scope.set(owner, name, function)
         for name in ("reduce", "associative_scan"):
             scope.set(core.tensor, name, lambda t, *a, _f=functions[name], **k: _f(t, *a, **k))

@@ -119,7 +119,7 @@ class Statements:
         return self.semantic.not_(self.truth(x)) if is_tensor(x) else not unwrap(x)
 
     def chain(self, operands: tuple[Any, ...], compare: tuple[Callable[[Any, Any], Any], ...]) -> Any:
-        results = [c(x, y) for c, x, y in zip(compare, operands, operands[1:], strict=True)]
+        results = [c(x, y) for c, x, y in zip(compare, operands[:-1], operands[1:], strict=True)]
         return self.logical_and(*[lambda r=r: r for r in results])
 
     def device_assert(self, cond: Any, message: Any = "") -> None:
@@ -129,7 +129,8 @@ class Statements:
             raise AssertionError(message)
 
     def bool_of(self, x: Any) -> bool:
-        if sys._getframe(1).f_code.co_filename in _PRESENCE_FILES:
+        """Truth of a tensor; called by the patched `__bool__`, whose caller decides what is being asked."""
+        if sys._getframe(2).f_code.co_filename in _PRESENCE_FILES:
             return True
         return bool(scalar(self.ctx, x, "a condition"))
 

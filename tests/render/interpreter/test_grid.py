@@ -1,0 +1,108 @@
+"""Chunks of programs: divergence, rollback, hazards, locks; results never depend on the chunk size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import triton
+import zoo
+
+from render.interpreter.session import Session
+
+CHUNKS = [1, 3, 16, None]
+
+
+def ragged(seed: int = 0):
+    g = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 40, (30,), generator=g)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)]).int()
+    return torch.randn(int(offsets[-1]), generator=g), offsets, torch.zeros(30)
+
+
+def test_divergent_loops_equal_the_plain_result():
+    x, offsets, out = ragged()
+    with Session("ieee") as s:
+        zoo.ragged_kernel[(30,)](x, offsets, out, 8)
+    expected = torch.stack(
+        [x[a:b].double().sum() * (2 if b - a > 5 else 1) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    )
+    assert s.launches[0].rollbacks > 0 and not s.launches[0].sequential
+    env = s.envelope(out)
+    assert (env.lo <= expected.numpy()).all() and (expected.numpy() <= env.hi).all()
+    torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_bounds_do_not_depend_on_the_chunk():
+    seen = []
+    for chunk in CHUNKS:
+        x, offsets, out = ragged()
+        with Session("any", chunk=chunk) as s:
+            zoo.ragged_kernel[(30,)](x, offsets, out, 8)
+        env = s.envelope(out)
+        seen.append((env.lo.tobytes(), env.hi.tobytes(), out.numpy().tobytes()))
+    assert len(set(seen)) == 1
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_a_program_reads_what_another_wrote(chunk):
+    x, out = torch.randn(20), torch.zeros(20)
+    with Session("ieee", chunk=chunk) as s:
+        zoo.prefix_chain_kernel[(20,)](x, out)
+    expected = np.add.accumulate(x.numpy())
+    assert np.array_equal(out.numpy(), expected)
+    assert s.launches[0].sequential or chunk == 1
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_a_program_overwrites_what_another_read(chunk):
+    x = torch.arange(21.0)
+    with Session("ieee", chunk=chunk):
+        zoo.shift_left_kernel[(20,)](x, 20)
+    assert x.tolist() == [*range(1, 21), 20]
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_in_place_scan_of_own_rows_needs_no_fall_back(chunk):
+    x = torch.randn(12, 32)
+    expected = np.add.accumulate(x.numpy(), axis=1)
+    exact = x.double().cumsum(1).numpy()
+    with Session("ieee", chunk=chunk) as s:
+        zoo.in_place_scan_kernel[(12,)](x, 32, 32)
+    assert np.array_equal(x.numpy(), expected) and not s.launches[0].sequential
+    env = s.envelope(x)
+    assert (env.lo <= exact).all() and (exact <= env.hi).all()
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_lock(chunk):
+    x = torch.randn(32 * 16)
+    out, lock = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+    with Session("ieee", chunk=chunk) as s:
+        zoo.lock_kernel[(32,)](x, out, lock, 16)
+    env = s.envelope(out)
+    exact = x.double().sum().item()
+    assert env.lo[0] <= exact <= env.hi[0] and lock.item() == 0
+    assert not s.findings and not s.taints
+    assert abs(out.item() - exact) < 1e-4
+
+
+def test_order_of_programs_is_the_stock_one():
+    from render.interpreter.grid import program_ids
+
+    assert program_ids((2, 1, 3)).tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 2], [1, 0, 0], [1, 0, 1], [1, 0, 2]]
+
+
+def test_empty_grid_runs_nothing():
+    out = torch.zeros(1, dtype=torch.int32)
+    with Session("ieee") as s:
+        zoo.double_assign_kernel[(0,)](out)
+    assert s.launches[0].programs == 0
+
+
+def test_autotuned_split_sum_encloses_the_exact_sum():
+    x, out = torch.randn(100), torch.zeros(1)
+    with Session("any") as s:
+        zoo.tuned_kernel[lambda meta: (triton.cdiv(100, meta["B"]),)](x, out, 100)
+    env = s.envelope(out)
+    assert env.lo[0] <= x.double().sum().item() <= env.hi[0]
