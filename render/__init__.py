@@ -1,1 +1,67 @@
-"""RENDER: says whether a Triton kernel and its reference differ by round-off or by a bug."""
+"""RENDER: says whether a Triton kernel and its reference differ by round-off or by a bug.
+
+Names below are imported on first use, so that `import render` (and `render --help`) loads neither torch nor triton,
+numba or numpy.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "classify": "render.classify",
+    "Verdict": "render.verdict",
+    "load_profile": "interval_ops.profile",
+    "profile_names": "interval_ops.profile",
+    "RenderError": "render.errors",
+    "UnsupportedOp": "render.errors",
+    "KernelError": "render.errors",
+}
+
+__all__ = [
+    "KernelError",
+    "RenderError",
+    "UnsupportedOp",
+    "Verdict",
+    "__version__",
+    "classify",
+    "load_profile",
+    "profile_names",
+]
+
+if TYPE_CHECKING:
+    from interval_ops.profile import load_profile, profile_names
+    from render.classify import classify
+    from render.errors import KernelError, RenderError, UnsupportedOp
+    from render.verdict import Verdict
+
+
+class _Package(ModuleType):
+    """Importing the submodule `render.classify` would bind the module to the name of the function; keep the function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _LAZY and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module = _LAZY[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,42 @@
+"""The typer application: global options and the list of commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from render import __version__
+from render.cli import classify, doctor, explain, ops
+
+app = typer.Typer(
+    name="render",
+    help="Says whether a Triton kernel and its reference differ by round-off or by a bug, on a CPU, from the "
+    "unedited kernel.",
+    epilog="Exit codes: 0 Type-I (round-off), 1 Type-II (bug), 2 usage or input error, 3 Inconclusive, "
+    "4 internal error.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"render {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version  # handled by its callback
+
+
+app.command("classify")(classify.command)
+app.command("explain")(explain.command)
+app.command("ops")(ops.command)
+app.command("doctor")(doctor.command)

@@ -1,0 +1,112 @@
+"""Exit codes, and what the user sees when something fails: one clear line, and the next step.
+
+0 Type-I or equal, 1 Type-II, 2 usage or input error, 3 Inconclusive, 4 internal error; with several, 4 beats 2 beats
+1 beats 3 beats 0. 130 is the shell's code for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import typer
+
+from render.errors import KernelError, RenderError, UnsupportedOp
+
+TYPE_I, TYPE_II, USAGE, INCONCLUSIVE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+_PRECEDENCE = (INTERNAL, USAGE, TYPE_II, INCONCLUSIVE, TYPE_I)
+_FULL = "RENDER_FULL_TRACEBACK"
+
+P = ParamSpec("P")
+
+
+def combine(codes: Iterable[int], allow_inconclusive: bool = False) -> int:
+    """The exit code of several results; `allow_inconclusive` turns 3 into 0."""
+    seen = {TYPE_I if allow_inconclusive and code == INCONCLUSIVE else code for code in codes}
+    return next((code for code in _PRECEDENCE if code in seen), TYPE_I)
+
+
+def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
+    """`command` with its exceptions turned into messages on stderr and its result into the exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except KeyboardInterrupt:
+            _say(["interrupted"])
+            code = INTERRUPTED
+        except BrokenPipeError:  # `render ... | head`: the reader has gone, and that is no error of ours
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = TYPE_I
+        except Exception as error:  # noqa: BLE001 - the boundary between the program and its user
+            code = report(error)
+        raise typer.Exit(code or 0)
+
+    return run
+
+
+def report(error: Exception) -> int:
+    """Explains `error` on stderr; returns the exit code."""
+    if os.environ.get(_FULL):
+        traceback.print_exception(error)
+    for kind, words in _WORDS.items():
+        if isinstance(error, kind):
+            lines, code = words(error)
+            break
+    else:
+        lines, code = _internal(error)
+    _say(lines)
+    return code
+
+
+def _usage(error: RenderError) -> tuple[list[str], int]:
+    lines = [f"error[{error.code}]: {error.message}"]
+    if error.hint:
+        first, *rest = error.hint.splitlines()
+        lines += [f"  help: {first}", *(f"        {line}" for line in rest)]
+    lines.append(f"  help: `render explain {error.code}` has an example")
+    return lines, USAGE
+
+
+def _kernel(error: KernelError) -> tuple[list[str], int]:
+    original = error.original
+    lines = [f"error: the kernel or its launcher raised {type(original).__name__}: {original}"]
+    for file, line, function, source in error.frames:
+        lines.append(f"  --> {file}:{line} in {function}")
+        if source.strip():
+            lines += [f"  {line:>5} |     {source.strip()}"]
+    lines.append(f"  help: {_FULL}=1 shows every frame, RENDER's own included")
+    return lines, USAGE
+
+
+def _unsupported(error: UnsupportedOp) -> tuple[list[str], int]:
+    return [f"error[RND302]: {error}", "  help: `render ops` lists what has a rule"], INCONCLUSIVE
+
+
+def _internal(error: Exception) -> tuple[list[str], int]:
+    frame = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ else None
+    where = f" ({Path(frame.filename).name}:{frame.lineno})" if frame else ""
+    return [
+        f"internal error: {type(error).__name__}: {error}{where}",
+        "  This is a defect of RENDER, not of your kernel: there is no verdict.",
+        f"  help: run again with {_FULL}=1 for the traceback, and please report it with your kernel",
+    ], INTERNAL
+
+
+_WORDS: dict[type[Exception], Callable[[Any], tuple[list[str], int]]] = {
+    RenderError: _usage,
+    KernelError: _kernel,
+    UnsupportedOp: _unsupported,
+}
+
+
+def _say(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line, err=True)

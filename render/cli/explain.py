@@ -1,0 +1,53 @@
+"""`render explain RND101`: prose, mathematics and an example for a rule code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from render.cli.exits import guarded
+from render.errors import RenderError
+from render.report import codes
+
+
+@guarded
+def command(
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", help="A rule code such as RND101; without it, all are listed.")
+    ] = None,
+) -> int:
+    """Explain a rule code: what it means, why it can be believed, and what to do next."""
+    if code is None:
+        typer.echo(_list())
+        return 0
+    try:
+        entry = codes.find(code)
+    except codes.UnknownCode as error:
+        raise RenderError("RND902", str(error), "`render explain` without a code lists them all") from None
+    typer.echo(_page(entry))
+    return 0
+
+
+def _list() -> str:
+    lines = []
+    for family, entries in codes.by_family():
+        lines += [family, *(f"  {entry.code}  {entry.title}" for entry in entries), ""]
+    return "\n".join([*lines, "render explain CODE says more."])
+
+
+def _page(entry: codes.Code) -> str:
+    import textwrap
+
+    def paragraph(text: str) -> str:
+        return textwrap.fill(text, width=88, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+    return "\n\n".join(
+        [
+            f"{entry.code}  {entry.title}\n{entry.family}",
+            paragraph(entry.prose),
+            "maths\n" + textwrap.indent(entry.maths, "  "),
+            "example\n" + textwrap.indent(entry.example, "  "),
+            "what to do\n" + paragraph(entry.help),
+        ]
+    )

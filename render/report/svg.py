@@ -1,0 +1,185 @@
+"""Inline SVG pictures of bound usage. No script, no network; text and axes use `currentColor`, so that they are
+readable on light and dark backgrounds. `usage` is |value - middle| / half width: at most 1 is inside the bound, NaN
+means that there is no bound. What lies outside is marked by a cross and a word, never by colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+from render.report.text import number, percent
+
+INSIDE, OUTSIDE, UNKNOWN = "#3b82c4", "#d1495b", "#8a8a8a"
+_MAX_TILES = 32
+_BINS = 20
+
+
+class Bin(NamedTuple):
+    lo: float
+    hi: float
+    count: int
+
+    @property
+    def outside(self) -> bool:
+        return self.lo >= 1.0
+
+
+def histogram_bins(usage: np.ndarray) -> tuple[list[Bin], bool]:
+    """(bins of usage up to 1 and one bin for what lies outside, whether they are spaced by decades).
+
+    Decades are used where half of the elements use less than 2 % of their bound: linear bins would show one bar.
+    """
+    values = usage[~np.isnan(usage)].ravel()
+    inside = values[values <= 1.0]
+    if not values.size:
+        return [], False
+    log = bool(inside.size and np.median(inside) < 0.02 and np.any(inside > 0))
+    edges = _log_edges(inside) if log else np.linspace(0.0, 1.0, _BINS + 1)
+    counts, _ = np.histogram(np.clip(inside, edges[0], 1.0), bins=edges)
+    bins = [Bin(float(edges[i]) if i or not log else 0.0, float(edges[i + 1]), int(n)) for i, n in enumerate(counts)]
+    outside = int(values.size - inside.size)
+    return [*bins, *([Bin(1.0, math.inf, outside)] if outside else [])], log
+
+
+def _log_edges(inside: np.ndarray) -> np.ndarray:
+    smallest = float(np.quantile(inside[inside > 0], 0.01))
+    low = max(-12, math.floor(math.log10(smallest)))
+    return np.logspace(low, 0.0, max(1, min(-low, 12)) * 4 + 1)
+
+
+def histogram(usage: np.ndarray, width: int = 460, height: int = 170) -> str:
+    """Histogram of bound usage; the counts are on a logarithmic scale where they differ by more than 50x."""
+    bins, log_x = histogram_bins(np.asarray(usage, dtype=np.float64))
+    if not bins:
+        return ""
+    counts = [b.count for b in bins if b.count]
+    log_y = max(counts) > 50 * min(counts)
+    left, right, top, bottom = 46, 12, 20, 34
+    step = (width - left - right) / len(bins)
+    floor = height - bottom
+    parts = [_text(left, 12, f"elements{' (log scale)' if log_y else ''}, largest bar {max(counts)}")]
+    for i, b in enumerate(bins):
+        parts.append(_bar(b, left + i * step, step, floor, _height(b.count, max(counts), log_y) * (floor - top)))
+    parts.append(f'<path d="M{left} {top}V{floor}H{width - right}" fill="none" stroke="currentColor"/>')
+    parts.extend(_ticks(bins, left, step, floor))
+    parts.append(_text(left, height - 4, f"share of the bound used{' (log scale)' if log_x else ''}"))
+    return _svg(width, height, "Histogram of bound usage", parts)
+
+
+def _height(n: int, largest: int, log: bool) -> float:
+    if not n:
+        return 0.0
+    return math.log(1 + n) / math.log(1 + largest) if log else n / largest
+
+
+def _bar(b: Bin, x: float, step: float, floor: float, h: float) -> str:
+    if not b.count:
+        return ""
+    h = max(h, 1.5)
+    what = "outside the bound" if b.outside else f"{percent(b.lo)} to {percent(b.hi)} of the bound"
+    mark = _text(x + step / 2, floor - h - 4, "outside", anchor="middle") if b.outside else ""
+    return (
+        f'<rect x="{x + 0.5:.1f}" y="{floor - h:.1f}" width="{max(step - 1, 1):.1f}" height="{h:.1f}" '
+        f'fill="{OUTSIDE if b.outside else INSIDE}"><title>{b.count} elements, {what}</title></rect>{mark}'
+    )
+
+
+def _ticks(bins: list[Bin], left: float, step: float, floor: float) -> Iterator[str]:
+    edges = [(left + i * step, b.lo) for i, b in enumerate(bins) if not b.outside]
+    last = next((left + i * step for i, b in enumerate(bins) if b.outside), left + len(bins) * step)
+    edges.append((last, 1.0))
+    every = max(1, round(len(edges) / 6 / 4) * 4) if len(edges) > 6 else 1
+    for i, (x, value) in enumerate(edges):
+        if (len(edges) - 1 - i) % every == 0:
+            yield f'<path d="M{x:.1f} {floor}v4" stroke="currentColor"/>'
+            yield _text(x, floor + 15, number(100 * value, 2) + " %", anchor="middle")
+
+
+def tiles(usage: np.ndarray, most: int = _MAX_TILES) -> tuple[np.ndarray, tuple[int, int]]:
+    """(largest usage of each tile, tile extents); NaN where a tile has no bound at all. At most `most` per side."""
+    rows, columns = usage.shape
+    th, tw = _extent(rows, most), _extent(columns, most)
+    pad = np.full((-(-rows // th) * th, -(-columns // tw) * tw), np.nan)
+    pad[:rows, :columns] = usage
+    blocks = pad.reshape(pad.shape[0] // th, th, pad.shape[1] // tw, tw).swapaxes(1, 2)
+    known = np.where(np.isnan(blocks), -1.0, blocks).max(axis=(2, 3))
+    return np.where(known < 0, np.nan, known), (th, tw)
+
+
+def _extent(n: int, most: int) -> int:
+    """Smallest power of two that leaves at most `most` tiles: kernels tile by powers of two."""
+    extent = 1
+    while -(-n // extent) > most:
+        extent *= 2
+    return extent
+
+
+def heatmap(usage: np.ndarray, side: int = 288) -> str:
+    """Map of a 2-D output: the darker a tile, the more of the bound its worst element uses; a cross means outside."""
+    grid, (th, tw) = tiles(np.asarray(usage, dtype=np.float64))
+    rows, columns = grid.shape
+    cell = max(6.0, min(24.0, side / max(rows, columns)))
+    left, top = 8, 20
+    width, height = max(left + columns * cell + 8, 250), top + rows * cell + 46
+    what = "element" if th == tw == 1 else f"{th} x {tw} tile"
+    parts = [_text(left, 12, f"largest usage per {what}, {usage.shape[0]} x {usage.shape[1]} output")]
+    largest = float(np.nanmax(np.where(grid <= 1.0, grid, np.nan), initial=0.0))
+    for i in range(rows):
+        for j in range(columns):
+            parts.append(_tile(float(grid[i, j]), largest, left + j * cell, top + i * cell, cell, (i * th, j * tw)))
+    parts.append(
+        f'<rect x="{left}" y="{top}" width="{columns * cell:.1f}" height="{rows * cell:.1f}" fill="none" '
+        'stroke="currentColor" stroke-opacity="0.5"/>'
+    )
+    parts.extend(_legend(left, top + rows * cell + 10, largest, bool(np.any(grid > 1)), bool(np.any(np.isnan(grid)))))
+    return _svg(width, height, "Bound usage per tile", parts)
+
+
+def _tile(value: float, largest: float, x: float, y: float, cell: float, corner: tuple[int, int]) -> str:
+    box = f'x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}"'
+    where = f"from ({corner[0]}, {corner[1]})"
+    if math.isnan(value):
+        return f'<rect {box} fill="{UNKNOWN}" fill-opacity="0.35"><title>{where}: no bound</title></rect>'
+    if value > 1.0:
+        d = cell * 0.25
+        cross = (
+            f"M{x + d:.1f} {y + d:.1f}l{cell - 2 * d:.1f} {cell - 2 * d:.1f}m0 {2 * d - cell:.1f}l{2 * d - cell:.1f} "
+            f"{cell - 2 * d:.1f}"
+        )
+        return (
+            f'<rect {box} fill="{OUTSIDE}"><title>{where}: outside ({percent(value)})</title></rect>'
+            f'<path d="{cross}" stroke="#ffffff" stroke-width="1.2"/>'
+        )
+    shade = 0.05 + 0.95 * (value / largest if largest else 0.0)
+    return f'<rect {box} fill="{INSIDE}" fill-opacity="{shade:.2f}"><title>{where}: {percent(value)}</title></rect>'
+
+
+def _legend(x: float, y: float, largest: float, outside: bool, unknown: bool) -> Iterator[str]:
+    for i in range(5):
+        yield f'<rect x="{x + 12 * i}" y="{y}" width="12" height="10" fill="{INSIDE}" fill-opacity="{0.05 + 0.2375 * i:.2f}"/>'
+    yield _text(x + 66, y + 9, f"0 to {percent(largest)} of the bound")
+    y += 16
+    if outside:
+        yield _tile(2.0, 1.0, x, y, 10.0, (0, 0))
+        yield _text(x + 16, y + 9, "outside")
+        x += 80
+    if unknown:
+        yield f'<rect x="{x}" y="{y}" width="10" height="10" fill="{UNKNOWN}" fill-opacity="0.35"/>'
+        yield _text(x + 16, y + 9, "no bound")
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{escape(words)}</text>'
+
+
+def _svg(width: float, height: float, title: str, parts: list[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" font-family="sans-serif" font-size="11">'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+    )

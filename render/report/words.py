@@ -1,0 +1,107 @@
+"""The sentences of a report, as plain text: the terminal and the web page show the same words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from render.report.text import count, index, interval, number, percent, place, seconds, shape
+
+if TYPE_CHECKING:
+    from render.verdict import BudgetItem, OutputVerdict, Verdict
+
+_PRECEDENCE = (4, 2, 1, 3, 0)
+
+
+def header(verdict: Verdict) -> str:
+    """Which versions ran which kernel, on which grid, for how long."""
+    versions = verdict.versions
+    parts = [f"render {versions.get('render', '')}".rstrip()]
+    if "triton" in versions:
+        parts[0] += f"  triton {versions['triton']}, on the CPU"
+    if verdict.kernels:
+        parts.append(f"{'kernel' if len(verdict.kernels) == 1 else 'kernels'} {', '.join(verdict.kernels)}")
+    if verdict.grid:
+        parts.append(f"grid {index(verdict.grid)}")
+    elapsed = verdict.timing.get("total_s") or verdict.timing.get("interval_s")
+    if elapsed:
+        parts.append(seconds(elapsed))
+    return "   ".join(parts)
+
+
+def output_title(output: OutputVerdict, reference: str) -> str:
+    title = f"{output.name}  {shape(output.dtype, output.shape)}"
+    return f"{title}  vs  {reference}" if reference else title
+
+
+def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
+    """(name, sentence) of the facts about one output, most familiar first."""
+    n = output.elements
+    if n:
+        yield "allclose", _allclose(output)
+        yield "in bound", _in_bound(output)
+    if output.outside_exact != output.outside_reference:
+        yield "exact ref", f"{n - output.outside_exact} / {n} in bound once the reference is recomputed in float64"
+    if output.outside_device is not None:
+        yield "device", f"{n - output.outside_device} / {n} elements of the device output in bound"
+    if output.nonfinite_mismatch:
+        yield "NaN/Inf", f"the pattern differs in {count(output.nonfinite_mismatch, 'element')}"
+    if output.unstored:
+        yield "not stored", f"{output.unstored} / {n} elements were never stored ({percent(output.unstored / n)})"
+    if output.tainted:
+        yield "tainted", f"{output.tainted} / {n} elements have no bound ({percent(output.tainted / n)})"
+    if n:
+        yield from _worst(output)
+    if output.detail:
+        yield "", output.detail
+
+
+def _allclose(output: OutputVerdict) -> str:
+    tolerance = f"rtol {number(output.allclose_rtol, 3)} atol {number(output.allclose_atol, 3)}"
+    if not output.allclose_mismatch:
+        return f"passes, {tolerance}"
+    share = percent(output.allclose_mismatch / output.elements)
+    return f"fails on {output.allclose_mismatch} / {output.elements} elements ({share}), {tolerance}"
+
+
+def _in_bound(output: OutputVerdict) -> str:
+    inside = f"{output.elements - output.outside_reference} / {output.elements}"
+    worst = output.worst_usage
+    if worst == math.inf:
+        return f"{inside}, the worst element misses a bound that is a single point, or none"
+    if math.isnan(worst):
+        return inside
+    return f"{inside}, worst element {'uses' if worst <= 1 else 'reaches'} {percent(worst)} of its bound"
+
+
+def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
+    where = f" at {index(output.worst_index)}"
+    outside = output.outside_reference or output.outside_exact or output.outside_device or output.nonfinite_mismatch
+    gap = abs(output.got - output.ref) if outside else output.max_abs_diff
+    yield "worst |d|", f"{number(gap, 3)}{where}"
+    used = f"   [{percent(output.usage)} used]" if math.isfinite(output.usage) else ""
+    bound = interval(output.low, output.high)
+    yield "", f"  got {number(output.got)}   ref {number(output.ref)}   bound {bound}{used}"
+
+
+def paper_rule(verdict: Verdict) -> str:
+    """What the published rule alone would say, beside which of our cells spoke."""
+    return f"{verdict.paper_rule} (the reference as it is, in or out of the bound)   subtype {verdict.subtype or '-'}"
+
+
+def budget_row(item: BudgetItem) -> tuple[str, str, str]:
+    """(share, cause, place) of one cause of width."""
+    return percent(item.share), item.cause, place(item.file, item.line or None)
+
+
+def summary(verdicts: Sequence[Verdict]) -> tuple[str, int]:
+    """(counts of kernels and labels, the exit code of them all)."""
+    labels = Counter(verdict.label for verdict in verdicts)
+    kernels = sum(max(1, len(verdict.kernels)) for verdict in verdicts)
+    parts = [count(kernels, "kernel"), f"{labels['Type-I']} Type-I", f"{labels['Type-II']} Type-II"]
+    if labels["Inconclusive"]:
+        parts.append(f"{labels['Inconclusive']} Inconclusive")
+    exits = {verdict.exit_code for verdict in verdicts}
+    return ", ".join(parts), next((code for code in _PRECEDENCE if code in exits), 0)
