@@ -39,6 +39,8 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             code = command(*args, **kwargs)
+        except (typer.Exit, typer.BadParameter):  # typer's own: it prints the usage line and exits 2
+            raise
         except KeyboardInterrupt:
             _say(["interrupted"])
             code = INTERRUPTED

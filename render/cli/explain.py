@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
-from render.errors import RenderError
 from render.report import codes
 
 
@@ -24,7 +23,7 @@ def command(
     try:
         entry = codes.find(code)
     except codes.UnknownCode as error:
-        raise RenderError("RND902", str(error), "`render explain` without a code lists them all") from None
+        raise typer.BadParameter(f"{error}; `render explain` lists them all") from None
     typer.echo(_page(entry))
     return 0
 

@@ -43,7 +43,7 @@ class Code:
 
 
 class UnknownCode(LookupError):
-    """The text is no rule code; the message names the known ones."""
+    """The text is no rule code."""
 
 
 _TABLE = (
@@ -317,7 +317,7 @@ def find(text: str) -> Code:
     try:
         return CODES[name]
     except KeyError:
-        raise UnknownCode(f"{text!r} is no rule code; known: {', '.join(CODES)}") from None
+        raise UnknownCode(f"{text!r} is no rule code") from None
 
 
 def title(code: str) -> str:

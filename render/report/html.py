@@ -59,7 +59,7 @@ def fragment(verdict: Verdict) -> str:
 
 
 def _parts(verdict: Verdict) -> Iterator[str]:
-    yield f'<p style="{_FAINT};margin:0">{escape(words.header(verdict))}</p>'
+    yield f'<p style="{_FAINT};margin:0">{_cell(words.header(verdict))}</p>'
     yield _headline(verdict)
     for output in verdict.outputs:
         yield from _output(output, verdict.reference)
@@ -69,7 +69,7 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     yield _frame(verdict)
     yield _list("What to do", verdict.help)
     yield _list("Notes", verdict.notes)
-    yield f'<p style="margin:0.4em 0"><b>Paper rule</b> {escape(words.paper_rule(verdict))}</p>'
+    yield f'<p style="margin:0.4em 0"><b>Paper rule</b> {_cell(words.paper_rule(verdict))}</p>'
     yield _list("Assumptions", verdict.assumptions)
     left, code = words.summary([verdict])
     yield f'<p style="{_FAINT}">{escape(left)}, exit {code}. {_versions(verdict)}</p>'
@@ -114,7 +114,7 @@ def _table(title: str, rows: Iterator[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return escape(text.strip()).replace("   ", " &nbsp; ")
+    return escape(text.strip()).replace("  ", " &nbsp;")
 
 
 def _frame(verdict: Verdict) -> str:

@@ -59,7 +59,7 @@ def histogram(usage: np.ndarray, width: int = 460, height: int = 170) -> str:
         return ""
     counts = [b.count for b in bins if b.count]
     log_y = max(counts) > 50 * min(counts)
-    left, right, top, bottom = 46, 12, 20, 34
+    left, right, top, bottom = 46, 24, 20, 34
     step = (width - left - right) / len(bins)
     floor = height - bottom
     parts = [_text(left, 12, f"elements{' (log scale)' if log_y else ''}, largest bar {max(counts)}")]
@@ -97,7 +97,7 @@ def _ticks(bins: list[Bin], left: float, step: float, floor: float) -> Iterator[
     for i, (x, value) in enumerate(edges):
         if (len(edges) - 1 - i) % every == 0:
             yield f'<path d="M{x:.1f} {floor}v4" stroke="currentColor"/>'
-            yield _text(x, floor + 15, number(100 * value, 2) + " %", anchor="middle")
+            yield _text(x, floor + 15, number(100 * value, 3) + " %", anchor="middle")
 
 
 def tiles(usage: np.ndarray, most: int = _MAX_TILES) -> tuple[np.ndarray, tuple[int, int]]:

@@ -31,7 +31,7 @@ def render(verdict: Verdict, console: Console, options: ConsoleOptions) -> Itera
     yield from full(verdict, options.max_width)
 
 
-def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False) -> Iterator[Text]:
+def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code: int | None = None) -> Iterator[Text]:
     """The whole report, line by line; `verbose` lists every output, finding, note and cause."""
     few = _ALL if verbose else _FEW
     yield from _hanging("", words.header(verdict), width, style="dim", body="dim")
@@ -45,13 +45,13 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False) -> Iterato
     yield from _hanging("  paper rule  ", words.paper_rule(verdict), width)
     if verdict.assumptions:
         yield from _hanging("  assumes     ", "; ".join(verdict.assumptions), width)
-    yield summary([verdict], width)
+    yield summary([verdict], width, exit_code)
 
 
-def brief(verdict: Verdict, width: int = WIDTH) -> Iterator[Text]:
+def brief(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
     """The quiet form: the verdict line and the summary."""
     yield from _headline(verdict, width)
-    yield summary([verdict], width)
+    yield summary([verdict], width, exit_code)
 
 
 def summary(verdicts: Sequence[Verdict], width: int = WIDTH, exit_code: int | None = None) -> Text:

@@ -88,7 +88,9 @@ def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
 
 def paper_rule(verdict: Verdict) -> str:
     """What the published rule alone would say, beside which of our cells spoke."""
-    return f"{verdict.paper_rule} (the reference as it is, in or out of the bound)   subtype {verdict.subtype or '-'}"
+    return (
+        f"{verdict.paper_rule} (is the reference, as it was returned, in the bound?)   subtype {verdict.subtype or '-'}"
+    )
 
 
 def budget_row(item: BudgetItem) -> tuple[str, str, str]:

@@ -1,0 +1,155 @@
+"""`render classify FILE`: is the difference between a kernel and its reference round-off or a bug?"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from render.cli.exits import combine, guarded
+from render.cli.output import console
+from render.cli.progress import progress
+from render.errors import RenderError
+
+if TYPE_CHECKING:
+    from render.verdict import Verdict
+
+_STDOUT = "-"
+_TARGET, _DATA, _REPORT = "Target", "Inputs", "Report"
+
+
+@guarded
+def command(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")
+    ],
+    entry: Annotated[
+        str | None,
+        typer.Option(help="Function that launches the kernel. Default: the only one in FILE.", rich_help_panel=_TARGET),
+    ] = None,
+    ref: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Reference: dotted.path, module:attr, file.py::fn, or a name in FILE. Default: reference() in FILE.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="Device profile: any, ieee, sm_80, sm_90, a100, h100, ...", rich_help_panel=_TARGET)
+    ] = "any",
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=_DATA),
+    ] = None,
+    input: Annotated[  # noqa: A002 - the name of the option
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16". Repeatable.', rich_help_panel=_DATA
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of generated inputs.", rich_help_panel=_DATA)] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Output recorded on a device: .safetensors, .npz or .pt.", rich_help_panel=_DATA),
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Write the result as JSON; - for stdout (then nothing else is printed there).",
+            rich_help_panel=_REPORT,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one self-contained web page.", rich_help_panel=_REPORT)
+    ] = None,
+    allow_inconclusive: Annotated[
+        bool, typer.Option("--allow-inconclusive", help="Exit 0, not 3, if Inconclusive.", rich_help_panel=_REPORT)
+    ] = False,
+    no_budget: Annotated[
+        bool,
+        typer.Option("--no-budget", help="Do not attribute the bound to its causes (faster).", rich_help_panel=_REPORT),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=_REPORT)
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=_REPORT)] = False,
+) -> int:
+    """Classify the difference between a Triton kernel and its reference.
+
+    Inputs come from --inputs, else --input, else make_inputs() in FILE.
+    """
+    _check(file, inputs, output)
+    with _own_stdout(json == _STDOUT), progress(f"running {file.name} on the CPU"):
+        verdict = _classify(file, entry, ref, device, inputs, tuple(input or ()), seed, output, not no_budget)
+    code = combine([verdict.exit_code], allow_inconclusive)
+    _write(verdict, json, html)
+    if json != _STDOUT:
+        _show(verdict, code, quiet, verbose)
+    return code
+
+
+def _classify(
+    file: Path,
+    entry: str | None,
+    ref: str | None,
+    device: str,
+    inputs: Path | None,
+    specs: tuple[str, ...],
+    seed: int,
+    output: Path | None,
+    budget: bool,
+) -> Verdict:
+    from render.classify import classify_file
+
+    return classify_file(
+        file, entry=entry, ref=ref, device=device, inputs=inputs, specs=specs, seed=seed, output=output, budget=budget
+    )
+
+
+def _check(file: Path, *others: Path | None) -> None:
+    """Name what is missing before torch is imported."""
+    if not file.is_file():
+        raise RenderError("RND902", f"no such file: {file}", "FILE is the Python file that launches the kernel")
+    for path in others:
+        if path is not None and not path.is_file():
+            raise RenderError("RND901", f"no such file: {path}")
+
+
+@contextlib.contextmanager
+def _own_stdout(wanted: bool):  # type: ignore[no-untyped-def]
+    """While the user's code runs, what it prints goes to stderr: stdout belongs to the JSON."""
+    if not wanted:
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def _write(verdict: Verdict, json: str | None, html: Path | None) -> None:
+    from render.report import json as canonical
+
+    try:
+        if json == _STDOUT:
+            typer.echo(canonical.dumps(verdict), nl=False)
+        elif json is not None:
+            canonical.write(verdict, json)
+        if html is not None:
+            from render.report.html import write
+
+            write(verdict, html)
+    except OSError as error:
+        raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _show(verdict: Verdict, code: int, quiet: bool, verbose: bool) -> None:
+    from render.report import terminal
+
+    out = console()
+    lines = terminal.brief(verdict, out.width, code) if quiet else terminal.full(verdict, out.width, verbose, code)
+    for line in lines:
+        out.print(line, soft_wrap=True)

@@ -1,0 +1,112 @@
+"""`render doctor`: what is installed, what is covered, and a quick proof that this machine rounds as it must."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import typer
+
+from render import __version__
+from render.cli.exits import guarded
+
+_PACKAGES = ("triton", "torch", "numpy", "numba", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
+
+
+class Check(NamedTuple):
+    """One line of the self-test. `ok` is None where the check could not run; that is no failure."""
+
+    name: str
+    ok: bool | None
+    detail: str
+
+
+@guarded
+def command() -> int:
+    """Show versions and rule coverage, and test that bounds round outward on this machine."""
+    for title, lines in (("versions", versions()), ("machine", machine()), ("rules", coverage())):
+        typer.echo(title)
+        for name, value in lines:
+            typer.echo(f"  {name:<12}  {value}")
+        typer.echo()
+    typer.echo("self-test")
+    checks = []
+    for check in self_test():
+        checks.append(check)
+        mark = {True: "pass", False: "FAIL", None: "skip"}[check.ok]
+        typer.echo(f"  {mark}  {check.name}: {check.detail}")
+    failed = sum(check.ok is False for check in checks)
+    typer.echo(f"\n{len(checks)} checks, {failed} failed{' ' * 40}exit {int(failed > 0)}")
+    return int(failed > 0)
+
+
+def versions() -> Iterator[tuple[str, str]]:
+    """(package, installed version), without importing any of them."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    yield "render", __version__
+    yield "python", f"{platform.python_version()} ({platform.system()} {platform.machine()})"
+    for package in _PACKAGES:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            yield package, "not installed"
+
+
+def machine() -> Iterator[tuple[str, str]]:
+    import os
+
+    import numba
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield "cores", str(cores)
+    yield "gpu", _gpu()
+    yield "numba cache", numba.config.CACHE_DIR or "__pycache__ beside each module"
+    yield "", "the first run on a machine compiles kernels (about a minute); later runs read the cache"
+
+
+def _gpu() -> str:
+    try:
+        import torch
+
+        if torch.cuda.is_available():
+            return f"{torch.cuda.get_device_name()} (not needed: kernels run on the CPU)"
+    except Exception as error:  # noqa: BLE001 - a broken driver must not stop the doctor
+        return f"cannot be asked: {error}"
+    return "none (not needed: kernels run on the CPU)"
+
+
+def coverage() -> Iterator[tuple[str, str]]:
+    """How many operations have a rule, are exact, or are not supported; and the device profiles."""
+    from interval_ops import rules
+    from interval_ops.profile import profile_names
+
+    shapes = Counter(str(getattr(rule.shape, "value", rule.shape)) for rule in rules.RULES.values())
+    tight = sum(bool(rule.tight) for rule in rules.RULES.values())
+    yield "with a rule", f"{len(rules.RULES)} ({tight} tight)"
+    yield "", ", ".join(f"{n} {shape}" for shape, n in shapes.most_common())
+    yield "exact", f"{len(rules.EXACT)} (integers, addresses)"
+    yield "unsupported", f"{len(rules.UNSUPPORTED)} (`render ops` names them)"
+    yield "profiles", ", ".join(profile_names())
+
+
+def self_test() -> Iterator[Check]:
+    """The checks one after the other, so that each is shown as it ends."""
+    from render.cli import selftest
+
+    for name, check in selftest.CHECKS.items():
+        yield run(name, check)
+
+
+def run(name: str, check: Callable[[], str]) -> Check:
+    """`check` returns what it looked at, raises AssertionError on a failure and LookupError where it cannot run."""
+    try:
+        return Check(name, True, check())
+    except AssertionError as error:
+        return Check(name, False, str(error))
+    except LookupError as error:
+        return Check(name, None, str(error))
+    except Exception as error:  # noqa: BLE001 - any other failure is a failed check, not a crash of the doctor
+        return Check(name, False, f"{type(error).__name__}: {error}")
