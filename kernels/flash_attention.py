@@ -36,7 +36,9 @@ def _attend(
 @triton.autotune(
     configs=[triton.Config({"BLOCK_M": bm, "BLOCK_N": bn}, num_warps=w) for bm, bn, w in [(32, 16, 4), (128, 64, 8)]],
     key=["N_CTX", "HEAD_DIM"],
-    prune_configs_by={"early_config_prune": lambda configs, args, **kw: [c for c in configs if c.kwargs["BLOCK_M"] < 64]},
+    prune_configs_by={
+        "early_config_prune": lambda configs, args, **kw: [c for c in configs if c.kwargs["BLOCK_M"] < 64]
+    },
 )
 @triton.jit
 def attention_kernel(

@@ -112,7 +112,7 @@ class LayerNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy):
-        x, w, b, mean, rstd = ctx.saved_tensors
+        x, w, _, mean, rstd = ctx.saved_tensors
         rows = x.reshape(-1, x.shape[-1])
         M, N = rows.shape
         GROUP_SIZE_M = 4

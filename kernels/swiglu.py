@@ -47,9 +47,7 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor, dc: torch.Tensor):
     out, d_gate, d_up = torch.empty_like(gate), torch.empty_like(gate), torch.empty_like(up)
     BLOCK_SIZE = triton.next_power_of_2(n_cols)
     swiglu_forward_kernel[(n_rows,)](gate, up, out, gate.stride(0), n_cols=n_cols, BLOCK_SIZE=BLOCK_SIZE)
-    swiglu_backward_kernel[(n_rows,)](
-        dc, gate, up, d_gate, d_up, gate.stride(0), n_cols=n_cols, BLOCK_SIZE=BLOCK_SIZE
-    )
+    swiglu_backward_kernel[(n_rows,)](dc, gate, up, d_gate, d_up, gate.stride(0), n_cols=n_cols, BLOCK_SIZE=BLOCK_SIZE)
     return out, d_gate, d_up
 
 

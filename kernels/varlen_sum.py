@@ -1,12 +1,16 @@
 """Sums of ragged segments, one program per segment, and the number of blocks each one took."""
 
+import itertools
+
 import torch
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def varlen_sum_kernel(x_ptr, cu_seqlens_ptr, out_ptr, steps_ptr, n_cols, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr):
+def varlen_sum_kernel(
+    x_ptr, cu_seqlens_ptr, out_ptr, steps_ptr, n_cols, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr
+):
     segment = tl.program_id(0)
     start, end = tl.load(cu_seqlens_ptr + segment), tl.load(cu_seqlens_ptr + segment + 1)
     cols = tl.arange(0, BLOCK_COLS)
@@ -44,5 +48,5 @@ def make_inputs(lengths=(5, 0, 40, 17, 8, 1, 23), cols: int = 20):
 
 def reference(x: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
     bounds = cu_seqlens.tolist()
-    sums = [x[lo:hi].sum(0) if hi > lo else x.new_full((x.shape[1],), -1.0) for lo, hi in zip(bounds, bounds[1:])]
+    sums = [x[lo:hi].sum(0) if hi > lo else x.new_full((x.shape[1],), -1.0) for lo, hi in itertools.pairwise(bounds)]
     return torch.stack(sums)
