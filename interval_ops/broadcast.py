@@ -1,0 +1,132 @@
+"""Runs a flat numba kernel over broadcast operands, block by block.
+
+A kernel sees only contiguous one-dimensional arrays: float64 for bounds, bool for decisions, outputs after inputs. What
+does not already lie that way (a stride-0 view, a dimension of size 1, a float32 point) is copied into a block that
+stays in the L2 cache, so one compiled version of each kernel serves every layout. An operand that is the same for all
+blocks (a scalar, a row) is copied once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+Array = np.ndarray
+Pair = tuple[Array, Array]
+"""(lo, hi); a point passes the same array object twice."""
+
+BLOCK = 1 << 14
+_DIRECT = (np.dtype(np.float64), np.dtype(np.bool_))
+
+
+def elementwise(kernel: Callable[..., bool], inputs: Sequence[Array], outputs: Sequence[type], *params: object) -> tuple:
+    """Calls `kernel(*inputs, *outputs, *params)` on flat pieces; returns (*output arrays, all calls returned True).
+
+    `inputs` have equal ndim, each dimension is the common one or 1. `outputs` lists the dtypes of the results, which
+    are freshly allocated and contiguous. The result of each element depends on that element alone, so the cut into
+    blocks changes nothing.
+    """
+    shape = broadcast_shape(inputs)
+    outs = [np.empty(shape, dtype) for dtype in outputs]
+    flat_outs = [out.reshape(-1) for out in outs]
+    flats = [_flat(a, shape) for a in inputs]
+    if outs[0].size <= BLOCK:
+        whole = {id(a): _spread(a, shape) for a, flat in zip(inputs, flats, strict=True) if flat is None}
+        flats = [whole[id(a)] if flat is None else flat for a, flat in zip(inputs, flats, strict=True)]
+    if all(flat is not None for flat in flats):
+        return *outs, bool(kernel(*flats, *flat_outs, *params))
+    return *outs, _blocks(kernel, inputs, flats, flat_outs, shape, params)
+
+
+def broadcast_shape(arrays: Sequence[Array]) -> tuple[int, ...]:
+    """Common shape of operands of equal ndim; ValueError where two sizes differ and neither is 1."""
+    shape = arrays[0].shape
+    if all(a.shape == shape for a in arrays):
+        return shape
+    if any(a.ndim != len(shape) for a in arrays):
+        raise ValueError(f"operands of different rank: {[a.shape for a in arrays]}")
+    return np.broadcast_shapes(*(a.shape for a in arrays))
+
+
+def is_point(a: Pair) -> bool:
+    return a[0] is a[1]
+
+
+def as_bounds(a: Pair) -> Pair:
+    """The pair in float64; a point stays one object."""
+    lo = a[0].astype(np.float64, copy=False)
+    return (lo, lo) if a[0] is a[1] else (lo, a[1].astype(np.float64, copy=False))
+
+
+def _flat(a: Array, shape: tuple[int, ...]) -> Array | None:
+    if a.shape == shape and a.flags.c_contiguous and a.dtype in _DIRECT:
+        return a.reshape(-1)
+    return None
+
+
+def _spread(a: Array, shape: tuple[int, ...]) -> Array:
+    out = np.empty(shape, np.bool_ if a.dtype == np.bool_ else np.float64)
+    np.copyto(out, a, casting="same_kind")
+    return out.reshape(-1)
+
+
+def _blocks(
+    kernel: Callable[..., bool],
+    inputs: Sequence[Array],
+    flats: Sequence[Array | None],
+    outs: Sequence[Array],
+    shape: tuple[int, ...],
+    params: tuple,
+) -> bool:
+    axis, step, inner = _split(shape)
+    tail = shape[axis + 1 :]
+    size = min(step, shape[axis]) * inner
+    pieces = {id(a): _Piece(a, axis, size, tail) for a, flat in zip(inputs, flats, strict=True) if flat is None}
+    same, done = True, 0
+    for lead in np.ndindex(shape[:axis]):
+        for start in range(0, shape[axis], step):
+            rows = min(step, shape[axis] - start)
+            stop = done + rows * inner
+            args = [
+                pieces[id(a)].fetch(lead, start, rows) if flat is None else flat[done:stop]
+                for a, flat in zip(inputs, flats, strict=True)
+            ]
+            same &= bool(kernel(*args, *(out[done:stop] for out in outs), *params))
+            done = stop
+    return same
+
+
+def _split(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(axis to cut, rows of it per block, elements per row): the outermost axis whose rows fit a block."""
+    axis, inner = len(shape) - 1, 1
+    while axis > 0 and inner * shape[axis] < BLOCK:
+        inner *= shape[axis]
+        axis -= 1
+    return axis, max(1, BLOCK // max(inner, 1)), prod(shape[axis + 1 :])
+
+
+class _Piece:
+    """The current block of one operand, contiguous and of a direct dtype."""
+
+    __slots__ = ("axis", "buffer", "fixed", "source", "tail")
+
+    def __init__(self, source: Array, axis: int, size: int, tail: tuple[int, ...]) -> None:
+        self.source, self.axis, self.tail = source, axis, tail
+        self.buffer = np.empty(size, np.bool_ if source.dtype == np.bool_ else np.float64)
+        self.fixed = all(n == 1 for n in source.shape[: axis + 1])
+        if self.fixed:
+            inner = prod(tail)
+            self._fill((0,) * axis, slice(0, 1), size // inner if inner else 0)
+
+    def fetch(self, lead: tuple[int, ...], start: int, rows: int) -> Array:
+        if not self.fixed:
+            cut = slice(start, start + rows) if self.source.shape[self.axis] > 1 else slice(0, 1)
+            self._fill(lead, cut, rows)
+        return self.buffer[: rows * prod(self.tail)]
+
+    def _fill(self, lead: tuple[int, ...], cut: slice, rows: int) -> None:
+        index = tuple(i if n > 1 else 0 for i, n in zip(lead, self.source.shape, strict=False))
+        block = self.buffer[: rows * prod(self.tail)].reshape(rows, *self.tail)
+        np.copyto(block, self.source[(*index, cut)], casting="same_kind")
