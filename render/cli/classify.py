@@ -45,7 +45,7 @@ def command(
         Path | None,
         typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=_DATA),
     ] = None,
-    input: Annotated[  # noqa: A002 - the name of the option
+    input: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16". Repeatable.', rich_help_panel=_DATA

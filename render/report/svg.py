@@ -81,7 +81,7 @@ def _bar(b: Bin, x: float, step: float, floor: float, h: float) -> str:
     if not b.count:
         return ""
     h = max(h, 1.5)
-    what = "outside the bound" if b.outside else f"{percent(b.lo)} to {percent(b.hi)} of the bound"
+    what = "outside the bound" if b.outside else f"{number(100 * b.lo, 3)} to {number(100 * b.hi, 3)} % of the bound"
     mark = _text(x + step / 2, floor - h - 4, "outside", anchor="middle") if b.outside else ""
     return (
         f'<rect x="{x + 0.5:.1f}" y="{floor - h:.1f}" width="{max(step - 1, 1):.1f}" height="{h:.1f}" '
@@ -156,7 +156,7 @@ def _tile(value: float, largest: float, x: float, y: float, cell: float, corner:
             f'<path d="{cross}" stroke="#ffffff" stroke-width="1.2"/>'
         )
     shade = 0.05 + 0.95 * (value / largest if largest else 0.0)
-    return f'<rect {box} fill="{INSIDE}" fill-opacity="{shade:.2f}"><title>{where}: {percent(value)}</title></rect>'
+    return f'<rect {box} fill="{INSIDE}" fill-opacity="{shade:.2f}"><title>{where}: {number(100 * value, 3)} %</title></rect>'
 
 
 def _legend(x: float, y: float, largest: float, outside: bool, unknown: bool) -> Iterator[str]:

@@ -135,7 +135,7 @@ def _place_and_advice(verdict: Verdict, width: int, most: int) -> Iterator[Text]
         yield Text(f"  --> {place(verdict.file, verdict.line or None, verdict.column or None)}", overflow="fold")
         frame = code_frame(verdict.file, verdict.line, verdict.column, verdict.end_column)
         if frame is not None:
-            yield from _frame(frame, codes.title(verdict.code), _STYLES.get(verdict.label, "bold"))
+            yield from _frame(frame, codes.title(verdict.code), width, _STYLES.get(verdict.label, "bold"))
     for line in verdict.help:
         yield from _hanging("   help: ", line, width)
     for line in verdict.notes[:most]:
@@ -143,9 +143,12 @@ def _place_and_advice(verdict: Verdict, width: int, most: int) -> Iterator[Text]
     yield from _rest(len(verdict.notes) - most, "note")
 
 
-def _frame(frame: Frame, note: str, style: str) -> Iterator[Text]:
+def _frame(frame: Frame, note: str, width: int, style: str) -> Iterator[Text]:
+    """The lines with carets; the note beside them only where it fits, for the headline has it already."""
     gutter = len(str(frame.line)) + 3
     for n, source in frame.lines:
         yield Text(f"{n:>{gutter}} | {source}".rstrip(), no_wrap=True, overflow="ellipsis")
     line = Text(f"{'':>{gutter}} | {' ' * frame.start}", no_wrap=True, overflow="ellipsis")
-    yield line.append(f"{'^' * max(1, frame.end - frame.start)} {note}".rstrip(), style=style)
+    carets = "^" * max(1, frame.end - frame.start)
+    fits = len(line) + len(carets) + 1 + len(note) <= width
+    yield line.append(f"{carets} {note}".rstrip() if fits else carets, style=style)

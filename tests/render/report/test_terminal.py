@@ -1,0 +1,121 @@
+"""The terminal form: everything that ux promises is there, in words, at any width."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from render.report import terminal
+from render.verdict import Verdict
+from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
+
+
+def shown(verdict: Verdict, width: int = 100, verbose: bool = False, color: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, highlight=False)
+    for line in terminal.full(verdict, width, verbose):
+        console.print(line, soft_wrap=True)
+    return out.getvalue()
+
+
+def test_type_i(tmp_path: Path) -> None:
+    text = shown(type_i(source_file(tmp_path)))
+    lines = text.splitlines()
+    assert any(line.strip().startswith("TYPE-I  round-off explains") and line.endswith("RND101") for line in lines)
+    assert "inputs rounded to TF32" in text
+    assert "fails on 4069 / 4096 elements (99.3 %), rtol 1.3e-06 atol 1e-05" in text
+    assert "4096 / 4096, worst element uses 19.1 % of its bound" in text
+    assert "got -5.935534   ref -5.926005   bound -5.926 +/- 0.0626   [15.2 % used]" in text
+    assert text.index("99.6 %") < text.index("0.4 %")
+    assert "help: input_precision" in text
+    assert "note: the first configuration" in text
+    assert "device sm_80 (documented); order-free sums" in text
+    assert lines[-1].startswith("1 kernel, 1 Type-I, 0 Type-II")
+    assert lines[-1].endswith("exit 0")
+
+
+def test_caret_stands_under_the_call(tmp_path: Path) -> None:
+    lines = shown(type_i(source_file(tmp_path))).splitlines()
+    source = next(line for line in lines if "tl.dot" in line)
+    caret = next(line for line in lines if "^" in line)
+    assert caret.index("^") == source.index("tl.dot")
+    assert caret.count("^") == len("tl.dot(x, y)")
+    assert any(line.strip().startswith("--> ") and line.endswith("tl_dot.py:9:9") for line in lines)
+
+
+def test_type_ii(tmp_path: Path) -> None:
+    text = shown(type_ii(source_file(tmp_path)))
+    assert "TYPE-II" in text
+    assert "3712 / 4096, worst element reaches 700 % of its bound" in text
+    assert "3716 / 4096 in bound once the reference is recomputed in float64" in text
+    assert "4086 / 4096 elements of the device output" in text
+    assert "3 / 4096 elements were never stored" in text
+    assert "42 / 4096 elements have no bound" in text
+    assert "RND207  read outside a" in text
+    assert "RND302  inline assembly" in text
+    assert text.rstrip().endswith("exit 1")
+
+
+def test_inconclusive_is_counted() -> None:
+    assert "1 Inconclusive" in shown(inconclusive())
+
+
+def test_source_that_cannot_be_read_leaves_the_place() -> None:
+    text = shown(type_i("/nowhere/k.py"))
+    assert "--> /nowhere/k.py:9:9" in text
+    assert "^" not in text
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 200])
+def test_any_width(tmp_path: Path, width: int) -> None:
+    text = shown(type_ii(source_file(tmp_path)), width)
+    assert text.isascii()
+    assert not any(line.endswith(" ") for line in text.splitlines())
+    assert "RND201" in text
+    if width >= 80:
+        assert all(len(line) <= width for line in text.splitlines() if "-->" not in line)
+
+
+def test_colour_repeats_words_only(tmp_path: Path) -> None:
+    verdict = type_ii(source_file(tmp_path))
+    coloured = shown(verdict, color=True)
+    assert "\x1b[" in coloured
+    assert Text.from_ansi(coloured).plain.rstrip() == shown(verdict).rstrip()
+
+
+def test_few_unless_verbose() -> None:
+    verdict = type_i(notes=tuple(f"note number {i}" for i in range(9)))
+    assert "note number 8" not in shown(verdict)
+    assert "6 more notes" in shown(verdict)
+    assert "note number 8" in shown(verdict, verbose=True)
+
+
+def test_brief_has_label_code_and_exit() -> None:
+    text = "\n".join(line.plain for line in terminal.brief(type_ii()))
+    assert "TYPE-II" in text
+    assert "RND201" in text
+    assert "exit 1" in text
+
+
+def test_rich_prints_a_verdict() -> None:
+    out = io.StringIO()
+    Console(file=out, width=90).print(type_i())
+    assert "TYPE-I" in out.getvalue()
+
+
+def test_summary_of_several() -> None:
+    line = terminal.summary([type_i(), type_ii(), inconclusive()]).plain
+    assert line.startswith("3 kernels, 1 Type-I, 1 Type-II, 1 Inconclusive")
+    assert line.endswith("exit 1")
+
+
+def test_empty_and_unbounded_outputs() -> None:
+    nan = float("nan")
+    odd = output(worst_usage=nan, usage=nan, low=nan, high=nan, got=nan)
+    text = shown(type_i(outputs=(odd, output(elements=0, shape=(0,)))))
+    assert "anything (no bound)" in text
+    assert "float32[0]" in text

@@ -1,0 +1,72 @@
+"""What starts fast stays fast: which modules a command imports (no wall time is asserted)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import render
+
+HEAVY = ("torch", "triton", "numba", "numpy", "scipy", "mpmath")
+ROOT = Path(render.__file__).resolve().parent.parent
+LIST = "import sys; print(*sorted(sys.modules), sep='\\n')"
+
+
+def modules(code: str) -> set[str]:
+    """Names in sys.modules after `code` ran in an interpreter of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{LIST}"], capture_output=True, text=True, check=True, env=environment
+    )
+    return set(run.stdout.split())
+
+
+def command(*arguments: str) -> str:
+    return (
+        "import sys, contextlib, io\n"
+        f"sys.argv = ['render', *{list(arguments)!r}]\n"
+        "from render.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        "    main()"
+    )
+
+
+@pytest.mark.parametrize(
+    "line", [("--help",), ("classify", "--help"), ("--version",), ("explain", "RND101"), ("explain",)]
+)
+def test_light_commands_import_nothing_heavy(line: tuple[str, ...]) -> None:
+    assert not modules(command(*line)) & set(HEAVY)
+
+
+def test_import_render_is_light() -> None:
+    loaded = modules("import render; render.__version__; dir(render)")
+    assert not loaded & {*HEAVY, "typer", "rich"}
+
+
+def test_python_dash_m() -> None:
+    line = [sys.executable, "-m", "render", "--version"]
+    run = subprocess.run(line, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout == f"render {render.__version__}\n"
+
+
+def test_lazy_names() -> None:
+    from render.verdict import Verdict
+
+    assert render.Verdict is Verdict
+    assert render.load_profile("any").name == "any"
+    assert set(render.__all__) <= set(dir(render))
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        render.nothing_of_this_name  # noqa: B018
+
+
+def test_classify_is_the_function_whatever_was_imported_first() -> None:
+    pytest.importorskip("render.classify")
+    check = "import render; assert callable(render.classify) and not hasattr(render.classify, '__path__')"
+    kind = "import types; assert not isinstance(render.classify, types.ModuleType)"
+    modules(f"{check}; {kind}")
+    modules(f"import render.classify; {check}; {kind}")
+    modules(f"from render.classify import classify as f; {check}; {kind}; assert f is render.classify")
