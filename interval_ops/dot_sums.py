@@ -1,0 +1,316 @@
+"""Sums of deferred products: packs operands along K and evaluates them with few large matrix products.
+
+`Sums` holds, per output element, an enclosure of the exact sum of products up to float64 rounding, and an upper bound
+of the sum of product magnitudes. Nothing of the target's rounding is in it; `dot` adds that once, over the total K.
+
+Every number depends on its own slice (program) only, so results are bit-identical for any splitting of the batch.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from interval_ops import dot_kernels as kernels
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[Array, Array]
+
+_BUDGET = 1 << 18
+"""Packed elements per operand pair at a time: about 3 MiB of scratch, which the caches hold."""
+
+_SAFE32 = 2.0**126
+_scratch = threading.local()
+
+
+@dataclass(frozen=True)
+class Product:
+    """One deferred dot: operand pairs (..., M, K) and (..., K, N) and its K. A point passes one array twice."""
+
+    a: Pair
+    b: Pair
+    k: int
+
+    @property
+    def kind(self) -> str:
+        return ("p" if self.a[0] is self.a[1] else "i") + ("p" if self.b[0] is self.b[1] else "i")
+
+
+@dataclass
+class Sums:
+    """Enclosure [lo, hi] of the sums, [tlo, thi] of those of tf32-truncated operands, magnitudes and operand peaks.
+
+    `hi is lo` while everything is a point, `tlo is lo` while nothing is truncated. rows (..., M) and columns (..., N)
+    hold the largest operand magnitudes, NaN where an operand is infinite or NaN.
+    """
+
+    lo: Array
+    hi: Array
+    tlo: Array
+    thi: Array
+    mag: Array
+    rows: Array
+    columns: Array
+
+    @staticmethod
+    def empty(lead: int, m: int, n: int, points: bool, truncate: bool) -> Sums:
+        lo = np.empty((lead, m, n))
+        hi = lo if points else np.empty_like(lo)
+        tlo = np.empty_like(lo) if truncate else lo
+        thi = hi if not truncate else tlo if points else np.empty_like(lo)
+        return Sums(lo, hi, tlo, thi, np.empty_like(lo), np.empty((lead, m)), np.empty((lead, n)))
+
+    def plus(self, other: Sums) -> Sums:
+        lo = self.lo + other.lo
+        hi = lo if self.hi is self.lo and other.hi is other.lo else self.hi + other.hi
+        if self.tlo is self.lo and other.tlo is other.lo:
+            tlo, thi = lo, hi
+        else:
+            tlo = self.tlo + other.tlo
+            thi = tlo if hi is lo else self.thi + other.thi
+        rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
+        return Sums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns)
+
+
+def truncate_tf32(x: Array) -> Array:
+    """x cut to 10 fraction bits towards zero, as the tensor core reads fp32; below 2**-126 multiples of 2**-136."""
+    if x.dtype == np.float32:
+        return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    cut = (x.view(np.uint64) & np.uint64(0xFFFFFC0000000000)).view(np.float64)
+    small = np.abs(x) < 2.0**-126
+    return np.where(small, np.trunc(x * 2.0**136) * 2.0**-136, cut) if small.any() else cut
+
+
+def evaluate(products: Sequence[Product], truncate: bool, narrow: bool, limit: float, integer: bool) -> Sums:
+    """Sums of all `products`.
+
+    `truncate`: also sum the products of tf32-truncated operands. `narrow`: magnitudes may be summed in float32 (not for
+    fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`: exact, no inflation.
+    """
+    total: Sums | None = None
+    with np.errstate(all="ignore"):
+        for kind in ("pp", "ip", "pi", "ii"):
+            group = [p for p in products if p.kind == kind]
+            if group:
+                part = _Group(group, kind, truncate, narrow, limit, integer).evaluate()
+                total = part if total is None else total.plus(part)
+    assert total is not None
+    return total
+
+
+def _buffer(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
+    """Scratch of this thread, reused between calls: fresh pages cost more than the arithmetic on them."""
+    size = math.prod(shape)
+    pool = _scratch.__dict__
+    if name not in pool or pool[name].size < size:
+        pool[name] = np.empty(size, dtype)
+    view: Array = pool[name][:size].reshape(shape)
+    return view
+
+
+class _Side:
+    """One packed operand of a group: all its pieces side by side along K, for a range of slices."""
+
+    def __init__(self, name: str, pieces: list[Pair], ks: list[int], axis: int, group: _Group) -> None:
+        self.name, self.axis, self.group = name, axis, group
+        self.point = pieces[0][0] is pieces[0][1]
+        self.single = self.point and all(p[0].dtype == np.float32 for p in pieces)
+        self.truncate = group.truncate and group.kind != "ii"
+        self.other = max(p[0].shape[-3 - axis] for p in pieces)  # M for axis -1, N for axis -2
+        self.lead = np.broadcast_shapes(*(p[0].shape[:-2] for p in pieces))
+        self.pieces, self.ks = pieces, ks
+
+    def prepare(self, lead: tuple[int, ...]) -> None:
+        """Fixes the batch: one slice if the operand is shared by all, otherwise one per slice of the result."""
+        if math.prod(self.lead) == 1:
+            self.lead = (1,) * len(lead)
+        elif self.lead != lead:
+            self.lead = lead
+        self.slices = math.prod(self.lead)
+        flat = []
+        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
+            shape = (*self.lead, self.other, k) if self.axis == -1 else (*self.lead, k, self.other)
+            one = _flatten(lo, shape)
+            flat.append((one, one if hi is lo else _flatten(hi, shape)))
+        self.pieces = flat
+
+    def shape(self, count: int) -> tuple[int, int, int]:
+        k = sum(self.ks)
+        return (count, self.other, k) if self.axis == -1 else (count, k, self.other)
+
+    def pack(self, start: int, stop: int) -> None:
+        """Fills the buffers for slices [start, stop) and takes the statistics."""
+        shape, at = self.shape(stop - start), 0
+        self.lo = _buffer(self.name + "lo", shape)
+        self.hi = self.lo if self.point else _buffer(self.name + "hi", shape)
+        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
+            place = np.s_[:, :, at : at + k] if self.axis == -1 else np.s_[:, at : at + k, :]
+            np.copyto(self.lo[place], lo[start:stop], casting="unsafe")
+            if not self.point:
+                np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
+            at += k
+        self.measure(shape)
+        if self.truncate:
+            self.cut(shape)
+        elif self.group.truncate:
+            self.lo = np.minimum(self.lo, truncate_tf32(self.lo))
+            self.hi = np.maximum(self.hi, truncate_tf32(self.hi))
+
+    def measure(self, shape: tuple[int, ...]) -> None:
+        """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers become zeros and mark their lane."""
+        dtype, integer = (np.float32, np.uint32) if self.single else (np.float64, np.uint64)
+        self.mag = _buffer(self.name + ("mag32" if self.single else "mag64"), shape, dtype)
+        if self.point:
+            np.abs(self.lo, out=self.mag, casting="same_kind")
+            if not self.single:
+                np.maximum(self.mag, 2.0**-480, out=self.mag, where=self.mag > 0)  # products must not underflow
+            self.mid = self.lo
+        else:
+            self.mid, self.rad = _buffer(self.name + "mid", shape), _buffer(self.name + "rad", shape)
+            kernels.split_interval(*(x.reshape(-1) for x in (self.lo, self.hi, self.mid, self.rad, self.mag)))
+        lanes = np.empty((shape[0], self.other), integer)
+        low = np.empty(shape[0], integer)
+        stats = kernels.row_stats if self.axis == -1 else kernels.column_stats
+        stats(self.mag.view(integer), integer(1), lanes, low)
+        peak = lanes.view(dtype).astype(np.float64)
+        bad = ~(peak < self.group.limit)
+        if bad.any():
+            self._clean()
+            peak[bad] = 0.0
+        self.most = peak.max(axis=1)
+        least = (low + integer(1)).view(dtype).astype(np.float64)
+        self.least = np.where(least > 0, least, np.inf)  # a slice of zeros leaves 0
+        self.peak = np.where(bad, np.nan, peak)
+
+    def _clean(self) -> None:
+        wrong = ~(self.mag < self.group.limit)
+        for x in (self.lo, self.hi, self.mid, self.mag, self.lo if self.point else self.rad):
+            x[wrong] = 0.0
+
+    def cut(self, shape: tuple[int, ...]) -> None:
+        """The same operand as the tensor core reads it."""
+        self.tmid = _buffer(self.name + "tmid", shape)
+        if self.point:
+            self.tmid[...] = truncate_tf32(self.lo)
+        else:
+            self.trad, unused = _buffer(self.name + "trad", shape), _buffer(self.name + "tmag", shape)
+            ends = (truncate_tf32(self.lo).reshape(-1), truncate_tf32(self.hi).reshape(-1))
+            kernels.split_interval(*ends, *(x.reshape(-1) for x in (self.tmid, self.trad, unused)))
+
+    def single_precision(self, what: str) -> Array:
+        """`mag`, `rad` or `trad` as float32, rounded up."""
+        x: Array = getattr(self, what)
+        if x.dtype == np.float32:
+            return x
+        out = _buffer(self.name + what + "32", x.shape, np.float32)
+        kernels.narrow_up(x.reshape(-1), out.reshape(-1))
+        return out
+
+
+def _flatten(x: Array, shape: tuple[int, ...]) -> Array:
+    view = x if x.shape == shape else np.broadcast_to(x, shape)
+    return view.reshape(-1, *shape[-2:])
+
+
+class _Group:
+    """Products of one kind (point or interval on either side), evaluated together."""
+
+    def __init__(
+        self, group: list[Product], kind: str, truncate: bool, narrow: bool, limit: float, integer: bool
+    ) -> None:
+        self.kind, self.truncate, self.narrow, self.limit, self.integer = kind, truncate, narrow, limit, integer
+        ks = [p.k for p in group]
+        self.k = sum(ks)
+        self.a = _Side("a", [p.a for p in group], ks, -1, self)
+        self.b = _Side("b", [p.b for p in group], ks, -2, self)
+        self.lead = np.broadcast_shapes(self.a.lead, self.b.lead)
+        self.a.prepare(self.lead)
+        self.b.prepare(self.lead)
+
+    @cached_property
+    def inflate(self) -> float:
+        """Upper bound of exact / computed for a sum of K non-negative products in float64."""
+        return 1.0 if self.integer else 1.0 + (self.k + 2) * 2.0**-52
+
+    @cached_property
+    def inflate32(self) -> float:
+        """The same in float32: the factor 1 / (1 - gamma), gamma = (K + 2) * 2**-24, with room to spare."""
+        return 1.0 + (self.k + 2) * 2.0**-24 * (1.0 + 2.0**-4) if self.k < 1 << 18 else math.inf
+
+    def evaluate(self) -> Sums:
+        m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
+        sums = Sums.empty(slices, m, n, self.kind == "pp", self.truncate and self.kind != "ii")
+        step = max(1, _BUDGET // (self.k * (m + n)))
+        for start in range(0, slices, step):
+            stop = min(start + step, slices)
+            for side in (self.a, self.b):
+                if side.slices > 1 or start == 0:
+                    side.pack(*((start, stop) if side.slices > 1 else (0, 1)))
+            at = slice(start, stop)
+            self._ranges(stop - start)
+            sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
+            kernels.scale(sums.mag[at], *self._magnitude("mag", "mag", sums.mag[at].shape), self.tiny)
+            (self._intervals if self.kind == "ii" else self._midpoints)(sums, at)
+        return _unfold(sums, self.lead)
+
+    def _ranges(self, count: int) -> None:
+        """Which slices may use float32 for magnitudes, and what underflow may cost them."""
+        a, b = self.a, self.b
+        largest = np.maximum(a.most * b.most * self.k, np.maximum(a.most, b.most))
+        safe = (largest < _SAFE32) & (self.narrow and self.k < 1 << 18)
+        self.safe = np.broadcast_to(safe, count)
+        # A float32 product below the normal range loses up to half a subnormal.
+        self.underflow = np.where(self.safe, self.k * 2.0**-148, 0.0)
+        self.tiny = np.where(a.least * b.least >= 2.0**-124, 0.0, self.underflow)
+
+    def _midpoints(self, sums: Sums, at: slice) -> None:
+        """Points, or an interval and a point: m_a b +- r_a |b| is the exact hull of the products."""
+        a, b = self.a, self.b
+        for lo, hi, mid, rad in ((sums.lo, sums.hi, "mid", "rad"), (sums.tlo, sums.thi, "tmid", "trad")):
+            if mid == "tmid" and not self.truncate:
+                continue
+            np.matmul(getattr(a, mid), getattr(b, mid), out=lo[at])
+            if self.kind != "pp":
+                left, right = (rad, "mag") if self.kind == "ip" else ("mag", rad)
+                kernels.spread(lo[at], hi[at], *self._magnitude(left, right, lo[at].shape), self.underflow)
+
+    def _intervals(self, sums: Sums, at: slice) -> None:
+        shape = sums.lo[at].shape
+        ends = (self.a.lo, self.a.hi, self.b.lo, self.b.hi)
+        kernels.multiply_intervals(
+            *(np.broadcast_to(x, (shape[0], *x.shape[1:])) for x in ends), sums.lo[at], sums.hi[at]
+        )
+
+    def _magnitude(self, left: str, right: str, shape: tuple[int, ...]) -> tuple[Array, float]:
+        """Product of two non-negative packed arrays and the factor that makes it an upper bound.
+
+        float32 for the slices whose range allows it, float64 for the others, slice by slice.
+        """
+        if self.safe.all():
+            return self._single(left, right, shape), self.inflate32
+        out = _buffer("magnitude", shape)
+        wide = [np.asarray(x, np.float64) for x in (getattr(self.a, left), getattr(self.b, right))]
+        if not self.safe.any():
+            return np.matmul(*wide, out=out), self.inflate
+        np.multiply(self._single(left, right, shape), self.inflate32, out=out, dtype=np.float64)
+        for g in np.flatnonzero(~self.safe):
+            x, y = (w[g if len(w) > 1 else 0] for w in wide)
+            out[g] = (x @ y) * self.inflate
+        return out, 1.0
+
+    def _single(self, left: str, right: str, shape: tuple[int, ...]) -> Array:
+        x, y = self.a.single_precision(left), self.b.single_precision(right)
+        return np.matmul(x, y, out=_buffer("magnitude32", shape, np.float32))
+
+
+def _unfold(sums: Sums, lead: tuple[int, ...]) -> Sums:
+    """The same sums with the batch axes unfolded, keeping shared arrays shared."""
+    views: dict[int, Array] = {}
+    fields = (sums.lo, sums.hi, sums.tlo, sums.thi, sums.mag, sums.rows, sums.columns)
+    return Sums(*(views.setdefault(id(x), x.reshape(*lead, *x.shape[1:])) for x in fields))
