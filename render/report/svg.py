@@ -22,7 +22,7 @@ _BINS = 20
 class Bin(NamedTuple):
     lo: float
     hi: float
-    count: int
+    elements: int
 
     @property
     def outside(self) -> bool:
@@ -57,14 +57,14 @@ def histogram(usage: np.ndarray, width: int = 460, height: int = 170) -> str:
     bins, log_x = histogram_bins(np.asarray(usage, dtype=np.float64))
     if not bins:
         return ""
-    counts = [b.count for b in bins if b.count]
+    counts = [b.elements for b in bins if b.elements]
     log_y = max(counts) > 50 * min(counts)
     left, right, top, bottom = 46, 24, 20, 34
     step = (width - left - right) / len(bins)
     floor = height - bottom
     parts = [_text(left, 12, f"elements{' (log scale)' if log_y else ''}, largest bar {max(counts)}")]
     for i, b in enumerate(bins):
-        parts.append(_bar(b, left + i * step, step, floor, _height(b.count, max(counts), log_y) * (floor - top)))
+        parts.append(_bar(b, left + i * step, step, floor, _height(b.elements, max(counts), log_y) * (floor - top)))
     parts.append(f'<path d="M{left} {top}V{floor}H{width - right}" fill="none" stroke="currentColor"/>')
     parts.extend(_ticks(bins, left, step, floor))
     parts.append(_text(left, height - 4, f"share of the bound used{' (log scale)' if log_x else ''}"))
@@ -78,14 +78,14 @@ def _height(n: int, largest: int, log: bool) -> float:
 
 
 def _bar(b: Bin, x: float, step: float, floor: float, h: float) -> str:
-    if not b.count:
+    if not b.elements:
         return ""
     h = max(h, 1.5)
     what = "outside the bound" if b.outside else f"{number(100 * b.lo, 3)} to {number(100 * b.hi, 3)} % of the bound"
     mark = _text(x + step / 2, floor - h - 4, "outside", anchor="middle") if b.outside else ""
     return (
         f'<rect x="{x + 0.5:.1f}" y="{floor - h:.1f}" width="{max(step - 1, 1):.1f}" height="{h:.1f}" '
-        f'fill="{OUTSIDE if b.outside else INSIDE}"><title>{b.count} elements, {what}</title></rect>{mark}'
+        f'fill="{OUTSIDE if b.outside else INSIDE}"><title>{b.elements} elements, {what}</title></rect>{mark}'
     )
 
 

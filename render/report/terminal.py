@@ -79,13 +79,14 @@ def _apart(left: str, right: str, width: int) -> Text:
 def _hanging(label: str, value: str, width: int, style: str = "dim", body: str = "") -> Iterator[Text]:
     """`value` wrapped beside `label`; a value with line breaks keeps them."""
     room = max(20, width - len(label))
-    lines = [part for line in value.splitlines() for part in textwrap.wrap(line, room, **_WRAP) or [""]]
+    lines = [part for line in value.splitlines() for part in _wrap(line, room) or [""]]
     for i, line in enumerate(lines or [""]):
         text = Text(label if i == 0 else " " * len(label), style=style)
         yield text.append(line, style=body or "not dim")
 
 
-_WRAP = {"break_on_hyphens": False, "replace_whitespace": False}
+def _wrap(line: str, room: int) -> list[str]:
+    return textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False)
 
 
 def _section(title: str, lines: Iterable[Text]) -> Iterator[Text]:

@@ -29,8 +29,8 @@ def test_bins_count_every_bounded_element_once(name: str) -> None:
     bins, _ = svg.histogram_bins(usage)
     inside = sum(1 for x in usage if x <= 1)
     outside = sum(1 for x in usage if x > 1)
-    assert sum(b.count for b in bins if not b.outside) == inside
-    assert sum(b.count for b in bins if b.outside) == outside
+    assert sum(b.elements for b in bins if not b.outside) == inside
+    assert sum(b.elements for b in bins if b.outside) == outside
     edges = [(b.lo, b.hi) for b in bins]
     assert all(first[1] == second[0] for first, second in pairwise(edges))
 
@@ -40,7 +40,7 @@ def test_linear_bins_agree_with_a_loop() -> None:
     bins, log = svg.histogram_bins(usage)
     assert not log
     for b in bins:
-        assert b.count == sum(1 for x in usage if b.lo <= x < b.hi)
+        assert b.elements == sum(1 for x in usage if b.lo <= x < b.hi)
 
 
 @pytest.mark.parametrize("name", CASES)
