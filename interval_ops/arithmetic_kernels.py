@@ -223,8 +223,8 @@ def fmod_intervals(alo, ahi, blo, bhi, lo, hi, u, gate):  # type: ignore[no-unty
             low, high = fused(-n, w, xl), fused(-n, v, xh)
             low, high = down(low, _fma_inexact(-n, w, xl)), up(high, _fma_inexact(-n, v, xh))
         low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
-        bad = not (large <= gate[3]) | ((yl <= 0.0) & (yh >= 0.0))
-        bad |= not (widest <= FP64_MAX) | (max(abs(yl), abs(yh)) > FP64_MAX)
+        bad = (not large <= gate[3]) | ((yl <= 0.0) & (yh >= 0.0))
+        bad |= (not widest <= FP64_MAX) | (max(abs(yl), abs(yh)) > FP64_MAX)
         moved |= bad | (low != high)
         lo[i] = np.nan if bad else low
         hi[i] = np.nan if bad else high

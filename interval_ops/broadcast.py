@@ -21,7 +21,9 @@ BLOCK = 1 << 14
 _DIRECT = (np.dtype(np.float64), np.dtype(np.bool_))
 
 
-def elementwise(kernel: Callable[..., bool], inputs: Sequence[Array], outputs: Sequence[type], *params: object) -> tuple:
+def elementwise(
+    kernel: Callable[..., bool], inputs: Sequence[Array], outputs: Sequence[type], *params: object
+) -> tuple:
     """Calls `kernel(*inputs, *outputs, *params)` on flat pieces; returns (*output arrays, all calls returned True).
 
     `inputs` have equal ndim, each dimension is the common one or 1. `outputs` lists the dtypes of the results, which
