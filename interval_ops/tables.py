@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from interval_ops.formats import BF16, FORMATS, FP16, Format
-from interval_ops.rounding import _bits
+from interval_ops.formats import BF16, FORMATS, Format
+from interval_ops.rounding import _bits, _float
 
 STORAGE: dict[str, np.dtype] = {name: np.dtype(f"uint{max(8, fmt.bits)}") for name, fmt in FORMATS.items()}
 """Unsigned integer dtype of one stored element; e2m1 stands alone in the low four bits of a byte."""
@@ -81,13 +81,15 @@ def _is_nan(code: np.ndarray, fmt: Format) -> np.ndarray:
 def decode(bits: np.ndarray, fmt: Format) -> np.ndarray:
     """The numbers that the patterns `bits` (dtype `STORAGE[fmt.name]`) stand for, in the carrier; same shape.
 
-    NaN payloads survive in fp16, bf16 and wider formats. Wide formats return a view where the memory allows it.
+    NaN payloads survive in bf16 and wider formats. Wide formats return a view where the memory allows it.
     """
     bits = np.asarray(bits, STORAGE[fmt.name])
     if fmt.bits >= 32:
         return bits.view(carrier(fmt))
     if fmt.name == "fp16":
-        return bits.view(np.float16).astype(np.float32)
+        out = np.empty(bits.size, np.float32)
+        _unpack_fp16(np.ascontiguousarray(bits).reshape(-1), out)
+        return out.reshape(bits.shape)
     if fmt.name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if fmt.name == "e2m1":
@@ -104,8 +106,6 @@ def encode(values: np.ndarray, fmt: Format) -> np.ndarray:
     values = np.asarray(values)
     if fmt.bits >= 32:
         return np.ascontiguousarray(values, carrier(fmt)).view(STORAGE[fmt.name]).reshape(values.shape)
-    if fmt == FP16:
-        return _encode_fp16(values)
     wide = np.ascontiguousarray(values, np.float32 if values.dtype != np.float64 else np.float64)
     out = np.empty(wide.size, STORAGE[fmt.name])
     if fmt == BF16:
@@ -115,13 +115,6 @@ def encode(values: np.ndarray, fmt: Format) -> np.ndarray:
     else:
         _pack(wide.reshape(-1), out, *_packing(fmt))
     return out.reshape(values.shape)
-
-
-def _encode_fp16(values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        bits = np.asarray(values.astype(np.float16)).view(np.uint16)
-    nan = np.isnan(values)
-    return np.where(nan, np.uint16(_NAN_BITS["fp16"]), bits) if nan.any() else bits
 
 
 def _packing(fmt: Format) -> tuple[int, int, int, float, int, int, int]:
@@ -153,6 +146,17 @@ def _pack(x, out, mantissa_bits, bias, emin, per_subnormal, sign, infinity, nan)
         if bits < 0 and not math.isnan(v) and not (nan == sign and (code == 0 or code == nan)):
             code |= sign
         out[i] = code
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unpack_fp16(bits, out):  # type: ignore[no-untyped-def]
+    """Exponent and mantissa moved to their place in float64, then scaled by the difference of the biases."""
+    for i in range(bits.size):
+        code = np.int64(bits[i])
+        magnitude = _float((code & 0x7FFF) << 42) * 2.0**1008
+        magnitude = math.inf if magnitude == 65536.0 else magnitude
+        magnitude = math.nan if 65536.0 < magnitude < math.inf else magnitude
+        out[i] = -magnitude if code & 0x8000 else magnitude
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
