@@ -1,0 +1,150 @@
+"""E, the reference recomputed in float64, with an error bound; and R, the bound of the reference's own rounding.
+
+E comes from the plain reference on widened inputs, if everything inside stays float64. A reference that casts down,
+asserts dtypes or needs fp8 operations runs natively with float64 carried beside it (`render.shadow`).
+
+The error of E is carried through the same operations: what float64 loses in each, the casts that the reference asks
+for, and its constants (0.1 in a float32 program is fl32(0.1)). R is the same with the errors of the reference's own
+dtypes. Both are bounds to first order where every operation has a rule, and verdicts say where they are estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from render.inputs import Inputs
+from render.noise import Unit
+from render.outputs import Named
+from render.reference import Plan, Reference
+from render.shadow import F64, NarrowWatch, ShadowMode, default_dtype, is_float
+
+FALLBACK = 2.0**-44
+"""Error of E relative to the largest element of the output where it could not be carried; always reported."""
+
+
+def array(x: torch.Tensor) -> np.ndarray:
+    """Any tensor as a float64 array."""
+    return x.detach().to(F64).numpy()
+
+
+@dataclass
+class Exact:
+    """E and its bound per output of the reference, in the reference's order."""
+
+    values: list[np.ndarray]
+    lo: list[np.ndarray]
+    hi: list[np.ndarray]
+    assumptions: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Oracle:
+    """Everything needed to run the reference again: `collect` finds its output tensors, `native` are the y_ref."""
+
+    reference: Reference
+    plan: Plan
+    inputs: Inputs
+    collect: Callable[[Any, Mapping[str, Any]], Named]
+    native: Named
+    seed: int = 0
+    tf32: bool = False
+
+    def exact(self) -> Exact:
+        base = self._plain()
+        how = "recomputed in float64" if base is not None else "run as written with float64 carried beside it"
+        notes: list[str] = []
+        try:
+            values, spread, mode = self._carried(Unit(native=False), widened=base is not None)
+            notes = mode.notes
+            text = f"reference {how}; its error is {'an estimate' if mode.estimated else 'bounded'}"
+        except Exception as error:
+            values = base if base is not None else [array(x) for _, x in self.native]
+            spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in values]
+            if base is None:
+                how, spread = "taken at its own precision", [self._storage_error(i) for i in range(len(values))]
+            text = f"reference {how}; its error is assumed, not bounded ({type(error).__name__})"
+        return self._bounded(values if base is None else base, spread, text, notes)
+
+    def radius(self, exact: Exact) -> list[np.ndarray | None]:
+        """R per output: how far the reference's own roundings may take it from E."""
+        try:
+            values, spread, _ = self._carried(Unit(native=True, tf32=self.tf32), widened=False)
+        except Exception:
+            return [None] * len(exact.values)
+        return [e + deviation(v, x) for e, v, x in zip(spread, values, exact.values, strict=True)]
+
+    def _storage_error(self, i: int) -> np.ndarray:
+        x = self.native[i][1]
+        u, floor = Unit(native=True).rounding(x.dtype)
+        return 8 * (u * np.abs(array(x)) + floor) if x.is_floating_point() else np.zeros(x.shape)
+
+    def _call(self, inputs: Inputs) -> Named:
+        torch.manual_seed(self.seed)
+        np.random.seed(self.seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
+        values = inputs.values
+        return self.collect(self.plan.call(self.reference.fn, values), values)
+
+    def _plain(self) -> list[np.ndarray] | None:
+        """The reference on widened inputs; None where it fails or anything inside is narrower than float64."""
+        watch = NarrowWatch()
+        inputs = self.inputs.upcast()
+        try:
+            with default_dtype(F64), watch:
+                found = self._call(inputs)
+        except Exception:
+            return None
+        shapes = [(x.shape, x.is_floating_point()) for _, x in found]
+        if watch.narrow or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
+            return None
+        return [array(x) for _, x in found]
+
+    def _carried(self, unit: Unit, widened: bool) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
+        """(values, errors, mode) of one run with float64 and error bounds beside it."""
+        mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
+        inputs = self.inputs.upcast() if widened else self.inputs.clone()
+        with default_dtype(F64 if widened else torch.get_default_dtype()):
+            # The fused attention kernels have no error rule; their definition consists of operations that have one.
+            with sdpa_kernel([SDPBackend.MATH]), mode:
+                found = self._call(inputs)
+            values = [array(mode.value(x)) for _, x in found]
+            errors = [array(mode.error(x)) for _, x in found]
+        return values, errors, mode
+
+    def _bounded(self, base: list[np.ndarray], spread: list[np.ndarray], text: str, notes: list[str]) -> Exact:
+        lo, hi = [], []
+        for (_, native), x, reach in zip(self.native, base, spread, strict=True):
+            if native.is_floating_point():
+                reach = reach + 2.0**-52 * np.abs(x)
+                ends = x - reach, x + reach
+            else:
+                # Rounding may decide an integer either way (argmax, quantisation): hull of what was seen.
+                ends = np.minimum(x, array(native)), np.maximum(x, array(native))
+            lo.append(_point(ends[0], x, -1))
+            hi.append(_point(ends[1], x, 1))
+        return Exact(base, lo, hi, [text], notes)
+
+
+def deviation(value: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """|value - centre|; 0 where both are the same infinity or NaN, infinite where only one of them is finite."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(value - centre)
+    same = (value == centre) | (np.isnan(value) & np.isnan(centre))
+    return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
+
+
+def _scale(x: np.ndarray) -> float:
+    finite = np.abs(x[np.isfinite(x)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _point(end: np.ndarray, centre: np.ndarray, side: int) -> np.ndarray:
+    """The end of E's interval; an E that is not finite is a point, an unknown reach is an infinite one."""
+    end = np.where(np.isnan(end), side * np.inf, end)
+    return np.where(np.isfinite(centre), end, centre)
