@@ -203,8 +203,20 @@ class PendingDot:
         slack = 0.0 if model.acc == "int32" else (self.terms + 4 * self.parts + 4 * len(self.addends) + 16) * 2.0**-53
         count = float(self.terms)
         return np.array(
-            [relative, model.eps * operand, model.growth, floor * count, floor * floor * count, align]
-            + [omega, power, 2.0**model.emin, 2.0**emin, last, slack * 1.001]
+            [
+                relative,
+                model.eps * operand,
+                model.growth,
+                floor * count,
+                floor * floor * count,
+                align,
+                omega,
+                power,
+                2.0**model.emin,
+                2.0**emin,
+                last,
+                slack * 1.001,
+            ]
         )
 
 

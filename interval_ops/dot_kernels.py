@@ -153,7 +153,7 @@ def finish(
                     out_lo[g, i, j] = 0.0
                     out_hi[g, i, j] = 0.0
                     continue
-                wide = max(emin_acc, least * max(least, max(rows[g, i], columns[g, j])))
+                wide = max(emin_acc, least * max(least, max(rows[g, i], columns[g, j])) * (1.0 + growth))
                 eta = align * max(0.0, wide - s) + omega
                 err = s * relative + power * eta + eps * m + floor * ends + floor2
                 rad = err * (1.0 + 2.0**-50) + s * slack

@@ -184,7 +184,7 @@ class _Side:
             self._clean()
             peak[bad] = 0.0
         self.most = peak.max(axis=1)
-        least = (low + integer(1)).view(dtype).astype(np.float64)
+        least = np.add(low, integer(1), dtype=integer).view(dtype).astype(np.float64)
         self.least = np.where(least > 0, least, np.inf)  # a slice of zeros leaves 0
         self.peak = np.where(bad, np.nan, peak)
 
@@ -297,7 +297,7 @@ class _Group:
         out = _buffer("magnitude", shape)
         wide = [np.asarray(x, np.float64) for x in (getattr(self.a, left), getattr(self.b, right))]
         if not self.safe.any():
-            return np.matmul(*wide, out=out), self.inflate
+            return np.matmul(wide[0], wide[1], out=out), self.inflate
         np.multiply(self._single(left, right, shape), self.inflate32, out=out, dtype=np.float64)
         for g in np.flatnonzero(~self.safe):
             x, y = (w[g if len(w) > 1 else 0] for w in wide)

@@ -180,7 +180,7 @@ def index() -> Mapping[str, str]:
         if entry.name.endswith(".toml"):
             name = entry.name.removesuffix(".toml")
             aliases = tomllib.loads(entry.read_text(encoding="utf-8")).get("aliases", [])
-            known.update({alias: name for alias in (name, *aliases)})
+            known.update(dict.fromkeys((name, *aliases), name))
     return MappingProxyType(known)
 
 

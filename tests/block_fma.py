@@ -65,10 +65,17 @@ def cut(x: Fraction, unit: int) -> int:
     return magnitude if m >= 0 else -magnitude
 
 
-def one_block(acc: Fraction, pairs: Sequence[tuple[Fraction, Fraction]], unit: Unit, operand: Format) -> Fraction:
-    """acc + sum of products through one block; zeros do not take part in the alignment."""
+def one_block(
+    acc: Fraction, pairs: Sequence[tuple[Fraction, Fraction]], unit: Unit, operand: Format, zeros: bool = False
+) -> Fraction:
+    """acc + sum of products through one block.
+
+    The two published models differ for zero operands: they do not take part in the alignment, or have exponent -126.
+    """
     terms = [(acc, exponent(acc, unit.acc.emin))] if acc else []
-    terms += [(a * b, exponent(a, operand.emin) + exponent(b, operand.emin)) for a, b in pairs if a and b]
+    for a, b in pairs:
+        if zeros or (a and b):
+            terms.append((a * b, sum(exponent(x, operand.emin) if x else -126 for x in (a, b))))
     if not terms:
         return Fraction(0)
     last = max(e for _, e in terms) - unit.fraction
@@ -86,8 +93,9 @@ def run(
     blocks: list[list[tuple[Fraction, Fraction]]] = [[] for _ in range(count)]
     for pair, slot in zip(pairs, slots, strict=True):
         blocks[slot // unit.block].append(pair)
+    zeros = bool(rng.random() < 0.5)
     for block in blocks:
-        acc = one_block(acc, block, unit, operand)
+        acc = one_block(acc, block, unit, operand, zeros)
     return acc
 
 
@@ -141,14 +149,16 @@ def operands(rng: np.random.Generator, shape: tuple[int, ...], fmt: Format, styl
 STYLES = ("plain", "wide", "subnormal", "sparse", "positive", "cancelling")
 
 
-def operand_pair(rng: np.random.Generator, b: int, m: int, n: int, k: int, fmt: Format, style: str) -> tuple[np.ndarray, ...]:
+def operand_pair(
+    rng: np.random.Generator, b: int, m: int, n: int, k: int, fmt: Format, style: str
+) -> tuple[np.ndarray, ...]:
     """a (b, m, k) and b (b, k, n); style `cancelling` pairs each product with (nearly) its opposite."""
     left, right = operands(rng, (b, m, k), fmt, style), operands(rng, (b, k, n), fmt, style)
     if style == "cancelling":
         half = k // 2
         left[..., half : 2 * half] = left[..., :half]
         right[:, half : 2 * half] = -right[:, :half]
-        right = quantise(right * np.where(rng.random(right.shape) < 0.1, 1 + 2.0 ** -fmt.p, 1), fmt)
+        right = quantise(right * np.where(rng.random(right.shape) < 0.1, 1 + 2.0**-fmt.p, 1), fmt)
     return left, right
 
 

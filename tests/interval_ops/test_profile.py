@@ -8,8 +8,8 @@ import pytest
 from interval_ops import profile_file
 from interval_ops.profile import CAUSES, MissingRule, describe, load_profile, profile_names
 
-FUNCTIONS = "div div_rn sqrt sqrt_rn rsqrt exp exp2 log log2 sin cos erf tanh".split()
-DOTS = "fp16 bf16 tf32 ieee tf32x3 bf16x3 bf16x6 fp8 fp16acc fp64 int8".split()
+FUNCTIONS = ["div", "div_rn", "sqrt", "sqrt_rn", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh"]
+DOTS = ["fp16", "bf16", "tf32", "ieee", "tf32x3", "bf16x3", "bf16x6", "fp8", "fp16acc", "fp64", "int8"]
 
 MINIMAL = """
 name = "x"
@@ -114,7 +114,7 @@ def test_missing_rules_are_named():
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
+    (
         ("2^-24", Fraction(1, 2**24)),
         ("2.5*2^-23", Fraction(5, 2**24)),
         ("17*2^-13 + 2^-13", Fraction(18, 2**13)),
@@ -122,7 +122,7 @@ def test_missing_rules_are_named():
         ("0.5*2^-1074", Fraction(1, 2**1075)),
         (0, Fraction(0)),
         (1e-3, Fraction(1, 1000)),
-    ],
+    ),
 )
 def test_numbers_are_rounded_up(text, value):
     near = profile_file.number(text)
@@ -130,7 +130,7 @@ def test_numbers_are_rounded_up(text, value):
     assert near == 0 or Fraction(math.nextafter(near, 0.0)) < value
 
 
-@pytest.mark.parametrize("text", ["2^", "1/3", "__import__('os')", "2**-3", "-1"])
+@pytest.mark.parametrize("text", ("2^", "1/3", "__import__('os')", "2**-3", "-1"))
 def test_numbers_are_not_code(text):
     with pytest.raises(ValueError, match="not a number"):
         profile_file.number(text)
@@ -138,7 +138,7 @@ def test_numbers_are_not_code(text):
 
 @pytest.mark.parametrize(
     ("extra", "message"),
-    [
+    (
         ("[functions]\nexp = { ulp = 1, source = 'here', ulps = 2 }", r"x\.toml \[functions\.exp\].*unknown key ulps"),
         ("[functions]\nexp = { ulp = 1 }", r"functions\.exp.*source None"),
         ("[functions]\nexp = { ulp = 1, r = '2^-3', source = 'here' }", "either ulp, or r"),
@@ -149,7 +149,7 @@ def test_numbers_are_not_code(text):
         ("[cast.via]\n'fp32->fp8e5' = 'fp17rz'\nsource = 'here'", "fp17rz"),
         ("[extra]\na = 1", r"x\.toml: unknown key extra"),
         ("[functions", "x.toml"),
-    ],
+    ),
 )
 def test_mistakes_name_file_and_key(extra, message):
     with pytest.raises(profile_file.ProfileError, match=message):
