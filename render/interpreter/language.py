@@ -8,7 +8,7 @@ from typing import Any
 
 import triton.language as tl
 from triton.language import core
-from triton.runtime import jit
+from triton.runtime import interpreter, jit
 
 from render.interpreter.blockptr import BlockPointer, BlockPointers
 from render.interpreter.reduce import Reductions
@@ -83,7 +83,8 @@ class Language:
         self._patch_types(scope)
         self._patch_functions(scope)
         language = self
-        scope.set(jit.JITFunction, "__call__", lambda fn, *a, **k: language.call(fn, *a, **k))
+        for cls in (jit.JITFunction, interpreter.InterpretedFunction):
+            scope.set(cls, "__call__", lambda fn, *a, **k: language.call(fn, *a, **k))
         if hasattr(jit, "ConstexprFunction"):
             scope.set(jit.ConstexprFunction, "__call__", _call_constexpr)
 

@@ -156,10 +156,12 @@ class Session:
         """Kernels decorated under TRITON_INTERPRET=1 come to us too."""
         from triton.runtime import interpreter, jit
 
-        session = self
+        session, made = self, {}
 
         def run(fn: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
-            session.run(jit.JITFunction(fn.fn), grid, args, kwargs)
+            if fn.fn not in made:
+                made[fn.fn] = jit.JITFunction(fn.fn)
+            session.run(made[fn.fn], grid, args, kwargs)
 
         scope.set(interpreter.InterpretedFunction, "run", run)
 
