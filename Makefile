@@ -1,0 +1,63 @@
+# One command each; see README.md. PIP_FLAGS is handed to every pip install, PYTHON picks the interpreter (3.11 to 3.13).
+PYTHON    ?= python3
+VENV      ?= .venv
+PIP_FLAGS ?=
+# Extra words for pytest or the benchmarks, e.g. make test ARGS="-k dot"
+ARGS      ?=
+
+BIN     := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
+INPUTS  := pyproject.toml constraints.txt
+
+.PHONY: help demo test test-all bench lint clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo      install into $(VENV) and classify a correct kernel"
+	@echo "make test      the tests, without the slow ones"
+	@echo "make test-all  every test"
+	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
+	@echo "make lint      ruff and mypy"
+	@echo "make clean     remove $(VENV), builds and caches"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "RENDER needs Python 3.11 or newer; try: make PYTHON=python3.12 ..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: an install is repeated only when what it installs has changed.
+$(VENV)/.core: $(BIN)/python $(INPUTS)
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python $(INPUTS)
+	$(INSTALL) -e ".[test]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.dev: $(BIN)/python $(INPUTS)
+	$(INSTALL) -e ".[dev]"
+	@touch $@ $(VENV)/.core $(VENV)/.test
+
+demo: $(VENV)/.core
+	$(BIN)/render classify kernels/matmul.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@echo "make test: passed (the slow tests run with make test-all)"
+
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest $(ARGS)
+	@echo "make test-all: passed"
+
+bench: $(VENV)/.core
+	$(BIN)/python benchmarks/stock_ratio.py $(ARGS)
+	$(BIN)/python benchmarks/gemm_floor.py
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .render
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
