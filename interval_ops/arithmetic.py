@@ -105,10 +105,10 @@ def fmod(a: Pair, b: Pair, fmt: Format, profile: Profile) -> Pair:
     for x <= 0. Source: PTX of Triton 3.9 (div.rn, cvt.rzi, fma). A common mistake: the ends of 5 +- 1 ulp mod 5 are
     4.9999995 and 4.8e-7, but 0 is legal. A divisor that contains 0 or infinite operands give top.
     """
-    muted = profile.muted("arith")
+    muted = profile.muted("function")
     u = 2.0**-50 if muted or fmt.bits == 64 else FP32.u * (1 + 2.0**-20)
     out = elementwise(kernels.fmod_intervals, (*a, *b), _F64, u, rounding_gate(fmt, muted))
-    return _finish(out, fmt, profile, "arith")
+    return _finish(out, fmt, profile, "function")
 
 
 def neg(a: Pair) -> Pair:
@@ -126,12 +126,16 @@ def abs_(a: Pair) -> Pair:
     return lo, hi
 
 
-def floor(a: Pair, fmt: Format, profile: Profile) -> Pair:
-    """Exact and monotone; where the target flushes subnormal inputs, floor(-1e-40) may be 0 as well as -1."""
+def floor(a: Pair, fmt: Format = FP32, profile: Profile | None = None) -> Pair:
+    """Exact and monotone; where the target flushes subnormal inputs, floor(-1e-40) may be 0 as well as -1.
+
+    Without a profile the flush is assumed possible.
+    """
     return _integral(np.floor, a, fmt, profile)
 
 
-def ceil(a: Pair, fmt: Format, profile: Profile) -> Pair:
+def ceil(a: Pair, fmt: Format = FP32, profile: Profile | None = None) -> Pair:
+    """As `floor`."""
     return _integral(np.ceil, a, fmt, profile)
 
 
@@ -149,9 +153,9 @@ def _ends(function: np.ufunc, a: Pair) -> Pair:
     return (lo, lo) if is_point(a) else (lo, function(a[1], dtype=np.float64))
 
 
-def _integral(function: np.ufunc, a: Pair, fmt: Format, profile: Profile) -> Pair:
+def _integral(function: np.ufunc, a: Pair, fmt: Format, profile: Profile | None) -> Pair:
     # PTX cvt.rmi.ftz / cvt.rpi.ftz: the same flush-to-zero build flag as ex2.approx.ftz, hence that entry.
-    flushes = fmt.bits == 32 and not profile.muted("function") and profile.fn("exp2").ftz
+    flushes = fmt.bits == 32 and (profile is None or (not profile.muted("function") and profile.fn("exp2").ftz))
     lo, hi = as_bounds(a)
     if not flushes or not (_subnormal(lo).any() or _subnormal(hi).any()):
         return _ends(function, (lo, hi))
