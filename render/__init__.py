@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class _Package(ModuleType):
-    """Importing the submodule `render.classify` would bind the module to the name of the function; keep the function."""
+    """Importing the submodule `render.classify` binds the module to the function's name; this keeps the function."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _LAZY and isinstance(value, ModuleType):

@@ -83,7 +83,8 @@ def command(
 
     Inputs come from --inputs, else --input, else make_inputs() in FILE.
     """
-    _check(file, inputs, output)
+    file = _found(file)
+    _check(inputs, output)
     with _own_stdout(json == _STDOUT), progress(f"running {file.name} on the CPU"):
         verdict = _classify(file, entry, ref, device, inputs, tuple(input or ()), seed, output, not no_budget)
     code = combine([verdict.exit_code], allow_inconclusive)
@@ -111,10 +112,18 @@ def _classify(
     )
 
 
-def _check(file: Path, *others: Path | None) -> None:
-    """Name what is missing before torch is imported."""
-    if not file.is_file():
+def _found(file: Path) -> Path:
+    """FILE as it is, else the packaged example of that name (`kernels/matmul.py`)."""
+    from render.data import find
+
+    path = find(file)
+    if path is None or not path.is_file():
         raise RenderError("RND902", f"no such file: {file}", "FILE is the Python file that launches the kernel")
+    return path
+
+
+def _check(*others: Path | None) -> None:
+    """Name what is missing before torch is imported."""
     for path in others:
         if path is not None and not path.is_file():
             raise RenderError("RND901", f"no such file: {path}")

@@ -47,7 +47,7 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
         except BrokenPipeError:  # `render ... | head`: the reader has gone, and that is no error of ours
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = TYPE_I
-        except Exception as error:  # noqa: BLE001 - the boundary between the program and its user
+        except Exception as error:  # the boundary between the program and its user
             code = report(error)
         raise typer.Exit(code or 0)
 

@@ -156,12 +156,14 @@ def _tile(value: float, largest: float, x: float, y: float, cell: float, corner:
             f'<path d="{cross}" stroke="#ffffff" stroke-width="1.2"/>'
         )
     shade = 0.05 + 0.95 * (value / largest if largest else 0.0)
-    return f'<rect {box} fill="{INSIDE}" fill-opacity="{shade:.2f}"><title>{where}: {number(100 * value, 3)} %</title></rect>'
+    words = f"{where}: {number(100 * value, 3)} %"
+    return f'<rect {box} fill="{INSIDE}" fill-opacity="{shade:.2f}"><title>{words}</title></rect>'
 
 
 def _legend(x: float, y: float, largest: float, outside: bool, unknown: bool) -> Iterator[str]:
     for i in range(5):
-        yield f'<rect x="{x + 12 * i}" y="{y}" width="12" height="10" fill="{INSIDE}" fill-opacity="{0.05 + 0.2375 * i:.2f}"/>'
+        box = f'x="{x + 12 * i}" y="{y}" width="12" height="10"'
+        yield f'<rect {box} fill="{INSIDE}" fill-opacity="{0.05 + 0.2375 * i:.2f}"/>'
     yield _text(x + 66, y + 9, f"0 to {percent(largest)} of the bound")
     y += 16
     if outside:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,11 @@ def test_python_dash_m() -> None:
     line = [sys.executable, "-m", "render", "--version"]
     run = subprocess.run(line, capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout == f"render {render.__version__}\n"
+
+
+def test_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == render.__version__
 
 
 def test_lazy_names() -> None:
