@@ -50,6 +50,9 @@ class Context:
     num_warps: int = 4
     printer: Callable[[str], None] = print
     roundings: int = 0
+    locks: bool = False
+    undefined: float | None = None
+    undefined_sites: set[Site] = field(default_factory=set)
     _muted: dict[str, Profile] = field(default_factory=dict)
 
     @property

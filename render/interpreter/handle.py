@@ -20,14 +20,30 @@ NO_TAINT: frozenset[int] = frozenset()
 
 
 class Pending:
-    """Un-rounded sums of a chain of dots; `fresh` holds the operands of the last dot if it started from zero."""
+    """Un-rounded sums of a chain of dots; `fresh`: one dot that started from zero, which compilers fold into an add."""
 
     __slots__ = ("dot", "fresh", "kind")
 
-    def __init__(self, dot: PendingDot, kind: str, fresh: tuple[Pair, Pair] | None) -> None:
+    def __init__(self, dot: PendingDot, kind: str, fresh: bool) -> None:
         self.dot = dot
         self.kind = kind
         self.fresh = fresh
+
+
+class Place:
+    """Addresses and mask of an access, to recognise the store that goes with a load."""
+
+    __slots__ = ("ptr", "mask")
+
+    def __init__(self, ptr: Handle, mask: Handle | None) -> None:
+        self.ptr = ptr.v
+        self.mask = None if mask is None else mask.v
+
+    def same(self, other: Place) -> bool:
+        if (self.mask is None) != (other.mask is None):
+            return False
+        masks = self.mask is other.mask or np.array_equal(self.mask, other.mask)  # type: ignore[arg-type]
+        return masks and (self.ptr is other.ptr or np.array_equal(self.ptr, other.ptr))
 
 
 class Handle:
@@ -35,10 +51,11 @@ class Handle:
 
     `v` is the value lane, `lo`/`hi` the float64 bounds (None: an exact point; for int1 they are bool arrays, None where
     every lane is decided). `shape` is the logical block shape without the leading axis, `taint` the ids of taints that
-    reach this value, `origin` the storage a pointer was derived from (None: unknown or several).
+    reach this value, `origin` the storage a pointer was derived from (None: unknown or several). Under a lock, `place`
+    says where a value was loaded from and `grown` that it is the value of a place plus another one.
     """
 
-    __slots__ = ("v", "_lo", "_hi", "dtype", "shape", "pend", "taint", "origin")
+    __slots__ = ("v", "_lo", "_hi", "dtype", "shape", "pend", "taint", "origin", "place", "grown")
 
     largest = 0
 
@@ -61,6 +78,8 @@ class Handle:
         self.taint = taint
         self.pend = pend
         self.origin = origin
+        self.place: Place | None = None
+        self.grown: tuple[Place, Handle] | None = None
         per_program = v.size // v.shape[0]
         if per_program > Handle.largest:
             Handle.largest = per_program

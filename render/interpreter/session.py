@@ -49,7 +49,8 @@ class Session:
 
     `device` names a profile; `profile` overrides it. `mute` holds causes, or (cause, file, line) triples, whose error
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
-    together, `config` picks an autotune configuration by index. Sessions nest; the innermost one interprets.
+    together, `config` picks an autotune configuration by index. `undefined` is what masked-off lanes of a load without
+    `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output. Sessions nest; the innermost one interprets.
     """
 
     _depth = 0
@@ -64,6 +65,7 @@ class Session:
         config: int = 0,
         progress: Callable[[int, int], None] | None = None,
         printer: Callable[[str], None] = print,
+        undefined: float | None = None,
     ) -> None:
         base = profile if profile is not None else load_profile(device)
         self.mute = frozenset(mute)
@@ -73,6 +75,8 @@ class Session:
         self.config = config
         self.progress = progress
         self.printer = printer
+        self.undefined = undefined
+        self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
         self.launches: list[Launch] = []
         self.taints: dict[int, Taint] = {}
@@ -118,6 +122,8 @@ class Session:
             note=self.note,
             causes=self.causes,
             printer=self.printer,
+            undefined=self.undefined,
+            undefined_sites=self.undefined_sites,
         )
 
     # scope

@@ -10,7 +10,7 @@ from triton._C.libtriton import ir
 
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
-from render.interpreter.handle import NO_TAINT, Handle, taint_of
+from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
 from render.interpreter.types import carrier, elem_of
 
 
@@ -20,6 +20,14 @@ def _atomic_kinds() -> dict[Any, str]:
         "AND": "and", "OR": "or", "XOR": "xor", "XCHG": "xchg",
     }  # fmt: skip
     return {getattr(ir.ATOMIC_OP, k): v for k, v in names.items() if hasattr(ir.ATOMIC_OP, k)}
+
+
+def _mask(mask: Handle) -> tuple[np.ndarray, np.ndarray | None]:
+    """(mask of the value lane, the same with undecided lanes turned over; None if every lane is decided)."""
+    sure = mask.full(mask.v)
+    if mask.lo is None:
+        return sure, None
+    return sure, mask.full(np.where(mask.lo != mask.hi, ~mask.v, mask.v))
 
 
 class Access(Base):
@@ -40,10 +48,9 @@ class Access(Base):
         elem = elem_of(pointee)
         sure = possible = None
         if mask is not None:
-            sure = mask.full(mask.v)
-            possible = None if mask.lo is None else mask.full(truths(mask)[1])
-            if possible is not None:
-                sure = mask.full(truths(mask)[0])
+            sure, possible = _mask(mask)
+        if other is None and mask is not None and ctx.undefined is not None and elem.fmt is not None:
+            other = Handle(np.full((1,) * ptr.v.ndim, ctx.undefined, carrier(pointee)), pointee, ptr.shape)
         other_v = None if other is None else other.full(other.v)
         other_iv = None if other is None or other.is_point else tuple(other.full(a) for a in other.pair)
         got = ctx.memory.load(
@@ -55,8 +62,13 @@ class Access(Base):
             v = v.astype(np.bool_)
         elif v.dtype != carrier(pointee):
             v = v.astype(carrier(pointee))
+        if got.masked_off and elem.fmt is not None:
+            ctx.undefined_sites.add(ctx.site())
         lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
-        return Handle(v, pointee, ptr.shape, lo, hi, taint)
+        out = Handle(v, pointee, ptr.shape, lo, hi, taint)
+        if ctx.locks and elem.fmt is not None:
+            out.place = Place(ptr, mask)
+        return out
 
     def create_store(self, ptr: Handle, value: Handle, *policy: Any) -> None:
         self._store(ptr, value, None)
@@ -67,11 +79,14 @@ class Access(Base):
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
         ctx = self.ctx
         value = decided(self, value)
+        if value.grown is not None and value.grown[0].same(Place(ptr, mask)):
+            # `x = load(p); store(p, x + y)` under a lock: programs may come in any order, as with an atomic add.
+            self._atomic("add", ptr, value.grown[1], None, mask)
+            return
         elem = elem_of(ptr.dtype.scalar.element_ty)
         sure = possible = None
         if mask is not None:
-            sure = mask.full(truths(mask)[0])
-            possible = None if mask.lo is None else mask.full(truths(mask)[1])
+            sure, possible = _mask(mask)
         lo = hi = None
         if ctx.interval and not value.is_point and elem.fmt is not None:
             lo, hi = (value.full(a) for a in value.pair)
@@ -97,6 +112,7 @@ class Access(Base):
         self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None
     ) -> Handle:
         ctx = self.ctx
+        ctx.locks = ctx.locks or kind in ("cas", "xchg")
         pointee = ptr.dtype.scalar.element_ty
         elem = elem_of(pointee)
         batch = ctx.programs

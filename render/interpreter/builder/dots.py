@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops.dot import PendingDot
+from interval_ops.dot import PendingDot, dot_int
 from interval_ops.formats import Format
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.floats import Floats, in_format
@@ -47,7 +47,7 @@ def _is_zero(h: Handle) -> bool:
 
 
 class Dots(Floats):
-    def create_dot(self, a: Handle, b: Handle, acc: Handle, precision: Any, imprecise: int) -> Handle:
+    def create_dot(self, a: Handle, b: Handle, acc: Handle, precision: Any, imprecise: int | None) -> Handle:
         out = acc.dtype.scalar
         if out.is_int():
             return self._integer_dot(a, b, acc)
@@ -62,24 +62,25 @@ class Dots(Floats):
         kind = dot_kind(operand, out, precision)
         pa = (x, x) if a.is_point else _pair(a)
         pb = (y, y) if b.is_point else _pair(b)
-        pend = self._pending(acc, kind, pa, pb)
+        pend = self._pending(acc, kind, pa, pb, imprecise)
         return Handle(v, out, acc.shape, taint=taint, pend=pend)
 
-    def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair) -> Pending:
+    def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> Pending:
         self._note_causes(kind)
         if acc.pend is not None and acc.pend.kind == kind:
-            return Pending(acc.pend.dot.extend(a, b), kind, None)
+            return Pending(acc.pend.dot.extend(a, b, imprecise=imprecise), kind, False)
         zero = _is_zero(acc)
-        start = None if zero else tuple(acc.full(p) for p in acc.pair)
-        dot = PendingDot.start(start, acc.shape, kind, self._dot_profile(kind))  # type: ignore[arg-type]
-        return Pending(dot.extend(a, b), kind, (a, b) if zero else None)
+        start = None if zero else (acc.full(acc.pair[0]), acc.full(acc.pair[1]))
+        if start is not None and acc.is_point:
+            start = (start[0], start[0])
+        dot = PendingDot.start(start, acc.shape, kind, self._dot_profile(kind))
+        return Pending(dot.extend(a, b, imprecise=imprecise), kind, zero)
 
     def _note_causes(self, kind: str) -> None:
         model = self.ctx.profile.dot(kind)
-        if model.eps > 0:
+        if model.eps or model.truncate or model.floor:
             self.ctx.model("operand")
-        low = model.acc in ("fp16", "bf16") or model.rho > 2.0**-22
-        self.ctx.model("lowacc" if low else "accumulation")
+        self.ctx.model(model.cause)
 
     def _dot_profile(self, kind: str) -> Any:
         """The profile for a dot at this line, with each of its causes muted that the session mutes here."""
@@ -91,27 +92,33 @@ class Dots(Floats):
         return profile
 
     def _integer_dot(self, a: Handle, b: Handle, acc: Handle) -> Handle:
-        x, y = _dense(a, a.v).astype(np.float64), _dense(b, b.v).astype(np.float64)
-        total = np.matmul(x, y).astype(np.int64) + acc.v.astype(np.int64)
-        v = total.astype(np.int32)
+        v, doubtful = dot_int(_dense(a, a.v), _dense(b, b.v), acc.full(acc.v), self.ctx.profile)
         taint = taint_of(a, b, acc)
-        if (total != v).any():
+        if doubtful:
             taint = taint | self.ctx.taint("RND302", "dot", "an int8 dot leaves int32: targets saturate or wrap")
         return Handle(v, tl.int32, acc.shape, taint=taint)
 
     def create_fadd(self, x: Handle, y: Handle) -> Handle:
-        """`acc + dot(a, b)`: compilers fold it into the dot or not; the pending sums enclose both."""
-        for acc, dot in ((x, y), (y, x)):
-            if self.ctx.interval and dot.pend is not None and dot.pend.fresh is not None and dot.shape == acc.shape:
-                return self._fold(acc, dot)
-        return super().create_fadd(x, y)
+        """`c + dot(a, b)`: compilers make the dot accumulate into c, or add afterwards; both are enclosed."""
+        for c, dot in ((x, y), (y, x)):
+            if dot.pend is not None and dot.pend.fresh and dot.shape == c.shape:
+                return self._fold(c, dot)
+        out = super().create_fadd(x, y)
+        if self.ctx.locks:
+            for loaded, other in ((x, y), (y, x)):
+                if loaded.place is not None and loaded.shape == out.shape:
+                    out.grown = (loaded.place, other)
+        return out
 
-    def _fold(self, acc: Handle, dot: Handle) -> Handle:
-        fmt = format_of(dot.dtype)
-        v = in_format(np.add(acc.v, dot.v), fmt)
-        a, b = dot.pend.fresh  # type: ignore[union-attr, misc]
-        kind = dot.pend.kind  # type: ignore[union-attr]
-        pend = self._pending(acc, kind, a, b)
-        zero = np.zeros((1,) * (1 + len(dot.shape)))
-        separate = Pending(pend.dot.add((zero, zero), rounded=True), kind, None)
-        return Handle(v, dot.dtype, dot.shape, taint=taint_of(acc, dot), pend=separate)
+    def _fold(self, c: Handle, dot: Handle) -> Handle:
+        v = in_format(np.add(c.v, dot.v), format_of(dot.dtype))
+        assert dot.pend is not None
+        kind, sums = dot.pend.kind, dot.pend.dot
+        if c.pend is not None and c.pend.kind == kind:
+            joined = c.pend.dot.join(sums, rounded=True)
+        elif _is_zero(c):
+            return Handle(v, dot.dtype, dot.shape, taint=taint_of(c, dot), pend=dot.pend)
+        else:
+            low = c.full(c.pair[0])
+            joined = sums.add((low, low if c.is_point else c.full(c.pair[1])), rounded=True)
+        return Handle(v, dot.dtype, dot.shape, taint=taint_of(c, dot), pend=Pending(joined, kind, False))
