@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -30,12 +31,14 @@ def minimum(a: Pair, b: Pair, propagate_nan: bool = False) -> Pair:
     return _extremum(kernels.minimum, np.fmin, np.minimum, a, b, propagate_nan)
 
 
-def _extremum(kernel: object, ignoring: np.ufunc, propagating: np.ufunc, a: Pair, b: Pair, propagate: bool) -> Pair:
+def _extremum(
+    kernel: Callable[..., bool], ignoring: np.ufunc, propagating: np.ufunc, a: Pair, b: Pair, propagate: bool
+) -> Pair:
     if is_point(a) and is_point(b):
         lo = (propagating if propagate else ignoring)(a[0], b[0], dtype=np.float64)
         return lo, lo
-    yields_a, yields_b = is_point(a) and not propagate, is_point(b) and not propagate
-    lo, hi, _ = elementwise(kernel, (*a, *b), _F64, yields_a, yields_b)  # type: ignore[arg-type]
+    of_a, of_b = (0.0 if is_point(p) and not propagate else np.nan for p in (a, b))
+    lo, hi, _ = elementwise(kernel, (*a, *b), _F64, of_a, of_b)
     return lo, hi
 
 

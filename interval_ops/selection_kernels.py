@@ -1,4 +1,8 @@
-"""Flat numba kernels of `selection`. A `known` flag says that NaN elements of that operand are NaN, not top."""
+"""Flat numba kernels of `selection`.
+
+`known_a`: the NaN elements of operand a are NaN, not top. `of_a`: what an extremum adds to the other operand where a is
+NaN, 0 to yield to it or NaN for top.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,28 @@ from interval_ops.hull import OPTIONS
 
 
 @njit(**OPTIONS)
-def maximum(alo, ahi, blo, bhi, lo, hi, known_a, known_b):  # type: ignore[no-untyped-def]
+def maximum(alo, ahi, blo, bhi, lo, hi, of_a, of_b):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
         low, high = max(a, c), max(b, d)
-        top = (isnan(a) & (not known_a)) | (isnan(c) & (not known_b))
-        low, high = (c, d) if isnan(a) else ((a, b) if isnan(c) else (low, high))
-        lo[i] = np.nan if top else low
-        hi[i] = np.nan if top else high
+        low = c + of_a if isnan(a) else low
+        high = d + of_a if isnan(a) else high
+        low = a + of_b if isnan(c) else low
+        high = b + of_b if isnan(c) else high
+        lo[i], hi[i] = low, high
     return False
 
 
 @njit(**OPTIONS)
-def minimum(alo, ahi, blo, bhi, lo, hi, known_a, known_b):  # type: ignore[no-untyped-def]
+def minimum(alo, ahi, blo, bhi, lo, hi, of_a, of_b):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
         low, high = min(a, c), min(b, d)
-        top = (isnan(a) & (not known_a)) | (isnan(c) & (not known_b))
-        low, high = (c, d) if isnan(a) else ((a, b) if isnan(c) else (low, high))
-        lo[i] = np.nan if top else low
-        hi[i] = np.nan if top else high
+        low = c + of_a if isnan(a) else low
+        high = d + of_a if isnan(a) else high
+        low = a + of_b if isnan(c) else low
+        high = b + of_b if isnan(c) else high
+        lo[i], hi[i] = low, high
     return False
 
 
