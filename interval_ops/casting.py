@@ -138,12 +138,12 @@ def _through(lo: np.ndarray, hi: np.ndarray, middle: str) -> Pair:
 def _hull(lo: np.ndarray, hi: np.ndarray, fmt: Format, truncate: bool, overflow: Overflow) -> Pair:
     """Hull of both ends and both ends rounded once to `fmt`."""
     ends = _overflow_ends(fmt, overflow)
-    shape, x = np.shape(lo), _float_array(lo)
-    low, high = np.empty(x.size), np.empty(x.size)
+    shape, size = np.shape(lo), np.size(lo)
+    low, high = np.empty(size), np.empty(size)
     if lo is hi:
-        kernels.hull_point(_flat(x), low, high, fmt.gate, truncate, *ends)
+        kernels.hull_point(_flat(_float_array(lo)), low, high, fmt.gate, truncate, *ends)
     else:
-        y = np.asarray(hi, x.dtype)
+        x, y = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
         kernels.hull_pair(_flat(x), _flat(y), low, high, fmt.gate, truncate, *ends)
     return low.reshape(shape), high.reshape(shape)
 

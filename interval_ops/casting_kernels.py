@@ -57,7 +57,7 @@ def round_values(x, out, gate, truncate, over, signed_zero):  # type: ignore[no-
 
 @njit(**_KERNEL)
 def hull_point(x, lo, hi, gate, truncate, inner, outer):  # type: ignore[no-untyped-def]
-    """[lo, hi] = hull {x, rounded x}. Past max the rounded value spans `inner` to `outer` (magnitudes; NaN: anything)."""
+    """[lo, hi] = hull {x, rounded x}; past max the latter spans magnitudes `inner` to `outer` (NaN: anything)."""
     for i in range(x.size):
         v = float(x[i])
         r = _truncated_raw(v, gate) if truncate else _nearest_raw(v, gate)

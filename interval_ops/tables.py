@@ -41,10 +41,7 @@ def lut(fmt: Format) -> np.ndarray:
     if fmt.bits > 16:
         raise ValueError(f"{fmt.name} has no table: {fmt.bits} bits")
     code = np.arange(2**fmt.bits)
-    if fmt.name == "e8m0":
-        values = np.ldexp(1.0, code - fmt.bias)
-    else:
-        values = _decode_fields(code, fmt)
+    values = np.ldexp(1.0, code - fmt.bias) if fmt.name == "e8m0" else _decode_fields(code, fmt)
     if fmt.has_nan:
         values[_is_nan(code, fmt)] = np.nan
     if fmt.has_inf:

@@ -122,7 +122,7 @@ def round_fraction(x: Fraction, fmt: Format, mode: str = "rtne") -> Fraction:
 
 
 def random_values(generator: np.random.Generator, fmt: Format, n: int) -> np.ndarray:
-    """`n` float64 values with random sign and mantissa, spread evenly over (and a little past) the exponents of `fmt`."""
+    """`n` random float64 values, spread evenly over (and a little past) the exponents of `fmt`."""
     top = math.frexp(fmt.max)[1]
     exponents = generator.integers(max(fmt.emin - fmt.p - 1, -1074), min(top + 2, 1024), n)
     return np.ldexp(generator.uniform(0.5, 1.0, n) * generator.choice([-1.0, 1.0], n), exponents)
