@@ -1,0 +1,12 @@
+"""Memory that kernels read and write: addresses checked before use, bounds kept beside the bytes, changes undoable."""
+
+from __future__ import annotations
+
+from render.interpreter.memory.core import Memory
+from render.interpreter.memory.findings import Finding, Taint, TaintLog
+from render.interpreter.memory.records import Envelope, Hazard, LaunchInfo, LoadResult, Retry
+from render.interpreter.memory.registry import Storage
+
+__all__ = [
+    "Envelope", "Finding", "Hazard", "LaunchInfo", "LoadResult", "Memory", "Retry", "Storage", "Taint", "TaintLog",
+]  # fmt: skip

@@ -1,0 +1,270 @@
+"""Read-modify-write lanes one after the other, in the order (program, lane)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from interval_ops.rounding import rn
+from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
+from render.interpreter.memory.scatter import SAVE_SHADOW, SAVE_WRITTEN, joined
+from render.interpreter.memory.shadow import JIT
+
+ADD, MAX, MIN, AND, OR, XOR, XCHG, CAS = range(8)
+
+
+@njit(inline="always", error_model="numpy")
+def order(t, r, me, synced, launch, chunk):
+    """How an atomic by program `me` stands to earlier accesses: -1 hazard in the chunk, 1 race, 0 fine.
+
+    Other atomics on the address are no race; plain accesses of other programs are, unless `me` synchronised before.
+    """
+    plain = t >= launch and ((t & PROGRAM) != me or (t & SHARED) != 0) and (t & ATOMIC) == 0
+    if plain and t >= chunk:
+        return -1
+    if r >= chunk and ((r & PROGRAM) != me or (r & SHARED) != 0):
+        return -1
+    return 1 if plain and not synced else 0
+
+
+@njit(inline="always", error_model="numpy")
+def atomic_tag(t, me, launch, serial):
+    tag = serial | ATOMIC | me
+    if t >= launch and ((t & PROGRAM) != me or (t & SHARED) != 0):
+        tag |= SHARED
+    return tag
+
+
+@njit(inline="always", error_model="numpy")
+def pack(x, p, emin, bias, nan_bits):
+    """Bits of `x`, a number of the 16-bit format (p, emin, bias) or an infinity; NaN gives `nan_bits`."""
+    if x != x:
+        return nan_bits
+    sign = 1 << 15 if math.copysign(1.0, x) < 0 else 0
+    a = abs(x)
+    if a == np.inf:
+        return sign | (2 * bias + 1) << (p - 1)
+    if a < math.ldexp(1.0, emin):
+        return sign | np.int64(math.ldexp(a, p - 1 - emin))
+    m, e = math.frexp(a)
+    return sign | (np.int64(math.ldexp(m, p)) + ((e - 2 + bias) << (p - 1)))
+
+
+@njit(**JIT)
+def atomic_float(
+    dims, st, ptr, mask, val, low, high, programs, synced, base, limit, size, op, gate, p_bits, emin, bias, nan_bits,
+    mem, fmem, table, tags, written, use_written, slo, shi, stamp, bounds, reads, use_reads,
+    base_lo, base_hi, sum_lo, sum_hi, magnitude, count, acc_old,
+    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, u_stamp, used, out, events,
+):  # fmt: skip
+    """Float add, max and min. Value lane: one rounding to nearest per lane, in order.
+
+    With `bounds`, adds are collected per element (base, sums, magnitude, count), closed later for any order; max and
+    min act on the bounds at once, since [max lo, max hi] is the same in every order. Returns (events, used, first, last).
+    """
+    noted = 0
+    first, last = limit, -1
+    start = used
+    n = 0
+    for i in range(dims[0]):
+        me = programs[i]
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            b = i * st[2, 0] + j * st[2, 1]
+            w = i * st[3, 0] + j * st[3, 1]
+            h = i * st[4, 0] + j * st[4, 1]
+            for _ in range(dims[2]):
+                out[n] = 0
+                if mask[m]:
+                    off = np.int64(ptr[p] - base)
+                    if off < 0 or off >= limit or off & (size - 1):
+                        events[noted] = n << KIND_BITS | OUTSIDE
+                        noted += 1
+                    else:
+                        k = off // size
+                        first = min(first, k)
+                        last = max(last, k)
+                        t = tags[k]
+                        state = order(t, reads[k] if use_reads else 0, me, synced[i], launch, chunk)
+                        if state < 0:
+                            return -1, used, first, last
+                        if state > 0:
+                            events[noted] = n << KIND_BITS | RACE
+                            noted += 1
+                        bits = mem[k]
+                        if t < epoch and save != 0:
+                            u_index[used] = k
+                            u_bits[used] = bits
+                            u_tag[used] = t
+                            if save & SAVE_WRITTEN:
+                                u_written[used] = written[k]
+                            if save & SAVE_SHADOW:
+                                u_stamp[used] = stamp[k]
+                                u_lo[used] = slo[k]
+                                u_hi[used] = shi[k]
+                            if len(acc_old) > 0:
+                                row = used - start
+                                acc_old[row, 0] = base_lo[k]
+                                acc_old[row, 1] = base_hi[k]
+                                acc_old[row, 2] = sum_lo[k]
+                                acc_old[row, 3] = sum_hi[k]
+                                acc_old[row, 4] = magnitude[k]
+                                acc_old[row, 5] = count[k]
+                            used += 1
+                        if size == 2:
+                            x = np.float64(table[bits])
+                        else:
+                            x = np.float64(fmem[k])
+                        lo0, hi0 = x, x
+                        if bounds and stamp[k] == bits:
+                            lo0, hi0 = slo[k], shi[k]
+                        if use_written and written[k] != -1:
+                            events[noted] = n << KIND_BITS | NEVER
+                            noted += 1
+                            x = 0.0
+                            lo0, hi0 = np.nan, np.nan
+                        out[n] = x
+                        y = np.float64(val[b])
+                        if op == ADD:
+                            if bounds:
+                                a, z = np.float64(low[w]), np.float64(high[h])
+                                if count[k] == 0:
+                                    base_lo[k] = lo0
+                                    base_hi[k] = hi0
+                                    sum_lo[k] = 0.0
+                                    sum_hi[k] = 0.0
+                                    magnitude[k] = 0.0
+                                sum_lo[k] += a
+                                sum_hi[k] += z
+                                magnitude[k] += max(abs(a), abs(z))
+                                count[k] += 1.0
+                            if size == 2:
+                                x = rn(x + y, gate)
+                            elif size == 4:
+                                x = np.float64(np.float32(np.float32(x) + np.float32(y)))
+                            else:
+                                x = x + y
+                        else:
+                            if x != x or y != y:
+                                x = np.nan
+                            elif op == MAX:
+                                x = max(x, y)
+                            else:
+                                x = min(x, y)
+                        if size == 2:
+                            mem[k] = pack(x, p_bits, emin, bias, nan_bits)
+                        else:
+                            fmem[k] = x
+                        if bounds and op != ADD:
+                            a, z = np.float64(low[w]), np.float64(high[h])
+                            if count[k] != 0:
+                                # Sums and maxima on one address: the result depends on their order.
+                                events[noted] = n << KIND_BITS | RACE
+                                noted += 1
+                                count[k] = 0
+                                lo0, hi0 = np.nan, np.nan
+                            # joined(a, b, True) is a minimum, NaN if either is.
+                            slo[k] = joined(lo0, a, op == MIN)
+                            shi[k] = joined(hi0, z, op == MIN)
+                            stamp[k] = mem[k]
+                        tags[k] = atomic_tag(t, me, launch, serial)
+                        if use_written:
+                            written[k] = -1
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+                b += st[2, 2]
+                w += st[3, 2]
+                h += st[4, 2]
+    return noted, used, first, last
+
+
+@njit(**JIT)
+def atomic_int(
+    dims, st, ptr, mask, val, cmp, programs, synced, base, limit, size, op,
+    mem, tags, written, use_written, slo, shi, stamp, reads, use_reads,
+    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, u_stamp, used, out, events,
+):  # fmt: skip
+    """Integer operations in wrap-around arithmetic of `mem`'s type, exchange and compare-and-swap on bits of any type.
+
+    Returns (events, used, first, last, shared): `shared` if an address was met by several lanes of this launch, so
+    that what they got back depends on their order.
+    """
+    noted = 0
+    first, last = limit, -1
+    shared = False
+    n = 0
+    for i in range(dims[0]):
+        me = programs[i]
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            b = i * st[2, 0] + j * st[2, 1]
+            c = i * st[3, 0] + j * st[3, 1]
+            for _ in range(dims[2]):
+                out[n] = 0
+                if mask[m]:
+                    off = np.int64(ptr[p] - base)
+                    if off < 0 or off >= limit or off & (size - 1):
+                        events[noted] = n << KIND_BITS | OUTSIDE
+                        noted += 1
+                    else:
+                        k = off // size
+                        first = min(first, k)
+                        last = max(last, k)
+                        t = tags[k]
+                        state = order(t, reads[k] if use_reads else 0, me, synced[i], launch, chunk)
+                        if state < 0:
+                            return -1, used, first, last, shared
+                        if state > 0:
+                            events[noted] = n << KIND_BITS | RACE
+                            noted += 1
+                        if t >= launch and (t >= serial or (t & PROGRAM) != me or (t & SHARED) != 0):
+                            shared = True
+                        old = mem[k]
+                        if t < epoch and save != 0:
+                            u_index[used] = k
+                            u_bits[used] = old
+                            u_tag[used] = t
+                            if save & SAVE_WRITTEN:
+                                u_written[used] = written[k]
+                            if save & SAVE_SHADOW:
+                                u_stamp[used] = stamp[k]
+                                u_lo[used] = slo[k]
+                                u_hi[used] = shi[k]
+                            used += 1
+                        if use_written and written[k] != -1:
+                            events[noted] = n << KIND_BITS | NEVER
+                            noted += 1
+                            old = old ^ old
+                        out[n] = old
+                        x = val[b]
+                        if op == ADD:
+                            mem[k] = old + x
+                        elif op == MAX:
+                            mem[k] = max(old, x)
+                        elif op == MIN:
+                            mem[k] = min(old, x)
+                        elif op == AND:
+                            mem[k] = old & x
+                        elif op == OR:
+                            mem[k] = old | x
+                        elif op == XOR:
+                            mem[k] = old ^ x
+                        elif op == XCHG or old == cmp[c]:
+                            mem[k] = x
+                        else:
+                            mem[k] = old
+                        tags[k] = atomic_tag(t, me, launch, serial)
+                        if use_written:
+                            written[k] = -1
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+                b += st[2, 2]
+                c += st[3, 2]
+    return noted, used, first, last, shared

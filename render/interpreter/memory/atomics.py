@@ -1,0 +1,242 @@
+"""Atomic operations: which kernel runs, what is logged, and what the program gets back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interval_ops import tables
+from interval_ops.formats import Format
+from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
+from render.interpreter.memory.events import Access, digest, inside_lanes
+from render.interpreter.memory.lanes import Plan, plan
+from render.interpreter.memory.reading import load, value_dtype
+from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Retry
+from render.interpreter.memory.registry import Accumulator
+from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN
+from render.interpreter.memory.scattered import parts
+from render.interpreter.memory.taint_map import gather_taints, paint
+from render.interpreter.memory.undo import Segment
+from render.interpreter.memory.writing import bits_of, store
+
+if TYPE_CHECKING:
+    from render.interpreter.context import Site
+    from render.interpreter.memory.core import Memory
+    from render.interpreter.memory.registry import Storage
+    from render.interpreter.memory.shadow import Shadow
+    from render.interpreter.types import ElemType
+
+_CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": AND, "or": OR, "xor": XOR, "xchg": XCHG,
+          "cas": CAS}  # fmt: skip
+_NO_TAGS = np.zeros(1, np.int64)
+_NO_BOUNDS = np.zeros(1)
+_NO_FLOATS = np.zeros(1, np.float32)
+_BYTES = np.zeros(1, np.int8)
+_NO_TABLE = np.zeros(1, np.float32)
+
+
+def atomic(
+    memory: Memory, kind: str, ptr: np.ndarray, val: np.ndarray | None, lo: np.ndarray | None, hi: np.ndarray | None,
+    cmp: np.ndarray | None, mask: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray,
+    site: Site, taint: frozenset[int],
+) -> LoadResult:  # fmt: skip
+    """See `Memory.atomic`."""
+    shape = np.broadcast_shapes(*(a.shape for a in (ptr, val, cmp, mask) if a is not None), (len(pids),) + (1,) * (ptr.ndim - 1))
+    active = np.broadcast_to(np.True_ if mask is None else mask, shape)
+    memory.note_programs(pids)
+    if kind in ("cas", "xchg") and memory.several:
+        raise Hazard(f"atomic {kind} by several programs at once")
+    running = pids[active.reshape(shape[0], -1).any(axis=1)] if mask is not None else pids
+    if kind in ("load", "store"):
+        memory.synchronise(running)
+        if kind == "load":
+            return load(memory, ptr, mask, None, None, None, elem, origin, pids, site)
+        assert val is not None
+        store(memory, ptr, val, lo, hi, mask, None, elem, origin, pids, site, taint)
+        return LoadResult(np.zeros((1,) * len(shape), value_dtype(elem)))
+    if kind not in _CODES:
+        raise ValueError(f"unknown atomic operation {kind!r}; known: {', '.join(_CODES)}, load, store")
+    assert val is not None
+    exact = lo is None or lo.dtype != np.float64
+    found = [(origin, active)] if origin is not None else parts(memory, ptr, active)
+    out: LoadResult | None = None
+    for storage, mine in found:
+        run = _float if elem.fmt is not None and kind in ("add", "max", "min") else _bits
+        bounds = (val, val) if exact else (lo, hi)
+        access, flat, v, ordered, more = run(
+            memory, kind, ptr, val, bounds, cmp, mine, elem, storage, pids, site, shape
+        )
+        more |= gather_taints(memory, storage, access.plan, flat, elem.itemsize)
+        if memory.interval and (taint or more or storage.taint_map is not None):
+            paint(memory, storage, inside_lanes(storage, access.plan, flat, elem.itemsize)[1], elem.itemsize, taint | more)
+        got = LoadResult(v.reshape(shape), taint=more, ordered=ordered)
+        out = got if out is None else LoadResult(
+            np.where(mine, got.v, out.v), taint=out.taint | more, ordered=out.ordered or ordered
+        )
+    assert out is not None
+    memory.synchronise(running)
+    if elem.fmt is None or not memory.interval:
+        return out
+    ends = (np.full((1,) * len(shape), end) for end in (-np.inf, np.inf))
+    return LoadResult(out.v, *ends, taint=out.taint, ordered=out.ordered)
+
+
+def _open(
+    memory: Memory, storage: Storage, operands: list[Any], size: int, pids: np.ndarray, site: Site,
+    shape: tuple[int, ...],
+) -> tuple[Access, list[np.ndarray], bool]:  # fmt: skip
+    """The loops over every lane, tags in place; True if undo is covered by a snapshot."""
+    p, flat = plan(operands, shape)
+    memory.use(storage)
+    if memory.track(storage):
+        raise Retry(f"{storage.name or 'a tensor'} is both read and updated")
+    copied = memory.prepare_tags(storage, size)
+    if storage.grain != size:
+        storage.tags, storage.reads, storage.grain = _coarser(storage, size), None, size
+    return Access(storage, p, flat[0], size, pids, site, "atomic", 1, None), flat, copied
+
+
+def _coarser(storage: Storage, size: int) -> np.ndarray:
+    """Tags per `size` bytes: the latest of the finer ones (the storage was logged whole before)."""
+    assert storage.tags is not None
+    fine = size // storage.grain
+    n = -(-len(storage.tags) // fine)
+    padded = np.zeros(n * fine, np.int64)
+    padded[: len(storage.tags)] = storage.tags
+    return padded.reshape(n, fine).max(axis=1)
+
+
+def _state(memory: Memory, storage: Storage, size: int, shadow: Shadow | None, copied: bool) -> tuple[int, tuple, tuple]:
+    """Undo parts to save, (tags, written, bounds) operands and (reads) operands of a kernel."""
+    save = 0 if copied else SAVE_BITS
+    if not copied and storage.written is not None:
+        save |= SAVE_WRITTEN
+    if not copied and shadow is not None and memory.needs_saving(shadow):
+        save |= SAVE_SHADOW
+    bounds = (_NO_BOUNDS, _NO_BOUNDS, storage.view(np.dtype(f"u{size}")))
+    if shadow is not None:
+        bounds = (shadow.lo, shadow.hi, shadow.stamp)
+    written = _BYTES if storage.written is None else storage.written_view(size)
+    reads = _NO_TAGS if storage.reads is None else storage.reads
+    return save, (storage.tags, written, storage.written is not None, *bounds), (reads, storage.reads is not None)
+
+
+def _finish(
+    memory: Memory, access: Access, began: int, noted: int, first: int, last: int, save: int, shadow: Shadow | None,
+    acc: tuple[np.ndarray, ...] | None,
+) -> frozenset[int]:  # fmt: skip
+    """Log and report what the kernel did; Hazard if it met one. Gives the taints."""
+    storage, size = access.storage, access.size
+    kept = shadow if save & SAVE_SHADOW else None
+    segment = Segment(storage, size, began, memory.log.arena.used, kept, bool(save & SAVE_WRITTEN), acc)
+    memory.log.segment(segment)
+    storage.stored = True
+    if last >= 0:
+        storage.touched_by_kernel(first * size, (last + 1) * size)
+    if noted < 0:
+        raise Hazard(f"an atomic meets a plain access of {access.name} by another program of its chunk")
+    codes = memory.events(access.plan.size)[:noted].copy()
+    return digest(memory, access, codes)[0] if noted else NO_TAINT
+
+
+def _accumulator(memory: Memory, storage: Storage, fmt: Format) -> tuple[Accumulator, bool]:
+    """The storage's open sums, and whether they were there at the last mark (else undo drops them whole)."""
+    acc = storage.acc
+    if acc is None or acc.fmt != fmt:
+        previous = acc
+        acc = storage.acc = Accumulator.make(fmt, storage.nbytes * 8 // fmt.bits)
+        acc.born = memory.tag_bounds[2]
+        memory.log.push(lambda: setattr(storage, "acc", previous))
+    return acc, acc.born < memory.tag_bounds[2]
+
+
+def _float(
+    memory: Memory, kind: str, ptr: np.ndarray, val: np.ndarray, bounds: tuple, cmp: Any, mask: np.ndarray,
+    elem: ElemType, storage: Storage, pids: np.ndarray, site: Site, shape: tuple[int, ...],
+) -> tuple[Access, list[np.ndarray], np.ndarray, bool, frozenset[int]]:  # fmt: skip
+    fmt = elem.fmt
+    assert fmt is not None
+    if fmt.bits < 16:
+        raise ValueError(f"no target has atomics on {fmt.name}")
+    size = elem.itemsize
+    access, flat, copied = _open(memory, storage, [ptr, mask, val, *bounds], size, pids, site, shape)
+    p = access.plan
+    shadow = memory.shadow_of(storage, fmt) if memory.interval else None
+    save, state, reads = _state(memory, storage, size, shadow, copied)
+    sums: tuple[np.ndarray, ...] = (_NO_BOUNDS,) * 6
+    old_sums = np.empty((0, 6))
+    if memory.interval:
+        acc, existed = _accumulator(memory, storage, fmt)
+        sums = acc.arrays
+        acc.dirty = acc.dirty or kind == "add"
+        if existed and not copied:
+            old_sums = np.empty((p.size, 6))
+    programs, synced, _ = memory.enter(pids, p.shape[0])
+    arena = memory.log.arena
+    arena.reserve(p.size)
+    began = arena.used
+    v = np.empty(p.size, value_dtype(elem))
+    mem = storage.view(np.dtype(f"u{size}"))
+    fmem, table = (storage.view(v.dtype), _NO_TABLE) if size > 2 else (_NO_FLOATS, tables.lut(fmt))
+    nan = int(tables.encode(np.array([np.nan], np.float32), fmt)[0]) if size == 2 else 0
+    noted, arena.used, first, last = atomic_float(
+        p.dims, p.strides, *flat, programs, synced, storage.base, storage.nbytes // size * size, size, _CODES[kind],
+        fmt.gate, fmt.p, fmt.emin, fmt.bias, nan, mem, fmem, table, *state, memory.interval, *reads, *sums, old_sums,
+        *memory.tag_bounds, memory.next_serial(), save, *arena.columns, began, v, memory.events(p.size),
+    )  # fmt: skip
+    kept = tuple(old_sums[: arena.used - began, q].copy() for q in range(6)) if len(old_sums) else None
+    taint = _finish(memory, access, began, noted, first, last, save, shadow, kept)
+    return access, flat, v, True, taint
+
+
+def _bits(
+    memory: Memory, kind: str, ptr: np.ndarray, val: np.ndarray, bounds: tuple, cmp: Any, mask: np.ndarray,
+    elem: ElemType, storage: Storage, pids: np.ndarray, site: Site, shape: tuple[int, ...],
+) -> tuple[Access, list[np.ndarray], np.ndarray, bool, frozenset[int]]:  # fmt: skip
+    """Integers, and exchanges of any type (on bits; an exchanged float takes its bounds along)."""
+    size = elem.itemsize
+    unsigned = np.dtype(f"u{size}")
+    signed = elem.fmt is None and elem.storage.kind == "i" and kind not in ("umax", "umin")
+    dtype = np.dtype(f"i{size}") if signed else unsigned
+    new = bits_of(val, elem).view(dtype)
+    expected = new if cmp is None else bits_of(cmp, elem).view(dtype)
+    access, flat, copied = _open(memory, storage, [ptr, mask, new, expected], size, pids, site, shape)
+    p = access.plan
+    shadow = None
+    if elem.fmt is not None and memory.interval:
+        shadow = memory.shadow_of(storage, elem.fmt)
+    save, state, reads = _state(memory, storage, size, shadow, copied)
+    programs, synced, _ = memory.enter(pids, p.shape[0])
+    arena = memory.log.arena
+    arena.reserve(p.size)
+    began = arena.used
+    out = np.empty(p.size, dtype)
+    noted, arena.used, first, last, ordered = atomic_int(
+        p.dims, p.strides, *flat, programs, synced, storage.base, storage.nbytes // size * size, size, _CODES[kind],
+        storage.view(dtype), *state, *reads, *memory.tag_bounds, memory.next_serial(), save, *arena.columns, began,
+        out, memory.events(p.size),
+    )  # fmt: skip
+    taint = _finish(memory, access, began, noted, first, last, save, shadow, None)
+    if shadow is not None:
+        _exchange_bounds(shadow, access, flat, mask, val, bounds, out.view(unsigned), None if cmp is None else expected)
+    old = out.view(unsigned)
+    v = tables.decode(old, elem.fmt) if elem.fmt is not None else old.view(elem.storage)
+    return access, flat, v, ordered, taint
+
+
+def _exchange_bounds(
+    shadow: Shadow, access: Access, flat: list[np.ndarray], mask: np.ndarray, val: np.ndarray, bounds: tuple,
+    old: np.ndarray, expected: np.ndarray | None,
+) -> None:  # fmt: skip
+    """Bounds of floats that an exchange (or a swap that succeeded) stored: the last lane to store wins."""
+    storage, p, size = access.storage, access.plan, access.size
+    lanes, offsets = inside_lanes(storage, p, flat, size)
+    mem = storage.view(shadow.stamp.dtype)
+    if expected is not None:
+        swapped = np.broadcast_to(expected.view(old.dtype), p.shape).reshape(-1)[lanes] == old[lanes]
+        lanes, offsets = lanes[swapped], offsets[swapped]
+    index = offsets // size
+    low, high = (np.broadcast_to(b, p.shape).reshape(-1)[lanes] for b in bounds)
+    shadow.lo[index], shadow.hi[index] = low, high
+    shadow.stamp[index] = mem[index]

@@ -1,0 +1,310 @@
+"""The memory of a session: storages, launches, chunks and the reports of what went wrong.
+
+Accesses live next door (`reading`, `writing`, `atomics`); all of them go through the state kept here. Not thread-safe:
+one launch at a time, one chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from interval_ops.formats import Format
+from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
+from render.interpreter.memory.findings import Finding, FindingLog, TaintLog
+from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult
+from render.interpreter.memory.registry import PROGRAM, Registry, Storage
+from render.interpreter.memory.shadow import Shadow
+from render.interpreter.memory.undo import UndoLog, snapshot
+
+if TYPE_CHECKING:
+    from interval_ops.profile import Profile
+    from render.interpreter.context import Site
+    from render.interpreter.types import ElemType
+
+NEVER_TAG = 1 << 62
+"""Above every tag: as start of the chunk it switches hazards off, for a chunk of one program."""
+
+Mark = tuple[int, int, int]
+
+
+class Memory:
+    """Everything a kernel may read or write, with bounds, and what was found while it did.
+
+    `interval=False` keeps values, checks and findings but no bounds.
+    """
+
+    def __init__(self, interval: bool = True, profile: Profile | None = None) -> None:
+        self.interval = interval
+        self.registry = Registry()
+        self.taints = TaintLog()
+        self.taint_sets: list[frozenset[int]] = [NO_TAINT]
+        self._taint_index: dict[frozenset[int], int] = {NO_TAINT: 0}
+        self._findings = FindingLog()
+        self._add_taint: Callable[[str, str, Site, str], int] = self.taints.add
+        self._profile: Callable[[], Profile | None] = lambda: profile
+        self.log = UndoLog()
+        self.nowhere = Storage(0, 0, None)
+        self.grid: tuple[int, ...] = (1,)
+        self.kernel = ""
+        self._events = np.empty(1 << 13, np.int64)
+        self._serial = 0
+        self._launch = self._chunk = self._epoch = 0
+        self._first_program: int | None = None
+        self._several = False
+        self._synced = np.zeros(1, np.bool_)
+        self._used: dict[int, Storage] = {}
+        self._snapped: dict[int, int] = {}
+        self._both_ways: set[tuple[str, str | None]] = set()
+
+    def bind(self, add_taint: Callable[[str, str, Site, str], int], profile: Callable[[], Profile]) -> None:
+        """Report taints through `add_taint` (code, op, site, message) and close atomics by `profile()`."""
+        self._add_taint = add_taint
+        self._profile = profile
+
+    # storages
+    def register(self, tensor: torch.Tensor, name: str | None = None) -> Storage:
+        """Make the tensor's storage addressable; idempotent. The storage is kept alive."""
+        return self.registry.register(tensor, name)
+
+    def find(self, address: int) -> Storage | None:
+        return self.registry.find(address)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Findings of committed work."""
+        return self._findings.all
+
+    @property
+    def stored(self) -> list[Storage]:
+        """Storages that the launch in progress (or the last one) wrote."""
+        return [s for s in self._used.values() if s.stored]
+
+    # launches and chunks
+    def begin_launch(self, launch: Any) -> None:
+        """`launch` has `kernel` and `grid` (see `LaunchInfo`)."""
+        self.registry.prune()
+        self.kernel, self.grid = str(launch.kernel), tuple(launch.grid)
+        self._used.clear()
+        self._snapped.clear()
+        self._synced = np.zeros(max(1, int(np.prod(self.grid))), np.bool_)
+        self._launch = self._chunk = self._epoch = (self._serial + 1) << 32
+        self.log.clear()
+        self._first_program, self._several = None, False
+
+    def end_launch(self) -> None:
+        """Close what atomics accumulated and forget the order of this launch's programs."""
+        self.commit()
+        for storage in self._used.values():
+            sums.settle(self, storage)
+            self.log.clear()
+            if storage.written is not None and storage.stored and storage.written.all():
+                storage.written = None
+            stored = storage.stored
+            storage.forget_launch()
+            storage.stored = stored
+        self._launch = NEVER_TAG
+
+    def begin_chunk(self) -> None:
+        self.log.clear()
+        self._chunk = self._epoch = (self._serial + 1) << 32
+        self._first_program, self._several = None, False
+
+    def commit(self) -> None:
+        self.log.clear()
+        self._findings.commit()
+        self.taints.commit()
+
+    def undo(self) -> None:
+        """Back to the state at `begin_chunk`; a new `begin_chunk` must follow."""
+        self.undo_to((0, 0, 0))
+
+    def mark(self) -> Mark:
+        """A point within the chunk that `undo_to` can return to."""
+        self._epoch = (self._serial + 1) << 32
+        return (self.log.mark(), self._findings.mark(), self.taints.mark())
+
+    def undo_to(self, mark: Mark) -> None:
+        self.log.undo_to(mark[0])
+        self._findings.undo_to(mark[1])
+        self.taints.undo_to(mark[2])
+        since = self._chunk if mark == (0, 0, 0) else self._epoch
+        for storage in self._used.values():
+            if storage.acc is not None:
+                storage.acc.dirty = True
+            if storage.reads is not None:
+                storage.reads[storage.reads >= since] = 0
+        self._snapped.clear()
+
+    # accesses
+    def load(
+        self, ptr: np.ndarray, mask: np.ndarray | None, mask_possible: np.ndarray | None, other: Any, other_iv: Any,
+        elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
+    ) -> LoadResult:  # fmt: skip
+        """Gather `elem`s at the byte addresses `ptr`, shape (1 or programs, *block).
+
+        `mask` decides the value lane (None: all lanes); a lane where `mask_possible` differs from it is undecided: its
+        bounds hold both outcomes and the result is tainted (RND303). Lanes masked off give `other` (default 0), lanes
+        outside give 0 and no bound. A length-1 axis 0 stands for the same access by all of `pids`.
+        """
+        return reading.load(self, ptr, mask, mask_possible, other, other_iv, elem, origin, pids, site)
+
+    def store(
+        self, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, mask: np.ndarray | None,
+        mask_possible: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
+        taint: frozenset[int] = NO_TAINT,
+    ) -> None:  # fmt: skip
+        """Scatter values (representable in `elem`) with their bounds; lanes outside are dropped and reported."""
+        writing.store(self, ptr, v, lo, hi, mask, mask_possible, elem, origin, pids, site, taint)
+
+    def atomic(
+        self, kind: str, ptr: np.ndarray, val: np.ndarray | None, lo: np.ndarray | None, hi: np.ndarray | None,
+        cmp: np.ndarray | None, mask: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray,
+        site: Site, taint: frozenset[int] = NO_TAINT,
+    ) -> LoadResult:  # fmt: skip
+        """One read-modify-write per active lane of the full shape (programs, *block), in order; gives the old values.
+
+        A float result has the bounds [-inf, inf]: what an atomic returns depends on the order of the programs.
+        """
+        return atomics.atomic(self, kind, ptr, val, lo, hi, cmp, mask, elem, origin, pids, site, taint)
+
+    def envelope(self, tensor: torch.Tensor) -> Envelope | None:
+        """Bounds of a tensor's elements; None if no kernel wrote its memory and nothing was carried into it."""
+        return envelope.of_tensor(self, tensor)
+
+    # host code between launches
+    def mark_unwritten(self, tensor: torch.Tensor) -> None:
+        """The tensor's storage was just allocated without contents (torch.empty)."""
+        host_side.mark_unwritten(self, tensor)
+
+    def host_write(self, tensor: torch.Tensor) -> None:
+        """Host code wrote the tensor's elements: they are exact and written."""
+        host_side.host_write(self, tensor)
+
+    def carry(
+        self, tensor: torch.Tensor, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int],
+        written: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        """Host code wrote the tensor from kernel results: attach bounds (None: exact), taint and the written flags."""
+        host_side.carry(self, tensor, lo, hi, taint, written)
+
+    # state shared by the access modules
+    def next_serial(self) -> int:
+        self._serial += 1
+        return self._serial << 32
+
+    def events(self, lanes: int) -> np.ndarray:
+        """Scratch for event codes: up to two per lane."""
+        if len(self._events) < 2 * lanes:
+            self._events = np.empty(2 * lanes, np.int64)
+        return self._events
+
+    def note_programs(self, pids: np.ndarray) -> None:
+        """Programs that access memory now: hazards exist only between programs of one chunk."""
+        if not self._several:
+            if self._first_program is None:
+                self._first_program = int(pids[0])
+            self._several = len(pids) > 1 or int(pids[0]) != self._first_program
+
+    def enter(self, pids: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, bool]:
+        """(program per row, synchronised per row, whether one row stands for several programs)."""
+        self.note_programs(pids)
+        if len(pids) == rows:
+            programs = pids.astype(np.int64)
+            return programs & PROGRAM, self._synced[programs], False
+        last = np.full(rows, int(pids[-1]), np.int64)
+        return last & PROGRAM, np.full(rows, bool(self._synced[pids].all())), len(pids) > 1
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one program has run in this chunk."""
+        return self._several
+
+    @property
+    def tag_bounds(self) -> tuple[int, int, int]:
+        """Tags from which on an access belongs to the launch, to the chunk, to the part after the last mark."""
+        return self._launch, self._chunk if self._several else NEVER_TAG, self._epoch
+
+    def synchronise(self, pids: np.ndarray) -> None:
+        """These programs executed an atomic: what they store and load from now on counts as ordered."""
+        fresh = pids[~self._synced[pids]]
+        if len(fresh):
+            self._synced[fresh] = True
+            synced = self._synced
+            self.log.push(lambda: synced.__setitem__(fresh, False))
+
+    def use(self, storage: Storage) -> None:
+        """Note that the launch accesses this storage."""
+        key = id(storage)
+        if key not in self._used:
+            self._used[key] = storage
+            storage.stored = False
+            storage.tracked = (self.kernel, storage.name) in self._both_ways
+
+    def track(self, storage: Storage) -> bool:
+        """Start to track readers of a storage that the launch writes; True if it was loaded in this chunk untracked."""
+        if storage.tracked:
+            return False
+        storage.tracked = True
+        if storage.loaded_at < self._chunk:
+            return False
+        self._both_ways.add((self.kernel, storage.name))
+        return self._several
+
+    def shadow_of(self, storage: Storage, fmt: Format) -> Shadow:
+        """The storage's shadow for this format, created (undoably) if there is none."""
+        shadow = storage.shadows.get(fmt.name)
+        if shadow is None:
+            shadow = storage.shadows[fmt.name] = Shadow.make(fmt, storage.nbytes * 8 // fmt.bits)
+            shadow.born = (self._serial + 1) << 32
+            self.log.push(lambda: storage.shadows.pop(fmt.name, None))
+        return shadow
+
+    def needs_saving(self, shadow: Shadow) -> bool:
+        """False for a shadow made since the last mark: undoing drops it whole."""
+        return shadow.born < self._epoch
+
+    def prepare_tags(self, storage: Storage, size: int) -> bool:
+        """Tags for a write of `size`-byte elements; True if undo is covered by a snapshot (mixed element sizes)."""
+        if storage.tags is None:
+            storage.grain = storage.grain or size
+            storage.tags = np.zeros(-(-storage.nbytes // storage.grain), np.int64)
+        if size == storage.grain and not storage.mixed:
+            return False
+        storage.mixed = True
+        if self._snapped.get(id(storage), 0) < self._epoch:
+            self.log.push(snapshot(storage))
+            self._snapped[id(storage)] = self._epoch
+        if size < storage.grain:
+            fine = storage.grain // size
+            storage.tags = np.repeat(storage.tags, fine)
+            if storage.reads is not None:
+                storage.reads = np.repeat(storage.reads, fine)
+            storage.grain = size
+        return True
+
+    def taint_index(self, taint: frozenset[int]) -> int:
+        index = self._taint_index.get(taint)
+        if index is None:
+            index = self._taint_index[taint] = len(self.taint_sets)
+            self.taint_sets.append(taint)
+        return index
+
+    def taint(self, code: str, op: str, site: Site, message: str) -> int:
+        return self._add_taint(code, op, site, message)
+
+    def report(self, finding: Finding, addresses: np.ndarray) -> None:
+        self._findings.add(finding, addresses)
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that closes atomic sums."""
+        profile = self._profile()
+        if profile is None:
+            from interval_ops.profile import load_profile
+
+            profile = load_profile("any")
+        return profile

@@ -1,0 +1,125 @@
+"""Reads: addresses checked and values gathered in one pass, and the slower pass for memory written in this launch.
+
+All kernels walk the lanes of `lanes.Plan` in order (program, lane) and note what they find in `events` as
+lane << 3 | kind; they return how many events they noted. `limit` is the number of bytes that hold whole elements.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
+from render.interpreter.memory.shadow import JIT
+
+OUTSIDE, NEVER, RACE, CONFLICT, OVERWRITE = 1, 2, 3, 4, 5
+KIND_BITS = 3
+
+
+@njit(**JIT)
+def gather_table(dims, st, ptr, mask, other, base, limit, shift, mem, table, out, events):
+    """Elements of at most 16 bits, decoded by `table`; lanes outside read 0 and are noted as OUTSIDE."""
+    align = (1 << shift) - 1
+    top = np.uint64(limit)
+    noted = 0
+    off_lanes = 0
+    n = 0
+    for i in range(dims[0]):
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            o = i * st[2, 0] + j * st[2, 1]
+            for _ in range(dims[2]):
+                if mask[m]:
+                    off = np.uint64(ptr[p] - base)
+                    if off < top and (np.int64(off) & align) == 0:
+                        out[n] = table[mem[off >> shift]]
+                    else:
+                        out[n] = 0
+                        events[noted] = n << KIND_BITS | OUTSIDE
+                        noted += 1
+                else:
+                    out[n] = other[o]
+                    off_lanes += 1
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+                o += st[2, 2]
+    return noted, off_lanes
+
+
+@njit(**JIT)
+def gather_plain(dims, st, ptr, mask, other, base, limit, shift, mem, out, events):
+    """Elements whose bytes are already the value carrier (fp32, fp64, integers)."""
+    align = (1 << shift) - 1
+    top = np.uint64(limit)
+    noted = 0
+    off_lanes = 0
+    n = 0
+    for i in range(dims[0]):
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            o = i * st[2, 0] + j * st[2, 1]
+            for _ in range(dims[2]):
+                if mask[m]:
+                    off = np.uint64(ptr[p] - base)
+                    if off < top and (np.int64(off) & align) == 0:
+                        out[n] = mem[off >> shift]
+                    else:
+                        out[n] = 0
+                        events[noted] = n << KIND_BITS | OUTSIDE
+                        noted += 1
+                else:
+                    out[n] = other[o]
+                    off_lanes += 1
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+                o += st[2, 2]
+    return noted, off_lanes
+
+
+@njit(**JIT)
+def check_reads(
+    dims, st, ptr, mask, programs, synced, uniform, base, limit, size,
+    written, use_written, tags, use_tags, reads, use_reads, grain, launch, chunk, serial, events,
+):  # fmt: skip
+    """Who wrote what the lanes read: notes NEVER and RACE, records readers; -1 on a hazard within the chunk.
+
+    `programs[i]`, `synced[i]`: program of row i and whether it executed an atomic before; `uniform`: one row stands for
+    several programs. `launch`, `chunk`, `serial` are tags (serial << 32) of the start of both and of this access.
+    """
+    noted = 0
+    n = 0
+    for i in range(dims[0]):
+        me = programs[i]
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            for _ in range(dims[2]):
+                off = np.int64(ptr[p] - base)
+                if mask[m] and off >= 0 and off < limit and off % size == 0:
+                    if use_written and written[off // size] != -1:
+                        events[noted] = n << KIND_BITS | NEVER
+                        noted += 1
+                    first = off // grain
+                    for g in range(first, max(first + 1, (off + size) // grain)):
+                        if use_tags:
+                            t = tags[g]
+                            mixed = (t & ATOMIC) != 0 and (t & SHARED) != 0
+                            if t >= launch and (uniform or (t & PROGRAM) != me or mixed):
+                                if t >= chunk:
+                                    return -1
+                                if not synced[i]:
+                                    events[noted] = n << KIND_BITS | RACE
+                                    noted += 1
+                                    break
+                        if use_reads:
+                            r = reads[g]
+                            other = r >= launch and ((r & PROGRAM) != me or (r & SHARED) != 0)
+                            reads[g] = serial | me | (SHARED if other or uniform else 0)
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+    return noted

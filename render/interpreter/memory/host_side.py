@@ -1,0 +1,80 @@
+"""What host code does to memory between launches: allocate, overwrite, copy kernel results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from render.interpreter.memory.registry import Storage
+from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
+
+if TYPE_CHECKING:
+    from render.interpreter.memory.core import Memory
+
+
+def mark_unwritten(memory: Memory, tensor: torch.Tensor) -> None:
+    """See `Memory.mark_unwritten`."""
+    storage = memory.register(tensor)
+    if storage.nbytes:
+        storage.written = np.zeros(storage.nbytes, np.uint8)
+
+
+def host_write(memory: Memory, tensor: torch.Tensor) -> None:
+    """See `Memory.host_write`."""
+    storage = memory.find(tensor.data_ptr()) if tensor.numel() else None
+    if storage is None:
+        return
+    mark_written(storage, tensor)
+    if storage.taint_map is not None:
+        byte_view(storage.taint_map, storage, tensor)[...] = 0
+    for shadow in storage.shadows.values():
+        size = shadow.stamp.itemsize
+        mem = storage.view(shadow.stamp.dtype)
+        if tensor.is_contiguous():
+            first, last = byte_range(storage, tensor)
+            shadow.void(mem, slice(first // size, min(-(-last // size), len(mem))))
+        else:
+            flags = np.zeros(len(mem) * size, np.bool_)
+            # A tail shorter than one element of this shadow belongs to none of its elements.
+            whole = np.zeros(storage.nbytes, np.bool_)
+            byte_view(whole, storage, tensor)[...] = True
+            flags[:] = whole[: len(flags)]
+            shadow.void(mem, np.flatnonzero(flags.reshape(-1, size).any(axis=1)))
+
+
+def mark_written(storage: Storage, tensor: torch.Tensor, written: np.ndarray | None = None) -> None:
+    """Note the tensor's elements as written (or as `written` says)."""
+    if storage.written is None:
+        if written is None or written.all():
+            return
+        storage.written = np.full(storage.nbytes, 255, np.uint8)
+    if written is None and tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes:
+        storage.written = None
+        return
+    value = np.uint8(255) if written is None else np.where(written, np.uint8(255), np.uint8(0))[..., None]
+    byte_view(storage.written, storage, tensor)[...] = value
+
+
+def carry(
+    memory: Memory, tensor: torch.Tensor, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int],
+    written: np.ndarray | None,
+) -> None:  # fmt: skip
+    """See `Memory.carry`."""
+    if tensor.numel() == 0:
+        return
+    storage = memory.register(tensor)
+    host_write(memory, tensor)
+    mark_written(storage, tensor, written)
+    storage.touched_by_kernel(*byte_range(storage, tensor))
+    fmt = FORMAT_OF.get(tensor.dtype)
+    if lo is not None and hi is not None and fmt is not None:
+        shadow = memory.shadow_of(storage, fmt)
+        element_view(shadow.lo, storage, tensor)[...] = lo
+        element_view(shadow.hi, storage, tensor)[...] = hi
+        element_view(shadow.stamp, storage, tensor)[...] = bits_view(storage, tensor)
+    if taint:
+        if storage.taint_map is None:
+            storage.taint_map = np.zeros(storage.nbytes, np.uint32)
+        byte_view(storage.taint_map, storage, tensor)[...] = memory.taint_index(taint)

@@ -1,0 +1,263 @@
+"""Loads: values, bounds and taints of memory, lane by lane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interval_ops import tables
+from render.interpreter.memory import sums
+from render.interpreter.memory.events import Access, digest, inside_lanes
+from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
+from render.interpreter.memory.lanes import Plan, plan
+from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult
+from render.interpreter.memory.scattered import parts
+from render.interpreter.memory.shadow import gather_bounds, overlapping
+from render.interpreter.memory.taint_map import gather_taints
+
+if TYPE_CHECKING:
+    from render.interpreter.context import Site
+    from render.interpreter.memory.core import Memory
+    from render.interpreter.memory.registry import Storage
+    from render.interpreter.types import ElemType
+
+ALL_LANES = np.ones(1, np.bool_)
+_NO_LANES = np.empty(0, np.int64)
+_NO_TAGS = np.zeros(1, np.int64)
+_NO_SHADOW = (np.zeros(1), np.zeros(1), np.zeros(1, np.uint8))
+_BYTES = np.zeros(1, np.int8)
+_ZEROS: dict[np.dtype, np.ndarray] = {}
+
+
+def value_dtype(elem: ElemType) -> np.dtype:
+    """dtype of the value lane: the number carrier, or the storage dtype of integers and pointers."""
+    return tables.carrier(elem.fmt) if elem.fmt is not None else elem.storage
+
+
+def load(
+    memory: Memory, ptr: np.ndarray, mask: np.ndarray | None, possible: np.ndarray | None, other: Any, other_iv: Any,
+    elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
+) -> LoadResult:  # fmt: skip
+    """See `Memory.load`."""
+    if mask is None or possible is None:
+        return _load(memory, ptr, mask, other, other_iv, elem, origin, pids, site, None)
+    doubtful = np.not_equal(mask, possible)
+    if not doubtful.any():
+        return _load(memory, ptr, mask, other, other_iv, elem, origin, pids, site, None)
+    got = _load(memory, ptr, mask | doubtful, other, other_iv, elem, origin, pids, site, doubtful)
+    return _either(memory, got, mask, doubtful, other, other_iv, value_dtype(elem), elem, site)
+
+
+def _either(
+    memory: Memory, got: LoadResult, mask: np.ndarray, doubtful: np.ndarray, other: Any, other_iv: Any,
+    dtype: np.dtype, elem: ElemType, site: Site,
+) -> LoadResult:  # fmt: skip
+    """Undecided lanes: the value lane follows `mask`, the bounds hold the loaded and the other value."""
+    message = "the bounds leave open whether a lane is loaded"
+    taint = got.taint | {memory.taint("RND303", "load", site, message)}
+    default = np.zeros((1,) * got.v.ndim, dtype) if other is None else np.asarray(other).astype(dtype, copy=False)
+    v = np.where(doubtful & ~mask, default, got.v)
+    if elem.fmt is None or not memory.interval:
+        return replace(got, v=v, taint=taint)
+    other_lo, other_hi = (default, default) if other_iv is None else other_iv
+    lo, hi = (got.v, got.v) if got.lo is None else (got.lo, got.hi)
+    low = np.where(doubtful, np.minimum(lo, other_lo), lo).astype(np.float64, copy=False)
+    high = np.where(doubtful, np.maximum(hi, other_hi), hi).astype(np.float64, copy=False)
+    return replace(got, v=v, lo=low, hi=high, taint=taint)
+
+
+def _load(
+    memory: Memory, ptr: np.ndarray, mask: np.ndarray | None, other: Any, other_iv: Any, elem: ElemType,
+    origin: Storage | None, pids: np.ndarray, site: Site, doubtful: np.ndarray | None,
+) -> LoadResult:  # fmt: skip
+    """Decided lanes, in the storage `origin` or wherever each address lies."""
+    if origin is not None:
+        return _load_one(memory, ptr, mask, other, other_iv, elem, origin, pids, site, doubtful)
+    found = parts(memory, ptr, mask)
+    if len(found) == 1:
+        return _load_one(memory, ptr, mask, other, other_iv, elem, found[0][0], pids, site, doubtful)
+    out: LoadResult | None = None
+    for storage, mine in found:
+        got = _load_one(memory, ptr, mine, other, other_iv, elem, storage, pids, site, doubtful)
+        out = got if out is None else _merge(out, got, mine)
+    assert out is not None
+    return replace(out, masked_off=other is None and mask is not None and not np.all(mask))
+
+
+def _merge(out: LoadResult, got: LoadResult, mine: np.ndarray) -> LoadResult:
+    lo = hi = None
+    if out.lo is not None or got.lo is not None:
+        old, new = ((r.v, r.v) if r.lo is None else (r.lo, r.hi) for r in (out, got))
+        lo, hi = (np.where(mine, n, o).astype(np.float64, copy=False) for n, o in zip(new, old, strict=True))
+    return LoadResult(np.where(mine, got.v, out.v), lo, hi, out.taint | got.taint)
+
+
+def _load_one(
+    memory: Memory, ptr: np.ndarray, mask: np.ndarray | None, other: Any, other_iv: Any, elem: ElemType,
+    storage: Storage, pids: np.ndarray, site: Site, doubtful: np.ndarray | None,
+) -> LoadResult:  # fmt: skip
+    """All lanes in one storage: check and gather, then what the launch wrote, then bounds."""
+    dtype = value_dtype(elem)
+    default = _zero(dtype) if other is None else np.asarray(other).astype(dtype, copy=False)
+    operands = [ptr, ALL_LANES if mask is None else mask, default, *(other_iv or ())]
+    whole = None if doubtful is None else np.broadcast_shapes(*(a.shape for a in operands), doubtful.shape)
+    p, flat = plan(operands, whole)
+    memory.use(storage)
+    memory.note_programs(pids)
+    storage.loaded_at = memory.tag_bounds[2]
+    size = elem.itemsize
+    v = np.empty(p.size, dtype)
+    noted, masked_off = _gather(memory, storage, p, flat, elem, v)
+    taint, void = NO_TAINT, _NO_LANES
+    if noted or storage.written is not None or storage.stored or storage.tracked:
+        flags = None if doubtful is None else np.broadcast_to(doubtful, p.shape).reshape(-1)
+        copies = copies_of(p, ptr, mask, len(pids))
+        access = Access(storage, p, flat[0], size, pids, site, "read", copies, flags)
+        codes = np.concatenate([memory.events(p.size)[:noted], _check(memory, access, flat[1])])
+        taint, by_kind = digest(memory, access, codes)
+        void = np.concatenate([by_kind.get(k, _NO_LANES) for k in (OUTSIDE, NEVER)])
+        v[void] = 0
+    if memory.interval:
+        taint |= gather_taints(memory, storage, p, flat, size)
+    undefined = bool(masked_off) and other is None
+    if elem.fmt is None or not memory.interval:
+        taint |= _foreign(memory, storage, p, flat, elem, site)[0]
+        return LoadResult(v.reshape(p.shape), None, None, taint, undefined)
+    lo, hi, more = _bounds(memory, storage, p, flat, elem, v, void, site)
+    return LoadResult(v.reshape(p.shape), lo, hi, taint | more, undefined)
+
+
+def load_quietly(
+    memory: Memory, ptr: np.ndarray, mask: np.ndarray, elem: ElemType, origin: Storage | None, site: Site
+) -> LoadResult:
+    """What lies at the active lanes now: no findings, no order of programs (lanes outside or never written: 0, top)."""
+    out: LoadResult | None = None
+    whole = np.broadcast_shapes(ptr.shape, mask.shape)
+    for storage, mine in [(origin, mask)] if origin is not None else parts(memory, ptr, mask):
+        p, flat = plan([ptr, mine, _zero(value_dtype(elem))], whole)
+        v = np.empty(p.size, value_dtype(elem))
+        noted, _ = _gather(memory, storage, p, flat, elem, v)
+        void = memory.events(p.size)[:noted] >> KIND_BITS
+        if storage.written is not None:
+            inside = np.zeros(p.size, np.bool_)
+            lanes, where = inside_lanes(storage, p, flat, elem.itemsize)
+            inside[lanes] = storage.written_view(elem.itemsize)[where // elem.itemsize] != -1
+            void = np.concatenate([void, np.flatnonzero(inside)])
+        v[void] = 0
+        taint = gather_taints(memory, storage, p, flat, elem.itemsize)
+        got = LoadResult(v.reshape(p.shape), taint=taint)
+        if elem.fmt is not None and memory.interval:
+            lo, hi, more = _bounds(memory, storage, p, flat, elem, v, void, site)
+            got = replace(got, lo=lo, hi=hi, taint=taint | more)
+        out = got if out is None else _merge(out, got, mine)
+    assert out is not None
+    return out
+
+
+def _zero(dtype: np.dtype) -> np.ndarray:
+    got = _ZEROS.get(dtype)
+    if got is None:
+        got = _ZEROS[dtype] = np.zeros(1, dtype)
+    return got
+
+
+def copies_of(p: Plan, ptr: np.ndarray, mask: np.ndarray | None, programs: int) -> int:
+    """Identical lanes of the access that one lane of the plan stands for."""
+    shape = ptr.shape if mask is None else np.broadcast_shapes(ptr.shape, mask.shape)
+    logical = int(np.prod(shape)) * (programs if shape[0] == 1 else 1)
+    return max(1, logical // max(1, p.size))
+
+
+def _gather(
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray
+) -> tuple[int, int]:
+    """Values into `v`; (events noted in `memory.events`, lanes masked off)."""
+    size = elem.itemsize
+    limit = storage.nbytes // size * size
+    common = (p.dims, p.strides, *flat[:3], storage.base, limit, size.bit_length() - 1)
+    events = memory.events(p.size)
+    if elem.fmt is not None and size <= 2:
+        mem = storage.view(tables.STORAGE[elem.fmt.name])
+        return gather_table(*common, mem, tables.lut(elem.fmt), v, events)
+    return gather_plain(*common, storage.view(v.dtype), v, events)
+
+
+def _check(memory: Memory, access: Access, mask: np.ndarray) -> np.ndarray:
+    """Events of memory that is not wholly written, or that this launch writes; records the readers."""
+    storage, p, size = access.storage, access.plan, access.size
+    programs, synced, uniform = memory.enter(access.pids, p.shape[0])
+    if storage.tracked and storage.reads is None:
+        storage.grain = storage.grain or size
+        storage.reads = np.zeros(-(-storage.nbytes // storage.grain), np.int64)
+    launch, chunk, _ = memory.tag_bounds
+    events = np.empty(2 * p.size, np.int64)
+    limit = storage.nbytes // size * size
+    noted = check_reads(
+        p.dims, p.strides, access.ptr, mask, programs, synced, uniform, storage.base, limit, size,
+        _BYTES if storage.written is None else storage.written_view(size), storage.written is not None,
+        _NO_TAGS if storage.tags is None else storage.tags, storage.tags is not None,
+        _NO_TAGS if storage.reads is None else storage.reads, storage.reads is not None,
+        storage.grain or size, launch, chunk, memory.next_serial(), events,
+    )  # fmt: skip
+    if noted < 0:
+        raise Hazard(f"a program reads what another program of its chunk wrote to {access.name}")
+    return events[:noted]
+
+
+def _foreign(
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, site: Site
+) -> tuple[frozenset[int], np.ndarray]:
+    """Taint and lanes whose bytes belong to a bounded element of another format (a bitcast pointer)."""
+    name = elem.fmt.name if elem.fmt is not None else None
+    lanes = [_NO_LANES]
+    for other, shadow in storage.shadows.items():
+        if other == name:
+            continue
+        size = elem.itemsize
+        limit = storage.nbytes // size * size
+        events = memory.events(p.size)
+        found = overlapping(
+            p.dims, p.strides, flat[0], flat[1], storage.base, limit, size,
+            storage.view(shadow.stamp.dtype), shadow.lo, shadow.hi, shadow.stamp, events,
+        )  # fmt: skip
+        lanes.append(events[:found].copy())
+    met = np.concatenate(lanes)
+    if not len(met):
+        return NO_TAINT, met
+    message = f"bits of a bounded float in {storage.name or 'memory'} are read as {elem.name}"
+    return frozenset((memory.taint("RND302", "load", site, message),)), met
+
+
+def _bounds(
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray,
+    void: np.ndarray, site: Site,
+) -> tuple[np.ndarray | None, np.ndarray | None, frozenset[int]]:  # fmt: skip
+    """Bounds of the loaded lanes (None: all are exact points); top for lanes in `void` and for reinterpreted bits."""
+    assert elem.fmt is not None
+    if storage.acc is not None and storage.acc.dirty:
+        sums.settle(memory, storage)
+    taint, foreign = _foreign(memory, storage, p, flat, elem, site) if storage.shadows else (NO_TAINT, _NO_LANES)
+    shadow = storage.shadows.get(elem.fmt.name)
+    bounded = len(flat) > 3
+    if shadow is None and not bounded and not len(void) and not len(foreign):
+        return None, None, taint
+    lo, hi = np.empty(p.size), np.empty(p.size)
+    if shadow is None and not bounded:
+        lo[:] = hi[:] = v
+    else:
+        size = elem.itemsize
+        rows = (3, 4) if bounded else (2, 2)
+        slo, shi, stamp = _NO_SHADOW if shadow is None else (shadow.lo, shadow.hi, shadow.stamp)
+        # Without a shadow the limit 0 keeps every lane at its value.
+        limit = 0 if shadow is None else storage.nbytes // size * size
+        wide = gather_bounds(
+            p.dims, p.strides, *rows, flat[0], flat[1], flat[rows[0]], flat[rows[1]], storage.base, limit,
+            size.bit_length() - 1, storage.view(stamp.dtype), slo, shi, stamp, v, lo, hi,
+        )  # fmt: skip
+        if not (wide or len(void) or len(foreign)):
+            return None, None, taint
+    lo[void] = hi[void] = np.nan
+    lo[foreign] = hi[foreign] = np.nan
+    return lo.reshape(p.shape), hi.reshape(p.shape), taint

@@ -1,0 +1,215 @@
+"""Storages that kernels may address, found by byte address.
+
+Everything is keyed by the storage, so views, slices and aliases of one tensor share bytes, shadow and tags.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from render.interpreter.memory.shadow import Shadow
+
+PRUNE_BYTES = 256 << 20
+"""Registered bytes beyond which storages that nobody else holds are let go at the start of a launch."""
+
+ATOMIC = 1 << 31
+SHARED = 1 << 30
+PROGRAM = SHARED - 1
+"""Layout of a tag: serial of the access << 32 | ATOMIC | SHARED (equal bits by several programs) | program."""
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """Sums of float atomic adds per element since the last plain store: see `interval_ops.atomics.close_sum`."""
+
+    fmt: Any
+    base_lo: np.ndarray
+    base_hi: np.ndarray
+    sum_lo: np.ndarray
+    sum_hi: np.ndarray
+    magnitude: np.ndarray
+    count: np.ndarray
+    dirty: bool = False
+    born: int = 0
+
+    @classmethod
+    def make(cls, fmt: Any, n: int) -> Accumulator:
+        return cls(fmt, *(np.zeros(n) for _ in range(6)))
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return (self.base_lo, self.base_hi, self.sum_lo, self.sum_hi, self.magnitude, self.count)
+
+
+class Storage:
+    """Raw bytes of one torch storage and what is known about each of its elements.
+
+    - `shadows`: bounds by format name, created by the first store of an interval.
+    - `written`: one byte per byte, 255 once something wrote it; None where all of it counts as written.
+    - `tags`: last writer in this launch per `grain` bytes; `reads` likewise, the last reader, once `tracked`.
+    - `taint_map`: one number per byte, an index into `Memory.taint_sets`.
+    - `kernel_range`: bytes [first, last) that kernels (or host copies of their results) wrote.
+    """
+
+    __slots__ = (
+        "base", "nbytes", "keep", "name", "start", "extent", "raw", "views", "shadows", "written", "tags", "grain",
+        "reads", "tracked", "loaded_at", "stored", "mixed", "acc", "taint_map", "kernel_range", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, base: int, nbytes: int, keep: Any) -> None:
+        self.base = base
+        self.nbytes = nbytes
+        self.keep = keep
+        self.name: str | None = None
+        self.start = 0
+        self.extent = nbytes
+        self.raw = _bytes_at(base, nbytes)
+        self.views: dict[str, np.ndarray] = {}
+        self.shadows: dict[str, Shadow] = {}
+        self.written: np.ndarray | None = None
+        self.taint_map: np.ndarray | None = None
+        self.kernel_range: tuple[int, int] | None = None
+        self.tags: np.ndarray | None = None
+        self.reads: np.ndarray | None = None
+        self.grain = 0
+        self.tracked = False
+        self.loaded_at = -1
+        self.stored = False
+        self.mixed = False
+        self.acc: Accumulator | None = None
+
+    def view(self, dtype: np.dtype) -> np.ndarray:
+        """The bytes as whole elements of `dtype` (a tail shorter than one element is left out)."""
+        key = dtype.str
+        got = self.views.get(key)
+        if got is None:
+            size = dtype.itemsize
+            got = self.views[key] = self.raw[: self.nbytes // size * size].view(dtype)
+        return got
+
+    def written_view(self, size: int) -> np.ndarray:
+        """`written` per element of `size` bytes: -1 where every byte was written."""
+        assert self.written is not None
+        return self.written[: self.nbytes // size * size].view(f"i{size}")
+
+    def touched_by_kernel(self, first: int, last: int) -> None:
+        old = self.kernel_range
+        self.kernel_range = (first, last) if old is None else (min(old[0], first), max(old[1], last))
+
+    def forget_launch(self) -> None:
+        """Drop what only orders the programs of one launch."""
+        self.tags = self.reads = self.acc = None
+        self.grain = 0
+        self.tracked = self.stored = self.mixed = False
+
+    def __repr__(self) -> str:
+        return f"Storage({self.name!r}, base={self.base:#x}, nbytes={self.nbytes})"
+
+
+def _bytes_at(base: int, nbytes: int) -> np.ndarray:
+    if not base or not nbytes:
+        return np.empty(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(base), np.uint8)
+
+
+class Registry:
+    """Storages in address order."""
+
+    def __init__(self) -> None:
+        self._by_base: dict[int, Storage] = {}
+        self._bases: list[int] = []
+
+    def __iter__(self) -> Any:
+        return iter(self._by_base.values())
+
+    def register(self, tensor: torch.Tensor, name: str | None = None) -> Storage:
+        """The storage of `tensor`; a name sticks to the first kernel argument that used it."""
+        keep = tensor.untyped_storage()
+        base, nbytes = keep.data_ptr(), keep.nbytes()
+        storage = self._by_base.get(base)
+        if storage is None or storage.nbytes != nbytes:
+            inside = self.find(base) if nbytes else None
+            if inside is not None and base + nbytes <= inside.base + inside.nbytes:
+                storage = inside
+            else:
+                storage = self._insert(base, nbytes, keep)
+        if storage.name is None and name is not None:
+            storage.name = name
+            storage.start = tensor.data_ptr() - storage.base
+            storage.extent = span(tensor)
+        return storage
+
+    def find(self, address: int) -> Storage | None:
+        i = bisect.bisect_right(self._bases, address) - 1
+        if i < 0:
+            return None
+        storage = self._by_base[self._bases[i]]
+        return storage if address < storage.base + storage.nbytes else None
+
+    def locate(self, addresses: np.ndarray) -> tuple[np.ndarray, list[Storage]]:
+        """For each address the rank of the storage that holds it (-1: none), and the storages by rank."""
+        storages = [self._by_base[b] for b in self._bases]
+        if not storages:
+            return np.full(addresses.shape, -1), storages
+        bases = np.array(self._bases, np.int64)
+        ends = bases + np.array([s.nbytes for s in storages], np.int64)
+        rank = np.searchsorted(bases, addresses, side="right") - 1
+        outside = (rank < 0) | (addresses >= ends[np.maximum(rank, 0)])
+        return np.where(outside, -1, rank), storages
+
+    def prune(self) -> None:
+        """Let go of storages that nobody but this registry holds, once they add up to much memory."""
+        if sum(s.nbytes for s in self) < PRUNE_BYTES:
+            return
+        for storage in [s for s in self if s.keep is not None and _owners(s.keep) <= 1]:
+            self._remove(storage)
+
+    def _insert(self, base: int, nbytes: int, keep: Any) -> Storage:
+        storage = Storage(base, nbytes, keep)
+        if not nbytes:
+            return storage
+        for other in [s for s in self if s.base < base + nbytes and base < s.base + s.nbytes]:
+            _adopt(storage, other)
+            self._remove(other)
+        self._by_base[base] = storage
+        bisect.insort(self._bases, base)
+        return storage
+
+    def _remove(self, storage: Storage) -> None:
+        del self._by_base[storage.base]
+        self._bases.remove(storage.base)
+
+
+def span(tensor: torch.Tensor) -> int:
+    """Bytes from the first to behind the last element."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((n - 1) * st for n, st in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
+
+
+def _owners(keep: Any) -> int:
+    return int(torch._C._storage_Use_Count(keep._cdata))
+
+
+def _adopt(new: Storage, old: Storage) -> None:
+    """Take over the bounds of a storage that `new` covers (the same memory wrapped again, larger)."""
+    new.name, new.kernel_range = old.name, None
+    shift = old.base - new.base
+    new.start, new.extent = old.start + shift, old.extent
+    if old.kernel_range is not None:
+        new.kernel_range = (old.kernel_range[0] + shift, old.kernel_range[1] + shift)
+    for name, shadow in old.shadows.items():
+        size = shadow.stamp.itemsize
+        if shift % size or shift < 0:
+            continue
+        grown = new.shadows.setdefault(name, Shadow.make(shadow.fmt, new.nbytes // size))
+        part = slice(shift // size, shift // size + len(shadow.stamp))
+        n = len(grown.stamp[part])
+        grown.lo[part], grown.hi[part], grown.stamp[part] = shadow.lo[:n], shadow.hi[:n], shadow.stamp[:n]

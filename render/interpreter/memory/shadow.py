@@ -1,0 +1,111 @@
+"""Bounds of stored elements, valid while the stored bits are still those they were computed for.
+
+A shadow holds (lo, hi, stamp) per element of one format; `born` is the tag of the access that created it. An element counts as an exact point unless `stamp` equals
+the bits in memory, so whoever changes the bytes (host code, another dtype's view) switches the old bounds off without
+telling us. Fresh shadows are all zeros: stamp 0 with bounds [0, 0] is right for zero bits and void for any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from interval_ops.formats import Format
+
+JIT = dict(cache=True, nogil=True, error_model="numpy")
+
+
+@dataclass(slots=True)
+class Shadow:
+    fmt: Format
+    lo: np.ndarray
+    hi: np.ndarray
+    stamp: np.ndarray
+    born: int = 0
+
+    @classmethod
+    def make(cls, fmt: Format, n: int) -> Shadow:
+        return cls(fmt, np.zeros(n), np.zeros(n), np.zeros(n, np.dtype(f"u{fmt.bits // 8}")))
+
+    def void(self, mem: np.ndarray, index: slice | np.ndarray) -> None:
+        """Make the elements exact points again, whatever their bits are now or later."""
+        self.lo[index] = np.nan
+        self.hi[index] = np.nan
+        self.stamp[index] = ~mem[index]
+
+
+@njit(**JIT)
+def gather_bounds(dims, st, row_lo, row_hi, ptr, mask, other_lo, other_hi, base, limit, shift, mem, slo, shi, stamp, v, lo, hi):
+    """Bounds of loaded lanes into `lo`, `hi` (flat), given their values `v`; True if any lane is not an exact point.
+
+    Masked-off lanes take `other`'s bounds, walked by the strides `st[row_lo]`, `st[row_hi]`; lanes outside are left to
+    the caller.
+    """
+    wide = False
+    top = np.uint64(limit)
+    n = 0
+    for i in range(dims[0]):
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            a0 = i * st[row_lo, 0] + j * st[row_lo, 1]
+            z0 = i * st[row_hi, 0] + j * st[row_hi, 1]
+            for _ in range(dims[2]):
+                if mask[m]:
+                    off = np.uint64(ptr[p] - base)
+                    x = np.float64(v[n])
+                    lo[n] = x
+                    hi[n] = x
+                    if off < top:
+                        k = off >> shift
+                        if stamp[k] == mem[k]:
+                            a, b = slo[k], shi[k]
+                            lo[n] = a
+                            hi[n] = b
+                            if not (a == b):
+                                wide = True
+                else:
+                    a, b = np.float64(other_lo[a0]), np.float64(other_hi[z0])
+                    lo[n] = a
+                    hi[n] = b
+                    if not (a == b):
+                        wide = True
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+                a0 += st[row_lo, 2]
+                z0 += st[row_hi, 2]
+    return wide
+
+
+@njit(**JIT)
+def overlapping(dims, st, ptr, mask, base, limit, size, mem, slo, shi, stamp, events):
+    """Lanes whose `size` bytes share memory with a live, non-point element of another format; their flat numbers.
+
+    `mem`, `slo`, `shi`, `stamp` belong to that other format.
+    """
+    width = mem.itemsize
+    top = np.uint64(limit)
+    found = 0
+    n = 0
+    for i in range(dims[0]):
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            for _ in range(dims[2]):
+                if mask[m]:
+                    off = np.uint64(ptr[p] - base)
+                    if off < top:
+                        first = np.int64(off) // width
+                        last = (np.int64(off) + size - 1) // width
+                        for k in range(first, min(last + 1, len(mem))):
+                            if stamp[k] == mem[k] and not (slo[k] == shi[k]):
+                                events[found] = n
+                                found += 1
+                                break
+                n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+    return found

@@ -1,0 +1,49 @@
+"""Arrays per element or per byte of a storage, seen through the shape and strides of a tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from interval_ops.formats import BF16, FP8E4B8, FP8E4NV, FP8E5, FP8E5B16, FP16, FP32, FP64, Format
+from render.interpreter.memory.registry import Storage
+
+FORMAT_OF: dict[torch.dtype, Format] = {
+    torch.float64: FP64,
+    torch.float32: FP32,
+    torch.float16: FP16,
+    torch.bfloat16: BF16,
+    torch.float8_e5m2: FP8E5,
+    torch.float8_e4m3fn: FP8E4NV,
+    torch.float8_e4m3fnuz: FP8E4B8,
+    torch.float8_e5m2fnuz: FP8E5B16,
+}
+
+
+def element_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> np.ndarray:
+    """`array`, one entry per element of the storage, in the tensor's shape (writable, shares memory)."""
+    size = tensor.element_size()
+    first = (tensor.data_ptr() - storage.base) // size
+    strides = tuple(st * array.itemsize for st in tensor.stride())
+    return np.lib.stride_tricks.as_strided(array[first:], tuple(tensor.shape), strides)
+
+
+def byte_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> np.ndarray:
+    """`array`, one entry per byte of the storage, in the tensor's shape with one more axis over an element's bytes."""
+    size = tensor.element_size()
+    first = tensor.data_ptr() - storage.base
+    strides = (*(st * size * array.itemsize for st in tensor.stride()), array.itemsize)
+    return np.lib.stride_tricks.as_strided(array[first:], (*tensor.shape, size), strides)
+
+
+def byte_range(storage: Storage, tensor: torch.Tensor) -> tuple[int, int]:
+    """First and one past the last byte of the tensor, relative to the storage."""
+    from render.interpreter.memory.registry import span
+
+    first = tensor.data_ptr() - storage.base
+    return first, first + span(tensor)
+
+
+def bits_view(storage: Storage, tensor: torch.Tensor) -> np.ndarray:
+    """The tensor's elements as unsigned integers (bools and bytes as uint8)."""
+    return element_view(storage.view(np.dtype(f"u{tensor.element_size()}")), storage, tensor)

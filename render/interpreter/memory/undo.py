@@ -1,0 +1,139 @@
+"""Undo log of a chunk: what each write replaced, so that a chunk can be run again from where it began.
+
+The log is a list of entries in order. A `Segment` names the part of the arena that one access filled (element numbers,
+old bits, tags, bounds); anything else is a function that takes one change back. Undoing walks backwards, so an array
+that was created in the chunk is dropped after the entries that refer to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from render.interpreter.memory.registry import Accumulator, Storage
+from render.interpreter.memory.scatter import SAVE_SHADOW, SAVE_WRITTEN, restore
+from render.interpreter.memory.shadow import Shadow
+
+_EMPTY_F = np.empty(1)
+_EMPTY_I = np.empty(1, np.int64)
+KEEP_ELEMENTS = 1 << 23
+"""Arena capacity that is kept from one chunk to the next; a larger one is released."""
+
+
+class Segment(NamedTuple):
+    storage: Storage
+    size: int
+    first: int
+    last: int
+    shadow: Shadow | None
+    with_written: bool
+    acc: tuple[np.ndarray, ...] | None
+
+
+class Arena:
+    """Growing columns of saved elements; grown by copying, never shrunk within a chunk."""
+
+    COLUMNS = ("index", "bits", "tag", "written", "lo", "hi", "stamp")
+    FLOATS = ("lo", "hi")
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._allocate(1 << 12)
+
+    def _allocate(self, n: int) -> None:
+        self.capacity = n
+        for name in self.COLUMNS:
+            fresh = np.empty(n, np.float64 if name in self.FLOATS else np.int64)
+            if self.used:
+                fresh[: self.used] = getattr(self, name)[: self.used]
+            setattr(self, name, fresh)
+
+    def reserve(self, lanes: int) -> None:
+        if self.used + lanes > self.capacity:
+            self._allocate(max(2 * self.capacity, self.used + lanes))
+
+    def reset(self) -> None:
+        self.used = 0
+        if self.capacity > KEEP_ELEMENTS:
+            self._allocate(1 << 12)
+
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        return (self.index, self.bits, self.tag, self.written, self.lo, self.hi, self.stamp)  # type: ignore[attr-defined]
+
+
+class UndoLog:
+    """Entries since the chunk began; `epoch` is the tag from which on an element's old state is already in the log."""
+
+    def __init__(self) -> None:
+        self.arena = Arena()
+        self.entries: list[Segment | Callable[[], None]] = []
+
+    def mark(self) -> int:
+        return len(self.entries)
+
+    def push(self, take_back: Callable[[], None]) -> None:
+        self.entries.append(take_back)
+
+    def segment(self, entry: Segment) -> None:
+        if entry.last > entry.first:
+            self.entries.append(entry)
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.arena.reset()
+
+    def undo_to(self, mark: int) -> None:
+        while len(self.entries) > mark:
+            entry = self.entries.pop()
+            if isinstance(entry, Segment):
+                self._restore(entry)
+                self.arena.used = entry.first
+            else:
+                entry()
+
+    def _restore(self, s: Segment) -> None:
+        index, bits, tag, written, lo, hi, stamp = (c[s.first : s.last] for c in self.arena.columns)
+        storage = s.storage
+        assert storage.tags is not None
+        save = 0
+        out_written, slo, shi, out_stamp = _EMPTY_I, _EMPTY_F, _EMPTY_F, _EMPTY_I
+        if s.with_written:
+            save |= SAVE_WRITTEN
+            out_written = storage.written_view(s.size)
+        if s.shadow is not None:
+            save |= SAVE_SHADOW
+            slo, shi, out_stamp = s.shadow.lo, s.shadow.hi, s.shadow.stamp
+        mem = storage.view(np.dtype(f"u{s.size}"))
+        restore(index, bits, tag, written, lo, hi, stamp, mem, storage.tags, out_written, slo, shi, out_stamp, save)
+        if s.acc is not None and storage.acc is not None:
+            for array, old in zip(storage.acc.arrays, s.acc, strict=True):
+                array[index] = old
+
+
+def snapshot(storage: Storage) -> Callable[[], None]:
+    """A function that puts everything about `storage` back as it is now (rare: elements of mixed sizes)."""
+    raw, written, tags = storage.raw.copy(), _copy(storage.written), _copy(storage.tags)
+    grain = storage.grain
+    shadows = [(k, s, s.lo.copy(), s.hi.copy(), s.stamp.copy()) for k, s in storage.shadows.items()]
+    acc = storage.acc
+    sums = None if acc is None else Accumulator(acc.fmt, *(a.copy() for a in acc.arrays), dirty=True, born=acc.born)
+
+    def put_back() -> None:
+        storage.raw[:] = raw
+        storage.written, storage.tags, storage.grain = written, tags, grain
+        storage.shadows = {name: shadow for name, shadow, *_ in shadows}
+        for _, shadow, lo, hi, stamp in shadows:
+            # In place: earlier entries of the log hold this very object.
+            shadow.lo[:], shadow.hi[:], shadow.stamp[:] = lo, hi, stamp
+        storage.acc = sums
+        if storage.reads is not None and storage.tags is not None and len(storage.reads) != len(storage.tags):
+            storage.reads = np.zeros(len(storage.tags), np.int64)
+
+    return put_back
+
+
+def _copy(a: np.ndarray | None) -> np.ndarray | None:
+    return None if a is None else a.copy()

@@ -1,0 +1,165 @@
+"""Stores: values, bounds, tags and taints into memory, lane by lane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from interval_ops import tables
+from render.interpreter.memory import reading
+from render.interpreter.memory.events import Access, digest, inside_lanes
+from render.interpreter.memory.gather import OVERWRITE
+from render.interpreter.memory.lanes import Plan, cut, plan
+from render.interpreter.memory.reading import ALL_LANES, copies_of
+from render.interpreter.memory.records import Hazard, Retry
+from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN, scatter
+from render.interpreter.memory.scattered import parts
+from render.interpreter.memory.taint_map import paint
+from render.interpreter.memory.undo import Segment
+
+if TYPE_CHECKING:
+    from render.interpreter.context import Site
+    from render.interpreter.memory.core import Memory
+    from render.interpreter.memory.registry import Storage
+    from render.interpreter.memory.shadow import Shadow
+    from render.interpreter.types import ElemType
+
+_NO_TAGS = np.zeros(1, np.int64)
+_NO_BOUNDS = np.zeros(1)
+_BYTES = np.zeros(1, np.int8)
+
+
+def store(
+    memory: Memory, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
+    mask: np.ndarray | None, possible: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray,
+    site: Site, taint: frozenset[int],
+) -> None:  # fmt: skip
+    """See `Memory.store`."""
+    doubtful = None
+    if mask is not None and possible is not None:
+        flags = np.not_equal(mask, possible)
+        doubtful = flags if flags.any() else None
+    if doubtful is None or mask is None:
+        _dispatch(memory, ptr, v, lo, hi, mask, elem, origin, pids, site, taint, None)
+        return
+    # The bits of an undecided lane follow the value lane; its bounds hold the old and the new value.
+    active = mask | doubtful
+    old = reading.load_quietly(memory, ptr, active, elem, origin, site)
+    message = "the bounds leave open whether a lane is stored"
+    taint |= old.taint | {memory.taint("RND303", "store", site, message)}
+    if elem.fmt is not None and memory.interval:
+        new_lo, new_hi = (v, v) if lo is None or hi is None else (lo, hi)
+        old_lo, old_hi = (old.v, old.v) if old.lo is None or old.hi is None else (old.lo, old.hi)
+        lo = np.where(doubtful, np.minimum(new_lo, old_lo), new_lo).astype(np.float64, copy=False)
+        hi = np.where(doubtful, np.maximum(new_hi, old_hi), new_hi).astype(np.float64, copy=False)
+    v = np.where(doubtful & ~mask, old.v, v)
+    _dispatch(memory, ptr, v, lo, hi, active, elem, origin, pids, site, taint, doubtful)
+
+
+def _dispatch(
+    memory: Memory, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
+    mask: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
+    taint: frozenset[int], doubtful: np.ndarray | None,
+) -> None:  # fmt: skip
+    if origin is not None:
+        _store_one(memory, ptr, v, lo, hi, mask, elem, origin, pids, site, taint, doubtful)
+        return
+    for storage, mine in parts(memory, ptr, mask):
+        _store_one(memory, ptr, v, lo, hi, mine, elem, storage, pids, site, taint, doubtful)
+
+
+def bits_of(v: np.ndarray, elem: ElemType) -> np.ndarray:
+    """Stored bits of a value lane, as unsigned integers of the element's size."""
+    unsigned = np.dtype(f"u{elem.itemsize}")
+    if elem.fmt is not None:
+        return tables.encode(v, elem.fmt).view(unsigned)
+    return np.ascontiguousarray(v).astype(elem.storage, copy=False).reshape(v.shape).view(unsigned)
+
+
+def _store_one(
+    memory: Memory, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
+    mask: np.ndarray | None, elem: ElemType, storage: Storage, pids: np.ndarray, site: Site, taint: frozenset[int],
+    doubtful: np.ndarray | None,
+) -> None:  # fmt: skip
+    """All lanes into one storage."""
+    v = cut(v)
+    bounds = (lo, hi) if lo is not None and hi is not None and memory.interval else (v, v)
+    active = ALL_LANES if mask is None else mask
+    operands = [ptr, active, bits_of(v, elem), bounds[0], bounds[1]]
+    whole = None if doubtful is None else np.broadcast_shapes(*(a.shape for a in operands), doubtful.shape)
+    p, flat = plan(operands, whole)
+    memory.use(storage)
+    memory.note_programs(pids)
+    if memory.track(storage):
+        raise Retry(f"{storage.name or 'a tensor'} is both read and written")
+    shadow = _shadow_for(memory, storage, elem, exact=lo is None)
+    copied = memory.prepare_tags(storage, elem.itemsize)
+    flags = None if doubtful is None else np.broadcast_to(doubtful, p.shape).reshape(-1)
+    copies = copies_of(p, ptr, mask, len(pids))
+    access = Access(storage, p, flat[0], elem.itemsize, pids, site, "write", copies, flags)
+    if storage.acc is not None:
+        _drop_sums(memory, access, flat[1])
+    codes = _scatter(memory, access, flat, shadow, copied)
+    storage.stored = True
+    if len(codes):
+        more, by_kind = digest(memory, access, codes)
+        taint |= more if OVERWRITE in by_kind or doubtful is not None else frozenset()
+    if memory.interval and (taint or storage.taint_map is not None):
+        paint(memory, storage, inside_lanes(storage, p, flat, elem.itemsize)[1], elem.itemsize, taint)
+
+
+def _shadow_for(memory: Memory, storage: Storage, elem: ElemType, exact: bool) -> Shadow | None:
+    """The shadow that the store must keep up: none for exact values where there is none yet."""
+    if elem.fmt is None or not memory.interval:
+        return None
+    if exact and elem.fmt.name not in storage.shadows:
+        return None
+    return memory.shadow_of(storage, elem.fmt)
+
+
+def _scatter(
+    memory: Memory, access: Access, flat: list[np.ndarray], shadow: Shadow | None, copied: bool
+) -> np.ndarray:
+    """Run the kernel and log what it replaced; gives the event codes."""
+    storage, p, size = access.storage, access.plan, access.size
+    programs, synced, uniform = memory.enter(access.pids, p.shape[0])
+    launch, chunk, epoch = memory.tag_bounds
+    arena = memory.log.arena
+    arena.reserve(p.size)
+    save = 0 if copied else SAVE_BITS
+    if not copied and storage.written is not None:
+        save |= SAVE_WRITTEN
+    if not copied and shadow is not None and memory.needs_saving(shadow):
+        save |= SAVE_SHADOW
+    slo, shi, stamp = (_NO_BOUNDS, _NO_BOUNDS, storage.view(np.dtype(f"u{size}"))) if shadow is None else (
+        shadow.lo, shadow.hi, shadow.stamp,
+    )  # fmt: skip
+    events = memory.events(p.size)
+    began = arena.used
+    noted, arena.used, first, last = scatter(
+        p.dims, p.strides, *flat, programs, synced, uniform, storage.base, storage.nbytes // size * size, size,
+        storage.view(np.dtype(f"u{size}")), storage.tags, storage.grain,
+        _BYTES if storage.written is None else storage.written_view(size), storage.written is not None,
+        slo, shi, stamp, shadow is not None, _NO_TAGS if storage.reads is None else storage.reads,
+        storage.reads is not None, launch, chunk, epoch, memory.next_serial(), save, *arena.columns, began, events,
+    )  # fmt: skip
+    kept = shadow if save & SAVE_SHADOW else None
+    memory.log.segment(Segment(storage, size, began, arena.used, kept, bool(save & SAVE_WRITTEN), None))
+    if last >= 0:
+        storage.touched_by_kernel(first * size, (last + 1) * size)
+    if noted < 0:
+        raise Hazard(f"a program stores to {access.name} what another program of its chunk read or stored")
+    return events[:noted]
+
+
+def _drop_sums(memory: Memory, access: Access, mask: np.ndarray) -> None:
+    """A plain store ends what atomics accumulated at its addresses."""
+    acc = access.storage.acc
+    assert acc is not None
+    size = acc.fmt.bits // 8
+    index = np.unique(inside_lanes(access.storage, access.plan, [access.ptr, mask], size)[1] // size)
+    old = acc.count[index]
+    if old.any():
+        memory.log.push(lambda: acc.count.__setitem__(index, old))
+        acc.count[index] = 0
