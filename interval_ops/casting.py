@@ -32,7 +32,7 @@ def round_value(x: np.ndarray, fmt: Format, mode: Mode = "rtne", overflow: Overf
     """
     x = _float_array(x)
     if fmt == FP64:
-        return x.astype(np.float64)
+        return _float64(x)
     out = np.empty(x.size, carrier(fmt))
     over = _overflow_value(fmt, overflow)
     kernels.round_values(_flat(x), out, fmt.gate, _truncates(mode), over, fmt.has_neg_zero)
@@ -76,6 +76,11 @@ def _float_array(x: np.ndarray) -> np.ndarray:
     return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
 
 
+def _float64(x: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # signalling NaN, which any memory may hold
+        return np.asarray(x, np.float64)
+
+
 def _flat(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).reshape(-1)
 
@@ -113,7 +118,8 @@ def cast_interval(
     if middle:
         lo, hi = _through(lo, hi, middle)
     elif src == FP64 and dst not in (FP32, FP16) and holds(FP32, dst):
-        lo, hi = _hull(lo, hi, FP32, _truncates(mode), "inf")
+        # To nearest whatever the mode: truncating the hull of x and fl(x) encloses truncating x as well.
+        lo, hi = _hull(lo, hi, FP32, False, "inf")
         return cast_interval(lo, hi, FP32, dst, profile, mode)
     default: Overflow = "inf" if dst.has_inf else "either"
     overflow = profile.cast_overflow.get(dst.name, default)
@@ -125,8 +131,8 @@ def cast_interval(
 
 
 def _widened(lo: np.ndarray, hi: np.ndarray) -> Pair:
-    wide = np.asarray(lo, np.float64)
-    return wide, wide if lo is hi else np.asarray(hi, np.float64)
+    wide = _float64(lo)
+    return wide, wide if lo is hi else _float64(hi)
 
 
 def _through(lo: np.ndarray, hi: np.ndarray, middle: str) -> Pair:
@@ -155,14 +161,14 @@ def _ties_both_ways(lo: np.ndarray, hi: np.ndarray, fmt: Format, mode: Mode, ove
     end to another neighbour, except next to a tie. That code rounds to nearest whatever `mode` asks for.
     """
     low, high = _hull(lo, hi, fmt, _truncates(mode), overflow)
-    below = round_value(np.nextafter(np.asarray(lo, np.float64), -np.inf), fmt, "rtne", overflow)
-    above = round_value(np.nextafter(np.asarray(hi, np.float64), np.inf), fmt, "rtne", overflow)
+    below = round_value(np.nextafter(_float64(lo), -np.inf), fmt, "rtne", overflow)
+    above = round_value(np.nextafter(_float64(hi), np.inf), fmt, "rtne", overflow)
     return np.minimum(low, below), np.maximum(high, above)
 
 
 def _scale_interval(lo: np.ndarray, hi: np.ndarray) -> Pair:
     """Powers of two around [lo, hi], rounding direction left open; anything where a value can be <= 0 or overflow."""
-    low, high = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
+    low, high = _float64(lo), _float64(hi)
     below = round_value(low, E8M0, "rtz").astype(np.float64)
     above = round_value(high, E8M0, "rtz").astype(np.float64)
     above = np.where(above < high, 2 * above, above)
