@@ -21,7 +21,7 @@ def seeded_dropout(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
     out = torch.empty_like(x)
     assert x.is_contiguous()
     n_elements = x.numel()
-    grid = lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)  # noqa: E731
+    grid = lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)
     seeded_dropout_kernel[grid](x, out, n_elements, p, seed, BLOCK_SIZE=512)
     return out
 

@@ -83,7 +83,7 @@ class _Attention(torch.autograd.Function):
         Z, H, N_CTX, HEAD_DIM = q.shape
         o = torch.empty_like(q)
         lse = torch.empty((Z, H, N_CTX), device=q.device, dtype=torch.float32)
-        grid = lambda META: (triton.cdiv(N_CTX, META["BLOCK_M"]), Z * H, 1)  # noqa: E731
+        grid = lambda META: (triton.cdiv(N_CTX, META["BLOCK_M"]), Z * H, 1)
         attention_kernel[grid](
             q, k, v, sm_scale, lse, o, q.stride(0), q.stride(1), q.stride(2), H, N_CTX, HEAD_DIM=HEAD_DIM
         )

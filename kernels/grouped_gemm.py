@@ -75,7 +75,7 @@ def grouped_gemm(group_a: list, group_b: list) -> list:
     d_c_ptrs = torch.tensor(c_addrs, device="cuda")
     d_sizes = torch.tensor(sizes, dtype=torch.int32, device="cuda")
     d_lds = torch.tensor(lds, dtype=torch.int32, device="cuda")
-    grid = lambda META: (META["NUM_SM"],)  # noqa: E731
+    grid = lambda META: (META["NUM_SM"],)
     grouped_matmul_kernel[grid](d_a_ptrs, d_b_ptrs, d_c_ptrs, d_sizes, d_lds, len(group_a))
     return group_c
 

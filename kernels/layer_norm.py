@@ -137,7 +137,7 @@ class LayerNorm(torch.autograd.Function):
             GROUP_SIZE_M=GROUP_SIZE_M,
             BLOCK_SIZE_N=triton.next_power_of_2(N),
         )
-        grid = lambda meta: [triton.cdiv(N, meta["BLOCK_SIZE_N"])]  # noqa: E731
+        grid = lambda meta: [triton.cdiv(N, meta["BLOCK_SIZE_N"])]
         _backward_dwdb[grid](
             partial_dw, partial_db, dw, db, min(GROUP_SIZE_M, M), N, BLOCK_SIZE_M=32, BLOCK_SIZE_N=128, num_ctas=1
         )

@@ -81,7 +81,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, activation: str = "leaky_relu") -> 
     M, K = a.shape
     K, N = b.shape
     c = torch.empty((M, N), device=a.device, dtype=torch.float16)
-    grid = lambda META: (triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]),)  # noqa: E731
+    grid = lambda META: (triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]),)
     matmul_kernel[grid](
         a,
         b,

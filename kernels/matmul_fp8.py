@@ -39,7 +39,7 @@ def fp8_matmul_kernel(
 def matmul_fp8(a: torch.Tensor, b: torch.Tensor, scale_a: float, scale_b: float) -> torch.Tensor:
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=torch.float32, device=a.device)
-    grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), triton.cdiv(N, meta["BLOCK_N"]))  # noqa: E731
+    grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]), triton.cdiv(N, meta["BLOCK_N"]))
     fp8_matmul_kernel[grid](
         a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(), scale_a, scale_b, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32
     )

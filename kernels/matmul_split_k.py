@@ -57,7 +57,7 @@ def split_k_kernel(
 def matmul_split_k(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=torch.float32, device=a.device)
-    grid = lambda META: (triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]), META["SPLIT_K"])  # noqa: E731
+    grid = lambda META: (triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]), META["SPLIT_K"])
     split_k_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride())
     return c
 

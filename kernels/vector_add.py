@@ -19,7 +19,7 @@ def vector_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     assert x.shape == y.shape and x.is_contiguous() and y.is_contiguous()
     out = torch.empty_like(x)
     n_elements = out.numel()
-    grid = lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)  # noqa: E731
+    grid = lambda meta: (triton.cdiv(n_elements, meta["BLOCK_SIZE"]),)
     add_kernel[grid](x, y, out, n_elements, BLOCK_SIZE=1024)
     return out
 
