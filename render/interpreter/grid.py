@@ -17,8 +17,8 @@ from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle
 from render.interpreter.memory import Hazard, Retry
 
-TARGET_ELEMENTS = 1 << 17
-"""Elements per handle that a chunk aims for: large enough to hide Python, small enough for the L2 cache."""
+TARGET_ELEMENTS = 1 << 18
+"""Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
 
 
 @dataclass

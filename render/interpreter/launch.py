@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
 from render.interpreter.arguments import Converter, bind, constexpr_names, grid_of
@@ -76,6 +78,12 @@ class RealSemantic(TritonSemantic):
         return super().atomic_min(ptr, val, mask, sem, scope)
 
 
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """Matrix products here are many and small: threads cost more than they bring, and results must not depend on them."""
+    return ThreadpoolController()
+
+
 def _describe(value: Any) -> Any:
     if hasattr(value, "data_ptr"):
         return (str(value.dtype), tuple(value.shape), tuple(value.stride()))
@@ -98,7 +106,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
     Handle.largest = 0
     session.memory.begin_launch(record)
     try:
-        with PatchScope() as scope, np.errstate(all="ignore"):
+        with PatchScope() as scope, np.errstate(all="ignore"), _blas().limit(limits=1, user_api="blas"):
             language.install(scope)
             convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor)
             values = {

@@ -15,6 +15,9 @@ from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
 
+# Up to this many lanes a cast is checked for being exact: literals stay points.
+_FEW = 64
+
 Ufunc = Callable[..., np.ndarray]
 
 
@@ -175,6 +178,8 @@ class Floats(Base):
             return Handle(v, ty.scalar, x.shape, x.lo, x.hi, x.taint)
         v = casting.round_value(x.v, dst, mode, overflow)
         if not self.ctx.interval:
+            return Handle(v, ty.scalar, x.shape, taint=x.taint)
+        if x.is_point and x.v.size <= _FEW and np.array_equal(v, x.v):
             return Handle(v, ty.scalar, x.shape, taint=x.taint)
         lo, hi = casting.cast_interval(*x.pair, src, dst, self.ctx.model("cast"), mode)
         return Handle(v, ty.scalar, x.shape, lo, hi, x.taint)
