@@ -6,7 +6,7 @@ PIP_FLAGS ?=
 ARGS      ?=
 
 BIN     := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
 INPUTS  := pyproject.toml constraints.txt
 
 .PHONY: help demo test test-all bench lint clean
@@ -27,15 +27,18 @@ $(BIN)/python:
 
 # Stamps: an install is repeated only when what it installs has changed.
 $(VENV)/.core: $(BIN)/python $(INPUTS)
-	$(INSTALL) -e .
+	@echo "Installing RENDER into $(VENV) (a minute or two, once) ..."
+	@$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.test: $(BIN)/python $(INPUTS)
-	$(INSTALL) -e ".[test]"
+	@echo "Installing RENDER and its test tools into $(VENV) (a minute or two, once) ..."
+	@$(INSTALL) -e ".[test]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(BIN)/python $(INPUTS)
-	$(INSTALL) -e ".[dev]"
+	@echo "Installing the development tools into $(VENV) ..."
+	@$(INSTALL) -e ".[dev]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
 demo: $(VENV)/.core
