@@ -57,13 +57,14 @@ def pack(x, p, emin, bias, nan_bits):
 def atomic_float(
     dims, st, ptr, mask, val, low, high, programs, synced, base, limit, size, op, gate, p_bits, emin, bias, nan_bits,
     mem, fmem, table, tags, written, use_written, slo, shi, stamp, bounds, reads, use_reads,
-    base_lo, base_hi, sum_lo, sum_hi, magnitude, count, acc_old,
+    base_lo, base_hi, sum_lo, sum_hi, magnitude, count, stale, acc_old,
     launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, u_stamp, used, out, events,
 ):  # fmt: skip
     """Float add, max and min. Value lane: one rounding to nearest per lane, in order.
 
     With `bounds`, adds are collected per element (base, sums, magnitude, count), closed later for any order; max and
-    min act on the bounds at once, since [max lo, max hi] is the same in every order. Returns (events, used, first, last).
+    min act on the bounds at once, since [max lo, max hi] is the same in every order. Returns (events, used, first,
+    last).
     """
     noted = 0
     first, last = limit, -1
@@ -115,10 +116,7 @@ def atomic_float(
                                 acc_old[row, 4] = magnitude[k]
                                 acc_old[row, 5] = count[k]
                             used += 1
-                        if size == 2:
-                            x = np.float64(table[bits])
-                        else:
-                            x = np.float64(fmem[k])
+                        x = np.float64(table[bits]) if size == 2 else np.float64(fmem[k])
                         lo0, hi0 = x, x
                         if bounds and stamp[k] == bits:
                             lo0, hi0 = slo[k], shi[k]
@@ -142,6 +140,7 @@ def atomic_float(
                                 sum_hi[k] += z
                                 magnitude[k] += max(abs(a), abs(z))
                                 count[k] += 1.0
+                                stale[k] = True
                             if size == 2:
                                 x = rn(x + y, gate)
                             elif size == 4:
@@ -166,6 +165,7 @@ def atomic_float(
                                 events[noted] = n << KIND_BITS | RACE
                                 noted += 1
                                 count[k] = 0
+                                stale[k] = False
                                 lo0, hi0 = np.nan, np.nan
                             # joined(a, b, True) is a minimum, NaN if either is.
                             slo[k] = joined(lo0, a, op == MIN)

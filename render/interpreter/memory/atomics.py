@@ -10,7 +10,7 @@ from interval_ops import tables
 from interval_ops.formats import Format
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes
-from render.interpreter.memory.lanes import Plan, plan
+from render.interpreter.memory.lanes import plan
 from render.interpreter.memory.reading import load, value_dtype
 from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Retry
 from render.interpreter.memory.registry import Accumulator
@@ -33,6 +33,7 @@ _NO_TAGS = np.zeros(1, np.int64)
 _NO_BOUNDS = np.zeros(1)
 _NO_FLOATS = np.zeros(1, np.float32)
 _BYTES = np.zeros(1, np.int8)
+_NO_FLAGS = np.zeros(1, np.bool_)
 _NO_TABLE = np.zeros(1, np.float32)
 
 
@@ -42,7 +43,8 @@ def atomic(
     site: Site, taint: frozenset[int],
 ) -> LoadResult:  # fmt: skip
     """See `Memory.atomic`."""
-    shape = np.broadcast_shapes(*(a.shape for a in (ptr, val, cmp, mask) if a is not None), (len(pids),) + (1,) * (ptr.ndim - 1))
+    operands = [a.shape for a in (ptr, val, cmp, mask) if a is not None]
+    shape = np.broadcast_shapes(*operands, (len(pids),) + (1,) * (ptr.ndim - 1))
     active = np.broadcast_to(np.True_ if mask is None else mask, shape)
     memory.note_programs(pids)
     if kind in ("cas", "xchg") and memory.several:
@@ -69,7 +71,8 @@ def atomic(
         )
         more |= gather_taints(memory, storage, access.plan, flat, elem.itemsize)
         if memory.interval and (taint or more or storage.taint_map is not None):
-            paint(memory, storage, inside_lanes(storage, access.plan, flat, elem.itemsize)[1], elem.itemsize, taint | more)
+            offsets = inside_lanes(storage, access.plan, flat, elem.itemsize)[1]
+            paint(memory, storage, offsets, elem.itemsize, taint | more)
         got = LoadResult(v.reshape(shape), taint=more, ordered=ordered)
         out = got if out is None else LoadResult(
             np.where(mine, got.v, out.v), taint=out.taint | more, ordered=out.ordered or ordered
@@ -107,7 +110,9 @@ def _coarser(storage: Storage, size: int) -> np.ndarray:
     return padded.reshape(n, fine).max(axis=1)
 
 
-def _state(memory: Memory, storage: Storage, size: int, shadow: Shadow | None, copied: bool) -> tuple[int, tuple, tuple]:
+def _state(
+    memory: Memory, storage: Storage, size: int, shadow: Shadow | None, copied: bool
+) -> tuple[int, tuple, tuple]:
     """Undo parts to save, (tags, written, bounds) operands and (reads) operands of a kernel."""
     save = 0 if copied else SAVE_BITS
     if not copied and storage.written is not None:
@@ -164,12 +169,11 @@ def _float(
     p = access.plan
     shadow = memory.shadow_of(storage, fmt) if memory.interval else None
     save, state, reads = _state(memory, storage, size, shadow, copied)
-    sums: tuple[np.ndarray, ...] = (_NO_BOUNDS,) * 6
+    sums: tuple[np.ndarray, ...] = (_NO_BOUNDS,) * 6 + (_NO_FLAGS,)
     old_sums = np.empty((0, 6))
     if memory.interval:
         acc, existed = _accumulator(memory, storage, fmt)
-        sums = acc.arrays
-        acc.dirty = acc.dirty or kind == "add"
+        sums = (*acc.arrays, acc.stale)
         if existed and not copied:
             old_sums = np.empty((p.size, 6))
     programs, synced, _ = memory.enter(pids, p.shape[0])

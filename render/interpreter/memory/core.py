@@ -134,7 +134,7 @@ class Memory:
         since = self._chunk if mark == (0, 0, 0) else self._epoch
         for storage in self._used.values():
             if storage.acc is not None:
-                storage.acc.dirty = True
+                storage.acc.stale[:] = storage.acc.count > 0
             if storage.reads is not None:
                 storage.reads[storage.reads >= since] = 0
         self._snapped.clear()
@@ -190,6 +190,14 @@ class Memory:
     ) -> None:  # fmt: skip
         """Host code wrote the tensor from kernel results: attach bounds (None: exact), taint and the written flags."""
         host_side.carry(self, tensor, lo, hi, taint, written)
+
+    def host_envelope(self, tensor: torch.Tensor, move: bool) -> Envelope | None:
+        """What a host operation should know of an operand (None: nothing); `move`: unwritten elements matter too."""
+        return host_side.host_envelope(self, tensor, move)
+
+    def knows_bounds(self) -> bool:
+        """Whether any storage is known at all."""
+        return bool(self.registry)
 
     # state shared by the access modules
     def next_serial(self) -> int:

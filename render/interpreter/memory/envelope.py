@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from interval_ops import tables
-from render.interpreter.memory.records import NO_TAINT, Envelope
+from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
 from render.interpreter.memory.taint_map import union
@@ -22,12 +22,17 @@ def of_tensor(memory: Memory, tensor: torch.Tensor) -> Envelope | None:
     if tensor.numel() == 0 or tensor.is_complex() or tensor.device.type == "meta":
         return None
     storage = memory.find(tensor.data_ptr())
-    if storage is None or storage.kernel_range is None:
-        return None
-    first, last = byte_range(storage, tensor)
-    if last <= storage.kernel_range[0] or storage.kernel_range[1] <= first:
+    if storage is None or not overlaps(storage, tensor):
         return None
     return read(memory, storage, tensor)
+
+
+def overlaps(storage: Storage, tensor: torch.Tensor) -> bool:
+    """Whether kernels (or copies of their results) wrote any of the bytes that the tensor spans."""
+    if storage.kernel_range is None:
+        return False
+    first, last = byte_range(storage, tensor)
+    return first < storage.kernel_range[1] and storage.kernel_range[0] < last
 
 
 def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
@@ -48,9 +53,9 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
     if storage.written is not None:
         written = (byte_view(storage.written, storage, tensor) != 0).all(axis=-1)
         lo, hi = (np.where(written, a, np.nan) for a in (lo, hi)) if fmt is not None else (lo, hi)
-    taints = NO_TAINT
+    taints = storage.taint
     if storage.taint_map is not None:
-        taints = union(memory, np.unique(byte_view(storage.taint_map, storage, tensor)))
+        taints |= union(memory, np.unique(byte_view(storage.taint_map, storage, tensor)))
     foreign = _foreign(storage, tensor, None if fmt is None else fmt.name)
     if foreign is not None:
         lo, hi = (np.where(foreign, np.nan, a) for a in (lo, hi))

@@ -107,7 +107,7 @@ def _overwrite(memory: Memory, access: Access, lanes: np.ndarray) -> frozenset[i
 
 
 def _conflict(memory: Memory, access: Access, lanes: np.ndarray) -> frozenset[int]:
-    message = f"stores different values to one address of {access.name} (by several programs or lanes, without an atomic)"
+    message = f"several programs or lanes store different values to one address of {access.name} without an atomic"
     _report(memory, access, "RND209", message, lanes)
     return NO_TAINT
 

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from render.interpreter.memory.envelope import overlaps, read
+from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
 
+_NOTHING = np.empty(0)
+_WRITTEN = np.ones(1, np.bool_)
+
 
 def mark_unwritten(memory: Memory, tensor: torch.Tensor) -> None:
     """See `Memory.mark_unwritten`."""
+    memory.registry.prune()
     storage = memory.register(tensor)
     if storage.nbytes:
         storage.written = np.zeros(storage.nbytes, np.uint8)
@@ -27,7 +33,9 @@ def host_write(memory: Memory, tensor: torch.Tensor) -> None:
     if storage is None:
         return
     mark_written(storage, tensor)
-    if storage.taint_map is not None:
+    if _covers(storage, tensor):
+        storage.taint, storage.taint_map = NO_TAINT, None
+    elif storage.taint_map is not None:
         byte_view(storage.taint_map, storage, tensor)[...] = 0
     for shadow in storage.shadows.values():
         size = shadow.stamp.itemsize
@@ -50,7 +58,7 @@ def mark_written(storage: Storage, tensor: torch.Tensor, written: np.ndarray | N
         if written is None or written.all():
             return
         storage.written = np.full(storage.nbytes, 255, np.uint8)
-    if written is None and tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes:
+    if written is None and _covers(storage, tensor):
         storage.written = None
         return
     value = np.uint8(255) if written is None else np.where(written, np.uint8(255), np.uint8(0))[..., None]
@@ -64,6 +72,7 @@ def carry(
     """See `Memory.carry`."""
     if tensor.numel() == 0:
         return
+    memory.registry.prune()
     storage = memory.register(tensor)
     host_write(memory, tensor)
     mark_written(storage, tensor, written)
@@ -74,7 +83,27 @@ def carry(
         element_view(shadow.lo, storage, tensor)[...] = lo
         element_view(shadow.hi, storage, tensor)[...] = hi
         element_view(shadow.stamp, storage, tensor)[...] = bits_view(storage, tensor)
-    if taint:
+    if taint and _covers(storage, tensor):
+        storage.taint = taint
+    elif taint:
         if storage.taint_map is None:
             storage.taint_map = np.zeros(storage.nbytes, np.uint32)
         byte_view(storage.taint_map, storage, tensor)[...] = memory.taint_index(taint)
+
+
+def _covers(storage: Storage, tensor: torch.Tensor) -> bool:
+    return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes
+
+
+def host_envelope(memory: Memory, tensor: torch.Tensor, move: bool) -> Envelope | None:
+    """See `Memory.host_envelope`. Without bounds or taints the ends are one empty array: the values themselves hold."""
+    storage = memory.find(tensor.data_ptr()) if tensor.numel() else None
+    if storage is None:
+        return None
+    partly = move and storage.written is not None
+    touched = storage.kernel_range is not None and overlaps(storage, tensor)
+    if not touched and not partly:
+        return None
+    if storage.shadows or storage.taint_map is not None or partly:
+        return read(memory, storage, tensor)
+    return Envelope(_NOTHING, _NOTHING, _WRITTEN, True, storage.taint)

@@ -30,7 +30,7 @@ def cut(a: np.ndarray) -> np.ndarray:
     strides = a.strides
     if 0 in strides:
         shape = a.shape
-        if any(st == 0 and n > 1 for st, n in zip(strides, shape)):
+        if any(st == 0 and n > 1 for st, n in zip(strides, shape, strict=True)):
             a = a[tuple(slice(0, 1) if st == 0 else slice(None) for st in strides)]
     return a
 
@@ -53,7 +53,7 @@ def _plan(shapes: tuple[Shape, ...], whole: Shape | None) -> Plan:
     shape = tuple(max(s[i] for s in padded) if all(s[i] for s in padded) else 0 for i in range(ndim))
     shape = shape if whole is None else whole
     for s in padded:
-        if any(n not in (1, full) for n, full in zip(s, shape)):
+        if any(n not in (1, full) for n, full in zip(s, shape, strict=True)):
             raise ValueError(f"shapes {shapes} cannot be broadcast together")
     strides = [_strides(s) for s in padded]
     dims, cols = _merge(shape, strides)
@@ -87,7 +87,7 @@ def _merge(shape: Shape, strides: list[list[int]]) -> tuple[list[int], list[list
         if n == 1:
             continue
         col = [s[axis] for s in strides]
-        if len(dims) > 1 and all(prev == c * n for prev, c in zip(cols[-1], col)):
+        if len(dims) > 1 and all(prev == c * n for prev, c in zip(cols[-1], col, strict=True)):
             dims[-1] *= n
             cols[-1] = col
         else:

@@ -236,8 +236,8 @@ def _bounds(
 ) -> tuple[np.ndarray | None, np.ndarray | None, frozenset[int]]:  # fmt: skip
     """Bounds of the loaded lanes (None: all are exact points); top for lanes in `void` and for reinterpreted bits."""
     assert elem.fmt is not None
-    if storage.acc is not None and storage.acc.dirty:
-        sums.settle(memory, storage)
+    if storage.acc is not None and p.size:
+        sums.settle_for(memory, storage, flat[0])
     taint, foreign = _foreign(memory, storage, p, flat, elem, site) if storage.shadows else (NO_TAINT, _NO_LANES)
     shadow = storage.shadows.get(elem.fmt.name)
     bounded = len(flat) > 3

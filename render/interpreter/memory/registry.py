@@ -26,7 +26,10 @@ PROGRAM = SHARED - 1
 
 @dataclass(slots=True)
 class Accumulator:
-    """Sums of float atomic adds per element since the last plain store: see `interval_ops.atomics.close_sum`."""
+    """Sums of float atomic adds per element since the last plain store: see `interval_ops.atomics.close_sum`.
+
+    `stale` marks elements whose shadow is older than their sum.
+    """
 
     fmt: Any
     base_lo: np.ndarray
@@ -35,12 +38,12 @@ class Accumulator:
     sum_hi: np.ndarray
     magnitude: np.ndarray
     count: np.ndarray
-    dirty: bool = False
+    stale: np.ndarray
     born: int = 0
 
     @classmethod
     def make(cls, fmt: Any, n: int) -> Accumulator:
-        return cls(fmt, *(np.zeros(n) for _ in range(6)))
+        return cls(fmt, *(np.zeros(n) for _ in range(6)), np.zeros(n, np.bool_))
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -53,13 +56,33 @@ class Storage:
     - `shadows`: bounds by format name, created by the first store of an interval.
     - `written`: one byte per byte, 255 once something wrote it; None where all of it counts as written.
     - `tags`: last writer in this launch per `grain` bytes; `reads` likewise, the last reader, once `tracked`.
-    - `taint_map`: one number per byte, an index into `Memory.taint_sets`.
+    - `taint_map`: one number per byte, an index into `Memory.taint_sets`; `taint` holds for all bytes.
     - `kernel_range`: bytes [first, last) that kernels (or host copies of their results) wrote.
     """
 
     __slots__ = (
-        "base", "nbytes", "keep", "name", "start", "extent", "raw", "views", "shadows", "written", "tags", "grain",
-        "reads", "tracked", "loaded_at", "stored", "mixed", "acc", "taint_map", "kernel_range", "__weakref__",
+        "__weakref__",
+        "acc",
+        "base",
+        "extent",
+        "grain",
+        "keep",
+        "kernel_range",
+        "loaded_at",
+        "mixed",
+        "name",
+        "nbytes",
+        "raw",
+        "reads",
+        "shadows",
+        "start",
+        "stored",
+        "tags",
+        "taint",
+        "taint_map",
+        "tracked",
+        "views",
+        "written",
     )  # fmt: skip
 
     def __init__(self, base: int, nbytes: int, keep: Any) -> None:
@@ -74,6 +97,7 @@ class Storage:
         self.shadows: dict[str, Shadow] = {}
         self.written: np.ndarray | None = None
         self.taint_map: np.ndarray | None = None
+        self.taint: frozenset[int] = frozenset()
         self.kernel_range: tuple[int, int] | None = None
         self.tags: np.ndarray | None = None
         self.reads: np.ndarray | None = None
@@ -124,6 +148,11 @@ class Registry:
     def __init__(self) -> None:
         self._by_base: dict[int, Storage] = {}
         self._bases: list[int] = []
+        self._total = 0
+        self._enough = PRUNE_BYTES
+
+    def __len__(self) -> int:
+        return len(self._bases)
 
     def __iter__(self) -> Any:
         return iter(self._by_base.values())
@@ -165,10 +194,11 @@ class Registry:
 
     def prune(self) -> None:
         """Let go of storages that nobody but this registry holds, once they add up to much memory."""
-        if sum(s.nbytes for s in self) < PRUNE_BYTES:
+        if self._total < self._enough and len(self) < 4096:
             return
         for storage in [s for s in self if s.keep is not None and _owners(s.keep) <= 1]:
             self._remove(storage)
+        self._enough = max(PRUNE_BYTES, 2 * self._total)
 
     def _insert(self, base: int, nbytes: int, keep: Any) -> Storage:
         storage = Storage(base, nbytes, keep)
@@ -178,11 +208,13 @@ class Registry:
             _adopt(storage, other)
             self._remove(other)
         self._by_base[base] = storage
+        self._total += nbytes
         bisect.insort(self._bases, base)
         return storage
 
     def _remove(self, storage: Storage) -> None:
         del self._by_base[storage.base]
+        self._total -= storage.nbytes
         self._bases.remove(storage.base)
 
 

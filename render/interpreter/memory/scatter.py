@@ -91,8 +91,8 @@ def scatter(
                             r = reads[g]
                             for q in range(1, per):
                                 r = max(r, reads[g + q])
-                            if r >= launch and ((r & PROGRAM) != me or (r & SHARED) != 0) and (new != old or use_shadow):
-                                if r >= chunk:
+                            if r >= launch and ((r & PROGRAM) != me or (r & SHARED) != 0):
+                                if r >= chunk and (new != old or use_shadow):
                                     return -1, used, first, last
                                 if not synced[i] and new != old:
                                     events[noted] = n << KIND_BITS | OVERWRITE

@@ -1,8 +1,8 @@
 """Bounds of stored elements, valid while the stored bits are still those they were computed for.
 
-A shadow holds (lo, hi, stamp) per element of one format; `born` is the tag of the access that created it. An element counts as an exact point unless `stamp` equals
-the bits in memory, so whoever changes the bytes (host code, another dtype's view) switches the old bounds off without
-telling us. Fresh shadows are all zeros: stamp 0 with bounds [0, 0] is right for zero bits and void for any other.
+A shadow holds (lo, hi, stamp) per element of one format; `born` is the tag of the access that created it. An element
+counts as an exact point unless `stamp` equals the bits in memory, so whoever changes the bytes (host code, another
+dtype's view) switches the old bounds off without telling us. Fresh shadows are all zeros: stamp 0 with bounds [0, 0] is right for zero bits and void for any other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba import njit
 
 from interval_ops.formats import Format
 
-JIT = dict(cache=True, nogil=True, error_model="numpy")
+JIT = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @dataclass(slots=True)
@@ -37,7 +37,9 @@ class Shadow:
 
 
 @njit(**JIT)
-def gather_bounds(dims, st, row_lo, row_hi, ptr, mask, other_lo, other_hi, base, limit, shift, mem, slo, shi, stamp, v, lo, hi):
+def gather_bounds(
+    dims, st, row_lo, row_hi, ptr, mask, other_lo, other_hi, base, limit, shift, mem, slo, shi, stamp, v, lo, hi
+):
     """Bounds of loaded lanes into `lo`, `hi` (flat), given their values `v`; True if any lane is not an exact point.
 
     Masked-off lanes take `other`'s bounds, walked by the strides `st[row_lo]`, `st[row_hi]`; lanes outside are left to
@@ -64,13 +66,13 @@ def gather_bounds(dims, st, row_lo, row_hi, ptr, mask, other_lo, other_hi, base,
                             a, b = slo[k], shi[k]
                             lo[n] = a
                             hi[n] = b
-                            if not (a == b):
+                            if a != b:
                                 wide = True
                 else:
                     a, b = np.float64(other_lo[a0]), np.float64(other_hi[z0])
                     lo[n] = a
                     hi[n] = b
-                    if not (a == b):
+                    if a != b:
                         wide = True
                 n += 1
                 p += st[0, 2]
@@ -101,7 +103,7 @@ def overlapping(dims, st, ptr, mask, base, limit, size, mem, slo, shi, stamp, ev
                         first = np.int64(off) // width
                         last = (np.int64(off) + size - 1) // width
                         for k in range(first, min(last + 1, len(mem))):
-                            if stamp[k] == mem[k] and not (slo[k] == shi[k]):
+                            if stamp[k] == mem[k] and slo[k] != shi[k]:
                                 events[found] = n
                                 found += 1
                                 break

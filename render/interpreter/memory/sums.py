@@ -11,25 +11,32 @@ if TYPE_CHECKING:
     from render.interpreter.memory.registry import Storage
 
 
-def settle(memory: Memory, storage: Storage) -> None:
-    """Write the bounds of every open sum into the shadow.
+def settle(memory: Memory, storage: Storage, first: int = 0, last: int | None = None) -> None:
+    """Write the bounds of the open sums among the elements [first, last) into the shadow.
 
     The sums stay open: more adds of the launch extend them from the same base, so that a read in between does not
     narrow the orders that the final bound covers.
     """
     acc = storage.acc
-    if acc is None or not acc.dirty:
+    if acc is None:
         return
-    acc.dirty = False
-    index = np.flatnonzero(acc.count)
+    index = np.flatnonzero(acc.stale[first:last]) + first
     if not len(index):
         return
     from interval_ops.atomics import close_sum
 
+    acc.stale[index] = False
     base = (acc.base_lo[index], acc.base_hi[index])
-    count = acc.count[index].astype(np.int64)
     parts = (acc.sum_lo[index], acc.sum_hi[index], acc.magnitude[index])
-    lo, hi = close_sum(base, *parts, count, acc.fmt, memory.profile)
+    lo, hi = close_sum(base, *parts, acc.count[index].astype(np.int64), acc.fmt, memory.profile)
     shadow = memory.shadow_of(storage, acc.fmt)
     shadow.lo[index], shadow.hi[index] = lo, hi
     shadow.stamp[index] = storage.view(shadow.stamp.dtype)[index]
+
+
+def settle_for(memory: Memory, storage: Storage, ptr: np.ndarray) -> None:
+    """Settle what an access at these addresses may read."""
+    assert storage.acc is not None
+    size = storage.acc.fmt.bits // 8
+    first = max(0, (int(ptr.min()) - storage.base) // size)
+    settle(memory, storage, first, max(first, (int(ptr.max()) - storage.base) // size + 1))

@@ -34,10 +34,10 @@ def _seen(dims, st, ptr, mask, base, limit, size, ids, seen):
 def gather_taints(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int) -> frozenset[int]:
     """Union of the taints of all active lanes' elements; `flat` starts with addresses and mask."""
     if storage.taint_map is None:
-        return NO_TAINT
+        return storage.taint
     seen = np.zeros(len(memory.taint_sets), np.bool_)
     _seen(p.dims, p.strides, flat[0], flat[1], storage.base, storage.nbytes, size, storage.taint_map, seen)
-    return union(memory, np.flatnonzero(seen))
+    return storage.taint | union(memory, np.flatnonzero(seen))
 
 
 def union(memory: Memory, ids: np.ndarray) -> frozenset[int]:

@@ -10,7 +10,7 @@ from interval_ops import tables
 from render.interpreter.memory import reading
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import OVERWRITE
-from render.interpreter.memory.lanes import Plan, cut, plan
+from render.interpreter.memory.lanes import cut, plan
 from render.interpreter.memory.reading import ALL_LANES, copies_of
 from render.interpreter.memory.records import Hazard, Retry
 from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN, scatter
@@ -163,3 +163,4 @@ def _drop_sums(memory: Memory, access: Access, mask: np.ndarray) -> None:
     if old.any():
         memory.log.push(lambda: acc.count.__setitem__(index, old))
         acc.count[index] = 0
+        acc.stale[index] = False
