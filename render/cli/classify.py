@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,15 @@ from render.errors import RenderError
 
 if TYPE_CHECKING:
     from render.verdict import Verdict
+
+
+class RefPrecision(StrEnum):
+    """Operands of the reference's float32 matrix products: as they are, truncated to TF32, or rounded to TF32."""
+
+    ieee = "ieee"
+    tf32 = "tf32"
+    tf32_rna = "tf32-rna"
+
 
 _STDOUT = "-"
 _TARGET, _DATA, _REPORT = "Target", "Inputs", "Report"
@@ -41,6 +51,10 @@ def command(
     device: Annotated[
         str, typer.Option(help="Device profile: any, ieee, sm_80, sm_90, a100, h100, ...", rich_help_panel=_TARGET)
     ] = "any",
+    ref_precision: Annotated[
+        RefPrecision,
+        typer.Option(help="Operands of the reference's float32 matrix products.", rich_help_panel=_TARGET),
+    ] = RefPrecision.ieee,
     inputs: Annotated[
         Path | None,
         typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=_DATA),
@@ -85,8 +99,10 @@ def command(
     """
     file = _found(file)
     _check(inputs, output)
+    options = {"entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
+               "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget}  # fmt: skip
     with _own_stdout(json == _STDOUT), progress(f"running {file.name} on the CPU"):
-        verdict = _classify(file, entry, ref, device, inputs, tuple(input or ()), seed, output, not no_budget)
+        verdict = _classify(file, **options)
     code = combine([verdict.exit_code], allow_inconclusive)
     _write(verdict, json, html)
     if json != _STDOUT:
@@ -94,22 +110,10 @@ def command(
     return code
 
 
-def _classify(
-    file: Path,
-    entry: str | None,
-    ref: str | None,
-    device: str,
-    inputs: Path | None,
-    specs: tuple[str, ...],
-    seed: int,
-    output: Path | None,
-    budget: bool,
-) -> Verdict:
+def _classify(file: Path, **options: Any) -> Verdict:
     from render.classify import classify_file
 
-    return classify_file(
-        file, entry=entry, ref=ref, device=device, inputs=inputs, specs=specs, seed=seed, output=output, budget=budget
-    )
+    return classify_file(file, **options)
 
 
 def _found(file: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ def file(tmp_path: Path) -> str:
 def classify(monkeypatch: pytest.MonkeyPatch, result: Verdict | BaseException, *arguments: str, noise: str = "") -> Any:
     """`render classify ...` with `result` in place of the classification; `noise` is what the user's code prints."""
 
-    def fake(*args: object) -> Verdict:
+    def fake(*args: object, **options: object) -> Verdict:
         if noise:
             print(noise)
         if isinstance(result, BaseException):
@@ -155,11 +157,22 @@ def test_missing_files_are_named_before_anything_runs(file: str, option: tuple[s
 
 
 def test_options_reach_the_classification(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
-    seen: list[object] = []
-    monkeypatch.setattr(command, "_classify", lambda *args: seen.extend(args) or type_i())
+    seen: dict[str, object] = {}
+    monkeypatch.setattr(command, "_classify", lambda file, **options: seen.update(options) or type_i())
     line = ["--entry", "f", "--ref", "torch.mm", "--device", "sm_80", "--input", "a=randn(2)", "--input", "b=ones(2)"]
     runner.invoke(app, ["classify", file, *line, "--seed", "7", "--no-budget"])
-    assert seen == [Path(file), "f", "torch.mm", "sm_80", None, ("a=randn(2)", "b=ones(2)"), 7, None, False]
+    assert seen == {
+        "entry": "f", "ref": "torch.mm", "device": "sm_80", "ref_precision": "ieee", "inputs": None,
+        "specs": ("a=randn(2)", "b=ones(2)"), "seed": 7, "output": None, "budget": False,
+    }  # fmt: skip
+
+
+def test_options_are_those_of_the_classification(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    seen: dict[str, object] = {}
+    monkeypatch.setattr(command, "_classify", lambda file, **options: seen.update(options) or type_i())
+    runner.invoke(app, ["classify", file])
+    known = inspect.signature(importlib.import_module("render.classify").classify_file).parameters
+    assert set(seen) <= set(known)
 
 
 @pytest.mark.parametrize(
