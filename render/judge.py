@@ -231,9 +231,13 @@ def _exact_outside(case: Case, masks: Masks) -> Decision | None:
 
 
 def _device_outside(case: Case, masks: Masks) -> Decision | None:
-    if masks.outside_device is None or not masks.outside_device.any():
+    if masks.outside_device is None:
         return None
-    detail = f"the device is outside the bound in {_share(masks.outside_device)} elements, the reference inside"
+    # A NaN is never counted as inside, but where T is "anything" it proves nothing either.
+    outside = masks.outside_device & ~masks.top
+    if not outside.any():
+        return None
+    detail = f"the device is outside the bound in {_share(outside)} elements, the reference inside"
     return Decision("Type-II", "RND202", detail)
 
 

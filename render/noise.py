@@ -34,15 +34,16 @@ TORCH_FORMATS: dict[torch.dtype, Format] = {
 }
 
 _EXACT = """
-    clone copy alias detach lift_fresh view _unsafe_view reshape contiguous expand t transpose permute squeeze unsqueeze
-    select slice narrow split chunk unbind cat stack index gather scatter take embedding index_select masked_fill where
-    max min amax amin aminmax maximum minimum fmax fmin clamp clamp_min clamp_max neg abs relu sign floor ceil round
-    trunc sort topk kthvalue median mode flip roll pad constant_pad_nd triu tril diag diagonal diag_embed zeros ones empty
-    zeros_like ones_like empty_like full full_like new_zeros new_ones new_full new_empty arange eye fill zero fill_
-    repeat repeat_interleave as_strided unfold movedim swapaxes masked_select nonzero index_put masked_scatter put
-    leaky_relu_ hardtanh threshold max_pool2d_with_indices cummax cummin scalar_tensor slice_scatter select_scatter
-    empty_strided resize set_ _reshape_alias im2col replication_pad1d replication_pad2d reflection_pad1d
-    reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex nan_to_num frexp ldexp argsort one_hot split_with_sizes new_empty_strided
+    clone copy alias detach lift_fresh view _unsafe_view reshape contiguous expand t transpose permute squeeze
+    unsqueeze select slice narrow split chunk unbind cat stack index gather scatter take embedding index_select
+    masked_fill where max min amax amin aminmax maximum minimum fmax fmin clamp clamp_min clamp_max neg abs relu
+    sign floor ceil round trunc sort topk kthvalue median mode flip roll pad constant_pad_nd triu tril diag diagonal
+    diag_embed zeros ones empty zeros_like ones_like empty_like full full_like new_zeros new_ones new_full new_empty
+    arange eye fill zero fill_ repeat repeat_interleave as_strided unfold movedim swapaxes masked_select nonzero
+    index_put masked_scatter put leaky_relu_ hardtanh threshold max_pool2d_with_indices cummax cummin scalar_tensor
+    slice_scatter select_scatter empty_strided resize set_ _reshape_alias im2col replication_pad1d replication_pad2d
+    reflection_pad1d reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex nan_to_num frexp ldexp
+    argsort one_hot split_with_sizes new_empty_strided
 """
 _ARITHMETIC = "add sub rsub mul div sqrt reciprocal square lerp addcmul addcdiv true_divide hypot remainder fmod"
 _FUNCTIONS = """
@@ -119,10 +120,10 @@ def terms(name: str, args: tuple[Any, ...], out: torch.Tensor) -> int:
 
 def local_error(
     name: str, args: tuple[Any, ...], values: torch.Tensor, dtype: torch.dtype, unit: Unit
-) -> torch.Tensor | float:
-    """Bound of |computed - exact| of one elementwise result; `dtype` is the reference's own for it."""
+) -> torch.Tensor | None:
+    """Bound of |computed - exact| of one elementwise result, None if exact; `dtype` is the reference's own for it."""
     if name in EXACT_OPS:
-        return 0.0
+        return None
     u, floor = unit.rounding(dtype)
     if name in FUNCTIONS:
         u = u + 4 * unit.inner(dtype)

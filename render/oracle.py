@@ -122,7 +122,8 @@ class Oracle:
         for (_, native), x, reach in zip(self.native, base, spread, strict=True):
             if native.is_floating_point():
                 reach = reach + 2.0**-52 * np.abs(x)
-                ends = x - reach, x + reach
+                with np.errstate(invalid="ignore"):
+                    ends = x - reach, x + reach
             else:
                 # Rounding may decide an integer either way (argmax, quantisation): hull of what was seen.
                 ends = np.minimum(x, array(native)), np.maximum(x, array(native))

@@ -51,6 +51,15 @@ class Operation:
         self.estimated = False
         self._default_dtype = default_dtype
 
+    def cast_operands(self, dtype: torch.dtype | None) -> None:
+        """`torch.sum(x, dtype=torch.float16)` casts its operand first."""
+        if dtype is None or self.name in _CASTS or self.name in noise.EXACT_OPS:
+            return
+        for i in self.tensors:
+            error = noise.cast_error(self.leaves[i], dtype) if _is_float(self.leaves[i]) else None
+            if error is not None:
+                self.errors[i] = self.errors[i] + error if i in self.errors else error
+
     def run(self, change: Callable[[int, Any], Any] | None = None) -> list[Any]:
         """The flat results, with `change(place, operand)` applied to the operands."""
         leaves = self.leaves if change is None else [change(i, x) for i, x in enumerate(self.leaves)]
@@ -114,10 +123,11 @@ def _elementwise(op: Operation, values: list[Any], floats: list[int], dtypes: li
         for i, moved in _movement(op, values, floats, places).items():
             found[i] = moved if i not in found else found[i] + moved
     for i in floats:
-        own = noise.cast_error(values[i], dtypes[i]) if op.name in _CASTS else None
-        if op.name not in _CASTS:
+        if op.name in _CASTS:
+            own = noise.cast_error(values[i], dtypes[i])
+        else:
             own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit)
-        if own is not None and not isinstance(own, float):
+        if own is not None:
             found[i] = own if i not in found else found[i] + own
     return found
 
@@ -153,12 +163,11 @@ def _softmax(op: Operation, value: torch.Tensor, dtype: torch.dtype, unit: noise
     y = value.exp() if logs else value
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
     own = (value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
-    error = (op.errors or {0: None}).get(op.tensors[0])
-    grown = 0.0 if error is None else error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
+    error = op.errors.get(op.tensors[0], torch.zeros_like(value))
+    grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
         return own * inner + grown + u * value.abs() + floor
-    spread = y * torch.expm1(grown) if error is not None else 0.0
-    return own * inner * y + spread + u * y + floor
+    return own * inner * y + y * torch.expm1(grown) + u * y + floor
 
 
 def _sampled(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:

@@ -149,7 +149,8 @@ def _signature(fn: Callable[..., Any]) -> inspect.Signature | None:
 
 def _by_name(signature: inspect.Signature, names: Sequence[str]) -> Plan | None:
     kinds = inspect.Parameter
-    positional, keyword = [], []
+    positional: list[str] = []
+    keyword: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.kind is kinds.VAR_POSITIONAL:
             return None

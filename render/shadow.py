@@ -146,7 +146,7 @@ class ShadowMode(TorchDispatchMode):
             self._drop_reinterpreted(func, args)
         changed = [x for x in tree_leaves(out) if is_float(x) and (mutable or x.untyped_storage()._cdata not in known)]
         if changed:
-            self._follow(func, twins, errors, out, changed)
+            self._follow(func, twins, errors, out, changed, kwargs.get("dtype"))
         return out
 
     def _twin(self, mutable: bool) -> Callable[[Any], Any]:
@@ -167,9 +167,13 @@ class ShadowMode(TorchDispatchMode):
             if written and isinstance(value, torch.Tensor) and not self.shadows.matches(value):
                 self.shadows.drop(value)
 
-    def _follow(self, func: Any, twins: Any, errors: list[Any], out: Any, changed: list[torch.Tensor]) -> None:
+    def _follow(
+        self, func: Any, twins: Any, errors: list[Any], out: Any, changed: list[torch.Tensor], dtype: Any
+    ) -> None:
         """Repeat `func` on the shadows and record the results as the shadows of `out`."""
-        operation = Operation(func, *twins, errors, default_dtype)
+        operation = Operation(func, twins[0], twins[1], errors, default_dtype)
+        if self.unit is not None:
+            operation.cast_operands(dtype)
         if operation.name in noise.RANDOM:
             self._note(f"{operation.name}: random numbers are taken as given")
             for x in changed:

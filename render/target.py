@@ -12,8 +12,9 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import textwrap
 import traceback
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,17 +173,24 @@ def _drives(node: Node) -> bool:
 def returned_names(fn: Callable[..., Any]) -> list[str]:
     """The variable names in `return c` or `return out, lse`, the last such statement; empty where there is none."""
     try:
-        source = inspect.getsource(inspect.unwrap(fn))
-        lines = ast.parse(inspect.cleandoc("if 1:\n" + source) if source[:1].isspace() else source)
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(fn))))
     except (OSError, TypeError, SyntaxError):
         return []
     found: list[str] = []
-    for node in ast.walk(lines):
-        if isinstance(node, ast.Return) and node.value is not None:
-            parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-            names = [p.id for p in parts if isinstance(p, ast.Name)]
-            found = names if len(names) == len(parts) else []
+    for statement in _returns(tree.body[0]):
+        parts = statement.elts if isinstance(statement, ast.Tuple) else [statement]
+        names = [p.id for p in parts if isinstance(p, ast.Name)]
+        found = names if len(names) == len(parts) else []
     return found
+
+
+def _returns(node: ast.AST) -> Iterator[ast.expr]:
+    """The values returned by this function, not by those defined inside it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Return) and child.value is not None:
+            yield child.value
+        elif not isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _returns(child)
 
 
 def is_tool_file(file: str) -> bool:
@@ -193,9 +201,8 @@ def is_tool_file(file: str) -> bool:
 
 
 def _tool_folders() -> list[Path]:
-    modules = (sys.modules.get(name) for name in _TOOLS)
-    folders = [Path(m.__file__).parent for m in modules if getattr(m, "__file__", None)]
-    return [*folders, Path(importlib.util.__file__).parent]
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in _TOOLS]
+    return [Path(file).parent for file in [*files, importlib.util.__file__] if file]
 
 
 def user_frames(error: BaseException) -> list[tuple[str, int, str, str]]:

@@ -1,0 +1,124 @@
+"""The words of a verdict: one sentence, what to do next, and the place in the user's file to look at."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+from render.budget import CODES
+from render.verdict import BudgetItem, Finding, OutputVerdict, TaintNote
+
+_MESSAGES = {
+    "RND100": "both sides are exact and agree",
+    "RND110": "the kernel is within its bound; the reference carries the error",
+    "RND201": "bug: the kernel computes something else than the reference",
+    "RND202": "bug below the source (compiler, race or hardware): only the device output is out of bound",
+    "RND204": "bug: NaN or Inf on one side only",
+    "RND206": "bug: the implementation is numerically unstable",
+    "RND208": "bug: memory that was never written reaches an output",
+    "RND209": "bug: programs store different values to one address",
+    "RND301": "the bound is too wide to tell: an output of zeros would fit",
+    "RND304": "overflow is possible: the bound is infinite",
+}
+_ACTIONS = {"read": "reads", "write": "writes", "atomic": "updates"}
+
+
+def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequence[TaintNote]) -> str:
+    """One sentence that can be pasted into a thread."""
+    if code == "RND205":
+        return f"bug: {detail}"
+    if code == "RND207" and findings:
+        first = next((f for f in findings if f.code == code), findings[0])
+        return f"bug: the kernel {_ACTIONS.get(first.kind, 'reaches')} outside tensor {first.tensor or '?'}"
+    if code in ("RND302", "RND303", "RND305"):
+        found = [t for t in taints if t.code == code]
+        return f"cannot tell: {found[0].message}" if found else f"cannot tell: {detail}"
+    return _MESSAGES.get(code, "round-off explains every difference")
+
+
+def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
+    """The cell of the 2x2 of reference and device (`source-level`: no device output was given)."""
+    device = [o.outside_device for o in outputs if o.outside_device is not None]
+    if code == "RND201":
+        return "both" if any(device) else "source"
+    if code == "RND202":
+        return "device"
+    if code in ("RND207", "RND208", "RND209"):
+        return "memory"
+    if code.startswith("RND2"):
+        return {"RND204": "nonfinite", "RND205": "shape"}.get(code, "source")
+    if code.startswith("RND3"):
+        return {"RND301": "power", "RND304": "overflow"}.get(code, "taint")
+    return "device-checked" if device else "source-level"
+
+
+def advice(code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], tolerance: str) -> list[str]:
+    """What to do, most useful first."""
+    lines = list(_STEPS.get(code, ()))
+    top = budget[0] if budget else None
+    if top and code == "RND101" and top.key == "operand":
+        gain = f" shrinks this bound about {top.shrink:.0f}x" if 1.5 <= top.shrink < 1e9 else " removes it"
+        lines.append(f'input_precision="ieee" in tl.dot{gain}')
+    if code.startswith("RND1") and code not in ("RND100", "RND110") and any(o.allclose_mismatch for o in outputs):
+        lines.append(f"or test with {tolerance}")
+    return lines
+
+
+_STEPS: dict[str, tuple[str, ...]] = {
+    "RND102": ("an accumulator of higher precision, or splitting the sum, narrows the bound",),
+    "RND103": ("accumulate in float32 and cast once at the end",),
+    "RND104": ("cast later, or keep intermediate results in float32",),
+    "RND105": ("use the precise form of the function (for example tl.math.div_rn, tl.sqrt_rn)",),
+    "RND106": ("the bound covers a fused multiply-add and the two separate roundings alike",),
+    "RND110": ("compute the reference in float64 and cast the result",),
+    "RND201": (
+        "run the kernel on a small shape and compare by hand; check strides, masks and the K loop first",
+        "if the kernel is right, the reference is not the same function: check its arguments",
+    ),
+    "RND202": ("look for a race, num_stages > 1, or a miscompiled op: the source alone is within the bound",),
+    "RND204": ("find the overflow, inf - inf, 0/0, or a load that needs other=...",),
+    "RND205": ("check the output's allocation, the grid and the store mask",),
+    "RND207": ("check the strides and the mask of this access against the tensor's shape",),
+    "RND208": ("zero the tensor before the launch, or store every element that is read",),
+    "RND209": ("mask the store, or make the programs' tiles disjoint",),
+    "RND301": ("use a device profile with a known accumulator (--device), or inputs without cancellation",),
+    "RND302": ("`render ops` lists what has a rule",),
+    "RND303": ("choose inputs away from the threshold of the condition",),
+    "RND304": ("scale the inputs down, or accumulate in a wider format",),
+    "RND305": ("make the order explicit (a second kernel, or atomics on integers)",),
+}
+
+
+def code_of(budget: Sequence[BudgetItem]) -> str:
+    """The code of the cause that owns most of the bound; RND100 where nothing was rounded."""
+    return CODES.get(budget[0].key, "RND106") if budget else "RND100"
+
+
+def _tree(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def columns(file: str | None, line: int, key: str = "") -> tuple[int, int]:
+    """(first, one past last) column, 1-based, of the expression on this line that a cause or finding is about.
+
+    (0, 0) where the source is not at hand. Of several calls on the line, one whose name fits the cause wins.
+    """
+    tree = _tree(file) if file else None
+    if tree is None:
+        return 0, 0
+    here = [n for n in ast.walk(tree) if isinstance(n, ast.expr) and n.lineno == line]
+    wanted = {"operand": ("dot",), "accumulation": ("dot", "sum", "atomic"), "lowacc": ("dot", "sum", "atomic")}
+    names = wanted.get(key, ())
+    calls = [n for n in here if isinstance(n, ast.Call)]
+    named = [n for n in calls if any(name in ast.unparse(n.func) for name in names)]
+    arithmetic = [n for n in here if isinstance(n, ast.BinOp | ast.UnaryOp)] if key == "arith" else []
+    for group in (named, arithmetic, calls, [n for n in here if isinstance(n, ast.BinOp)], here):
+        if group:
+            best = group[0]
+            end = best.end_col_offset if best.end_lineno == best.lineno else None
+            return best.col_offset + 1, (end if end is not None else best.col_offset + 1) + 1
+    return 0, 0

@@ -1,0 +1,318 @@
+"""Is the difference between a kernel and its reference round-off or a bug?
+
+`classify` runs the unedited entry function in the interpreter, the reference as it is and in float64, hands the arrays
+to the rules (`render.judge`) and asks, for what is round-off, where the width of the bound comes from.
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.profile import MissingRule
+from render import advice, execution
+from render.budget import Clock, Halves, attribute, halves_of
+from render.compose import (
+    NEVER_WRITTEN,
+    UNKNOWN,
+    Judged,
+    exact_everywhere,
+    findings_of,
+    likely_code,
+    place_of,
+    taints_of,
+    untracked,
+    versions,
+)
+from render.errors import RenderError, UnsupportedOp
+from render.execution import Entry, Execution
+from render.inputs import Inputs, gather, of_call
+from render.judge import Case, Decision, compare, decide, follows_paper, worst
+from render.measure import measure, unmeasured
+from render.noise import TORCH_FORMATS
+from render.oracle import Exact, Oracle, array
+from render.outputs import Named, Pair, devices, match, of_reference, shape_mismatch
+from render.reference import Reference, plans, resolve
+from render.reference import run as run_reference
+from render.target import find_entry, load_module
+from render.tf32 import reference_precision
+from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+
+BUDGET_SECONDS = 10.0
+
+
+def classify(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    ref: str | Callable[..., Any] | None = None,
+    device: str = "any",
+    output: Any = None,
+    seed: int = 0,
+    ref_precision: str = "ieee",
+    budget: bool = True,
+    budget_seconds: float = BUDGET_SECONDS,
+    options: Mapping[str, Any] | None = None,
+    **keywords: Any,
+) -> Verdict:
+    """Judge `fn(*inputs, **keywords)`, which launches Triton kernels, against the reference `ref`.
+
+    `device` names the profile whose legal executions the bound covers; `output` is what a real device returned for
+    the same inputs (tensors, or the path of a tensors file). `ref_precision="tf32"` says that the reference multiplied
+    with TF32 operands ("tf32-rna": rounded to nearest instead of truncated). `options` go to the interpreter session.
+    Raises RenderError for a call that cannot be judged and KernelError for what the user's own code raises.
+    """
+    if not callable(fn):
+        hint = "pass the function that launches the kernel"
+        raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
+    given = of_call(fn, inputs, keywords)
+    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}))
+    return Judgement(fn, given, resolve(ref), _recorded(output), settings).verdict()
+
+
+def classify_file(
+    path: str | Path,
+    entry: str | None = None,
+    ref: str | None = None,
+    device: str = "any",
+    inputs: str | Path | None = None,
+    specs: Sequence[str] = (),
+    seed: int = 0,
+    output: Any = None,
+    ref_precision: str = "ieee",
+    budget: bool = True,
+    budget_seconds: float = BUDGET_SECONDS,
+    options: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """`classify` for a Python file: finds the entry function, the inputs and the reference in it."""
+    with execution.on_cpu():
+        module = load_module(path)
+        fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
+        given = gather(fn, module, inputs, specs, seed)
+    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}))
+    return Judgement(fn, given, resolve(ref, module), _recorded(output), settings).verdict()
+
+
+def _recorded(output: Any) -> Any:
+    if isinstance(output, str | Path):
+        from render.tensors import load
+
+        return load(Path(output))
+    return output
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What does not depend on the kernel."""
+
+    device: str
+    seed: int
+    ref_precision: str
+    budget: bool
+    budget_seconds: float
+    options: dict[str, Any]
+
+
+@dataclass
+class Judgement:
+    """One classification, step by step; `verdict` is the whole of it."""
+
+    fn: Callable[..., Any]
+    inputs: Inputs
+    reference: Reference
+    recorded: Any
+    settings: Settings
+
+    def verdict(self) -> Verdict:
+        began = time.perf_counter()
+        self.timing: dict[str, float | None] = {"stock_equivalent_s": None}
+        s = self.settings
+        self.entry = Entry(self.fn, self.inputs, s.device, s.seed, s.options)
+        try:
+            run = self.entry.run()
+        except (UnsupportedOp, MissingRule) as error:
+            return self._unsupported(error, began)
+        self.timing["interval_s"] = run.seconds
+        native = self._reference(run)
+        pairs, notes = match(run.named, native)
+        exact = self._exact(native)
+        cases = [self._case(run, pair, native, exact, device) for pair, device in self._devices(run, pairs)]
+        return self._conclude(run, cases, [*run.session.notes, *notes, *exact.notes], began)
+
+    # the reference
+    def _reference(self, run: Execution) -> Named:
+        """y_ref of every output, as the reference computes it."""
+        began = time.perf_counter()
+        named = run.named
+        values = self.inputs.values
+        written = {name for name, _ in named if name in values}
+        options = plans(self.reference.fn, list(values), values, written)
+
+        def fresh() -> Mapping[str, Any]:
+            torch.manual_seed(self.settings.seed)
+            return self.inputs.clone().values
+
+        with execution.on_cpu(), reference_precision(self.settings.ref_precision):
+            result, self.plan, used = run_reference(self.reference, options, fresh)
+        self.timing["reference_s"] = time.perf_counter() - began
+        self._collect = lambda result, values: of_reference(result, values, named)
+        return self._collect(result, used)
+
+    def _exact(self, native: Named) -> Exact:
+        began = time.perf_counter()
+        tf32 = self.settings.ref_precision != "ieee"
+        seed = self.settings.seed
+        self.oracle = Oracle(self.reference, self.plan, self.inputs, self._collect, native, seed, tf32)
+        with execution.on_cpu():
+            exact = self.oracle.exact()
+        self.timing["exact_s"] = time.perf_counter() - began
+        self._radius: list[np.ndarray | None] | None = None
+        self.exact = exact
+        return exact
+
+    def _radius_of(self, i: int) -> np.ndarray | None:
+        """R of one reference output, computed when first asked for."""
+        if self._radius is None:
+            with execution.on_cpu():
+                self._radius = self.oracle.radius(self.exact)
+        return self._radius[i]
+
+    def _devices(self, run: Execution, pairs: list[Pair]) -> list[tuple[Pair, torch.Tensor | None]]:
+        recorded = devices(self.recorded, run.named)
+        return [(pair, recorded[pair.kernel]) for pair in pairs]
+
+    # one output
+    def _case(self, run: Execution, pair: Pair, native: Named, exact: Exact, device: torch.Tensor | None) -> Judged:
+        ours, theirs = run.outputs[pair.kernel], native[pair.reference][1]
+        why = shape_mismatch(pair.name, ours.tensor, theirs)
+        if not why and device is not None:
+            why = shape_mismatch(pair.name, ours.tensor, device, "the device output")
+        ref = ours.value if why else array(theirs)
+        i = pair.reference
+        ours = ours if ours.tracked or why else untracked(ours, ref)
+        taints = {run.session.taints[t].code for t in ours.taints if t in run.session.taints} - {NEVER_WRITTEN}
+        case = Case(
+            pair.name, ours.value, ours.lo, ours.hi, ref,
+            *((ref,) * 3 if why else (exact.values[i], exact.lo[i], exact.hi[i])),
+            fmt=TORCH_FORMATS.get(ours.tensor.dtype), ref_fmt=TORCH_FORMATS.get(theirs.dtype),
+            device=None if device is None or why else array(device),
+            device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
+            radius=lambda: self._radius_of(i), unstored=ours.unstored, mismatch=why,
+            taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
+        )  # fmt: skip
+        return Judged(case, ours, theirs.dtype)
+
+    # the answer
+    def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
+        findings = findings_of(run, judged)
+        masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
+        decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
+        outputs = self._measured(judged, masks, decisions)
+        paper = all(
+            m is not None and follows_paper(j.case, m, bool(findings)) for j, m in zip(judged, masks, strict=True)
+        )
+        decision = worst(decisions)
+        if findings:
+            decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
+        budget: list[BudgetItem] = []
+        if decision.label != "Type-II" and self.settings.budget:
+            budget, more = self._budget(run, judged, outputs)
+            notes += [more] if more else []
+        cause = advice.code_of(budget) if budget or exact_everywhere(judged) else likely_code(run)
+        if decision.code == "RND100":
+            decision = decision._replace(code=cause)
+        outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
+        taints = taints_of(run, judged)
+        return self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
+
+    def _measured(
+        self, judged: list[Judged], masks: list[Any], decisions: list[Decision]
+    ) -> list[OutputVerdict]:
+        found = []
+        for j, m, d in zip(judged, masks, decisions, strict=True):
+            if m is None:
+                found.append(unmeasured(j.case.name, j.ours.tensor, d, j.ref_dtype))
+            else:
+                tainted = int((m.top & ~m.settled).sum())
+                found.append(measure(j.case, m, d, j.ours.tensor.dtype, j.ref_dtype, tainted))
+        return found
+
+    def _budget(
+        self, run: Execution, judged: list[Judged], outputs: list[OutputVerdict]
+    ) -> tuple[list[BudgetItem], str | None]:
+        began = time.perf_counter()
+        places = [o.worst_index for o in outputs]
+        names = [j.case.name for j in judged]
+
+        def halves(of: Execution) -> Halves:
+            tensors = {o.name: o for o in of.outputs}
+            return halves_of([(tensors[n].lo, tensors[n].hi) for n in names], places)
+
+        clock = Clock(self.settings.budget_seconds, run.seconds)
+        found = attribute(run.session.causes, halves(run), lambda mute: halves(self.entry.run(mute)), clock)
+        self.timing["budget_s"] = time.perf_counter() - began
+        return found
+
+    def _written(
+        self, run: Execution, decision: Decision, outputs: Outputs, budget: list[BudgetItem], findings: list[Finding],
+        taints: list[TaintNote], notes: list[str], paper: bool, began: float,
+    ) -> Verdict:  # fmt: skip
+        file, line = place_of(run, decision, budget, findings, taints)
+        first, last = advice.columns(file, line, budget[0].key if budget and not findings else "")
+        if taints and decision.label != "Inconclusive":
+            notes.append(f"{taints[0].message} ({taints[0].code}): part of the output has no sound bound")
+        verdict = Verdict(
+            label=decision.label, code=decision.code, subtype=advice.subtype(decision.code, outputs),
+            paper_rule="Type-I" if paper else "Type-II",
+            message=advice.message(decision.code, decision.detail, findings, taints),
+            kernels=tuple(dict.fromkeys(launch.kernel for launch in run.session.launches)),
+            grid=tuple(run.session.launches[-1].grid), device=self.settings.device, reference=self.reference.title,
+            outputs=outputs, budget=tuple(budget), findings=tuple(findings), taints=tuple(taints),
+            notes=tuple(dict.fromkeys(notes)), assumptions=self._assumptions(run, decision),
+            timing=self._timing(began), versions=versions(), exit_code=EXIT_CODES[decision.label],
+            file=file, line=line, column=first, end_column=last,
+        )  # fmt: skip
+        return replace(verdict, help=tuple(advice.advice(decision.code, budget, outputs, verdict.tolerance())))
+
+    def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:
+        profile = getattr(run.session, "profile", None)
+        title = getattr(profile, "title", self.settings.device)
+        confidence = getattr(profile, "confidence", "")
+        lines = [
+            f"device {self.settings.device}: {title}" + (f" ({confidence})" if confidence else ""),
+            "sums and atomics in any order, with or without fma contraction",
+            *self.exact.assumptions,
+        ]
+        if self.settings.ref_precision != "ieee":
+            lines.append(f"the reference's float32 products take {self.settings.ref_precision} operands (emulated)")
+        if decision.code == "RND110":
+            lines.append("the rounding of the reference itself: any order, errors of its own dtypes, to first order")
+        if self.recorded is None:
+            lines.append("no device output: nothing is said about compiler or hardware")
+        return tuple(lines)
+
+    def _timing(self, began: float) -> dict[str, float | None]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.timing["total_s"] = time.perf_counter() - began
+        self.timing["peak_rss_mb"] = peak / (2**20 if platform.system() == "Darwin" else 1024)
+        return self.timing
+
+    def _unsupported(self, error: UnsupportedOp | MissingRule, began: float) -> Verdict:
+        """Nothing was guessed: the interpreter stopped at an operation without a rule."""
+        op = error.op if isinstance(error, UnsupportedOp) else error.name
+        file, line = getattr(error, "file", None), getattr(error, "line", None) or 0
+        first, last = advice.columns(file, line)
+        return Verdict(
+            label="Inconclusive", code=UNKNOWN, subtype="taint", paper_rule="unknown", message=f"cannot tell: {error}",
+            device=self.settings.device, reference=self.reference.title,
+            taints=(TaintNote(UNKNOWN, op, str(error), file, line),), timing=self._timing(began), versions=versions(),
+            exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
+            help=tuple(advice.advice(UNKNOWN, (), (), "")),
+        )  # fmt: skip

@@ -1,0 +1,116 @@
+"""One interpreted run of the user's entry function, and what is known about each tensor that it gave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.profile import MissingRule, load_profile
+from render.errors import KernelError, RenderError, UnsupportedOp
+from render.inputs import Inputs
+from render.outputs import Named, flatten, stored_arguments
+from render.target import as_kernel_error, returned_names
+
+NOTHING_LAUNCHED = "RND904"
+
+
+def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
+    """The interpreter's scope; imported here because it brings in Triton."""
+    from render.interpreter.session import Session
+
+    try:
+        load_profile(device)
+    except (ValueError, LookupError) as error:
+        raise RenderError("RND902", str(error).strip("'\""), "choose one with --device") from None
+    return Session(device=device, mute=frozenset(mute), **options)
+
+
+def on_cpu() -> AbstractContextManager[Any]:
+    """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs."""
+    from render.interpreter.host import cuda_on_cpu
+
+    return cuda_on_cpu()
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of the kernel's side: values, bound, never-stored elements, ids of the taints that reached it.
+
+    `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
+    a bound is not.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    value: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    unstored: np.ndarray | None = None
+    taints: frozenset[int] = frozenset()
+    tracked: bool = True
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a run left behind. `seconds` is the wall time of the whole entry."""
+
+    outputs: list[Tensor]
+    session: Any
+    seconds: float
+
+    @property
+    def named(self) -> Named:
+        return [(o.name, o.tensor) for o in self.outputs]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The function under test with its inputs; every run starts from fresh copies of them."""
+
+    fn: Callable[..., Any]
+    inputs: Inputs
+    device: str = "any"
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, mute: Iterable[Any] = ()) -> Execution:
+        """Interpret one call. Raises KernelError for what the user's code raises, UnsupportedOp where a rule lacks."""
+        inputs = self.inputs.clone()
+        began = time.perf_counter()
+        session = open_session(self.device, mute, **self.options)
+        with session:
+            result = self._call(inputs)
+            if not session.launches:
+                raise RenderError(NOTHING_LAUNCHED, f"{self._name} launched no Triton kernel",
+                                  "does it take another path for these inputs? choose another one with --entry")
+        seconds = time.perf_counter() - began
+        found = flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
+        return Execution([_describe(n, t, session.envelope(t)) for n, t in found], session, seconds)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.fn, "__name__", type(self.fn).__name__)
+
+    def _call(self, inputs: Inputs) -> Any:
+        torch.manual_seed(self.seed)
+        try:
+            return self.fn(*inputs.args, **inputs.kwargs)
+        except (RenderError, UnsupportedOp, MissingRule, KernelError):
+            raise
+        except Exception as error:
+            raise as_kernel_error(error) from error
+
+
+def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
+    value = tensor.detach().to(torch.float64).numpy().copy()
+    if envelope is None:
+        return Tensor(name, tensor, value, value, value, tracked=False)
+    lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))
+    unstored = ~np.broadcast_to(np.asarray(envelope.written, bool), value.shape)
+    return Tensor(name, tensor, value, lo, hi, unstored, frozenset(envelope.taints))

@@ -1,0 +1,248 @@
+"""E and its error against exact arithmetic, R against what references really return."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from support import trials
+
+from render.inputs import of_call
+from render.oracle import FALLBACK, Oracle, deviation
+from render.outputs import of_reference
+from render.reference import plans, resolve
+
+F = torch.nn.functional
+
+
+def oracle(fn, *args, tf32=False):
+    reference, inputs = resolve(fn), of_call(fn, args, {})
+    plan = plans(reference.fn, list(inputs.values), inputs.values, set())[0]
+    values = inputs.clone().values
+
+    def collect(result, values):
+        return of_reference(result, values, [])
+
+    native = collect(plan.call(reference.fn, values), values)
+    return Oracle(reference, plan, inputs, collect, native, tf32=tf32)
+
+
+def inside(value, exact, i=0):
+    return (exact.lo[i] <= value) & (value <= exact.hi[i])
+
+
+def explained(found, exact, i=0):
+    """Is y_ref within R of E?"""
+    radius = found.radius(exact)[i]
+    y = found.native[i][1].double().numpy()
+    return deviation(y, exact.values[i]) <= radius + (exact.hi[i] - exact.lo[i]) / 2
+
+
+def randn(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def asserts_half(a):
+    assert a.dtype == torch.float16
+    return torch.softmax(a.float(), -1).half()
+
+
+def half_inside(a, b):
+    return (a.half() @ b.half()).float()
+
+
+def fp8_inside(a, b):
+    return a.to(torch.float8_e5m2).to(torch.float16) @ b.to(torch.float16)
+
+
+def dtype_argument(a):
+    return torch.sum(a, 0, dtype=torch.float16)
+
+
+def in_place(x):
+    y = torch.empty_like(x)
+    y.copy_(x)
+    y += 1
+    y[:, :4] *= 3
+    y.view(-1)[5] = 0.1
+    return y
+
+
+def attention(q, k, v):
+    scores = q @ k.transpose(-1, -2) * 0.3
+    return torch.softmax(scores, -1) @ v, torch.logsumexp(scores, -1)
+
+
+def gradient(x):
+    x = x.detach().requires_grad_(True)
+    (torch.sin(x) ** 2).sum().backward()
+    return x.grad
+
+
+class Halved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.exp(x.half()).float()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+SQUARE = (randn(24, 24), randn(24, 24, seed=1))
+HEADS = tuple(randn(2, 3, 16, 8, seed=s) for s in range(3))
+CASES = {
+    "matmul fp32": (torch.matmul, SQUARE),
+    "matmul fp16": (torch.matmul, tuple(x.half() for x in SQUARE)),
+    "matmul bf16": (torch.matmul, tuple(x.bfloat16() for x in SQUARE)),
+    "half inside": (half_inside, SQUARE),
+    "fp8 inside": (fp8_inside, SQUARE),
+    "dtype assert": (asserts_half, (SQUARE[0].half(),)),
+    "dtype argument": (dtype_argument, SQUARE[:1]),
+    "in place": (in_place, (randn(8, 8),)),
+    "in place fp16": (in_place, (randn(8, 8).half(),)),
+    "attention": (attention, HEADS),
+    "attention fp16": (attention, tuple(x.half() for x in HEADS)),
+    "fused attention": (F.scaled_dot_product_attention, HEADS),
+    "gradient": (gradient, SQUARE[:1]),
+    "autograd function": (lambda x: Halved.apply(x.requires_grad_(True)), SQUARE[:1]),
+    "layer norm": (lambda x: F.layer_norm(x, (24,)), SQUARE[:1]),
+    "log softmax": (lambda x: torch.log_softmax(5 * x, -1), SQUARE[:1]),
+    "gelu": (lambda x: F.gelu(x) * 0.1, SQUARE[:1]),
+    "silu gate": (lambda x, y: F.silu(x) * y, SQUARE),
+    "column sum fp16": (lambda x: x.sum(0), (SQUARE[0].half(),)),
+    "cumsum": (lambda x: torch.cumsum(x, 0), SQUARE[:1]),
+    "convolution": (lambda x: F.conv2d(x, torch.ones(4, 3, 3, 3)), (randn(1, 3, 8, 8),)),
+    "quantised": (lambda x: x.to(torch.float8_e4m3fn), SQUARE[:1]),
+    "linear": (F.linear, (*SQUARE, randn(24, seed=5))),
+    "strided": (lambda x, y: torch.cat([x.t(), y[:, ::2].repeat(1, 2)]).contiguous(), SQUARE),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_reference_is_within_its_own_rounding(name):
+    fn, args = CASES[name]
+    found = oracle(fn, *args)
+    exact = found.exact()
+    assert not exact.notes
+    for i in range(len(exact.values)):
+        assert explained(found, exact, i).all()
+        assert np.isfinite(exact.values[i]).all()
+
+
+@pytest.mark.parametrize("name", ["matmul fp16", "half inside", "dtype assert", "in place fp16", "fp8 inside"])
+def test_exact_values_do_not_carry_the_rounding_of_low_precision(name):
+    fn, args = CASES[name]
+    exact = oracle(fn, *args).exact()
+    wide = {
+        "matmul fp16": lambda a, b: a @ b,
+        "half inside": lambda a, b: a @ b,
+        "dtype assert": lambda a: torch.softmax(a, -1),
+        "in place fp16": in_place,
+        "fp8 inside": lambda a, b: a @ b,
+    }[name](*(a.double() for a in args))
+    assert np.allclose(exact.values[0], wide.numpy(), rtol=1e-13, atol=1e-13)
+
+
+def test_casts_widen_the_exact_value():
+    exact = oracle(half_inside, *SQUARE).exact()
+    rounded = (SQUARE[0].half().double() @ SQUARE[1].half().double()).numpy()
+    assert inside(rounded, exact).all()
+    assert (np.median(exact.hi[0] - exact.lo[0])) > 1e-4
+    kept = oracle(half_inside, *(x.half().float() for x in SQUARE)).exact()
+    # Inputs that fp16 holds lose nothing on the way in; the product is still rounded.
+    assert np.median(kept.hi[0] - kept.lo[0]) < np.median(exact.hi[0] - exact.lo[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_bound_of_a_dot_contains_the_exact_sum(dtype):
+    for trial in range(trials(10)):
+        scale = torch.exp(randn(1, 64, seed=trial) * 6)
+        a, b = (randn(3, 64, seed=trial + 50) * scale).to(dtype), randn(64, 2, seed=trial + 90).to(dtype)
+        exact = oracle(torch.matmul, a, b).exact()
+        with mpmath.workprec(400):
+            for i in range(3):
+                for j in range(2):
+                    pairs = zip(a[i].tolist(), b[:, j].tolist(), strict=True)
+                    total = sum(mpmath.mpf(x) * mpmath.mpf(y) for x, y in pairs)
+                    assert mpmath.mpf(float(exact.lo[0][i, j])) <= total <= mpmath.mpf(float(exact.hi[0][i, j]))
+
+
+def test_the_bound_of_a_softmax_contains_the_exact_one():
+    x = randn(4, 12) * 10
+    exact = oracle(lambda x: torch.softmax(x, -1), x).exact()
+    with mpmath.workprec(200):
+        for i, row in enumerate(x.tolist()):
+            powers = [mpmath.exp(v) for v in row]
+            for j, p in enumerate(powers):
+                y = p / sum(powers)
+                assert mpmath.mpf(float(exact.lo[0][i, j])) <= y <= mpmath.mpf(float(exact.hi[0][i, j]))
+
+
+def test_constants_are_those_of_the_program():
+    exact = oracle(lambda x: x * 0.1, SQUARE[0]).exact()
+    rounded = SQUARE[0].double().numpy() * float(np.float32(0.1))
+    assert inside(rounded, exact).all()
+    assert inside(SQUARE[0].double().numpy() * 0.1, exact).all()
+    assert np.median((exact.hi[0] - exact.lo[0]) / np.abs(exact.values[0])) < 1e-7
+
+
+def test_a_float64_reference_has_no_float32_constants():
+    exact = oracle(lambda x: x * 0.1, SQUARE[0].double()).exact()
+    assert np.median((exact.hi[0] - exact.lo[0]) / np.abs(exact.values[0])) < 1e-14
+
+
+def test_bits_that_are_read_as_integers_are_taken_as_they_are():
+    def truncated(x):
+        return (x.view(torch.int32) & ~0x1FFF).view(torch.float32) * 2
+
+    found = oracle(truncated, SQUARE[0])
+    exact = found.exact()
+    assert np.array_equal(exact.values[0], truncated(SQUARE[0]).double().numpy())
+
+
+def test_integer_outputs_are_the_hull_of_what_rounding_decides():
+    x = torch.tensor([[1.0, 1.0 + 2.0**-30, 0.5]], dtype=torch.float64)
+    exact = oracle(lambda x: (x.float() * 3).argmax(-1), x).exact()
+    assert exact.lo[0].item() == 0
+    assert exact.hi[0].item() <= 1
+
+
+def test_random_numbers_are_taken_as_given():
+    def noisy(x):
+        torch.manual_seed(3)
+        return x.half() + torch.rand(x.shape, dtype=torch.float16)
+
+    found = oracle(noisy, SQUARE[0])
+    exact = found.exact()
+    assert explained(found, exact).all()
+    assert any("random" in note for note in exact.notes)
+
+
+def test_infinite_and_nan_elements_are_points():
+    x = torch.tensor([-1.0, 0.0, 4.0])
+    exact = oracle(torch.log, x).exact()
+    assert np.isnan(exact.lo[0][0])
+    assert exact.lo[0][1] == exact.hi[0][1] == -np.inf
+    assert np.isfinite(exact.lo[0][2])
+
+
+def test_numpy_inside_is_seen_in_float64():
+    found = oracle(lambda x: torch.from_numpy(np.exp(x.numpy())), SQUARE[0])
+    assert np.allclose(found.exact().values[0], np.exp(SQUARE[0].double().numpy()), rtol=1e-15)
+
+
+def test_a_reference_that_cannot_be_carried_is_said_to_be_assumed(monkeypatch):
+    found = oracle(torch.exp, SQUARE[0])
+    monkeypatch.setattr(found, "_carried", lambda *a, **k: 1 / 0)
+    exact = found.exact()
+    assert "assumed" in exact.assumptions[0]
+    assert (exact.hi[0] - exact.values[0]).max() >= FALLBACK * exact.values[0].max() / 2
+    assert found.radius(exact) == [None]
+
+
+def test_tf32_products_widen_the_radius():
+    plain, tf32 = oracle(torch.matmul, *SQUARE), oracle(torch.matmul, *SQUARE, tf32=True)
+    exact = plain.exact()
+    assert (tf32.radius(exact)[0] > 50 * plain.radius(exact)[0]).all()
