@@ -1,7 +1,7 @@
 """Compiled loops of the dot rule: statistics of operands, exact interval products, accumulation, the final bound.
 
-All kernels are serial, release the GIL and expect C-contiguous three-dimensional arrays (slice, row, column). None of
-them sees an infinity or NaN in an operand: `dot_sums` replaces those by zero and marks the lane instead.
+All kernels are serial, release the GIL and expect C-contiguous three-dimensional arrays (slice, row, column). Infinite
+and NaN operands may pass through them: whatever they yield is replaced in `finish`, by the marks of row and column.
 """
 
 from __future__ import annotations

@@ -154,6 +154,8 @@ class _Side:
             np.copyto(self.lo[place], lo[start:stop], casting="unsafe")
             if not self.point:
                 np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
+            elif self.truncate:
+                np.copyto(_buffer(self.name + "tmid", shape)[place], truncate_tf32(lo[start:stop]))
             at += k
         self.measure(shape)
         if self.truncate:
@@ -163,7 +165,7 @@ class _Side:
             self.hi = np.maximum(self.hi, truncate_tf32(self.hi))
 
     def measure(self, shape: tuple[int, ...]) -> None:
-        """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers become zeros and mark their lane."""
+        """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers mark their lane."""
         dtype, integer = (np.float32, np.uint32) if self.single else (np.float64, np.uint64)
         self.mag = _buffer(self.name + ("mag32" if self.single else "mag64"), shape, dtype)
         if self.point:
@@ -180,25 +182,17 @@ class _Side:
         stats(self.mag.view(integer), integer(1), lanes, low)
         peak = lanes.view(dtype).astype(np.float64)
         bad = ~(peak < self.group.limit)
-        if bad.any():
-            self._clean()
-            peak[bad] = 0.0
+        # Non-finite operands stay in the buffers: matrix products do not carry them out of their row or column.
+        peak[bad] = 0.0
         self.most = peak.max(axis=1)
         least = np.add(low, integer(1), dtype=integer).view(dtype).astype(np.float64)
         self.least = np.where(least > 0, least, np.inf)  # a slice of zeros leaves 0
         self.peak = np.where(bad, np.nan, peak)
 
-    def _clean(self) -> None:
-        wrong = ~(self.mag < self.group.limit)
-        for x in (self.lo, self.hi, self.mid, self.mag, self.lo if self.point else self.rad):
-            x[wrong] = 0.0
-
     def cut(self, shape: tuple[int, ...]) -> None:
         """The same operand as the tensor core reads it."""
         self.tmid = _buffer(self.name + "tmid", shape)
-        if self.point:
-            self.tmid[...] = truncate_tf32(self.lo)
-        else:
+        if not self.point:
             self.trad, unused = _buffer(self.name + "trad", shape), _buffer(self.name + "tmag", shape)
             ends = (truncate_tf32(self.lo).reshape(-1), truncate_tf32(self.hi).reshape(-1))
             kernels.split_interval(*ends, *(x.reshape(-1) for x in (self.tmid, self.trad, unused)))

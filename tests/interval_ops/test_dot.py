@@ -137,6 +137,32 @@ def test_numpy_matmul_is_inside():
         assert (hi - lo < 0.05).all()
 
 
+def test_unfused_multiply_and_add():
+    """K = 1 with an accumulator: the product and the sum may each be rounded."""
+    generator = rng(16)
+    a, b, c = (generator.uniform(1, 2, (4000, 1, 1)).astype(np.float32) for _ in range(3))
+    c *= np.float32(2.0**-10)
+    pending = PendingDot.start(None, (1, 1), "ieee", load_profile("ieee")).extend(point(a), point(b))
+    for rounded in (False, True):
+        lo, hi = pending.add(point(c), rounded=rounded).interval()
+        assert ((lo <= a * b + c) & (a * b + c <= hi)).all()
+
+
+@pytest.mark.parametrize("kind", ("fp16", "tf32", "fp64", "fp16acc"))
+@pytest.mark.parametrize("radius", (None, 1e-6))
+def test_long_chains_are_summed_in_parts(kind, radius):
+    """Several flushes: every part arrives, once."""
+    generator, k = rng(17), 2 * FLUSH + 300
+    a, b = operand_pair(generator, 2, 5, 6, k, FP16, "sparse")
+    a, b = a / 8, b / 8
+    exactly = a.astype(np.float64) @ b.astype(np.float64)
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    lo, hi = chain_interval(a, b, kind, load_profile("sm_80"), 100, radius)
+    assert ((lo <= exactly) & (exactly <= hi)).all()
+    share = 0.25 if kind == "fp16acc" else 3e-4
+    assert ((hi - lo) < 2 * share * magnitude + (0 if radius is None else 2 * k * radius)).all()
+
+
 def adversarial(name: str, k: int) -> tuple[np.ndarray, np.ndarray, str, str, float]:
     """Operands that make truncation lose as much as it can: a, b, target, kind, least share of the bound to reach."""
     a, b, i = np.full(k, 1.0), np.full(k, 1.0), np.arange(k)
