@@ -121,8 +121,12 @@ class PendingDot:
         Folded, a term of the accumulator passes the blocks of both; added by its own instruction (one more rounding to
         nearest, which a block's theta covers), only its own. Where the target promotes, the second case is certain.
         """
-        if (self.kind, self.profile) != (other.kind, other.profile):
+        if (self.kind, self.profile.name) != (other.kind, other.profile.name):
             raise ValueError(f"cannot join dots of kinds {self.kind} and {other.kind}")
+        if self.profile.off != other.profile.off:
+            # Causes muted on one side only: each sum gets its own bound, and self still passes the blocks of other.
+            apart = self.add(other.interval(), rounded=rounded)
+            return replace(apart, blocks=apart.blocks + other.blocks)
         queue, count = self._append(other.queue[: other.count])
         apart = rounded and self.model.promote
         blocks = max(self.blocks, other.blocks) if apart else self.blocks + other.blocks

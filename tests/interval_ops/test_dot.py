@@ -475,6 +475,20 @@ def test_joined_sums(key):
         assert (hi - lo < (whole[1] - whole[0]) / 2).all()
 
 
+def test_joined_sums_with_different_mutes():
+    """A line whose error is switched off joins one whose error is not."""
+    generator, profile = rng(46), load_profile("sm_80")
+    a, b = operand_pair(generator, 1, 3, 3, 64, FP32, "plain")
+    sums = [
+        PendingDot.start(None, (3, 3), "tf32", p).extend(point(a), point(b)) for p in (profile, profile.mute("operand"))
+    ]
+    (loud, mixed, quiet) = (x.join(y).interval() for x, y in ((sums[0],) * 2, sums, (sums[1],) * 2))
+    assert (np.ptp(quiet, axis=0) <= np.ptp(mixed, axis=0)).all()
+    assert (np.ptp(mixed, axis=0) <= np.ptp(loud, axis=0) * 1.1).all()
+    with pytest.raises(ValueError, match="cannot join"):
+        sums[0].join(PendingDot.start(None, (3, 3), "ieee", profile).extend(point(a), point(b)))
+
+
 def test_imprecise_accumulation_limit():
     """max_num_imprecise_acc on Hopper: partial sums of so many products are added in fp32."""
     generator, profile = rng(45), load_profile("sm_90")
