@@ -117,6 +117,11 @@ class ShadowMode(TorchDispatchMode):
     be estimated; `notes` names the operations that could not be carried.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
     def __init__(self, unit: noise.Unit | None = None, round_scalars: bool = False) -> None:
         super().__init__()
         self.unit = unit
@@ -215,6 +220,11 @@ class ShadowMode(TorchDispatchMode):
 
 class NarrowWatch(TorchDispatchMode):
     """Notices whether anything narrower than float64 is computed inside."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
 
     def __init__(self) -> None:
         super().__init__()

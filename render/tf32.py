@@ -31,6 +31,11 @@ def to_tf32(x: torch.Tensor, nearest: bool) -> torch.Tensor:
 class Tf32Products(TorchDispatchMode):
     """Rounds the float32 factors of matrix products; an addend (`addmm`'s first operand) keeps its bits."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
     def __init__(self, nearest: bool) -> None:
         super().__init__()
         self.nearest = nearest

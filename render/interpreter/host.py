@@ -61,6 +61,11 @@ def host_site() -> HostSite:
 class HostTracker(TorchDispatchMode):
     """Use as a context manager around host code; `paused()` while a kernel runs."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
     def __init__(self, memory: Memory) -> None:
         super().__init__()
         self.memory = memory
