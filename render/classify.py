@@ -144,7 +144,7 @@ class Judgement:
         pairs, notes = match(run.named, native)
         exact = self._exact(native)
         cases = [self._case(run, pair, native, exact, device) for pair, device in self._devices(run, pairs)]
-        return self._conclude(run, cases, [*run.session.notes, *notes, *exact.notes], began)
+        return self._conclude(run, cases, [*run.session.notes, *notes], began)
 
     # the reference
     def _reference(self, run: Execution) -> Named:
@@ -214,6 +214,7 @@ class Judgement:
         findings = findings_of(run, judged)
         masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
         decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
+        notes += self.exact.notes  # only now: computing R may have added to them
         outputs = self._measured(judged, masks, decisions)
         paper = all(
             m is not None and follows_paper(j.case, m, bool(findings)) for j, m in zip(judged, masks, strict=True)

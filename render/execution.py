@@ -24,6 +24,7 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
     """The interpreter's scope; imported here because it brings in Triton."""
     from render.interpreter.session import Session
 
+    _load_dynamo()
     try:
         load_profile(device)
     except (ValueError, LookupError) as error:
@@ -35,7 +36,16 @@ def on_cpu() -> AbstractContextManager[Any]:
     """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs."""
     from render.interpreter.host import cuda_on_cpu
 
+    _load_dynamo()
     return cuda_on_cpu()
+
+
+def _load_dynamo() -> None:
+    """The first operation under any dispatch mode imports torch._dynamo, which takes stock of torch.cuda's functions.
+
+    It must see the real ones, so it is imported before they are redirected.
+    """
+    import torch._dynamo  # noqa: F401
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ dtypes. Both are bounds to first order where every operation has a rule, and ver
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,14 +70,16 @@ class Oracle:
             spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in values]
             if base is None:
                 how, spread = "taken at its own precision", [self._storage_error(i) for i in range(len(values))]
-            text = f"reference {how}; its error is assumed, not bounded ({type(error).__name__})"
+            text = f"reference {how}; its error is assumed, not bounded"
+            notes = [f"no error bound of the reference: {_why(error)}"]
         return self._bounded(values if base is None else base, spread, text, notes)
 
     def radius(self, exact: Exact) -> list[np.ndarray | None]:
         """R per output: how far the reference's own roundings may take it from E."""
         try:
             values, spread, _ = self._carried(Unit(native=True, tf32=self.tf32), widened=False)
-        except Exception:
+        except Exception as error:  # a bound that cannot be had is reported as unknown
+            exact.notes.append(f"no bound of the reference's own rounding: {_why(error)}")
             return [None] * len(exact.values)
         return [e + deviation(v, x) for e, v, x in zip(spread, values, exact.values, strict=True)]
 
@@ -138,6 +141,13 @@ def deviation(value: np.ndarray, centre: np.ndarray) -> np.ndarray:
         gap = np.abs(value - centre)
     same = (value == centre) | (np.isnan(value) & np.isnan(centre))
     return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
+
+
+def _why(error: Exception) -> str:
+    """An error in one line; with RENDER_FULL_TRACEBACK set it is raised instead, for it may be a mistake of ours."""
+    if os.environ.get("RENDER_FULL_TRACEBACK"):
+        raise error
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160]
 
 
 def _scale(x: np.ndarray) -> float:

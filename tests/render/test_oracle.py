@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import mpmath
 import numpy as np
 import pytest
@@ -240,6 +245,26 @@ def test_a_reference_that_cannot_be_carried_is_said_to_be_assumed(monkeypatch):
     assert "assumed" in exact.assumptions[0]
     assert (exact.hi[0] - exact.values[0]).max() >= FALLBACK * exact.values[0].max() / 2
     assert found.radius(exact) == [None]
+    # A failure of our own must not look like a property of the reference.
+    assert [note.split(": ", 1)[1] for note in exact.notes] == ["ZeroDivisionError: division by zero"] * 2
+    monkeypatch.setenv("RENDER_FULL_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        found.exact()
+
+
+def test_a_first_use_under_the_cuda_redirect():
+    """In a fresh process: the first dispatch mode imports torch._dynamo, which must not see redirected functions."""
+    code = (
+        "import sys; sys.path[:0] = ['.', 'tests/render']\n"
+        "from render.execution import on_cpu\n"
+        "from test_oracle import oracle, torch\n"
+        "with on_cpu(): exact = oracle(lambda x: x.cuda() + 1, torch.ones(2)).exact()\n"
+        "assert not exact.notes, exact.notes\n"
+    )
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": f"{root}:{root / 'tests'}", "RENDER_FULL_TRACEBACK": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_tf32_products_widen_the_radius():
