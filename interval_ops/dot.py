@@ -125,8 +125,8 @@ class PendingDot:
             raise ValueError(f"cannot join dots of kinds {self.kind} and {other.kind}")
         if self.profile.off != other.profile.off:
             # Causes muted on one side only: each sum gets its own bound, and self still passes the blocks of other.
-            apart = self.add(other.interval(), rounded=rounded)
-            return replace(apart, blocks=apart.blocks + other.blocks)
+            closed = self.add(other.interval(), rounded=rounded)
+            return replace(closed, blocks=closed.blocks + other.blocks)
         queue, count = self._append(other.queue[: other.count])
         apart = rounded and self.model.promote
         blocks = max(self.blocks, other.blocks) if apart else self.blocks + other.blocks
