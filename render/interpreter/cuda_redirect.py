@@ -97,7 +97,8 @@ def _properties(device: Any = None) -> SimpleNamespace:
         name="RENDER CPU (no GPU)", major=8, minor=0, total_memory=80 << 30, multi_processor_count=108, warp_size=32,
         shared_memory_per_block=49152, shared_memory_per_block_optin=166912, shared_memory_per_multiprocessor=167936,
         regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048, L2_cache_size=40 << 20,
-        is_integrated=False, gcnArchName="", uuid="", clock_rate=1410000, memory_clock_rate=1215000, memory_bus_width=5120,
+        is_integrated=False, gcnArchName="", uuid="", clock_rate=1410000,
+        memory_clock_rate=1215000, memory_bus_width=5120,
     )  # fmt: skip
 
 

@@ -52,9 +52,9 @@ MOVES = {
     f"aten::{name}"
     for name in (
         "clone", "cat", "stack", "index", "index_select", "gather", "flip", "roll", "rot90", "repeat",
-        "constant_pad_nd", "take", "tril", "triu", "where", "masked_fill", "masked_fill_", "masked_select", "index_put", "index_put_",
-        "select_scatter", "slice_scatter", "scatter", "scatter_", "_unsafe_view", "repeat_interleave", "embedding",
-        "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "pixel_shuffle",
+        "constant_pad_nd", "take", "tril", "triu", "where", "masked_fill", "masked_fill_", "masked_select", "index_put",
+        "index_put_", "select_scatter", "slice_scatter", "scatter", "scatter_", "_unsafe_view", "repeat_interleave",
+        "embedding", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "pixel_shuffle",
     )
 }  # fmt: skip
 """Operations whose result holds elements of their floating-point operands (or constants), each unchanged."""

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from interval_ops.rounding import rn
-from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE
+from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE, log2
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
-from render.interpreter.memory.scatter import SAVE_SHADOW, SAVE_WRITTEN, joined
+from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
 from render.interpreter.memory.shadow import JIT
 
 ADD, MAX, MIN, AND, OR, XOR, XCHG, CAS = range(8)
@@ -58,7 +58,7 @@ def atomic_float(
     dims, st, ptr, mask, val, low, high, programs, synced, base, limit, size, op, gate, p_bits, emin, bias, nan_bits,
     mem, fmem, table, tags, written, use_written, slo, shi, stamp, bounds, reads, use_reads,
     base_lo, base_hi, sum_lo, sum_hi, magnitude, count, stale, acc_old,
-    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, u_stamp, used, out, events,
+    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, out, events,
 ):  # fmt: skip
     """Float add, max and min. Value lane: one rounding to nearest per lane, in order.
 
@@ -69,6 +69,7 @@ def atomic_float(
     noted = 0
     first, last = limit, -1
     start = used
+    shift = log2(size)
     n = 0
     for i in range(dims[0]):
         me = programs[i]
@@ -86,7 +87,7 @@ def atomic_float(
                         events[noted] = n << KIND_BITS | OUTSIDE
                         noted += 1
                     else:
-                        k = off // size
+                        k = off >> shift
                         first = min(first, k)
                         last = max(last, k)
                         t = tags[k]
@@ -98,15 +99,16 @@ def atomic_float(
                             noted += 1
                         bits = mem[k]
                         if t < epoch and save != 0:
-                            u_index[used] = k
+                            entry = k << ENTRY_BITS | TAGGED
                             u_bits[used] = bits
                             u_tag[used] = t
                             if save & SAVE_WRITTEN:
                                 u_written[used] = written[k]
-                            if save & SAVE_SHADOW:
-                                u_stamp[used] = stamp[k]
+                            if save & SAVE_SHADOW and stamp[k] == bits:
+                                entry |= BOUNDED
                                 u_lo[used] = slo[k]
                                 u_hi[used] = shi[k]
+                            u_index[used] = entry
                             if len(acc_old) > 0:
                                 row = used - start
                                 acc_old[row, 0] = base_lo[k]
@@ -186,17 +188,18 @@ def atomic_float(
 @njit(**JIT)
 def atomic_int(
     dims, st, ptr, mask, val, cmp, programs, synced, base, limit, size, op,
-    mem, tags, written, use_written, slo, shi, stamp, reads, use_reads,
-    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, u_stamp, used, out, events,
+    mem, raw, tags, written, use_written, slo, shi, stamp, reads, use_reads,
+    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, out, events,
 ):  # fmt: skip
     """Integer operations in wrap-around arithmetic of `mem`'s type, exchange and compare-and-swap on bits of any type.
 
-    Returns (events, used, first, last, shared): `shared` if an address was met by several lanes of this launch, so
-    that what they got back depends on their order.
+    `raw` is `mem` as unsigned bits. Returns (events, used, first, last, shared): `shared` if an address was met by
+    several lanes of this launch, so that what they got back depends on their order.
     """
     noted = 0
     first, last = limit, -1
     shared = False
+    shift = log2(size)
     n = 0
     for i in range(dims[0]):
         me = programs[i]
@@ -213,7 +216,7 @@ def atomic_int(
                         events[noted] = n << KIND_BITS | OUTSIDE
                         noted += 1
                     else:
-                        k = off // size
+                        k = off >> shift
                         first = min(first, k)
                         last = max(last, k)
                         t = tags[k]
@@ -227,15 +230,16 @@ def atomic_int(
                             shared = True
                         old = mem[k]
                         if t < epoch and save != 0:
-                            u_index[used] = k
+                            entry = k << ENTRY_BITS | TAGGED
                             u_bits[used] = old
                             u_tag[used] = t
                             if save & SAVE_WRITTEN:
                                 u_written[used] = written[k]
-                            if save & SAVE_SHADOW:
-                                u_stamp[used] = stamp[k]
+                            if save & SAVE_SHADOW and stamp[k] == raw[k]:
+                                entry |= BOUNDED
                                 u_lo[used] = slo[k]
                                 u_hi[used] = shi[k]
+                            u_index[used] = entry
                             used += 1
                         if use_written and written[k] != -1:
                             events[noted] = n << KIND_BITS | NEVER

@@ -218,8 +218,8 @@ def _bits(
     out = np.empty(p.size, dtype)
     noted, arena.used, first, last, ordered = atomic_int(
         p.dims, p.strides, *flat, programs, synced, storage.base, storage.nbytes // size * size, size, _CODES[kind],
-        storage.view(dtype), *state, *reads, *memory.tag_bounds, memory.next_serial(), save, *arena.columns, began,
-        out, memory.events(p.size),
+        storage.view(dtype), storage.view(unsigned), *state, *reads, *memory.tag_bounds, memory.next_serial(), save,
+        *arena.columns, began, out, memory.events(p.size),
     )  # fmt: skip
     taint = _finish(memory, access, began, noted, first, last, save, shadow, None)
     if shadow is not None:

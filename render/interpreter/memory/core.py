@@ -110,6 +110,7 @@ class Memory:
 
     def begin_chunk(self) -> None:
         self.log.clear()
+        self._serial += 1
         self._chunk = self._epoch = (self._serial + 1) << 32
         self._first_program, self._several = None, False
 

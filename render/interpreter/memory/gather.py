@@ -16,6 +16,15 @@ OUTSIDE, NEVER, RACE, CONFLICT, OVERWRITE = 1, 2, 3, 4, 5
 KIND_BITS = 3
 
 
+@njit(inline="always", error_model="numpy")
+def log2(n):
+    """Exponent of a power of two: divisions by element sizes in a lane loop cost more than everything else."""
+    e = 0
+    while (1 << e) < n:
+        e += 1
+    return e
+
+
 @njit(**JIT)
 def gather_table(dims, st, ptr, mask, other, base, limit, shift, mem, table, out, events):
     """Elements of at most 16 bits, decoded by `table`; lanes outside read 0 and are noted as OUTSIDE."""
@@ -91,6 +100,7 @@ def check_reads(
     several programs. `launch`, `chunk`, `serial` are tags (serial << 32) of the start of both and of this access.
     """
     noted = 0
+    shift, grain_shift = log2(size), log2(grain)
     n = 0
     for i in range(dims[0]):
         me = programs[i]
@@ -99,12 +109,12 @@ def check_reads(
             m = i * st[1, 0] + j * st[1, 1]
             for _ in range(dims[2]):
                 off = np.int64(ptr[p] - base)
-                if mask[m] and off >= 0 and off < limit and off % size == 0:
-                    if use_written and written[off // size] != -1:
+                if mask[m] and off >= 0 and off < limit and off & (size - 1) == 0:
+                    if use_written and written[off >> shift] != -1:
                         events[noted] = n << KIND_BITS | NEVER
                         noted += 1
-                    first = off // grain
-                    for g in range(first, max(first + 1, (off + size) // grain)):
+                    first = off >> grain_shift
+                    for g in range(first, max(first + 1, (off + size) >> grain_shift)):
                         if use_tags:
                             t = tags[g]
                             mixed = (t & ATOMIC) != 0 and (t & SHARED) != 0

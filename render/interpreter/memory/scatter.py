@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE
+from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE, log2
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
 from render.interpreter.memory.shadow import JIT
 
 SAVE_BITS, SAVE_WRITTEN, SAVE_SHADOW = 1, 2, 4
+VIRGIN, TAGGED, BOUNDED, ENTRY_BITS = 1, 2, 4, 3
+HAZARD, CLASH, JOIN, WAS_READ = 1, 2, 4, 8
 
 
 @njit(inline="always", error_model="numpy")
@@ -23,24 +25,60 @@ def joined(a, b, low):
 
 
 @njit(**JIT)
+def contest(t, me, equal, uniform, synced, chunk, serial):
+    """(what happens, tag flags to keep) where program `me` stores over the tag `t` of this launch.
+
+    Different bits: two lanes of one access, or two programs without synchronisation, CLASH; two programs of one chunk
+    are a HAZARD. Equal bits of two lanes or programs JOIN their bounds and share the tag.
+    """
+    stranger = (t & PROGRAM) != me
+    if not equal:
+        if t >= serial and not stranger:
+            return CLASH, 0
+        if stranger or uniform or (t & SHARED) != 0:
+            if t >= chunk:
+                return HAZARD, 0
+            return (0 if synced else CLASH), 0
+        return 0, 0
+    flags = 0
+    if stranger or (t & SHARED) != 0:
+        flags = SHARED
+    if stranger and (t & ATOMIC) != 0:
+        flags |= ATOMIC
+    return (JOIN if stranger or t >= serial else 0), flags
+
+
+@njit(**JIT)
+def overwritten(r, me, changed, bounded, synced, chunk):
+    """What happens where program `me` stores over an element whose last reader left the tag `r` in this launch."""
+    if (r & PROGRAM) == me and (r & SHARED) == 0:
+        return 0
+    if r >= chunk and (changed or bounded):
+        return HAZARD
+    return WAS_READ if changed and not synced else 0
+
+
+@njit(**JIT)
 def scatter(
     dims, st, ptr, mask, bits, low, high, programs, synced, uniform, base, limit, size,
     mem, tags, grain, written, use_written, slo, shi, stamp, use_shadow, reads, use_reads,
-    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, u_stamp, used, events,
+    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, events,
 ):  # fmt: skip
     """Store lanes in order; returns (events noted, undo entries used, first and last element stored).
 
     -1 events: a hazard within the chunk. `save` says which parts an undo entry has; an element that was written since
-    the tag `epoch` has its entry already.
-    Two lanes of one access, or two programs, that store equal bits get the hull of their bounds.
+    the tag `epoch` has its entry already. An entry holds no more than the flags in `u_index` say: of an element that
+    nothing has written since its allocation, only the number, for its old contents mean nothing.
     A common mistake: tags are compared as serials, so a tag of an earlier launch never needs clearing.
     """
     noted = 0
     first, last = limit, -1
     per = max(1, size // grain)
+    shift, grain_shift = log2(size), log2(grain)
     n = 0
     for i in range(dims[0]):
         me = programs[i]
+        tag0 = serial | me | (SHARED if uniform else 0)
         for j in range(dims[1]):
             p = i * st[0, 0] + j * st[0, 1]
             m = i * st[1, 0] + j * st[1, 1]
@@ -54,59 +92,52 @@ def scatter(
                         events[noted] = n << KIND_BITS | OUTSIDE
                         noted += 1
                     else:
-                        k = off // size
-                        g = off // grain
+                        k = off >> shift
+                        g = off >> grain_shift
+                        first = min(first, k)
+                        last = max(last, k)
                         t = tags[g]
                         for q in range(1, per):
                             t = max(t, tags[g + q])
-                        first = min(first, k)
-                        last = max(last, k)
                         new = bits[b]
                         old = mem[k]
-                        tag = serial | me
-                        if uniform:
-                            tag |= SHARED
+                        tag = tag0
                         join = False
                         if t >= launch:
-                            stranger = (t & PROGRAM) != me
-                            if t >= serial and not stranger:
-                                join = new == old
-                                if not join:
-                                    events[noted] = n << KIND_BITS | CONFLICT
-                                    noted += 1
-                            elif new != old:
-                                if stranger or uniform or (t & SHARED) != 0:
-                                    if t >= chunk:
-                                        return -1, used, first, last
-                                    if not synced[i]:
-                                        events[noted] = n << KIND_BITS | CONFLICT
-                                        noted += 1
-                            elif stranger:
-                                join = True
-                            if new == old and (stranger or (t & SHARED) != 0):
-                                tag |= SHARED
-                            if (t & ATOMIC) != 0 and stranger and new == old:
-                                tag |= ATOMIC
+                            what, flags = contest(t, me, new == old, uniform, synced[i], chunk, serial)
+                            tag |= flags
+                            if what == HAZARD:
+                                return -1, used, first, last
+                            if what == CLASH:
+                                events[noted] = n << KIND_BITS | CONFLICT
+                                noted += 1
+                            join = what == JOIN
                         if use_reads:
-                            r = reads[g]
-                            for q in range(1, per):
-                                r = max(r, reads[g + q])
-                            if r >= launch and ((r & PROGRAM) != me or (r & SHARED) != 0):
-                                if r >= chunk and (new != old or use_shadow):
-                                    return -1, used, first, last
-                                if not synced[i] and new != old:
-                                    events[noted] = n << KIND_BITS | OVERWRITE
-                                    noted += 1
+                            what = 0
+                            for q in range(per):
+                                if reads[g + q] >= launch:
+                                    what |= overwritten(reads[g + q], me, new != old, use_shadow, synced[i], chunk)
+                            if what & HAZARD:
+                                return -1, used, first, last
+                            if what & WAS_READ:
+                                events[noted] = n << KIND_BITS | OVERWRITE
+                                noted += 1
                         if t < epoch and save != 0:
-                            u_index[used] = k
-                            u_bits[used] = old
-                            u_tag[used] = t
-                            if save & SAVE_WRITTEN:
-                                u_written[used] = written[k]
-                            if save & SAVE_SHADOW:
-                                u_stamp[used] = stamp[k]
-                                u_lo[used] = slo[k]
-                                u_hi[used] = shi[k]
+                            entry = k << ENTRY_BITS
+                            if use_written and written[k] == 0:
+                                entry |= VIRGIN
+                            else:
+                                u_bits[used] = old
+                                if t >= launch:
+                                    entry |= TAGGED
+                                    u_tag[used] = t
+                                if save & SAVE_WRITTEN:
+                                    u_written[used] = written[k]
+                                if save & SAVE_SHADOW and stamp[k] == old:
+                                    entry |= BOUNDED
+                                    u_lo[used] = slo[k]
+                                    u_hi[used] = shi[k]
+                            u_index[used] = entry
                             used += 1
                         mem[k] = new
                         for q in range(per):
@@ -130,15 +161,23 @@ def scatter(
 
 
 @njit(**JIT)
-def restore(index, bits, tag, written, lo, hi, stamp, mem, tags, out_written, slo, shi, out_stamp, save):
-    """Put saved elements back (every element is saved at most once per chunk, so the order does not matter)."""
+def restore(index, bits, tag, written, lo, hi, mem, tags, out_written, slo, shi, stamp, save):
+    """Put saved elements back (an element has one entry per epoch, so the order within a segment does not matter)."""
     for n in range(len(index)):
-        k = index[n]
+        k = index[n] >> ENTRY_BITS
+        tags[k] = tag[n] if index[n] & TAGGED else 0
+        if index[n] & VIRGIN:
+            out_written[k] = 0
+            continue
         mem[k] = bits[n]
-        tags[k] = tag[n]
         if save & SAVE_WRITTEN:
             out_written[k] = written[n]
-        if save & SAVE_SHADOW:
+        if index[n] & BOUNDED:
             slo[k] = lo[n]
             shi[k] = hi[n]
-            out_stamp[k] = stamp[n]
+            stamp[k] = mem[k]
+        elif save & SAVE_SHADOW:
+            # It was void before: make sure that it is again, whatever bits come.
+            slo[k] = np.nan
+            shi[k] = np.nan
+            stamp[k] = ~mem[k]

@@ -2,7 +2,8 @@
 
 A shadow holds (lo, hi, stamp) per element of one format; `born` is the tag of the access that created it. An element
 counts as an exact point unless `stamp` equals the bits in memory, so whoever changes the bytes (host code, another
-dtype's view) switches the old bounds off without telling us. Fresh shadows are all zeros: stamp 0 with bounds [0, 0] is right for zero bits and void for any other.
+dtype's view) switches the old bounds off without telling us. Fresh shadows are all zeros: stamp 0 with bounds [0, 0] is
+right for zero bits and void for any other.
 """
 
 from __future__ import annotations

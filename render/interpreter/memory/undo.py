@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from render.interpreter.memory.registry import Accumulator, Storage
-from render.interpreter.memory.scatter import SAVE_SHADOW, SAVE_WRITTEN, restore
+from render.interpreter.memory.scatter import ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, restore
 from render.interpreter.memory.shadow import Shadow
 
 _EMPTY_F = np.empty(1)
@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 class Arena:
     """Growing columns of saved elements; grown by copying, never shrunk within a chunk."""
 
-    COLUMNS = ("index", "bits", "tag", "written", "lo", "hi", "stamp")
+    COLUMNS = ("index", "bits", "tag", "written", "lo", "hi")
     FLOATS = ("lo", "hi")
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Arena:
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
-        return (self.index, self.bits, self.tag, self.written, self.lo, self.hi, self.stamp)  # type: ignore[attr-defined]
+        return (self.index, self.bits, self.tag, self.written, self.lo, self.hi)  # type: ignore[attr-defined]
 
 
 class UndoLog:
@@ -95,22 +95,22 @@ class UndoLog:
                 entry()
 
     def _restore(self, s: Segment) -> None:
-        index, bits, tag, written, lo, hi, stamp = (c[s.first : s.last] for c in self.arena.columns)
+        index, bits, tag, written, lo, hi = (c[s.first : s.last] for c in self.arena.columns)
         storage = s.storage
         assert storage.tags is not None
         save = 0
-        out_written, slo, shi, out_stamp = _EMPTY_I, _EMPTY_F, _EMPTY_F, _EMPTY_I
+        mem = storage.view(np.dtype(f"u{s.size}"))
+        out_written, slo, shi, stamp = _EMPTY_I, _EMPTY_F, _EMPTY_F, mem
         if s.with_written:
             save |= SAVE_WRITTEN
             out_written = storage.written_view(s.size)
         if s.shadow is not None:
             save |= SAVE_SHADOW
-            slo, shi, out_stamp = s.shadow.lo, s.shadow.hi, s.shadow.stamp
-        mem = storage.view(np.dtype(f"u{s.size}"))
-        restore(index, bits, tag, written, lo, hi, stamp, mem, storage.tags, out_written, slo, shi, out_stamp, save)
+            slo, shi, stamp = s.shadow.lo, s.shadow.hi, s.shadow.stamp
+        restore(index, bits, tag, written, lo, hi, mem, storage.tags, out_written, slo, shi, stamp, save)
         if s.acc is not None and storage.acc is not None:
             for array, old in zip(storage.acc.arrays, s.acc, strict=True):
-                array[index] = old
+                array[index >> ENTRY_BITS] = old
 
 
 def snapshot(storage: Storage) -> Callable[[], None]:
