@@ -1,0 +1,144 @@
+"""Flat numba kernels of `functions`: they turn float64 values of a function at both ends into outward bounds.
+
+`lo` and `hi` hold the values of the function on entry and the bounds on return, so a block is touched once.
+"""
+
+from __future__ import annotations
+
+import math
+from math import isnan
+
+import numpy as np
+from numba import njit
+
+from interval_ops.hull import FP64_MAX, OPTIONS, flush_lower, flush_upper, fused, nearest, widen_down
+from interval_ops.rounding import TINY
+
+LIBM = 2.0**-49
+"""Relative error granted to a float64 function of numpy (SVML: 4 ulp at most) or of the C library."""
+
+LOG2E = float.fromhex("0x1.715476p+0")
+"""log2(e) rounded to fp32, the multiplier of the compiled exp (0x3FB8AA3B)."""
+
+_LN2, _LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
+_TURN = 0.15915494309189535  # 1 / (2 pi)
+
+
+@njit(**OPTIONS)
+def _outward(low, high, r, a, floor, flush, gate):  # type: ignore[no-untyped-def]
+    """Error r, a of the target, then its rounding or overflow, then a flush of subnormal results."""
+    low, high = max(widen_down(low, r, a), floor), -widen_down(-high, r, a)
+    low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
+    return flush_lower(low, flush), flush_upper(high, flush)
+
+
+@njit(**OPTIONS)
+def _libm_down(y, tiny):  # type: ignore[no-untyped-def]
+    """Below the exact value for y from a float64 library; an overflow leaves the largest finite number."""
+    return widen_down(min(y, FP64_MAX), LIBM, tiny)
+
+
+@njit(**OPTIONS)
+def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate):  # type: ignore[no-untyped-def]
+    """A function that is monotone on [domain[0], domain[1]]; lo, hi hold its values ordered.
+
+    `f0` is its value at 0, which a flushed argument gives. There and at infinities integral values (0, 1, infinities)
+    are exact, as C99 annex F and the PTX tables of special values have it.
+    """
+    moved = False
+    for i in range(lo.size):
+        x, y = alo[i], ahi[i]
+        low, high = _libm_down(lo[i], tiny), -_libm_down(-hi[i], tiny)
+        low, high = _outward(low, high, r, a, floor, flush, gate)
+        subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
+        low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
+        special = (x == y) & ((x == 0.0) | (abs(x) > FP64_MAX)) & (np.rint(lo[i]) == lo[i])
+        low, high = (lo[i] if special else low), (hi[i] if special else high)
+        top = isnan(x) | (x < domain[0]) | (y > domain[1])
+        moved |= top | (low != high)
+        lo[i] = np.nan if top else low
+        hi[i] = np.nan if top else high
+    return not moved
+
+
+@njit(**OPTIONS)
+def _argument_error(x, gate):  # type: ignore[no-untyped-def]
+    """2^p / e^x for p = fl32(x log2(e)): a factor 1 + t + ..., |t| < 3e-5 for |x| <= 200."""
+    # Past 200 in magnitude e^x lies outside fp32 by far, and the factor does not matter.
+    x = min(max(x, -200.0), 200.0)
+    p = nearest(x * LOG2E, gate)
+    t = fused(p, _LN2, -x) + p * _LN2_REST
+    return 1.0 + t * (1.0 + t * (0.5 + t / 6.0))
+
+
+@njit(**OPTIONS)
+def close_exp(alo, ahi, lo, hi, r, a, flush, via, gate):  # type: ignore[no-untyped-def]
+    """exp as 2^p with p = fl32(x log2(e)); lo, hi hold e^x. Hull of e^x and 2^p (1 +- r) +- a."""
+    moved = False
+    for i in range(lo.size):
+        x, y = alo[i], ahi[i]
+        exact_low, exact_high = _libm_down(lo[i], TINY), -_libm_down(-hi[i], TINY)
+        low, high = exact_low * _argument_error(x, via), exact_high * _argument_error(y, via)
+        low, high = widen_down(low, LIBM, 0.0), -widen_down(-high, LIBM, 0.0)
+        low, high = _outward(low, high, r, a, 0.0, flush, gate)
+        low, high = min(low, max(exact_low, 0.0)), max(high, exact_high)
+        special = (x == y) & ((x == 0.0) | (abs(x) > FP64_MAX))
+        low, high = (lo[i] if special else low), (hi[i] if special else high)
+        top = isnan(x)
+        moved |= top | (low != high)
+        lo[i] = np.nan if top else low
+        hi[i] = np.nan if top else high
+    return not moved
+
+
+@njit(**OPTIONS)
+def _meets_integer(start, stop):  # type: ignore[no-untyped-def]
+    """Whether [start, stop] holds an integer, or comes so close that the ends cannot tell (within 1e-9)."""
+    return np.floor(stop + 1e-9) >= np.ceil(start - 1e-9)
+
+
+@njit(**OPTIONS)
+def close_wave(alo, ahi, lo, hi, phase, f0, r, a, flush, gate):  # type: ignore[no-untyped-def]
+    """sin (phase = 1/4) or cos (phase = 0); lo, hi hold its values at alo and ahi, in that order.
+
+    Maxima lie at x / 2pi = k + phase, minima half a turn later. Past 2^20 the reduction in float64 is too coarse to
+    place them, so an interval there is the whole range.
+    """
+    moved = False
+    for i in range(lo.size):
+        x, y = alo[i], ahi[i]
+        start, stop = x * _TURN - phase, y * _TURN - phase
+        wide = (x != y) & (max(abs(x), abs(y)) > 2.0**20)
+        peak = (x != y) & _meets_integer(start, stop)
+        trough = (x != y) & _meets_integer(start - 0.5, stop - 0.5)
+        low, high = min(lo[i], hi[i]), max(lo[i], hi[i])
+        low, high = _libm_down(low, TINY), -_libm_down(-high, TINY)
+        low = -1.0 if wide | trough else low
+        high = 1.0 if wide | peak else high
+        low, high = _outward(low, high, r, a, -math.inf, flush, gate)
+        subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
+        low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
+        zero = (x == 0.0) & (y == 0.0)
+        low, high = (f0 if zero else low), (f0 if zero else high)
+        top = isnan(x) | (abs(x) > FP64_MAX) | (abs(y) > FP64_MAX)
+        moved |= top | (low != high)
+        lo[i] = np.nan if top else low
+        hi[i] = np.nan if top else high
+    return not moved
+
+
+@njit(**OPTIONS)
+def erf(x, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = math.erf(x[i])
+
+
+@njit(**OPTIONS)
+def zero_pole(alo, ahi, lo, hi):  # type: ignore[no-untyped-def]
+    """1/sqrt where the lower end is 0: a legal -0 gives -inf. Returns whether no lane was of that kind."""
+    none = True
+    for i in range(lo.size):
+        if alo[i] == 0.0 and (ahi[i] > 0.0 or math.copysign(1.0, alo[i]) != math.copysign(1.0, ahi[i])):
+            lo[i], hi[i] = -np.inf, np.inf
+            none = False
+    return none

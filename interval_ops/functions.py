@@ -1,0 +1,168 @@
+"""Elementary functions of one argument, within the error that a profile documents for the target.
+
+Every result contains f(x) for any real x in the operand and any value within f(x)(1 +- r) +- a, r and a from
+`profile.fn(name)`. A flushing function may read a subnormal argument as 0 and return 0 for a subnormal result. Results
+are not clipped to the range of f (1 + 1 ulp is a legal tanh); only a negative exp, exp2, sqrt or rsqrt is excluded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from interval_ops import function_kernels as kernels
+from interval_ops.arithmetic import FLOAT64_SLACK, correctly_rounded
+from interval_ops.arithmetic_kernels import round_outward
+from interval_ops.broadcast import BLOCK, Array, Pair, elementwise, is_point
+from interval_ops.formats import FP32, Format
+from interval_ops.hull import EXACT, Gate, overflow_gate, rounding_gate
+from interval_ops.profile import Profile
+from interval_ops.rounding import TINY
+
+_F64 = (np.float64, np.float64)
+Evaluate = Callable[[Array, Array], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Monotone:
+    """A function that is monotone on its domain: how to evaluate it, and what its float64 value may hide.
+
+    `f0` is f(0); `tiny` the error of float64 where values may be subnormal or underflow (0 where only an exact 0 is 0);
+    `floor` the least value that any target returns.
+    """
+
+    evaluate: Evaluate
+    up: bool = True
+    domain: tuple[float, float] = (-math.inf, math.inf)
+    f0: float = 0.0
+    tiny: float = TINY
+    floor: float = -math.inf
+
+
+def _inverse_root(x: Array, out: Array) -> None:
+    np.divide(1.0, np.sqrt(x, out=out), out=out)
+
+
+_NON_NEGATIVE = (0.0, math.inf)
+_UNIT = (-1.0, 1.0)
+
+MONOTONE: dict[str, Monotone] = {
+    "exp": Monotone(np.exp, f0=1.0, floor=0.0),
+    "exp2": Monotone(np.exp2, f0=1.0, floor=0.0),
+    "log": Monotone(np.log, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
+    "log2": Monotone(np.log2, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
+    "log10": Monotone(np.log10, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
+    "log1p": Monotone(np.log1p, domain=(-1.0, math.inf)),
+    "expm1": Monotone(np.expm1),
+    "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
+    "sqrt_rn": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
+    "rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
+    "cbrt": Monotone(np.cbrt),
+    "erf": Monotone(kernels.erf),
+    "tanh": Monotone(np.tanh),
+    "sinh": Monotone(np.sinh),
+    "asinh": Monotone(np.arcsinh),
+    "atanh": Monotone(np.arctanh, domain=_UNIT),
+    "acosh": Monotone(np.arccosh, domain=(1.0, math.inf), f0=math.nan, tiny=0.0),
+    "asin": Monotone(np.arcsin, domain=_UNIT),
+    "acos": Monotone(np.arccos, up=False, domain=_UNIT, f0=math.pi / 2, tiny=0.0),
+    "atan": Monotone(np.arctan),
+}
+"""Monotone functions, one line each."""
+
+WAVES: dict[str, tuple[Evaluate, float, float]] = {"sin": (np.sin, 0.25, 0.0), "cos": (np.cos, 0.0, 1.0)}
+"""Name -> evaluator, place of a maximum in turns, value at 0."""
+
+
+def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
+    """Bounds of the function `name` over the interval `a`, computed in `fmt` (below fp32: in fp32, then rounded).
+
+    An argument outside the domain gives top. Raises MissingRule where the profile has no error bound, KeyError for an
+    unknown function. A common mistake: sin and cos at the end points only, which misses their interior extrema.
+    """
+    wide = fmt if fmt.bits == 64 else FP32
+    error = _error(name, wide, profile)
+    if name in WAVES:
+        kernel = _wave(name, is_point(a), error)
+    elif name == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
+        kernel = _exp_through_exp2(is_point(a), error)
+    else:
+        kernel = _monotone(name, is_point(a), error)
+    lo, hi, same = elementwise(kernel, a, _F64)
+    if fmt.bits < 32 and not profile.muted("function"):
+        same = round_outward(lo.reshape(-1), hi.reshape(-1), fmt.gate)
+    return (lo, lo) if same and not (profile.muted("function") and fmt.bits < 64) else (lo, hi)
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    """What a kernel needs: relative and absolute error, flush threshold, gate of the final rounding."""
+
+    r: float
+    a: float
+    flush: float
+    gate: Gate
+
+
+def _error(name: str, fmt: Format, profile: Profile) -> _Error:
+    if profile.muted("function"):
+        return _Error(0.0, 0.0, 0.0, EXACT)
+    error = profile.fn(name, fmt.name)
+    if correctly_rounded(error, fmt):
+        return _Error(0.0, 0.0, 0.0, rounding_gate(fmt, False))
+    return _Error(error.r + FLOAT64_SLACK, error.a, fmt.min_normal if error.ftz else 0.0, overflow_gate(fmt))
+
+
+def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
+    """A block kernel: values of the function into the outputs, then `finish`, in pieces that stay in the cache."""
+
+    def kernel(alo: Array, ahi: Array, lo: Array, hi: Array) -> bool:
+        same = True
+        with np.errstate(all="ignore"):
+            for start in range(0, lo.size, BLOCK):
+                cut = slice(start, start + BLOCK)
+                x, y, low, high = alo[cut], ahi[cut], lo[cut], hi[cut]
+                evaluate(x, low if up else high)
+                if point:
+                    np.copyto(high if up else low, low if up else high)
+                else:
+                    evaluate(y, high if up else low)
+                same &= bool(finish(x, y, low, high))
+        return same
+
+    return kernel
+
+
+def _monotone(name: str, point: bool, error: _Error) -> Callable[..., bool]:
+    f = MONOTONE[name]
+    params = (f.domain, f.tiny, f.floor, f.f0, error.r, error.a, error.flush, error.gate)
+
+    def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
+        same = kernels.close(x, y, lo, hi, *params)
+        if name == "rsqrt" and not point:
+            same &= kernels.zero_pole(x, y, lo, hi)
+        return same
+
+    return _pieces(f.evaluate, point, f.up, finish)
+
+
+def _exp_through_exp2(point: bool, error: _Error) -> Callable[..., bool]:
+    r"""exp(x) = ex2(fl(x fl(log2 e))), as every NVIDIA target compiles it.
+
+    Hull of e^x and 2^p (1 +- r) +- a with p = fl32(x fl32(log2 e)), r and a the error of ex2 itself. The error of the
+    argument, up to 1.224 |x| 2^-24 relative, is therefore exact for a point instead of a worst case. 2^p = e^x e^t
+    with t = p ln 2 - x, so one exponential per end serves for both.
+    Source: PTX ISA 8, ex2.approx.f32 (2 ulp from the correctly rounded value); sequence read in Triton's PTX.
+    A common mistake: a fixed number of ulps for exp, which |x| > 5 exceeds by the argument's rounding alone.
+    """
+    params = (error.r, error.a, error.flush, FP32.gate, error.gate)
+    return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *params))
+
+
+def _wave(name: str, point: bool, error: _Error) -> Callable[..., bool]:
+    evaluate, phase, f0 = WAVES[name]
+    params = (phase, f0, error.r, error.a, error.flush, error.gate)
+    return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
