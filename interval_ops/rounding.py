@@ -27,7 +27,7 @@ EPS = 2.0**-52
 
 TINY = 2.0**-1074
 _EXPONENT_MASK = 0x7FF0000000000000
-_OPTIONS = dict(inline="always", error_model="numpy")
+_OPTIONS = {"inline": "always", "error_model": "numpy"}
 
 
 def gate_of(fmt: Format) -> Gate:

@@ -43,7 +43,8 @@ def _pair(h: Handle) -> Pair:
 
 
 def _is_zero(h: Handle) -> bool:
-    return h.is_point and not h.v.any()
+    """A constant zero, as the compiler sees one: not data that happens to be zero in this chunk."""
+    return h.is_point and h.v.size == 1 and not h.v.any()
 
 
 class Dots(Floats):
