@@ -28,7 +28,7 @@ def command() -> int:
     for title, lines in (("versions", versions()), ("machine", machine()), ("rules", coverage())):
         typer.echo(title)
         for name, value in lines:
-            typer.echo(f"  {name:<12}  {value}")
+            typer.echo("\n".join(_wrapped(f"  {name:<12}  ", value)))
         typer.echo()
     typer.echo("self-test")
     checks = []
@@ -39,6 +39,12 @@ def command() -> int:
     failed = sum(check.ok is False for check in checks)
     typer.echo(f"\n{len(checks)} checks, {failed} failed{' ' * 40}exit {int(failed > 0)}")
     return int(failed > 0)
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 88, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
 
 
 def versions() -> Iterator[tuple[str, str]]:

@@ -12,9 +12,10 @@ from render.cli.exits import guarded
 from render.cli.output import console
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from interval_ops.profile import Profile
+
+
+_WIDE = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,10 @@ def table(profile: Profile) -> list[Row]:
 
 
 def _row(rule: Any, profile: Profile) -> Row:
-    return Row(
-        rule.op,
-        str(getattr(rule.shape, "value", rule.shape)),
-        rule.cause or "",
-        _error(rule, profile),
-        bool(rule.tight),
-        " ".join((rule.doc or "").split()),
-        rule.source or "",
-    )
+    error, source = _split(_error(rule, profile))
+    shape = str(getattr(rule.shape, "value", rule.shape))
+    doc = " ".join((rule.doc or "").split())
+    return Row(rule.op, shape, rule.cause or "", error, bool(rule.tight), doc, source or rule.source or "")
 
 
 def _error(rule: Any, profile: Profile) -> str:
@@ -79,6 +75,12 @@ def _error(rule: Any, profile: Profile) -> str:
         return str(rule.error(profile))
     except LookupError as error:
         return str(error)
+
+
+def _split(error: str) -> tuple[str, str]:
+    """(error term, its source), where the source is the bracket that ends the text."""
+    text, bracket, source = error.rstrip("]").partition(" [")
+    return (text, source) if bracket and error.endswith("]") and "[" not in source else (error, "")
 
 
 def _profile(name: str) -> Profile:
@@ -107,39 +109,33 @@ def _json(profile: Profile, rows: list[Row], exact: list[str], missing: dict[str
 
 
 def _print(profile: Profile, rows: list[Row], exact: list[str], missing: dict[str, str]) -> None:
+    width = console().width
+    lines = [f"device {profile.name}: {profile.title}, {profile.confidence}", ""]
+    lines += _grid(rows, width)
+    for title, text in (
+        (f"exact (integers, addresses): {len(exact)}", [", ".join(exact)]),
+        (f"not supported: {len(missing)}", [f"{op}: {why}" for op, why in missing.items()]),
+    ):
+        if any(text):
+            lines += ["", title, *(part for line in text for part in _wrapped("  ", line, width))]
+    typer.echo("\n".join(lines))
+
+
+def _grid(rows: list[Row], width: int) -> Iterator[str]:
+    """One rule per line; the error term comes last and wraps, its source only where there is room for it."""
+    if not rows:
+        return
+    first = max(len(row.op) for row in rows) + 2
+    second = max(len(row.shape) for row in rows) + 2
+    yield f"{'operation':<{first}}{'rule':<{second}}{'bound':<7}error"
+    for row in rows:
+        head = f"{row.op:<{first}}{row.shape:<{second}}{'tight' if row.tight else 'loose':<7}"
+        source = f"  [{row.source}]" if row.source and width >= _WIDE else ""
+        yield from _wrapped(head, row.error + source, width)
+
+
+def _wrapped(head: str, text: str, width: int) -> list[str]:
     import textwrap
 
-    out = console()
-    out.print(f"device {profile.name}: {profile.title}, {profile.confidence}\n")
-    if rows:
-        out.print(_grid(rows, wide=out.width >= 120))
-    for title, names in (("exact (integers, addresses)", exact), ("not supported", _reasons(missing))):
-        if names:
-            out.print(f"\n{title}: {len(names)}")
-            text = ", ".join(names) if names is exact else "\n".join(names)
-            for line in text.splitlines():
-                for part in textwrap.wrap(line, max(20, out.width - 2), break_on_hyphens=False):
-                    out.print(f"  {part}", soft_wrap=True)
-
-
-def _reasons(missing: dict[str, str]) -> list[str]:
-    return [f"{op}: {why}" for op, why in missing.items()]
-
-
-def _grid(rows: list[Row], wide: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    grid = Table(box=box.SIMPLE_HEAD if not wide else box.SIMPLE, pad_edge=False, safe_box=True)
-    columns = ["operation", "rule", "error", "bound", *(["source"] if wide else [])]
-    for name in columns:
-        grid.add_column(name, overflow="fold")
-    for cells in _cells(rows, wide):
-        grid.add_row(*cells)
-    return grid
-
-
-def _cells(rows: list[Row], wide: bool) -> Iterator[list[str]]:
-    for row in rows:
-        cells = [row.op, row.shape, row.error, "tight" if row.tight else "loose"]
-        yield [*cells, row.source] if wide else cells
+    parts = textwrap.wrap(text, max(20, width - len(head)), break_on_hyphens=False)
+    return [(head if i == 0 else " " * len(head)) + part for i, part in enumerate(parts)]

@@ -80,6 +80,9 @@ def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     where = f" at {index(output.worst_index)}"
     outside = output.outside_reference or output.outside_exact or output.outside_device or output.nonfinite_mismatch
     gap = abs(output.got - output.ref) if outside else output.max_abs_diff
+    if not outside and gap == 0:
+        yield "worst |d|", "0, equal to the reference in every element"
+        return
     yield "worst |d|", f"{number(gap, 3)}{where}"
     used = f"   [{percent(output.usage)} used]" if math.isfinite(output.usage) else ""
     bound = interval(output.low, output.high)

@@ -35,6 +35,12 @@ def test_error_term(error: object, text: str) -> None:
     assert row.doc == "e to the x"
 
 
+def test_source_is_split_from_the_error() -> None:
+    assert ops._split("x(1 +- 2^-23) [PTX ISA 8]") == ("x(1 +- 2^-23)", "PTX ISA 8")
+    assert ops._split("exact") == ("exact", "")
+    assert ops._split("a [b] c [d]") == ("a [b] c [d]", "")
+
+
 def test_table_names_every_rule() -> None:
     rules = pytest.importorskip("interval_ops.rules")
     result = runner.invoke(app, ["ops", "--device", "sm_90", "--json"])

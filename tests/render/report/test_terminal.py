@@ -119,3 +119,9 @@ def test_empty_and_unbounded_outputs() -> None:
     text = shown(type_i(outputs=(odd, output(elements=0, shape=(0,)))))
     assert "anything (no bound)" in text
     assert "float32[0]" in text
+
+
+def test_equal_outputs_have_no_worst_element() -> None:
+    text = shown(type_i(outputs=(output(max_abs_diff=0.0),)))
+    assert "worst |d|   0, equal to the reference in every element" in text
+    assert "got" not in text
