@@ -159,8 +159,13 @@ def _drop_sums(memory: Memory, access: Access, mask: np.ndarray) -> None:
     assert acc is not None
     size = acc.fmt.bits // 8
     index = np.unique(inside_lanes(access.storage, access.plan, [access.ptr, mask], size)[1] // size)
-    old = acc.count[index]
-    if old.any():
-        memory.log.push(lambda: acc.count.__setitem__(index, old))
-        acc.count[index] = 0
-        acc.stale[index] = False
+    # All of it is saved even where no sum is open: an atomic that follows finds the element saved already.
+    old = [array[index] for array in acc.arrays]
+
+    def put_back() -> None:
+        for array, part in zip(acc.arrays, old, strict=True):
+            array[index] = part
+
+    memory.log.push(put_back)
+    acc.count[index] = 0
+    acc.stale[index] = False
