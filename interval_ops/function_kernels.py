@@ -25,10 +25,15 @@ _TURN = 0.15915494309189535  # 1 / (2 pi)
 
 
 @njit(**OPTIONS)
-def _outward(low, high, r, a, floor, flush, gate):  # type: ignore[no-untyped-def]
-    """Error r, a of the target, then its rounding or overflow, then a flush of subnormal results."""
-    low, high = max(widen_down(low, r, a), floor), -widen_down(-high, r, a)
-    low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
+def _outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-untyped-def]
+    """Error r, a of the target or one rounding to nearest, overflow past `limit`, a flush of subnormal results.
+
+    The rounding matters for subnormal results, where half a spacing exceeds r.
+    """
+    near, far = nearest(low, gate), nearest(high, gate)
+    low, high = widen_down(low, r, a), -widen_down(-high, r, a)
+    low, high = max(min(low, near), floor), max(high, far)
+    low, high = (-math.inf if low < -limit else low), (math.inf if high > limit else high)
     return flush_lower(low, flush), flush_upper(high, flush)
 
 
@@ -39,7 +44,7 @@ def _libm_down(y, tiny):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate):  # type: ignore[no-untyped-def]
+def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """A function that is monotone on [domain[0], domain[1]]; lo, hi hold its values ordered.
 
     `f0` is its value at 0, which a flushed argument gives. There and at infinities integral values (0, 1, infinities)
@@ -49,7 +54,7 @@ def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate):  # type
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
         low, high = _libm_down(lo[i], tiny), -_libm_down(-hi[i], tiny)
-        low, high = _outward(low, high, r, a, floor, flush, gate)
+        low, high = _outward(low, high, r, a, floor, flush, gate, limit)
         subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
         low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
         special = (x == y) & ((x == 0.0) | (abs(x) > FP64_MAX)) & (np.rint(lo[i]) == lo[i])
@@ -72,16 +77,18 @@ def _argument_error(x, gate):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def close_exp(alo, ahi, lo, hi, r, a, flush, via, gate):  # type: ignore[no-untyped-def]
+def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """exp as 2^p with p = fl32(x log2(e)); lo, hi hold e^x. Hull of e^x and 2^p (1 +- r) +- a."""
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
         exact_low, exact_high = _libm_down(lo[i], TINY), -_libm_down(-hi[i], TINY)
-        low, high = exact_low * _argument_error(x, via), exact_high * _argument_error(y, via)
+        low, high = exact_low * _argument_error(x, gate), exact_high * _argument_error(y, gate)
         low, high = widen_down(low, LIBM, 0.0), -widen_down(-high, LIBM, 0.0)
-        low, high = _outward(low, high, r, a, 0.0, flush, gate)
-        low, high = min(low, max(exact_low, 0.0)), max(high, exact_high)
+        low, high = _outward(low, high, r, a, 0.0, flush, gate, limit)
+        # The correctly rounded e^x as well, so that this target encloses an IEEE one.
+        near, far = nearest(exact_low, gate), nearest(exact_high, gate)
+        low, high = min(low, max(min(exact_low, near), 0.0)), max(high, max(exact_high, far))
         special = (x == y) & ((x == 0.0) | (abs(x) > FP64_MAX))
         low, high = (lo[i] if special else low), (hi[i] if special else high)
         top = isnan(x)
@@ -98,7 +105,7 @@ def _meets_integer(start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def close_wave(alo, ahi, lo, hi, phase, f0, r, a, flush, gate):  # type: ignore[no-untyped-def]
+def close_wave(alo, ahi, lo, hi, phase, f0, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """sin (phase = 1/4) or cos (phase = 0); lo, hi hold its values at alo and ahi, in that order.
 
     Maxima lie at x / 2pi = k + phase, minima half a turn later. Past 2^20 the reduction in float64 is too coarse to
@@ -115,7 +122,7 @@ def close_wave(alo, ahi, lo, hi, phase, f0, r, a, flush, gate):  # type: ignore[
         low, high = _libm_down(low, TINY), -_libm_down(-high, TINY)
         low = -1.0 if wide | trough else low
         high = 1.0 if wide | peak else high
-        low, high = _outward(low, high, r, a, -math.inf, flush, gate)
+        low, high = _outward(low, high, r, a, -math.inf, flush, gate, limit)
         subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
         low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
         zero = (x == 0.0) & (y == 0.0)

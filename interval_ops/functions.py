@@ -18,7 +18,7 @@ from interval_ops.arithmetic import FLOAT64_SLACK, correctly_rounded
 from interval_ops.arithmetic_kernels import round_outward
 from interval_ops.broadcast import BLOCK, Array, Pair, elementwise, is_point
 from interval_ops.formats import FP32, Format
-from interval_ops.hull import EXACT, Gate, overflow_gate, rounding_gate
+from interval_ops.hull import EXACT, Gate, rounding_gate
 from interval_ops.profile import Profile
 from interval_ops.rounding import TINY
 
@@ -99,21 +99,27 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class _Error:
-    """What a kernel needs: relative and absolute error, flush threshold, gate of the final rounding."""
+    """What a kernel needs: relative and absolute error, flush threshold, gate of one rounding, overflow threshold."""
 
     r: float
     a: float
     flush: float
     gate: Gate
+    limit: float
+
+    @property
+    def params(self) -> tuple[float, float, float, Gate, float]:
+        return self.r, self.a, self.flush, self.gate, self.limit
 
 
 def _error(name: str, fmt: Format, profile: Profile) -> _Error:
     if profile.muted("function"):
-        return _Error(0.0, 0.0, 0.0, EXACT)
+        return _Error(0.0, 0.0, 0.0, EXACT, math.inf)
     error = profile.fn(name, fmt.name)
+    gate = rounding_gate(fmt, False)
     if correctly_rounded(error, fmt):
-        return _Error(0.0, 0.0, 0.0, rounding_gate(fmt, False))
-    return _Error(error.r + FLOAT64_SLACK, error.a, fmt.min_normal if error.ftz else 0.0, overflow_gate(fmt))
+        return _Error(0.0, 0.0, 0.0, gate, math.inf)
+    return _Error(error.r + FLOAT64_SLACK, error.a, fmt.min_normal if error.ftz else 0.0, gate, fmt.max)
 
 
 def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
@@ -138,7 +144,7 @@ def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., boo
 
 def _monotone(name: str, point: bool, error: _Error) -> Callable[..., bool]:
     f = MONOTONE[name]
-    params = (f.domain, f.tiny, f.floor, f.f0, error.r, error.a, error.flush, error.gate)
+    params = (f.domain, f.tiny, f.floor, f.f0, *error.params)
 
     def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
         same = kernels.close(x, y, lo, hi, *params)
@@ -152,17 +158,16 @@ def _monotone(name: str, point: bool, error: _Error) -> Callable[..., bool]:
 def _exp_through_exp2(point: bool, error: _Error) -> Callable[..., bool]:
     r"""exp(x) = ex2(fl(x fl(log2 e))), as every NVIDIA target compiles it.
 
-    Hull of e^x and 2^p (1 +- r) +- a with p = fl32(x fl32(log2 e)), r and a the error of ex2 itself. The error of the
-    argument, up to 1.224 |x| 2^-24 relative, is therefore exact for a point instead of a worst case. 2^p = e^x e^t
-    with t = p ln 2 - x, so one exponential per end serves for both.
+    Hull of e^x, its correct rounding, and 2^p (1 +- r) +- a with p = fl32(x fl32(log2 e)), r and a the error of ex2
+    itself. The error of the argument, up to 1.224 |x| 2^-24 relative, is therefore exact for a point instead of a worst
+    case. 2^p = e^x e^t with t = p ln 2 - x, so one exponential per end serves for both.
     Source: PTX ISA 8, ex2.approx.f32 (2 ulp from the correctly rounded value); sequence read in Triton's PTX.
     A common mistake: a fixed number of ulps for exp, which |x| > 5 exceeds by the argument's rounding alone.
     """
-    params = (error.r, error.a, error.flush, FP32.gate, error.gate)
-    return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *params))
+    return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
 
 
 def _wave(name: str, point: bool, error: _Error) -> Callable[..., bool]:
     evaluate, phase, f0 = WAVES[name]
-    params = (phase, f0, error.r, error.a, error.flush, error.gate)
+    params = (phase, f0, *error.params)
     return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
