@@ -30,7 +30,8 @@ def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequenc
         return f"bug: {detail}"
     if code == "RND207" and findings:
         first = next((f for f in findings if f.code == code), findings[0])
-        return f"bug: the kernel {_ACTIONS.get(first.kind, 'reaches')} outside tensor {first.tensor or '?'}"
+        where = f"outside tensor {first.tensor}" if first.tensor else "memory of no known tensor"
+        return f"bug: the kernel {_ACTIONS.get(first.kind, 'reaches')} {where}"
     if code in ("RND302", "RND303", "RND305"):
         found = [t for t in taints if t.code == code]
         return f"cannot tell: {found[0].message}" if found else f"cannot tell: {detail}"

@@ -80,16 +80,33 @@ def halves_of(bounds: Sequence[tuple[np.ndarray, np.ndarray]], places: Sequence[
 
 @dataclass
 class Clock:
-    """Spends at most `limit` seconds on runs that take about `each`."""
+    """Spends at most `limit` seconds on runs. `each` is what one run takes: the last one measured.
+
+    The first estimate is the original run, which may have compiled kernels for seconds; so it decides only whether one
+    run may be tried, and that one's time decides about the rest.
+    """
 
     limit: float
     each: float
 
     def __post_init__(self) -> None:
         self._end = time.perf_counter() + self.limit
+        self._measured = False
 
     def allows(self, runs: int) -> bool:
-        return time.perf_counter() + runs * self.each <= self._end
+        needed = self.each * (runs if self._measured else min(runs, 1))
+        return time.perf_counter() + needed <= self._end
+
+    def time(self, rerun: Rerun) -> Rerun:
+        """`rerun` with its duration taken."""
+
+        def timed(mute: Iterable[Any]) -> Halves:
+            began = time.perf_counter()
+            halves = rerun(mute)
+            self.each, self._measured = time.perf_counter() - began, True
+            return halves
+
+        return timed
 
 
 Rerun = Callable[[Iterable[Any]], Halves]
@@ -103,10 +120,13 @@ def attribute(causes: Iterable[Cause], full: Halves, rerun: Rerun, clock: Clock)
     if full.point or not lines:
         return [], None
     keys = sorted(lines, key=lambda k: LIKELY.index(k) if k in LIKELY else len(LIKELY))
-    if len(keys) > 1 and not clock.allows(len(keys)):
-        items = [_item(k, lines[k], 0.0, 1.0) for k in keys]
-        return items, "the causes of the width are not measured (too slow), they stand in the usual order"
-    without = {k: rerun([k]) for k in keys} if len(keys) > 1 else {}
+    rerun = clock.time(rerun)
+    without: dict[str, Halves] = {}
+    for i, k in enumerate(keys if len(keys) > 1 else []):
+        if not clock.allows(len(keys) - i):
+            items = [_item(k, lines[k], 0.0, 1.0) for k in keys]
+            return items, "the causes of the width are not measured (too slow), they stand in the usual order"
+        without[k] = rerun([k])
     lost = {k: 1.0 - full.kept(halves) for k, halves in without.items()} or {keys[0]: 1.0}
     if sum(lost.values()) <= NEGLIGIBLE:
         lost = _alone(keys, full, rerun)

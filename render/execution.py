@@ -15,7 +15,7 @@ from interval_ops.profile import MissingRule, load_profile
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.inputs import Inputs
 from render.outputs import Named, flatten, stored_arguments
-from render.target import as_kernel_error, returned_names
+from render.target import as_kernel_error, is_own_failure, returned_names
 
 NOTHING_LAUNCHED = "RND904"
 
@@ -24,7 +24,6 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
     """The interpreter's scope; imported here because it brings in Triton."""
     from render.interpreter.session import Session
 
-    _load_dynamo()
     try:
         load_profile(device)
     except (ValueError, LookupError) as error:
@@ -36,16 +35,7 @@ def on_cpu() -> AbstractContextManager[Any]:
     """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs."""
     from render.interpreter.host import cuda_on_cpu
 
-    _load_dynamo()
     return cuda_on_cpu()
-
-
-def _load_dynamo() -> None:
-    """The first operation under any dispatch mode imports torch._dynamo, which takes stock of torch.cuda's functions.
-
-    It must see the real ones, so it is imported before they are redirected.
-    """
-    import torch._dynamo  # noqa: F401
 
 
 @dataclass(frozen=True)
@@ -114,6 +104,8 @@ class Entry:
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
         except Exception as error:
+            if is_own_failure(error):
+                raise
             raise as_kernel_error(error) from error
 
 

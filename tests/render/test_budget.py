@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,23 @@ def test_no_time():
     items, note = attribute(WIDTHS, total(), total, Clock(1, 10))
     assert "not measured" in note
     assert [i.key for i in items] == ["operand", "cast", "arith"]
+
+
+def test_a_slow_first_run_does_not_decide():
+    """It may have compiled everything; the first repetition shows what a run really takes."""
+    items, note = attribute(WIDTHS, total(), total, Clock(10, 9))
+    assert note is None
+    assert items[0].share == 0.6
+
+
+def test_time_that_runs_out_half_way_is_said():
+    def slow(mute):
+        time.sleep(0.05)
+        return total(mute)
+
+    items, note = attribute(WIDTHS, total(), slow, Clock(0.08, 0.01))
+    assert "not measured" in note
+    assert {i.share for i in items} == {0.0}
 
 
 def test_half_widths_skip_what_is_unbounded():

@@ -253,13 +253,14 @@ def test_a_reference_that_cannot_be_carried_is_said_to_be_assumed(monkeypatch):
 
 
 def test_a_first_use_under_the_cuda_redirect():
-    """In a fresh process: the first dispatch mode imports torch._dynamo, which must not see redirected functions."""
+    """In a fresh process: a dispatch mode must not import torch's compiler, which chokes on redirected functions."""
     code = (
         "import sys; sys.path[:0] = ['.', 'tests/render']\n"
         "from render.execution import on_cpu\n"
         "from test_oracle import oracle, torch\n"
         "with on_cpu(): exact = oracle(lambda x: x.cuda() + 1, torch.ones(2)).exact()\n"
         "assert not exact.notes, exact.notes\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
     )
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": f"{root}:{root / 'tests'}", "RENDER_FULL_TRACEBACK": "1"}

@@ -8,7 +8,16 @@ import textwrap
 import pytest
 
 from render.errors import KernelError, RenderError
-from render.target import as_kernel_error, find_entry, is_kernel, launchers, load_module, returned_names, user_frames
+from render.target import (
+    as_kernel_error,
+    find_entry,
+    is_kernel,
+    is_own_failure,
+    launchers,
+    load_module,
+    returned_names,
+    user_frames,
+)
 
 HEAD = """
 import torch, triton
@@ -158,3 +167,18 @@ def test_only_the_users_frames_are_kept(load):
     assert error.frames[-1][3] == "return torch.matmul(x, x)"
     assert as_kernel_error(error) is error
     assert user_frames(ValueError()) == []
+
+
+def caught(function):
+    with pytest.raises(Exception) as info:  # noqa: PT011 - the place matters, not the type
+        function()
+    return info.value
+
+
+def test_a_defect_of_render_is_not_blamed_on_the_kernel():
+    # An operation that fails inside RENDER, against what RENDER says on purpose and what the user's code raises.
+    assert is_own_failure(caught(lambda: user_frames(None)))
+    assert not is_own_failure(caught(lambda: load_module("nosuch.py")))
+    assert not is_own_failure(caught(lambda: 1 / 0))
+    assert not is_own_failure(caught(lambda: __import__("torch").zeros(2) @ __import__("torch").zeros(3)))
+    assert not is_own_failure(ValueError())

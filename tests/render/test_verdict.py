@@ -123,6 +123,7 @@ def test_the_advised_tolerance_covers_the_bound():
 def test_words():
     finding = Finding("RND207", "m", "a", kind="write")
     assert message("RND207", "", [finding], []) == "bug: the kernel writes outside tensor a"
+    assert message("RND207", "", [Finding("RND207", "m")], []) == "bug: the kernel reaches memory of no known tensor"
     assert subtype("RND201", [output()]) == "source"
     assert subtype("RND101", [output()]) == "source-level"
     top = BudgetItem("x", "operand", None, 0, 1.0, 260.0)
