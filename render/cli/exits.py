@@ -17,6 +17,7 @@ from typing import Any, ParamSpec
 import typer
 
 from render.errors import KernelError, RenderError, UnsupportedOp
+from render.report.text import place
 
 TYPE_I, TYPE_II, USAGE, INCONCLUSIVE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -72,7 +73,7 @@ def _usage(error: RenderError) -> tuple[list[str], int]:
     lines = [f"error[{error.code}]: {error.message}"]
     if error.hint:
         first, *rest = error.hint.splitlines()
-        lines += [f"  help: {first}", *(f"        {line}" for line in rest)]
+        lines += [f"  help: {first}", *rest]  # further lines are for pasting: as they are
     lines.append(f"  help: `render explain {error.code}` has an example")
     return lines, USAGE
 
@@ -81,7 +82,7 @@ def _kernel(error: KernelError) -> tuple[list[str], int]:
     original = error.original
     lines = [f"error: the kernel or its launcher raised {type(original).__name__}: {original}"]
     for file, line, function, source in error.frames:
-        lines.append(f"  --> {file}:{line} in {function}")
+        lines.append(f"  --> {place(file, line)} in {function}")
         if source.strip():
             lines += [f"  {line:>5} |     {source.strip()}"]
     lines.append(f"  help: {_FULL}=1 shows every frame, RENDER's own included")

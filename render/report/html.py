@@ -64,8 +64,8 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     for output in verdict.outputs:
         yield from _output(output, verdict.reference)
     yield _table("Where the bound comes from", _budget(verdict))
-    yield _table("Memory", ((f.code, f.message, place(f.file, f.line or None)) for f in verdict.findings))
-    yield _table("Not bounded", ((t.code, t.message, place(t.file, t.line or None)) for t in verdict.taints))
+    yield _table("Memory", ((f.code, words.fact(f), place(f.file, f.line or None)) for f in verdict.findings))
+    yield _table("Not bounded", ((t.code, words.fact(t), place(t.file, t.line or None)) for t in verdict.taints))
     yield _frame(verdict)
     yield _list("What to do", verdict.help)
     yield _list("Notes", verdict.notes)
@@ -78,7 +78,11 @@ def _parts(verdict: Verdict) -> Iterator[str]:
 def _headline(verdict: Verdict) -> str:
     colour = _COLOURS.get(verdict.label, svg.UNKNOWN)
     title = codes.title(verdict.code)
-    more = f'<br><span style="{_FAINT}">{escape(title)}</span>' if title and title not in verdict.message else ""
+    more = (
+        f'<br><span style="{_FAINT}">{escape(title)}</span>'
+        if verdict.label == "Type-I" and title not in verdict.message
+        else ""
+    )
     return (
         f'<p style="border-left:6px solid {colour};padding:4px 12px;margin:0.6em 0;font-size:115%">'
         f"<b>{escape(verdict.label.upper())}</b> &nbsp;{escape(verdict.message)} &nbsp;"

@@ -66,7 +66,7 @@ def _headline(verdict: Verdict, width: int) -> Iterator[Text]:
     line.stylize(_STYLES.get(verdict.label, "bold"), 2, 2 + len(label))
     yield line
     title = codes.title(verdict.code)
-    if title and title not in verdict.message:
+    if verdict.label == "Type-I" and title not in verdict.message:  # else the message has named what is wrong
         yield from _hanging("  ", title, width, body="dim")
 
 
@@ -126,7 +126,7 @@ def _budget(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
 def _facts(facts: Sequence, noun: str, width: int, most: int) -> Iterator[Text]:
     for fact in facts[:most]:
         where = f"  {place(fact.file, fact.line or None)}" if fact.file else ""
-        yield from _hanging(f"    {fact.code}  ", f"{fact.message}{where}", width)
+        yield from _hanging(f"    {fact.code}  ", words.fact(fact) + where, width)
     yield from _rest(len(facts) - most, noun)
 
 

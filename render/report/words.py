@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from render.report.text import count, index, interval, number, percent, place, seconds, shape
 
 if TYPE_CHECKING:
-    from render.verdict import BudgetItem, OutputVerdict, Verdict
+    from render.verdict import BudgetItem, Finding, OutputVerdict, TaintNote, Verdict
 
 _PRECEDENCE = (4, 2, 1, 3, 0)
 
@@ -24,11 +24,29 @@ def header(verdict: Verdict) -> str:
     if verdict.kernels:
         parts.append(f"{'kernel' if len(verdict.kernels) == 1 else 'kernels'} {', '.join(verdict.kernels)}")
     if verdict.grid:
-        parts.append(f"grid {index(verdict.grid)}")
+        parts.append(f"grid {index(_trimmed(verdict.grid))}")
     elapsed = verdict.timing.get("total_s") or verdict.timing.get("interval_s")
     if elapsed:
         parts.append(seconds(elapsed))
     return "   ".join(parts)
+
+
+def _trimmed(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """The grid as a user writes it: without the trailing ones."""
+    while len(grid) > 1 and grid[-1] == 1:
+        grid = grid[:-1]
+    return grid
+
+
+def fact(item: Finding | TaintNote) -> str:
+    """What a memory finding or a taint says, with its size and first occurrence."""
+    parts = [item.message]
+    if item.count > 1:
+        parts.append(count(item.count, "lane" if hasattr(item, "program") else "time"))
+    if program := getattr(item, "program", None):
+        first = f"first in program {index(_trimmed(tuple(program)) if isinstance(program, tuple) else (program,))}"
+        parts.append(f"{first} at {index(item.index)}" if getattr(item, "index", None) else first)
+    return ", ".join(parts)
 
 
 def output_title(output: OutputVerdict, reference: str) -> str:
@@ -41,11 +59,7 @@ def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     n = output.elements
     if n:
         yield "allclose", _allclose(output)
-        yield "in bound", _in_bound(output)
-    if output.outside_exact != output.outside_reference:
-        yield "exact ref", f"{n - output.outside_exact} / {n} in bound once the reference is recomputed in float64"
-    if output.outside_device is not None:
-        yield "device", f"{n - output.outside_device} / {n} elements of the device output in bound"
+        yield from _inside(output)
     if output.nonfinite_mismatch:
         yield "NaN/Inf", f"the pattern differs in {count(output.nonfinite_mismatch, 'element')}"
     if output.unstored:
@@ -54,7 +68,7 @@ def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         yield "tainted", f"{output.tainted} / {n} elements have no bound ({percent(output.tainted / n)})"
     if n:
         yield from _worst(output)
-    if output.detail:
+    elif output.detail:  # shapes or dtypes that cannot be compared: there are no numbers to say it
         yield "", output.detail
 
 
@@ -66,14 +80,33 @@ def _allclose(output: OutputVerdict) -> str:
     return f"fails on {output.allclose_mismatch} / {output.elements} elements ({share}), {tolerance}"
 
 
-def _in_bound(output: OutputVerdict) -> str:
-    inside = f"{output.elements - output.outside_reference} / {output.elements}"
-    worst = output.worst_usage
-    if worst == math.inf:
-        return f"{inside}, the worst element misses a bound that is a single point, or none"
+def _inside(output: OutputVerdict) -> Iterator[tuple[str, str]]:
+    """How many elements of the reference, of its float64 value and of the device output lie in the bound.
+
+    Elements without a bound are not counted: nothing is outside of no bound, but nothing is inside either.
+    """
+    known = output.elements - output.tainted
+    if known <= 0:
+        yield "in bound", "no element has a bound"
+        return
+    bounded = " elements that have a bound" if output.tainted else ""
+    worst = _usage(output.worst_usage)
+    device = output.outside_device
+    inside = f"{max(0, known - output.outside_reference)} / {known}{bounded}"
+    yield "in bound", inside if device is not None else inside + worst
+    if output.outside_exact or output.outside_reference:
+        exact = max(0, known - output.outside_exact)
+        yield "exact ref", f"{exact} / {known} in bound when the reference is recomputed in float64"
+    if device is not None:
+        yield "device", f"{max(0, known - device)} / {known} of the device output in bound{worst}"
+
+
+def _usage(worst: float) -> str:
     if math.isnan(worst):
-        return inside
-    return f"{inside}, worst element {'uses' if worst <= 1 else 'reaches'} {percent(worst)} of its bound"
+        return ""
+    if worst == math.inf:
+        return ", the worst element misses a bound that is a single point"
+    return f", worst element {'uses' if worst <= 1 else 'reaches'} {percent(worst)} of its bound"
 
 
 def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:

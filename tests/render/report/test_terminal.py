@@ -50,12 +50,12 @@ def test_caret_stands_under_the_call(tmp_path: Path) -> None:
 def test_type_ii(tmp_path: Path) -> None:
     text = shown(type_ii(source_file(tmp_path)))
     assert "TYPE-II" in text
-    assert "3712 / 4096, worst element reaches 700 % of its bound" in text
-    assert "3716 / 4096 in bound once the reference is recomputed in float64" in text
-    assert "4086 / 4096 elements of the device output" in text
+    assert "3670 / 4054 elements that have a bound" in text
+    assert "3674 / 4054 in bound when the reference is recomputed in float64" in text
+    assert "4044 / 4054 of the device output in bound, worst element reaches 700 % of its bound" in text
     assert "3 / 4096 elements were never stored" in text
     assert "42 / 4096 elements have no bound" in text
-    assert "RND207  read outside a" in text
+    assert "RND207  read outside a, 261632 lanes, first in program (3,) at (0, 1)" in text
     assert "RND302  inline assembly" in text
     assert text.rstrip().endswith("exit 1")
 
@@ -125,3 +125,21 @@ def test_equal_outputs_have_no_worst_element() -> None:
     text = shown(type_i(outputs=(output(max_abs_diff=0.0),)))
     assert "worst |d|   0, equal to the reference in every element" in text
     assert "got" not in text
+
+
+def test_no_bound_at_all_is_not_called_inside() -> None:
+    text = shown(type_i(outputs=(output(tainted=4096),)))
+    assert "no element has a bound" in text
+    assert "4096 / 4096, worst" not in text
+
+
+def test_outputs_that_cannot_be_compared_say_why() -> None:
+    text = shown(type_ii(outputs=(output(elements=0, detail="shape (3,) against (4,)"),)))
+    assert "shape (3,) against (4,)" in text
+    assert "allclose" not in text
+
+
+def test_grid_is_shown_as_it_is_written() -> None:
+    assert "grid (8, 1, 2)" in shown(type_i(grid=(8, 1, 2)))
+    assert "grid (8,)" in shown(type_i(grid=(8, 1, 1)))
+    assert "grid (1,)" in shown(type_i(grid=(1, 1, 1)))
