@@ -24,7 +24,6 @@ def target(name: str, kind: str) -> Profile:
     """A shipped profile, or one made from the published parameters of an architecture that has none yet."""
     extra = {
         ("sm_70", "fp16"): DotModel(4, 23, 2.0**-23, emin=-14),
-        ("sm_89", "fp8"): DotModel(16, 13, 2.0**-13, emin=-6),
         ("sm_100", "fp8"): DotModel(32, 25, 2.0**-23, emin=-6),
     }
     if (name, kind) not in extra:

@@ -30,7 +30,7 @@ def parse(text: str):
 
 
 def test_profiles_are_complete_and_sourced():
-    assert {"ieee", "any", "sm_80", "sm_90"} <= set(profile_names())
+    assert {"ieee", "any", "sm_80", "sm_89", "sm_90"} <= set(profile_names())
     for name in profile_names():
         profile = load_profile(name)
         assert profile.name == name
@@ -47,6 +47,7 @@ def test_profiles_are_complete_and_sourced():
 def test_aliases_and_unknown_names():
     assert load_profile("A100") is load_profile("sm_80")
     assert load_profile("sm_86") is load_profile("sm_80")
+    assert load_profile("L20") is load_profile("rtx4090") is load_profile("sm_89")
     assert load_profile("h100") is load_profile("sm_90")
     with pytest.raises(ValueError, match=r"nonesuch.*known: any, .*sm_90.*a100"):
         load_profile("nonesuch")
@@ -70,7 +71,7 @@ def test_documented_numbers():
 def test_any_encloses_the_others(kind):
     """For every K the bound of `any` is at least that of each architecture (terms beyond K are zero padding)."""
     top = load_profile("any").dot(kind)
-    for name in ("sm_80", "sm_90"):
+    for name in ("sm_80", "sm_89", "sm_90"):
         model = load_profile(name).dot(kind)
         assert top.eps >= model.eps
         assert top.floor >= model.floor
