@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
@@ -30,9 +31,20 @@ def stock_interpreter() -> Iterator[None]:
     def call(self: JITFunction, *args: Any, **kwargs: Any) -> Any:
         return twin(self)(*args, **kwargs)
 
-    saved = JITFunction.run, JITFunction.__call__
+    # The stock interpreter patches the language at each helper call and leaves part of that behind.
+    patched = (tl, tl.core, tl.math, tl.tensor, tl.dtype, tl.condition, tl.core.tensor_descriptor_base)
+    saved = [(owner, dict(vars(owner))) for owner in (JITFunction, *patched)]
     JITFunction.run, JITFunction.__call__ = run, call
     try:
         yield
     finally:
-        JITFunction.run, JITFunction.__call__ = saved
+        for owner, names in saved:
+            _restore(owner, names)
+
+
+def _restore(owner: Any, names: dict[str, Any]) -> None:
+    for name in set(vars(owner)) - names.keys():
+        delattr(owner, name)
+    for name, value in names.items():
+        if vars(owner).get(name) is not value:
+            setattr(owner, name, value)
