@@ -7,6 +7,8 @@ lies inside the interval of `mul`, a following `add` also encloses the contracte
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from interval_ops import arithmetic_kernels as kernels
@@ -167,7 +169,7 @@ def _subnormal(x: np.ndarray) -> np.ndarray:
     return (np.abs(x) < FP32.min_normal) & (x != 0)
 
 
-def _finish(out: tuple, fmt: Format, profile: Profile, cause: str) -> Pair:
+def _finish(out: tuple[Any, ...], fmt: Format, profile: Profile, cause: str) -> Pair:
     """The result in its final format: a second rounding below fp32, one object where every lane is a point."""
     lo, hi, same = out
     muted = profile.muted(cause)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ _DIRECT = (np.dtype(np.float64), np.dtype(np.bool_))
 
 def elementwise(
     kernel: Callable[..., bool], inputs: Sequence[Array], outputs: Sequence[type], *params: object
-) -> tuple:
+) -> tuple[Any, ...]:
     """Calls `kernel(*inputs, *outputs, *params)` on flat pieces; returns (*output arrays, all calls returned True).
 
     `inputs` have equal ndim, each dimension is the common one or 1. `outputs` lists the dtypes of the results, which
@@ -31,7 +32,7 @@ def elementwise(
     blocks changes nothing.
     """
     shape = broadcast_shape(inputs)
-    outs = [np.empty(shape, dtype) for dtype in outputs]
+    outs: list[Array] = [np.empty(shape, dtype) for dtype in outputs]
     flat_outs = [out.reshape(-1) for out in outs]
     flats = [_flat(a, shape) for a in inputs]
     if outs[0].size <= BLOCK:
@@ -69,7 +70,7 @@ def _flat(a: Array, shape: tuple[int, ...]) -> Array | None:
 
 
 def _spread(a: Array, shape: tuple[int, ...]) -> Array:
-    out = np.empty(shape, np.bool_ if a.dtype == np.bool_ else np.float64)
+    out: Array = np.empty(shape, np.bool_ if a.dtype == np.bool_ else np.float64)
     np.copyto(out, a, casting="same_kind")
     return out.reshape(-1)
 
@@ -80,7 +81,7 @@ def _blocks(
     flats: Sequence[Array | None],
     outs: Sequence[Array],
     shape: tuple[int, ...],
-    params: tuple,
+    params: tuple[object, ...],
 ) -> bool:
     axis, step, inner = _split(shape)
     tail = shape[axis + 1 :]
@@ -116,7 +117,7 @@ class _Piece:
 
     def __init__(self, source: Array, axis: int, size: int, tail: tuple[int, ...]) -> None:
         self.source, self.axis, self.tail = source, axis, tail
-        self.buffer = np.empty(size, np.bool_ if source.dtype == np.bool_ else np.float64)
+        self.buffer: Array = np.empty(size, np.bool_ if source.dtype == np.bool_ else np.float64)
         self.fixed = all(n == 1 for n in source.shape[: axis + 1])
         if self.fixed:
             inner = prod(tail)
@@ -131,4 +132,5 @@ class _Piece:
     def _fill(self, lead: tuple[int, ...], cut: slice, rows: int) -> None:
         index = tuple(i if n > 1 else 0 for i, n in zip(lead, self.source.shape, strict=False))
         block = self.buffer[: rows * prod(self.tail)].reshape(rows, *self.tail)
-        np.copyto(block, self.source[(*index, cut)], casting="same_kind")
+        where: tuple[int | slice, ...] = (*index, cut)
+        np.copyto(block, self.source[where], casting="same_kind")

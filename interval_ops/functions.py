@@ -18,9 +18,9 @@ from interval_ops.arithmetic import FLOAT64_SLACK, correctly_rounded
 from interval_ops.arithmetic_kernels import round_outward
 from interval_ops.broadcast import BLOCK, Array, Pair, elementwise, is_point
 from interval_ops.formats import FP32, Format
-from interval_ops.hull import EXACT, Gate, rounding_gate
+from interval_ops.hull import EXACT, rounding_gate
 from interval_ops.profile import Profile
-from interval_ops.rounding import TINY
+from interval_ops.rounding import TINY, Gate
 
 _F64 = (np.float64, np.float64)
 Evaluate = Callable[[Array, Array], object]

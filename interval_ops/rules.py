@@ -43,6 +43,13 @@ def arithmetic_rule(op: str, shape: Shape, rule: Any, arity: int, doc: str) -> N
     _add(Rule(op, shape, doc, apply, arity, "arith", rule_errors.rounding, source="IEEE 754-2019, 5.4.1"))
 
 
+def integral(op: str, rule: Any) -> None:
+    def apply(args: tuple[Any, ...], fmt: Any, profile: Any) -> Any:
+        return rule(args[0], fmt, profile)
+
+    _add(Rule(op, Shape.MONOTONE, f"{op} at both ends.", apply, error=rule_errors.integral))
+
+
 def division(op: str, kind: str) -> None:
     doc = "Quotients of the ends; a divisor with 0 inside gives [-inf, inf], 0/0 gives top."
     error, source = rule_errors.function(kind), f"[functions] {kind} of the profile"
@@ -50,7 +57,7 @@ def division(op: str, kind: str) -> None:
 
 
 def _division(kind: str) -> Apply:
-    return lambda args, fmt, profile: arithmetic.div(*args, fmt, profile, kind)
+    return lambda args, fmt, profile: arithmetic.div(args[0], args[1], fmt, profile, kind)
 
 
 def exact(op: str, shape: Shape, apply: Apply, arity: int, doc: str) -> None:
@@ -83,11 +90,8 @@ monotone("sqrt", "sqrt", NON_NEGATIVE)
 monotone("precise_sqrt", "sqrt_rn", NON_NEGATIVE)
 monotone("rsqrt", "rsqrt", NON_NEGATIVE)
 monotone("erf", "erf")
-for _op, _rule in (("floor", arithmetic.floor), ("ceil", arithmetic.ceil)):
-    _add(Rule(
-        _op, Shape.MONOTONE, f"{_op} at both ends.",
-        lambda args, fmt, profile, rule=_rule: rule(args[0], fmt, profile), 1, None, rule_errors.integral,
-    ))  # fmt: skip
+integral("floor", arithmetic.floor)
+integral("ceil", arithmetic.ceil)
 exact("fneg", Shape.MONOTONE, lambda args, fmt, profile: arithmetic.neg(args[0]), 1, "Ends negated and swapped.")
 exact("fabs", Shape.UNIMODAL, lambda args, fmt, profile: arithmetic.abs_(args[0]), 1, "Magnitudes; 0 if inside.")
 
@@ -104,7 +108,8 @@ division("fdiv", "div")
 division("precise_divf", "div_rn")
 _add(Rule(
     "frem", Shape.SPECIAL, "x - trunc(x/y) y as compiled and as C defines it; both quotients at a jump.",
-    lambda args, fmt, profile: arithmetic.fmod(*args, fmt, profile), 2, "function", rule_errors.remainder, tight=False,
+    lambda args, fmt, profile: arithmetic.fmod(args[0], args[1], fmt, profile),
+    2, "function", rule_errors.remainder, tight=False,
 ))  # fmt: skip
 
 exact("select", Shape.SELECTION, lambda args, fmt, profile: selection.select(*args[0], *args[1:]), 3,

@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from support import random_values, round_fraction, special_values
 
 from interval_ops.formats import Format
-from support import random_values, round_fraction, special_values
 
 Pair = tuple[np.ndarray, np.ndarray]
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from containment import (
     assert_inside,
     hard_intervals,
@@ -21,10 +20,11 @@ from containment import (
     sample,
     well_formed,
 )
+from support import rng, special_values, trials
+
 from interval_ops import arithmetic
 from interval_ops.formats import BF16, FP16, FP32, FP64, Format
 from interval_ops.profile import load_profile
-from support import rng, special_values, trials
 
 IEEE, SM80 = load_profile("ieee"), load_profile("sm_80")
 FORMATS = [FP32, FP16, BF16, FP64]

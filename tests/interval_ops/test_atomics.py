@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from containment import assert_inside, holds, rounded, to_format, well_formed
+from support import rng, trials
+
 from interval_ops.atomics import close_sum
 from interval_ops.formats import BF16, FP16, FP32, FP64, Format
 from interval_ops.profile import load_profile
-from support import rng, trials
 
 IEEE, SM80 = load_profile("ieee"), load_profile("sm_80")
 

@@ -9,12 +9,12 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-
 from containment import assert_inside, hard_intervals, interval, point, rounded, sample, to_format, well_formed
+from support import rng, special_values, trials
+
 from interval_ops import functions
 from interval_ops.formats import BF16, FP16, FP32, FP64, Format
 from interval_ops.profile import FnError, MissingRule, load_profile
-from support import rng, special_values, trials
 
 IEEE, SM80 = load_profile("ieee"), load_profile("sm_80")
 MP = mpmath.mp.clone()

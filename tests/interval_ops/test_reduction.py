@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from containment import assert_inside, hard_values, holds, interval, point, rounded, sample, to_format, well_formed
-from interval_ops import reduction
+from support import rng, trials
+
+from interval_ops import arithmetic, reduction
 from interval_ops.formats import BF16, FP16, FP32, FP64, Format
 from interval_ops.profile import load_profile
-from support import rng, trials
 
 IEEE, SM80 = load_profile("ieee"), load_profile("sm_80")
 
@@ -184,6 +184,16 @@ def test_extrema_hold_every_choice() -> None:
                 p, q = rule((top, top), axis, shape)
                 ignoring = np.fmax if function is np.max else np.fmin
                 assert p is q and np.array_equal(p, ignoring.reduce(top, axis), equal_nan=True)
+
+
+def test_difference_from_the_row_maximum() -> None:
+    """U22: x - max(x, 1, keep_dims) keeps each row's own bounds."""
+    x = np.arange(16.0).reshape(1, 4, 4)
+    pair = (x - 0.25, x + 0.25)
+    peak = tuple(np.expand_dims(end, 2) for end in reduction.max_axis(pair, 2, x.shape))
+    out = arithmetic.sub(pair, peak, FP32, SM80)  # type: ignore[arg-type]
+    assert_inside(out, x - x.max(2, keepdims=True))
+    assert np.all(out[1] - out[0] <= 1.0 + 1e-6)
 
 
 def test_argmax_is_decided_only_without_rivals() -> None:

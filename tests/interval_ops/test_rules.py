@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import triton.language as tl
+from containment import Pair, assert_inside, hard_intervals, rounded, sample, well_formed
+from support import rng, trials
 from triton._C.libtriton import ir
 
-from containment import Pair, assert_inside, hard_intervals, rounded, sample, well_formed
 from interval_ops.formats import FP32, FP64
 from interval_ops.profile import CAUSES, MissingRule, load_profile, profile_names
 from interval_ops.rule import Rule, Shape
 from interval_ops.rules import EXACT, RULES, UNSUPPORTED
-from support import rng, trials
 
 SM80 = load_profile("sm_80")
 APPLIED = [op for op, rule in RULES.items() if rule.apply is not None]
@@ -47,7 +47,7 @@ def language_methods() -> set[str]:
     text = "".join(p.read_text() for p in folder.glob("*.py")) + "".join(
         p.read_text() for p in folder.glob("extra/**/*.py")
     )
-    return {name for name in re.findall(r"builder\.create_([a-zA-Z0-9_]+)", text)}
+    return set(re.findall(r"builder\.create_([a-zA-Z0-9_]+)", text))
 
 
 def test_every_method_of_the_language_is_covered_once() -> None:

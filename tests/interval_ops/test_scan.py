@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from containment import assert_inside, holds, to_format, well_formed
+from support import rng, trials
+
 from interval_ops import reduction, scan
 from interval_ops.formats import BF16, FP16, FP32, FP64, Format
 from interval_ops.profile import load_profile
-from support import rng, trials
 
 SM80 = load_profile("sm_80")
 

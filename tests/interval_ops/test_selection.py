@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
-
 from containment import assert_inside, hard_intervals, interval, point, sample, well_formed
+from support import rng, special_values, trials
+
 from interval_ops import arithmetic, selection
 from interval_ops.formats import FP32
 from interval_ops.profile import load_profile
-from support import rng, special_values, trials
 
 SM80 = load_profile("sm_80")
 NUMPY = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
