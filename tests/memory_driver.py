@@ -68,7 +68,7 @@ class Driver:
     ) -> None:  # fmt: skip
         """`radius` makes the bounds v -+ radius."""
         e, ptr, storage = self.pointers(tensor, index, elem)
-        v = np.asarray(v, np.float32 if e.fmt is not None and e.name != "fp64" else e.storage if e.fmt is None else float)
+        v = np.asarray(v, e.storage if e.fmt is None else np.float64 if e.name == "fp64" else np.float32)
         v = v.reshape((1,) * (ptr.ndim - v.ndim) + v.shape)
         lo = hi = None
         if radius is not None:

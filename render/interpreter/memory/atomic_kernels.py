@@ -9,7 +9,7 @@ from numba import njit
 
 from interval_ops.rounding import rn
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE, log2
-from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
 from render.interpreter.memory.shadow import JIT
 
@@ -22,19 +22,27 @@ def order(t, r, me, synced, launch, chunk):
 
     Other atomics on the address are no race; plain accesses of other programs are, unless `me` synchronised before.
     """
-    plain = t >= launch and ((t & PROGRAM) != me or (t & SHARED) != 0) and (t & ATOMIC) == 0
-    if plain and t >= chunk:
+    stranger = t >= launch and ((t & PROGRAM) != me or (t & SHARED) != 0)
+    plain = (t & ATOMIC) == 0
+    if stranger and t >= chunk and (plain or (t & RECENT) != 0):
         return -1
     if r >= chunk and ((r & PROGRAM) != me or (r & SHARED) != 0):
         return -1
-    return 1 if plain and not synced else 0
+    return 1 if stranger and not synced and (plain or (t & STORED) != 0) else 0
 
 
 @njit(inline="always", error_model="numpy")
-def atomic_tag(t, me, launch, serial):
+def atomic_tag(t, me, launch, chunk, serial):
     tag = serial | ATOMIC | me
-    if t >= launch and ((t & PROGRAM) != me or (t & SHARED) != 0):
+    if t < launch:
+        return tag
+    plain = (t & ATOMIC) == 0
+    if (t & PROGRAM) != me or (t & SHARED) != 0:
         tag |= SHARED
+    if plain or (t & STORED) != 0:
+        tag |= STORED
+    if t >= chunk and (plain or (t & RECENT) != 0):
+        tag |= RECENT
     return tag
 
 
@@ -173,7 +181,7 @@ def atomic_float(
                             slo[k] = joined(lo0, a, op == MIN)
                             shi[k] = joined(hi0, z, op == MIN)
                             stamp[k] = mem[k]
-                        tags[k] = atomic_tag(t, me, launch, serial)
+                        tags[k] = atomic_tag(t, me, launch, chunk, serial)
                         if use_written:
                             written[k] = -1
                 n += 1
@@ -263,7 +271,7 @@ def atomic_int(
                             mem[k] = x
                         else:
                             mem[k] = old
-                        tags[k] = atomic_tag(t, me, launch, serial)
+                        tags[k] = atomic_tag(t, me, launch, chunk, serial)
                         if use_written:
                             written[k] = -1
                 n += 1

@@ -20,8 +20,14 @@ PRUNE_BYTES = 256 << 20
 
 ATOMIC = 1 << 31
 SHARED = 1 << 30
-PROGRAM = SHARED - 1
-"""Layout of a tag: serial of the access << 32 | ATOMIC | SHARED (equal bits by several programs) | program."""
+STORED = 1 << 29
+RECENT = 1 << 28
+PROGRAM = RECENT - 1
+"""Layout of a tag: serial of the access << 32 | ATOMIC | SHARED | STORED | RECENT | program.
+
+SHARED: several programs wrote it (equal bits, or atomics). STORED: a plain store of this launch lies below the atomics;
+RECENT: one of this chunk.
+"""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE, log2
-from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.shadow import JIT
 
 SAVE_BITS, SAVE_WRITTEN, SAVE_SHADOW = 1, 2, 4
@@ -44,7 +44,7 @@ def contest(t, me, equal, uniform, synced, chunk, serial):
     if stranger or (t & SHARED) != 0:
         flags = SHARED
     if stranger and (t & ATOMIC) != 0:
-        flags |= ATOMIC
+        flags |= ATOMIC | STORED | RECENT
     return (JOIN if stranger or t >= serial else 0), flags
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,8 @@ def test_undo_restores_everything(seed):
         d.memory.begin_chunk()
         before = state_of(d.memory, *tensors)
         fresh = [set(d.memory.register(t).shadows) for t in tensors]
-        try:
+        with contextlib.suppress(Hazard, Retry):
             messy(d, tensors, 100 * seed + k, d.pids)
-        except (Hazard, Retry):
-            pass
         d.memory.undo()
         assert state_of(d.memory, *tensors) == before
         assert [set(d.memory.register(t).shadows) for t in tensors] == fresh
@@ -137,9 +136,15 @@ def test_findings_of_an_undone_chunk_are_dropped():
 def test_an_exception_in_the_kernel_leaves_memory_usable():
     out = torch.zeros(4)
     memory = Memory()
-    with pytest.raises(KeyError), Driver(memory=memory) as d:
-        d.store(out, np.array([[1]]), [[5.0]], radius=1.0)
-        raise KeyError
+
+
+    def fails() -> None:
+        with Driver(memory=memory) as d:
+            d.store(out, np.array([[1]]), [[5.0]], radius=1.0)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
     assert out.tolist() == [0, 0, 0, 0]
     with Driver(memory=memory) as d:
         assert d.load(out, np.array([[1]])).lo is None
