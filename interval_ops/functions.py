@@ -60,6 +60,8 @@ MONOTONE: dict[str, Monotone] = {
     "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
     "sqrt_rn": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
     "rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
+    "libdevice_exp": Monotone(np.exp, f0=1.0, floor=0.0),
+    "libdevice_rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
     "cbrt": Monotone(np.cbrt),
     "erf": Monotone(kernels.erf),
     "tanh": Monotone(np.tanh),

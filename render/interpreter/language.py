@@ -11,6 +11,7 @@ from triton.language import core
 from triton.runtime import interpreter, jit
 
 from render.interpreter.blockptr import BlockPointer, BlockPointers
+from render.interpreter.libdevice import Libdevice
 from render.interpreter.reduce import Reductions
 from render.interpreter.rewrite import code_of, namespace_of
 from render.interpreter.scope import PatchScope
@@ -31,14 +32,20 @@ def wrap_builtin(name: str, member: Callable[..., Any], semantic: Any) -> Callab
     return __render_builtin__
 
 
-def _extern_modules() -> Iterator[Any]:
+def _vendor_modules() -> Iterator[Any]:
+    """Vendor namespaces besides libdevice."""
     extra = getattr(tl, "extra", None)
-    for path in ("libdevice", "cuda", "cuda.libdevice", "cuda.utils", "cuda.gdc", "hip", "hip.libdevice"):
+    for path in ("cuda", "cuda.utils", "cuda.gdc", "hip", "hip.utils"):
         module = extra
         for part in path.split("."):
             module = getattr(module, part, None)
         if inspect.ismodule(module):
             yield module
+
+
+def _same(x: Any, *hint: Any, **_: Any) -> Any:
+    """Alignment and contiguity hints do not change a value."""
+    return x
 
 
 class Language:
@@ -68,7 +75,7 @@ class Language:
     def _namespace(self, fn: Any) -> dict[str, Any]:
         live = namespace_of(fn, {})
         for name, value in live.items():
-            if core.is_builtin(value) and id(value) in self._wrapped:
+            if id(value) in self._wrapped:
                 live[name] = self._wrapped[id(value)]
         return {**self.statements.overrides(), **live, **self.statements.helpers()}
 
@@ -77,8 +84,9 @@ class Language:
 
     # patches
     def install(self, scope: PatchScope) -> None:
-        for owner in (tl, core, tl.math, core.tensor, core.tensor_descriptor_base, *_extern_modules()):
+        for owner in (tl, core, tl.math, core.tensor, core.tensor_descriptor_base, *_vendor_modules()):
             self._wrap_all(scope, owner)
+        Libdevice(self.semantic).install(scope, self._wrapped)
         self._patch_tensor(scope)
         self._patch_types(scope)
         self._patch_functions(scope)
@@ -129,6 +137,9 @@ class Language:
             "static_print": lambda *a, **k: self.ctx.printer(" ".join(map(str, a))),
             "reduce": r.reduce,
             "associative_scan": r.scan,
+            "multiple_of": _same,
+            "max_contiguous": _same,
+            "max_constancy": _same,
             "make_block_ptr": self.blocks.make,
             "advance": self._advance(),
             "load": self._load(),

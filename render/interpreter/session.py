@@ -84,7 +84,7 @@ class Session:
         self.causes: set[tuple[str, str, int]] = set()
         self._taint_ids: dict[tuple[str, str, str, int], int] = {}
         self._stack = contextlib.ExitStack()
-        self._busy = False
+        self._registering = False
         self.memory.bind(self.add_taint, lambda: self.profile)
 
     # findings
@@ -143,6 +143,7 @@ class Session:
             scope.set(jit.JITFunction, "run", lambda k, *a, grid, warmup=False, **kw: session.run(k, grid, a, kw))
             self._patch_interpreted(scope)
             patch_autotuner(scope, self)
+            self._watch_addresses(scope)
             self._tracker = HostTracker(self.memory)
             stack.enter_context(self._tracker)
         except BaseException:
@@ -170,6 +171,23 @@ class Session:
             session.run(made[fn.fn], grid, args, kwargs)
 
         scope.set(interpreter.InterpretedFunction, "run", run)
+
+    def _watch_addresses(self, scope: PatchScope) -> None:
+        """A tensor whose address the user takes may be reached through a pointer in memory (grouped GEMM)."""
+        import torch
+
+        session, plain = self, torch.Tensor.data_ptr
+
+        def data_ptr(tensor: Any) -> int:
+            if not session._registering and tensor.device.type == "cpu":
+                session._registering = True
+                try:
+                    session.memory.register(tensor)
+                finally:
+                    session._registering = False
+            return plain(tensor)
+
+        scope.set(torch.Tensor, "data_ptr", data_ptr)
 
     def run(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """One launch; host tracking pauses while the kernel runs."""

@@ -68,6 +68,7 @@ class Base:
         """Raises UnsupportedOp with the user's line; nothing is computed in place of the missing rule."""
         site = self.ctx.site()
         op = wrapped_name(sys._getframe(1)) or method.removeprefix("create_")
+        op = method if "." in method else op
         why = reason or UNSUPPORTED.get(method.removeprefix("create_"), "it has no sound rule yet")
         raise UnsupportedOp(f"tl.{op}", why, site.file, site.line)
 

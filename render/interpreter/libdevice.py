@@ -1,0 +1,100 @@
+"""`tl.extra.libdevice` and its per-target twins: vendor functions by name, each with the documented error of the target.
+
+A name without a rule raises UnsupportedOp; none is evaluated by the host's libm without an error term.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from interval_ops import arithmetic, functions
+from render.interpreter.builder.floats import _exact_unary, _unary, erf
+from render.interpreter.handle import Handle
+from render.interpreter.scope import PatchScope
+
+_VALUES: dict[str, Callable[..., np.ndarray]] = {
+    "erf": erf,
+    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}
+# Library functions whose error differs from the instruction that the language's own function of that name becomes.
+_OWN_ERROR = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt", "sqrt": "sqrt_rn"}
+_EXACT = {
+    "abs": (np.abs, arithmetic.abs_),
+    "fabs": (np.abs, arithmetic.abs_),
+    "floor": (np.floor, arithmetic.floor),
+    "ceil": (np.ceil, arithmetic.ceil),
+    "trunc": (np.trunc, arithmetic.trunc),
+    "rint": (np.rint, arithmetic.rint),
+    "nearbyint": (np.rint, arithmetic.rint),
+}
+_LANGUAGE = {"div_rn": "create_precise_divf", "fmod": "create_frem"}
+
+
+def _method(name: str) -> Callable[..., Handle] | None:
+    """The builder-style function of (builder, handles...) for a vendor function, None if it has no rule."""
+    if name in _EXACT:
+        return _exact_unary(*_EXACT[name])
+    key = _OWN_ERROR.get(name, name)
+    if key in functions.MONOTONE or key in functions.WAVES:
+        value = _VALUES.get(name) or getattr(np, name, None)
+        return None if value is None else _unary(value, key)
+    return None
+
+
+def modules() -> Iterator[Any]:
+    """The libdevice modules of this Triton."""
+    extra = getattr(tl, "extra", None)
+    for path in ("libdevice", "cuda.libdevice", "hip.libdevice"):
+        module = extra
+        for part in path.split("."):
+            module = getattr(module, part, None)
+        if inspect.ismodule(module):
+            yield module
+
+
+class Libdevice:
+    """Vendor functions, bound to one launch's semantic layer."""
+
+    def __init__(self, semantic: Any) -> None:
+        self.semantic = semantic
+        self.builder = semantic.builder
+
+    def install(self, scope: PatchScope, wrapped: dict[int, Callable[..., Any]]) -> None:
+        """Patches every public name; `wrapped` maps originals to replacements for names imported by a kernel's file."""
+        for module in modules():
+            for name, member in list(vars(module).items()):
+                if name.startswith("_") or not inspect.isfunction(member):
+                    continue
+                wrapped[id(member)] = replacement = self._function(name)
+                scope.set(module, name, replacement)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
+            kwargs.pop("_semantic", None)
+            return self.call(name, args)
+
+        return __render_builtin__
+
+    def call(self, name: str, args: tuple[Any, ...]) -> Any:
+        tensors = [self.semantic.to_tensor(a) for a in args]
+        method = _method(name)
+        if method is None and name in _LANGUAGE:
+            method = getattr(type(self.builder), _LANGUAGE[name])
+        if method is None or not tensors:
+            self.builder.unsupported(f"libdevice.{name}", "this vendor function has no rule yet")
+        if not all(t.dtype.name in ("fp32", "fp64") for t in tensors):
+            self.builder.unsupported(f"libdevice.{name}", f"libdevice has no form of it for {tensors[0].dtype}")
+        tensors = list(self.semantic.broadcast_tensors(*tensors)) if len(tensors) > 1 else tensors
+        handle = method(self.builder, *(t.handle for t in tensors))
+        return tl.tensor(handle, tensors[0].type)
