@@ -8,6 +8,7 @@ alone, so a row gives the same bits in a batch of any size.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -43,6 +44,7 @@ def sum_cause(fmt: Format) -> str:
     return "lowacc" if fmt.p < FP32.p else "accumulation"
 
 
+@cache
 def sum_params(fmt: Format, muted: bool) -> tuple[float, float, float]:
     """(u, largest exact sum of integers, overflow limit) of sums in `fmt`."""
     limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold
@@ -73,6 +75,7 @@ def prod_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: 
     return _shaped(a, axis, out[0], out[1])
 
 
+@cache
 def product_params(fmt: Format, muted: bool) -> tuple[float, float, float, float]:
     """(u, absolute error of one underflow, overflow limit, smallest normal) of products in `fmt`."""
     u, _, limit = sum_params(fmt, muted)

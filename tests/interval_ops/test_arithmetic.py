@@ -23,7 +23,7 @@ from containment import (
 from support import rng, special_values, trials
 
 from interval_ops import arithmetic
-from interval_ops.formats import BF16, FP16, FP32, FP64, Format
+from interval_ops.formats import BF16, FP8E4NV, FP8E5, FP16, FP32, FP64, Format
 from interval_ops.profile import load_profile
 
 IEEE, SM80 = load_profile("ieee"), load_profile("sm_80")
@@ -118,6 +118,20 @@ def test_fma_holds_fused_and_exact(fmt: Format) -> None:
     for z in (c[0], c[1]):
         for i in range(x.size):
             check(out, i, legal(Fraction(x[i]) * Fraction(y[i]) + Fraction(z[i]), fmt), x[i], y[i], z[i])
+
+
+@pytest.mark.parametrize("fmt", [FP8E5, FP8E4NV], ids=lambda f: f.name)
+def test_fp8_results_follow_the_profile_s_conversion(fmt: Format) -> None:
+    """fp8 arithmetic is fp32 arithmetic and one conversion: rounded, or saturated where the target saturates."""
+    generator = rng(22)
+    x, y = (hard_values(generator, fmt, trials(500)) for _ in range(2))
+    for op in BINARY:
+        out = getattr(arithmetic, op)((x, x), (y, y), fmt, SM80)
+        well_formed(out)
+        for i in range(x.size):
+            exact = BINARY[op](Fraction(x[i]), Fraction(y[i]))
+            value = rounded(exact, fmt)
+            check(out, i, [exact, math.copysign(fmt.max, value) if math.isinf(value) else value], x[i], y[i])
 
 
 def test_product_then_sum_encloses_the_contraction() -> None:

@@ -165,6 +165,19 @@ def test_layouts_and_float32_points_give_the_same_bits(op: str) -> None:
     assert mixed[0].dtype == np.float64 and mixed[0].shape == (3, 50)
 
 
+@pytest.mark.parametrize("op", [op for op in APPLIED if op not in COMPARISONS and op != "select"])
+def test_every_target_encloses_correct_rounding(op: str) -> None:
+    """The profile `ieee` is inside every other one, so a correctly rounded value never lies outside an envelope."""
+    generator, rule = rng(88), RULES[op]
+    args = operands(generator, rule, trials(300))
+    inner = apply(rule, args, load_profile("ieee"))
+    for name in profile_names():
+        outer = apply(rule, args, load_profile(name))
+        low, high = (np.where(np.isinf(end), 0, 2.0**-48 * np.abs(end)) for end in inner)
+        ok = np.isnan(outer[0]) | ((outer[0] - low <= inner[0]) & (inner[1] <= outer[1] + high))
+        assert ok.all(), (name, [v[~ok][0] for pair in (*args, outer, inner) for v in pair])
+
+
 @pytest.mark.parametrize("op", COMPARISONS)
 def test_comparisons_hold_every_choice(op: str) -> None:
     generator = rng(84)
