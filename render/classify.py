@@ -24,11 +24,13 @@ from render.compose import (
     NEVER_WRITTEN,
     UNKNOWN,
     Judged,
+    differences,
     exact_everywhere,
     findings_of,
     likely_code,
     place_of,
     taints_of,
+    too_large,
     untracked,
     versions,
 )
@@ -207,6 +209,8 @@ class Judgement:
             radius=lambda: self._radius_of(i), unstored=ours.unstored, mismatch=why,
             taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
         )  # fmt: skip
+        if not why and too_large(ours.tensor, theirs, device):
+            case = _as_differences(case, ours.tensor, theirs, device)
         return Judged(case, ours, theirs.dtype)
 
     # the answer
@@ -317,3 +321,13 @@ class Judgement:
             exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
             help=tuple(advice.advice(UNKNOWN, (), (), "")),
         )  # fmt: skip
+
+
+def _as_differences(case: Case, ours: torch.Tensor, theirs: torch.Tensor, device: torch.Tensor | None) -> Case:
+    """The case of large integers with y_ref as origin; such integers are exact on both sides."""
+    zero = np.zeros(case.value.shape)
+    value = differences(ours, theirs)
+    return replace(
+        case, value=value, lo=value, hi=value, ref=zero, exact=zero, exact_lo=zero, exact_hi=zero,
+        device=None if device is None else differences(device, theirs),
+    )  # fmt: skip

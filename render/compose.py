@@ -36,6 +36,17 @@ def untracked(ours: Tensor, ref: np.ndarray) -> Tensor:
     return replace(ours, lo=nothing, hi=nothing)
 
 
+def differences(x: torch.Tensor, base: torch.Tensor) -> np.ndarray:
+    """x - base of integers, exactly: float64 holds no int64 beyond 2**53, but it tells 0 from any other difference."""
+    return (x.to(torch.int64) - base.to(torch.int64)).to(torch.float64).numpy()
+
+
+def too_large(*tensors: torch.Tensor | None) -> bool:
+    """Are these integers that float64 cannot tell apart?"""
+    whole = [t for t in tensors if t is not None and t.dtype in (torch.int64, torch.uint64) and t.numel()]
+    return any(int(t.to(torch.int64).max()) > 2**53 or int(t.to(torch.int64).min()) < -(2**53) for t in whole)
+
+
 def findings_of(run: Execution, judged: list[Judged]) -> list[Finding]:
     """Memory findings; a read of never-written memory counts only if it reaches an output."""
     reached = frozenset[int]().union(*(j.ours.taints for j in judged))
@@ -60,8 +71,8 @@ def taints_of(run: Execution, judged: list[Judged]) -> list[TaintNote]:
 
 
 def exact_everywhere(judged: list[Judged]) -> bool:
-    """Is every bound a single point?"""
-    return all(np.array_equal(j.ours.lo, j.ours.hi) for j in judged)
+    """Is every bound a single point (or NaN, where a Type-I means that both sides agree on NaN)?"""
+    return all(np.array_equal(j.ours.lo, j.ours.hi, equal_nan=True) for j in judged)
 
 
 def likely_code(run: Execution) -> str:

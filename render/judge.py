@@ -6,10 +6,11 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
 
     NaN/Inf pattern of v or y_dev is not one that E and T allow               Type-II       RND204
     shape or dtype differs, elements never stored                            Type-II       RND205
+    taint that voids T (see below)                                           Inconclusive  RND302, 303
     E outside T                                                              Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
     y_ref outside T, within its own rounding R of E                          Type-I        RND110
-    taint reaches the output                                                 Inconclusive  RND302, 303, 305
+    another taint reaches the output                                         Inconclusive  RND305
     T unbounded                                                              Inconclusive  RND304
     zeros would fit in every element of T                                    Inconclusive  RND301
     y_ref outside T, and R does not meet T                                   Inconclusive  RND302
@@ -18,8 +19,10 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
 NaN in lo and hi means "anything", so nothing is outside it; a NaN value is never inside a bound. Where every side is
 the same infinity, or NaN, the element is settled: the two programs agree on it.
 
-A taint RND303 (a branch or mask that the interval could not decide) says that T holds for one branch only. Such a T is
-no evidence against anybody, so the taint is looked at before the rows that use T.
+Two taints say that T does not enclose all legal results: RND302 (an operation without a rule; a host operation on a
+kernel's result leaves a mere point) and RND303 (a condition that could go either way; T follows one way). Such a T is
+no evidence against anybody, so these are looked at before the rows that use T. RND305 leaves a T that does enclose
+the order that was executed, and something outside of that is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +36,11 @@ import numpy as np
 from interval_ops.formats import Format
 from render.verdict import Label
 
-BRANCH = "RND303"
+VOID = {
+    "RND302": "an operation without a sound rule feeds it; the bound proves nothing",
+    "RND303": "a condition could go either way within rounding; the bound covers one way",
+}
+"""Taints with which T encloses too little, so that nothing follows from being outside it."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,7 @@ def decide(case: Case, masks: Masks | None = None, cause: str = "RND100") -> Dec
     if case.mismatch:
         return Decision("Type-II", "RND205", case.mismatch)
     masks = masks or compare(case)
-    for rule in (_pattern_differs, _never_stored, _branch, _exact_outside, _device_outside, _reference_errs):
+    for rule in (_pattern_differs, _never_stored, _void, _exact_outside, _device_outside, _reference_errs):
         if decision := rule(case, masks):
             return decision
     for rule in (_tainted, _infinite, _powerless, _reference_unexplained):
@@ -216,10 +223,9 @@ def _never_stored(case: Case, masks: Masks) -> Decision | None:
     return Decision("Type-II", "RND205", f"{_share(~masks.stored)} elements are never stored")
 
 
-def _branch(case: Case, masks: Masks) -> Decision | None:
-    if BRANCH not in case.taints:
-        return None
-    return Decision("Inconclusive", BRANCH, "a condition could go either way within rounding; the bound covers one way")
+def _void(case: Case, masks: Masks) -> Decision | None:
+    code = min(case.taints & VOID.keys(), default=None)
+    return None if code is None else Decision("Inconclusive", code, VOID[code])
 
 
 def _exact_outside(case: Case, masks: Masks) -> Decision | None:

@@ -261,6 +261,37 @@ def test_inputs_are_left_alone():
     assert torch.equal(X, before)
 
 
+@pytest.mark.parametrize("change", [1, -1, 2**40, 2**62])
+def test_large_integers_are_compared_exactly(change):
+    """float64 rounds int64 beyond 2**53: as numbers, x and x + 1 would be the same."""
+    x = torch.arange(6).reshape(2, 3) + 2**60
+    assert torch.equal(x.double(), (x + 1).double())
+
+    def entry(error):
+        def run(x):
+            y = torch.empty_like(x)
+            now().store(y, x + error, {})
+            return y
+
+        return run
+
+    right, wrong = classify(entry(0), x, ref=torch.clone), classify(entry(change), x, ref=torch.clone)
+    assert (right.label, right.code) == ("Type-I", "RND100")
+    assert (wrong.code, wrong.outputs[0].outside_exact) == ("RND201", 6)
+    assert classify(entry(0), x, ref=torch.clone, output=x + change).code == "RND202"
+
+
+def test_nan_on_both_sides_is_agreement():
+    x = torch.tensor([1.0, float("nan")])
+
+    def entry(x):
+        y = torch.empty_like(x)
+        now().store(y, x, {})
+        return y
+
+    assert classify(entry, x, ref=torch.clone).code == "RND100"
+
+
 def test_outputs_computed_on_the_host():
     def entry(change):
         def run(x):
