@@ -106,3 +106,19 @@ def test_autotuned_split_sum_encloses_the_exact_sum():
         zoo.tuned_kernel[lambda meta: (triton.cdiv(100, meta["B"]),)](x, out, 100)
     env = s.envelope(out)
     assert env.lo[0] <= x.double().sum().item() <= env.hi[0]
+
+
+def test_sums_under_a_lock_hold_for_every_order_of_programs():
+    x = torch.randn(32 * 16) * 1e3
+    out, lock = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+    with Session("ieee") as s:
+        zoo.lock_kernel[(32,)](x, out, lock, 16)
+    env = s.envelope(out)
+    parts = x.reshape(32, 16).sum(1).numpy()
+    generator = np.random.default_rng(0)
+    orders = [generator.permutation(32) for _ in range(200)] + [np.argsort(parts), np.argsort(-parts)]
+    for order in orders:
+        total = np.float32(0)
+        for i in order:
+            total = np.float32(total + parts[i])
+        assert env.lo[0] <= total <= env.hi[0]
