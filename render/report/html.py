@@ -11,6 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from render.report import codes, svg, words
 from render.report.frame import code_frame
 from render.report.text import place
@@ -93,9 +95,10 @@ def _headline(verdict: Verdict) -> str:
 def _output(output: OutputVerdict, reference: str) -> Iterator[str]:
     yield f'<p style="margin:0.8em 0 0.2em"><b>{escape(words.output_title(output, reference))}</b></p>'
     yield _table("", words.output_rows(output))
-    pictures = [svg.histogram(output.bound.usage)]
-    if output.bound.usage.ndim == 2 and output.bound.usage.size:
-        pictures.append(svg.heatmap(output.bound.usage))
+    used = np.where(np.isnan(output.bound.lo), np.nan, output.bound.usage)  # no bound: nothing of it is used
+    pictures = [svg.histogram(used)]
+    if used.ndim == 2 and used.size:
+        pictures.append(svg.heatmap(used))
     cells = "".join(
         f'<div style="display:inline-block;vertical-align:top;margin:6px 24px 6px 0">{picture}</div>'
         for picture in pictures

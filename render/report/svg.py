@@ -136,7 +136,8 @@ def heatmap(usage: np.ndarray, side: int = 288) -> str:
         f'<rect x="{left}" y="{top}" width="{columns * cell:.1f}" height="{rows * cell:.1f}" fill="none" '
         'stroke="currentColor" stroke-opacity="0.5"/>'
     )
-    parts.extend(_legend(left, top + rows * cell + 10, largest, bool(np.any(grid > 1)), bool(np.any(np.isnan(grid)))))
+    kinds = [bool(np.any(mask)) for mask in (grid <= 1, grid > 1, np.isnan(grid))]
+    parts.extend(_legend(left, top + rows * cell + 10, largest, *kinds))
     return _svg(width, height, "Bound usage per tile", parts)
 
 
@@ -160,12 +161,13 @@ def _tile(value: float, largest: float, x: float, y: float, cell: float, corner:
     return f'<rect {box} fill="{INSIDE}" fill-opacity="{shade:.2f}"><title>{words}</title></rect>'
 
 
-def _legend(x: float, y: float, largest: float, outside: bool, unknown: bool) -> Iterator[str]:
-    for i in range(5):
+def _legend(x: float, y: float, largest: float, inside: bool, outside: bool, unknown: bool) -> Iterator[str]:
+    for i in range(5 if inside else 0):
         box = f'x="{x + 12 * i}" y="{y}" width="12" height="10"'
         yield f'<rect {box} fill="{INSIDE}" fill-opacity="{0.05 + 0.2375 * i:.2f}"/>'
-    yield _text(x + 66, y + 9, f"0 to {percent(largest)} of the bound")
-    y += 16
+    if inside:
+        yield _text(x + 66, y + 9, f"0 to {percent(largest)} of the bound")
+        y += 16
     if outside:
         yield _tile(2.0, 1.0, x, y, 10.0, (0, 0))
         yield _text(x + 16, y + 9, "outside")

@@ -136,7 +136,7 @@ def _place_and_advice(verdict: Verdict, width: int, most: int) -> Iterator[Text]
         yield Text(f"  --> {place(verdict.file, verdict.line or None, verdict.column or None)}", overflow="fold")
         frame = code_frame(verdict.file, verdict.line, verdict.column, verdict.end_column)
         if frame is not None:
-            yield from _frame(frame, codes.title(verdict.code), width, _STYLES.get(verdict.label, "bold"))
+            yield from _frame(frame, words.place_note(verdict.code), width, _STYLES.get(verdict.label, "bold"))
     for line in verdict.help:
         yield from _hanging("   help: ", line, width)
     for line in verdict.notes[:most]:

@@ -38,7 +38,7 @@ def percent(share: float) -> str:
     if 0.9995 <= share < 1:
         return ">99.9 %"
     if share > 1:
-        return "inf" if share == math.inf else f"{100 * share:.0f} %" if share < 100 else f"{share:.5g} times"
+        return f"{100 * share:.3g} %" if math.isfinite(share) else "inf"
     return f"{100 * share:.1f} %"
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from render.report import codes
 from render.report.text import count, index, interval, number, percent, place, seconds, shape
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ def _usage(worst: float) -> str:
         return ""
     if worst == math.inf:
         return ", the worst element misses a bound that is a single point"
-    return f", worst element {'uses' if worst <= 1 else 'reaches'} {percent(worst)} of its bound"
+    if worst > 1:
+        return f", worst element lies {number(worst, 3)} half widths from the middle"
+    return f", worst element uses {percent(worst)} of its bound"
 
 
 def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
@@ -117,9 +120,21 @@ def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         yield "worst |d|", "0, equal to the reference in every element"
         return
     yield "worst |d|", f"{number(gap, 3)}{where}"
-    used = f"   [{percent(output.usage)} used]" if math.isfinite(output.usage) else ""
+    used = ""
+    if math.isfinite(output.usage) and not math.isnan(output.low):
+        words = f"outside, {number(output.usage, 3)}x" if output.usage > 1 else f"{percent(output.usage)} used"
+        used = f"   [{words}]"
     bound = interval(output.low, output.high)
     yield "", f"  got {number(output.got)}   ref {number(output.ref)}   bound {bound}{used}"
+
+
+def place_note(code: str) -> str:
+    """What to write under the carets: the title of codes that are a fact about that line, nothing for the others.
+
+    Where the reference or the formula is in question, the line is only the place to start from.
+    """
+    about_a_line = {"RND302", "RND303", "RND305", "RND207", "RND208", "RND209"}
+    return codes.title(code) if code.startswith("RND10") or code in about_a_line else ""
 
 
 def paper_rule(verdict: Verdict) -> str:

@@ -119,6 +119,20 @@ def test_kernel_error_shows_the_users_frames_only(monkeypatch: pytest.MonkeyPatc
     assert "/render/" not in result.stderr
 
 
+def test_kernel_error_from_inside_says_so(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    try:
+        combine(None)  # type: ignore[arg-type]
+    except TypeError as error:
+        ours = error
+    result = classify(monkeypatch, KernelError(ours, [(file, 9, "test_kernel", "")]), file)
+    assert "raised inside RENDER (render/cli/exits.py:" in result.stderr
+    try:
+        int("x")
+    except ValueError as error:
+        theirs = error
+    assert "inside RENDER" not in classify(monkeypatch, KernelError(theirs, []), file).stderr
+
+
 def test_unsupported_operation_is_inconclusive(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     result = classify(monkeypatch, UnsupportedOp("tl.foo", "no rule yet", file, 9), file)
     assert result.exit_code == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from render.report import html
@@ -85,3 +86,15 @@ def test_notebook_form() -> None:
 def test_write(tmp_path: Path) -> None:
     html.write(type_i(), tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_elements_without_a_bound_use_nothing_of_it() -> None:
+    flat = output(np.zeros((4, 4)))
+    flat.bound.lo[:] = np.nan
+    page = html.fragment(type_i(outputs=(flat,)))
+    assert ">no bound<" in page
+    assert "Histogram" not in page
+
+
+def test_scalar_output() -> None:
+    parsed(html.fragment(type_i(outputs=(output(np.array(0.5), shape=(), worst_index=()),))))

@@ -52,7 +52,8 @@ def test_type_ii(tmp_path: Path) -> None:
     assert "TYPE-II" in text
     assert "3670 / 4054 elements that have a bound" in text
     assert "3674 / 4054 in bound when the reference is recomputed in float64" in text
-    assert "4044 / 4054 of the device output in bound, worst element reaches 700 % of its bound" in text
+    assert "4044 / 4054 of the device output in bound, worst element lies 7 half widths" in text
+    assert "[outside, 7x]" in text
     assert "3 / 4096 elements were never stored" in text
     assert "42 / 4096 elements have no bound" in text
     assert "RND207  read outside a, 261632 lanes, first in program (3,) at (0, 1)" in text
@@ -143,3 +144,10 @@ def test_grid_is_shown_as_it_is_written() -> None:
     assert "grid (8, 1, 2)" in shown(type_i(grid=(8, 1, 2)))
     assert "grid (8,)" in shown(type_i(grid=(8, 1, 1)))
     assert "grid (1,)" in shown(type_i(grid=(1, 1, 1)))
+
+
+def test_no_cause_is_claimed_where_the_line_is_only_a_start(tmp_path: Path) -> None:
+    file = source_file(tmp_path)
+    for code, note in (("RND110", ""), ("RND201", ""), ("RND101", "inputs rounded to TF32")):
+        lines = shown(type_i(file, code=code)).splitlines()
+        assert next(line for line in lines if "^" in line).endswith("^ " + note if note else "^")
