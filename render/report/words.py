@@ -41,12 +41,13 @@ def _trimmed(grid: tuple[int, ...]) -> tuple[int, ...]:
 
 def fact(item: Finding | TaintNote) -> str:
     """What a memory finding or a taint says, with its size and first occurrence."""
+    program, position = getattr(item, "program", None), getattr(item, "index", None)
     parts = [item.message]
     if item.count > 1:
         parts.append(count(item.count, "lane" if hasattr(item, "program") else "time"))
-    if program := getattr(item, "program", None):
-        first = f"first in program {index(_trimmed(tuple(program)) if isinstance(program, tuple) else (program,))}"
-        parts.append(f"{first} at {index(item.index)}" if getattr(item, "index", None) else first)
+    if program is not None:
+        first = f"first in program {index(program if isinstance(program, tuple) else (program,))}"
+        parts.append(f"{first} at {index(position)}" if position else first)
     return ", ".join(parts)
 
 
