@@ -49,6 +49,10 @@ class RedirectMode(TorchFunctionMode):
             return None
         if func in _MOVES:
             return args[0]
+        if func is torch.device:
+            # The same device that tensors report, so that comparisons hold.
+            named = args[0] if args else kwargs.get("type", kwargs.get("device"))
+            return _CPU if on_cpu(named) is _CPU else func(*args, **kwargs)
         if "device" in kwargs:
             kwargs["device"] = on_cpu(kwargs["device"])
         if kwargs.get("pin_memory"):

@@ -8,6 +8,7 @@ a host-side step without a rule never turns an interval into a silent point.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,15 @@ _ALLOCATIONS = {
     "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
     "aten::new_empty_strided",
 }  # fmt: skip
+_SHAPE_ONLY = {
+    f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
+                                 "new_zeros", "new_ones", "new_full")
+}  # fmt: skip
+"""Operations that take a tensor for its shape and dtype."""
+_OWN_ROOTS = (
+    os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    "<",
+)  # fmt: skip
 _COPIES = {"aten::copy_", "aten::_to_copy"}
 _OVERWRITES = {"aten::zero_", "aten::fill_", "aten::normal_", "aten::uniform_", "aten::random_", "aten::bernoulli_",
                "aten::exponential_", "aten::set_", "aten::resize_"}  # fmt: skip
@@ -52,7 +62,7 @@ def host_site() -> HostSite:
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if "/torch/" not in path and "/render/" not in path and not path.startswith("<"):
+        if not path.startswith(_OWN_ROOTS):
             return HostSite(path, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return HostSite("<host>", 0)
@@ -91,6 +101,8 @@ class HostTracker(TorchDispatchMode):
             if _plain(out):
                 self.memory.mark_unwritten(out)
             return out
+        if name in _SHAPE_ONLY:
+            return func(*args, **kwargs)
         if not self.memory.knows_bounds():
             out = func(*args, **kwargs)
             for target in _written_arguments(func, args, kwargs):

@@ -228,6 +228,14 @@ def _binary(
     return Bounds(*function(*_same_rank(a, b), fmt, host_profile()))
 
 
+def _rsub(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known) -> Bounds | None:
+    return _binary(arithmetic.sub, op, (args[1], args[0], *args[2:]), kwargs, known)
+
+
+def _reciprocal(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known) -> Bounds | None:
+    return _binary(_division, op, (1.0, args[0]), {}, known)
+
+
 def _neg(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known) -> Bounds:
     return Bounds(*arithmetic.neg(known_pair(args[0], known)))
 
@@ -239,7 +247,7 @@ def _abs(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known
 def _sum(
     op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known, mean: bool = False
 ) -> Bounds | None:
-    """Sum or mean over axes, in any order and at the precision of the result."""
+    """Sum or mean over axes, in any order."""
     from interval_ops.reduction import sum_axis
 
     x = args[0]
@@ -256,10 +264,14 @@ def _sum(
     lo, hi = known_pair(x, known)
     low = lo.transpose(rest + axes).reshape([*shape, -1])
     high = low if hi is lo else hi.transpose(rest + axes).reshape([*shape, -1])
-    low, high = sum_axis((low, high), len(rest), low.shape, fmt, host_profile())
+    # Halves are summed in float32 and rounded once.
+    inner = fmt if fmt.bits >= 32 else FP32
+    low, high = sum_axis((low, high), len(rest), low.shape, inner, host_profile())
     if mean:
         n = np.full((1,) * low.ndim, float(x.numel() // max(1, int(np.prod(shape)))))
-        low, high = arithmetic.div((low, high), (n, n), fmt, host_profile(), "div_rn")
+        low, high = arithmetic.div((low, high), (n, n), inner, host_profile(), "div_rn")
+    if inner != fmt:
+        low, high = casting.cast_interval(low, high, inner, fmt, host_profile())
     if keep:
         full = [1 if d in axes else x.shape[d] for d in range(x.ndim)]
         low, high = low.reshape(full), high.reshape(full)
@@ -280,6 +292,8 @@ RULES: dict[str, Rule] = {
     "aten::neg_": _neg,
     "aten::abs": _abs,
     "aten::abs_": _abs,
+    "aten::rsub": _rsub,
+    "aten::reciprocal": _reciprocal,
     "aten::sum": _sum,
     "aten::mean": partial(_sum, mean=True),
     **{

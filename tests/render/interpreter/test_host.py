@@ -179,6 +179,7 @@ ARITHMETIC: dict[str, Callable[..., torch.Tensor]] = {
     "sum kept": lambda x, y: x.sum(dim=0, keepdim=True),
     "mean": lambda x, y: x.mean(-1),
     "mean all": lambda x, y: x.mean(),
+    "reciprocal": lambda x, y: 1 / (x.abs() + 1),
     "maximum": lambda x, y: torch.maximum(x, y),
 }
 
@@ -223,7 +224,7 @@ def test_operations_without_a_rule_taint(world, function):
     assert world.codes(y) == ["RND302"] or set(world.codes(y)) == {"RND302"}
     taint = world.memory.taints.get(next(iter(world.memory.envelope(y).taints)))
     assert "host operation aten::" in taint.message or "another type" in taint.message
-    assert taint.file in (__file__, "<host>")
+    assert taint.file == ("<host>" if taint.op == "view" else __file__)
 
 
 def test_taints_travel_on(world):

@@ -1,0 +1,141 @@
+"""Host code for a GPU on a machine without one; everything is put back afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from render.interpreter.host import cuda_on_cpu
+
+no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="redirection is for machines without a GPU")
+
+MAKERS = {
+    "randn": lambda: torch.randn(3, device="cuda"),
+    "zeros": lambda: torch.zeros(3, device="cuda:0"),
+    "empty": lambda: torch.empty((3,), dtype=torch.float16, device=torch.device("cuda")),
+    "full": lambda: torch.full((3,), 1.0, device=torch.device("cuda", 0)),
+    "tensor": lambda: torch.tensor([1.0, 2.0, 3.0], device="cuda"),
+    "as_tensor": lambda: torch.as_tensor([1.0, 2.0, 3.0], device="cuda"),
+    "arange": lambda: torch.arange(3, device="cuda"),
+    "index": lambda: torch.randint(0, 5, (3,), device=0),
+    "like": lambda: torch.ones_like(torch.ones(3), device="cuda"),
+    "new": lambda: torch.ones(2).new_zeros(3, device="cuda"),
+    "cuda": lambda: torch.ones(3).cuda(),
+    "cuda index": lambda: torch.ones(3).cuda(0),
+    "to": lambda: torch.ones(3).to("cuda"),
+    "to index": lambda: torch.ones(3).to(0),
+    "to dtype": lambda: torch.ones(3).to("cuda:0", torch.float16, non_blocking=True),
+    "to keyword": lambda: torch.ones(3).to(device="cuda"),
+    "pinned": lambda: torch.ones(3).pin_memory(),
+    "pinned factory": lambda: torch.empty(3, pin_memory=True),
+    "generator": lambda: torch.randn(3, generator=torch.Generator(device="cuda").manual_seed(1), device="cuda"),
+    "module": lambda: torch.nn.Linear(3, 1, device="cuda").weight[0],
+    "module to": lambda: torch.nn.Linear(3, 1).to("cuda").weight[0],
+    "module cuda": lambda: torch.nn.Linear(3, 1).cuda().weight[0],
+    "other's device": lambda: torch.zeros(3, device=torch.ones(1, device="cuda").device),
+}
+
+
+@no_gpu
+@pytest.mark.parametrize("name", MAKERS)
+def test_tensors_land_on_the_cpu(name):
+    with cuda_on_cpu():
+        x = MAKERS[name]()
+        assert x.is_cuda and x.device == torch.ones(1, device="cuda").device and x.shape == (3,)
+        assert str(x.cpu()) and x.data_ptr()
+    assert x.device.type == "cpu" and not x.is_cuda
+
+
+@no_gpu
+def test_values_do_not_depend_on_the_device_named():
+    with cuda_on_cpu():
+        a = torch.randn(5, generator=torch.Generator(device="cuda").manual_seed(3), device="cuda")
+    torch.testing.assert_close(a, torch.randn(5, generator=torch.Generator().manual_seed(3)), rtol=0, atol=0)
+
+
+@no_gpu
+def test_named_devices_equal_those_of_tensors():
+    x = torch.ones(1)
+    with cuda_on_cpu():
+        for device in (torch.device("cuda"), torch.device("cuda:0"), torch.device("cuda", 0), torch.device(0)):
+            assert x.cuda().device == device and torch.zeros(1, device=device).device == device
+        assert torch.device("cpu").type == "cpu" and torch.device("meta").type == "meta"
+
+
+@no_gpu
+def test_scopes_of_torch():
+    with cuda_on_cpu():
+        with torch.device("cuda"):
+            assert torch.zeros(2).is_cuda
+        torch.set_default_device("cuda")
+        try:
+            assert torch.zeros(2).sum() == 0
+        finally:
+            torch.set_default_device(None)
+        with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):
+            assert torch.cuda.current_device() == 0
+
+
+@no_gpu
+def test_questions_about_the_device():
+    with cuda_on_cpu():
+        assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+        properties = torch.cuda.get_device_properties("cuda")
+        assert properties.multi_processor_count > 0 and properties.total_memory > 0
+        assert torch.cuda.get_device_capability() >= (8, 0) and torch.cuda.get_device_name(0)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.manual_seed_all(0)
+        torch.manual_seed(0)
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        end.record()
+        assert start.elapsed_time(end) >= 0 and torch.cuda.current_stream().cuda_stream == 0
+        assert torch.cuda.memory_allocated() == 0
+        assert isinstance(torch.Generator(device="cuda"), torch.Generator)
+
+
+@no_gpu
+def test_saved_tensors_load_on_the_cpu(tmp_path):
+    torch.save(torch.arange(3), tmp_path / "x.pt")
+    with cuda_on_cpu():
+        assert torch.load(tmp_path / "x.pt", map_location="cuda").tolist() == [0, 1, 2]
+
+
+def snapshot() -> dict[str, object]:
+    return {
+        **{f"cuda.{k}": v for k, v in vars(torch.cuda).items()},
+        **{f"Tensor.{k}": v for k, v in vars(torch.Tensor).items()},
+        "Generator": torch.Generator, "load": torch.load, "default": torch.set_default_device,
+    }  # fmt: skip
+
+
+@no_gpu
+def test_everything_is_restored_also_after_an_exception():
+    before = snapshot()
+    with cuda_on_cpu():
+        torch.zeros(1, device="cuda")
+    assert snapshot() == before
+    with pytest.raises(KeyError), cuda_on_cpu():
+        raise KeyError
+    assert snapshot() == before
+    assert not torch.cuda.is_available() and not torch.ones(1).is_cuda
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.zeros(1, device="cuda")
+
+
+@no_gpu
+def test_scopes_nest():
+    before = snapshot()
+    with cuda_on_cpu():
+        with cuda_on_cpu():
+            torch.zeros(1, device="cuda")
+        assert torch.zeros(1, device="cuda").is_cuda
+    assert snapshot() == before
+
+
+def test_nothing_is_patched_where_a_gpu_is_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    before = snapshot()
+    with cuda_on_cpu():
+        assert snapshot() == before
