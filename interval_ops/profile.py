@@ -7,6 +7,7 @@ one and then states only the differences. Unknown keys are errors that name the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,13 +25,20 @@ CAUSES: dict[str, str] = {
 """Why a bound has width; `Profile.mute` switches one of them off."""
 
 
-class MissingRule(LookupError):
-    """The profile has no error bound for this function or dot; nothing is guessed in its place."""
+_FP8 = re.compile(r"^fp8e\w+?(?=_|$)")
 
-    def __init__(self, name: str, profile: str) -> None:
-        super().__init__(f"profile {profile!r} has no rule for {name!r}")
+
+class MissingRule(LookupError):
+    """The profile has no error bound for this function or dot; nothing is guessed in its place.
+
+    `reason` says why where the profile knows, e.g. that the target refuses to compile it.
+    """
+
+    def __init__(self, name: str, profile: str, reason: str = "") -> None:
+        super().__init__(f"profile {profile!r} has no rule for {name!r}" + (f": {reason}" if reason else ""))
         self.name = name
         self.profile = profile
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,11 @@ class DotModel:
     of the operands as the unit sees them (it aligns subnormals there, with an unnormalised significand).
     `promote`: partial sums that a `+` adds to an accumulator stay separate (no folding into the unit's accumulator).
     `overflow`: what an integer accumulator does past its range.
+
+    `chops`: everything the unit discards it discards towards zero, the rounding of the block included. `flush`:
+    subnormal operands and results become zero. `convert`: each dot sums in fp32 and converts its result to `acc`.
+    `subnormal` stands in for `emin` with block-scaled operands: the ratio by which the alignment of a product of
+    subnormals may exceed the largest product.
     """
 
     block: int
@@ -75,6 +88,9 @@ class DotModel:
     emin: int = -126
     promote: bool = False
     overflow: str = ""
+    chops: bool = False
+    convert: bool = False
+    subnormal: float = 0.0
 
     @property
     def aligned(self) -> float:
@@ -113,20 +129,36 @@ class Profile:
     default_input_precision: str
     off: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = field(default=(), repr=False)
+    refused: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def fn(self, name: str, fmt: str = "fp32") -> FnError:
-        """Error of function `name`; fp16 and bf16 arguments are computed in fp32. Raises MissingRule."""
-        key = f"{name}@fp64" if fmt == "fp64" else name
+        """Error of function `name`. Raises MissingRule.
+
+        fp16 and bf16 arguments are computed in fp32, within the error of `name`, or of `name@fp16` where a target has
+        a sequence of its own; the rounding to the narrow format comes on top.
+        """
+        special = f"{name}@{fmt}"
+        if special in self.functions:
+            return self.functions[special]
+        key = special if fmt == "fp64" else name
         try:
             return self.functions[key]
         except KeyError:
-            raise MissingRule(key, self.name) from None
+            raise MissingRule(key, self.name, self.refused.get(key, "")) from None
 
     def dot(self, kind: str) -> DotModel:
-        try:
-            return self.dots[kind]
-        except KeyError:
-            raise MissingRule(f"dot {kind}", self.name) from None
+        """Model of dots of `kind`. Raises MissingRule, with the reason where the target refuses this kind.
+
+        Kinds: fp16, bf16, fp8, fp16acc and fp8_fp16acc (fp16 accumulator), the input precisions tf32, ieee, ... of fp32
+        operands, fp64, int8, and mxfp8 and mxfp4 where the target multiplies block-scaled operands itself. A single fp8
+        format (`fp8e5`, `fp8e4nv_fp16acc`) has the model of `fp8` unless the profile knows better.
+        """
+        refused = self.refused.get(f"dot {kind}", "")
+        if not refused:
+            for key in (kind, _FP8.sub("fp8", kind)):
+                if key in self.dots:
+                    return self.dots[key]
+        raise MissingRule(f"dot {kind}", self.name, refused)
 
     def mute(self, *causes: str) -> Profile:
         """The same target with these causes adding no error (float64 slack stays). ValueError for an unknown cause."""

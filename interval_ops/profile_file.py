@@ -17,7 +17,8 @@ from interval_ops.profile import DotModel, FnError, Profile
 
 Table = dict[str, Any]
 
-_TOP = {"name", "title", "confidence", "inherit", "aliases", "sources", "lowering", "cast", "functions", "dots"}
+_TABLES = ("sources", "lowering", "functions", "dots", "refused")
+_TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", *_TABLES}
 _LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
 _CAST = {"overflow", "via"}
 _FUNCTION = {"ulp", "r", "a", "ftz", "source"}
@@ -113,7 +114,7 @@ def _casts(cast: Table, sources: Mapping[str, str], where: str) -> tuple[Table, 
 def _merge(base: Table, top: Table) -> Table:
     """`top` over `base`, table by table; single functions and dots are replaced as a whole."""
     merged = {**base, **top}
-    for key in ("sources", "lowering", "functions", "dots"):
+    for key in _TABLES:
         merged[key] = {**base.get(key, {}), **top.get(key, {})}
     merged["cast"] = {
         part: {**base.get("cast", {}).get(part, {}), **top.get("cast", {}).get(part, {})} for part in _CAST
@@ -146,7 +147,12 @@ def build(raw: Table, where: str) -> Profile:
         name: _function(name, entry, sources, f"{where} [functions.{name}]")
         for name, entry in raw.get("functions", {}).items()
     }
-    dots = {name: _dot(entry, sources, f"{where} [dots.{name}]") for name, entry in raw.get("dots", {}).items()}
+    refused = {key: reason for key, reason in raw.get("refused", {}).items() if reason}  # "" as in [cast.via]
+    dots = {
+        name: _dot(entry, sources, f"{where} [dots.{name}]")
+        for name, entry in raw.get("dots", {}).items()
+        if f"dot {name}" not in refused
+    }
     return Profile(
         name=raw["name"],
         title=raw["title"],
@@ -159,6 +165,7 @@ def build(raw: Table, where: str) -> Profile:
         atomic_flush_fp32=lowering["atomic_flush_fp32"],
         default_input_precision=lowering["default_input_precision"],
         aliases=tuple(raw.get("aliases", ())),
+        refused=MappingProxyType(refused),
     )
 
 

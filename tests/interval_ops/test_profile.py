@@ -9,6 +9,11 @@ from interval_ops import profile_file
 from interval_ops.profile import CAUSES, MissingRule, describe, load_profile, profile_names
 
 FUNCTIONS = ["div", "div_rn", "sqrt", "sqrt_rn", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh"]
+NAMES = [
+    "ieee", "any", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942",
+    "torch-cpu", "inductor-cpu",
+]  # fmt: skip
+NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")
 DOTS = ["fp16", "bf16", "tf32", "ieee", "tf32x3", "bf16x3", "bf16x6", "fp8", "fp16acc", "fp64", "int8"]
 
 MINIMAL = """
@@ -30,8 +35,8 @@ def parse(text: str):
 
 
 def test_profiles_are_complete_and_sourced():
-    assert {"ieee", "any", "sm_80", "sm_89", "sm_90"} <= set(profile_names())
-    for name in profile_names():
+    assert sorted(NAMES) == profile_names()
+    for name in NAMES:
         profile = load_profile(name)
         assert profile.name == name
         for function in FUNCTIONS:
@@ -39,14 +44,29 @@ def test_profiles_are_complete_and_sourced():
                 assert profile.fn(function, fmt).source
                 assert profile.fn(function, fmt).r > 0
         for kind in DOTS:
+            if f"dot {kind}" in profile.refused:
+                assert kind not in profile.dots
+                continue
             assert profile.dot(kind).source
+        for model in profile.dots.values():
+            assert model.source
+            assert not model.chops or (model.block > 1 and model.rho <= 2**-13)
+        assert all(entry.source for entry in profile.functions.values())
         assert profile.cast_overflow["fp16"] == "inf"
         assert profile.default_input_precision in ("ieee", "tf32")
 
 
 def test_aliases_and_unknown_names():
     assert load_profile("A100") is load_profile("sm_80")
-    assert load_profile("sm_86") is load_profile("sm_80")
+    assert load_profile("rtx3090") is load_profile("a10") is load_profile("sm_86")
+    assert load_profile("v100") is load_profile("sm_70")
+    assert load_profile("t4") is load_profile("sm_75")
+    assert load_profile("h200") is load_profile("sm_90")
+    assert load_profile("b200") is load_profile("sm_100")
+    assert load_profile("rtx5090") is load_profile("sm_120")
+    assert load_profile("mi250") is load_profile("gfx90a")
+    assert load_profile("MI300X") is load_profile("gfx942")
+    assert load_profile("cpu") is load_profile("torch-cpu")
     assert load_profile("L20") is load_profile("rtx4090") is load_profile("sm_89")
     assert load_profile("h100") is load_profile("sm_90")
     with pytest.raises(ValueError, match=r"nonesuch.*known: any, .*sm_90.*a100"):
@@ -67,11 +87,66 @@ def test_documented_numbers():
     assert load_profile("ieee").dot("fp16").theta == 2**-24
 
 
+def test_numbers_of_the_other_targets():
+    """theta of numerical papers and instruction sets, one by one."""
+    theta = {
+        ("sm_89", "fp8"): 17 * 2**-13 + 2**-13,
+        ("sm_89", "fp16"): 8 * 2**-24 + 2**-23,
+        ("sm_86", "tf32"): 4 * 2**-24 + 2**-23,
+        ("sm_100", "fp8"): 32 * 2**-25 + 2**-23,
+        ("sm_120", "bf16"): 16 * 2**-25 + 2**-23,
+        ("sm_100", "mxfp4"): 64 * 2**-35 + 2**-23,
+        ("sm_70", "fp16"): 2**-24,
+        ("sm_75", "fp16acc"): 2**-11,
+        ("gfx90a", "bf16"): 2**-24,
+        ("gfx942", "tf32"): 6 * 2**-24 + 2**-31,
+        ("gfx942", "fp16"): 10 * 2**-24 + 2**-31,
+        ("gfx942", "fp8e4b8"): 19 * 2**-24,
+    }
+    for (name, kind), value in theta.items():
+        found = load_profile(name).dot(kind).theta
+        assert value <= found <= value * (1 + 1e-4), (name, kind)
+    amd = load_profile("mi300")
+    assert amd.fn("div").r == 2**-24
+    assert amd.fn("div", "fp16").r > 2**-19
+    assert amd.fn("div", "bf16").r == 2**-24
+    assert amd.fn("sqrt").ftz
+
+
+def test_refusals_say_why():
+    for name, kind, reason in (
+        ("sm_80", "fp8e4nv", "does not compile"),
+        ("sm_86", "fp8e4nv_fp16acc", "does not compile"),
+        ("sm_90", "fp8e4b8", "AMD"),
+        ("sm_75", "int8", "do not compile"),
+        ("gfx90a", "tf32", "refused"),
+        ("gfx942", "tf32x3", "refused"),
+        ("gfx942", "fp8e4b15", "NVIDIA"),
+    ):
+        with pytest.raises(MissingRule, match=f"dot {kind}.*{reason}") as caught:
+            load_profile(name).dot(kind)
+        assert caught.value.reason
+    with pytest.raises(MissingRule, match=r"lgamma.*OpenCL"):
+        load_profile("mi300").fn("lgamma")
+
+
+def test_single_fp8_formats_have_the_common_model():
+    hopper, ampere = load_profile("sm_90"), load_profile("sm_80")
+    assert hopper.dot("fp8e4nv") is hopper.dot("fp8e5") is hopper.dot("fp8")
+    assert ampere.dot("fp8e5_fp16acc") is ampere.dot("fp8_fp16acc")
+    assert load_profile("any").dot("fp8e4nv") is load_profile("any").dot("fp8")
+
+
+@pytest.mark.parametrize("kind", ("fp16", "bf16"))
+def test_any_covers_volta_tensor_cores(kind):
+    assert load_profile("any").dot(kind).theta / 4 >= 2.5 * 2**-24
+
+
 @pytest.mark.parametrize("kind", DOTS)
 def test_any_encloses_the_others(kind):
     """For every K the bound of `any` is at least that of each architecture (terms beyond K are zero padding)."""
     top = load_profile("any").dot(kind)
-    for name in ("sm_80", "sm_89", "sm_90"):
+    for name in NVIDIA:
         model = load_profile(name).dot(kind)
         assert top.eps >= model.eps
         assert top.floor >= model.floor
