@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from interval_ops.profile import MissingRule, load_profile
+from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.inputs import Inputs
 from render.outputs import Named, flatten, stored_arguments
@@ -26,6 +27,8 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
 
     try:
         load_profile(device)
+    except ProfileError:
+        raise  # a broken data file of ours is no mistake of the user
     except (ValueError, LookupError) as error:
         raise RenderError("RND902", str(error).strip("'\""), "choose one with --device") from None
     return Session(device=device, mute=frozenset(mute), **options)

@@ -12,6 +12,7 @@ import torch
 import render.classify
 import render.execution
 from interval_ops.profile import MissingRule
+from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -344,6 +345,19 @@ def test_usage_errors(change):
         classify(doubling(), X, **({"ref": twice} | change))
     with pytest.raises(RenderError, match="is not a function"):
         classify(3, X, ref=twice)
+
+
+def test_an_unknown_device_is_the_users_mistake_a_broken_profile_is_ours(monkeypatch):
+    monkeypatch.undo()
+    with pytest.raises(RenderError, match="unknown device profile"):
+        render.execution.open_session("nosuch")
+
+    def broken(name):
+        raise ProfileError("any.toml: unknown key")
+
+    monkeypatch.setattr(render.execution, "load_profile", broken)
+    with pytest.raises(ProfileError):
+        render.execution.open_session("any")
 
 
 FILE = """
