@@ -16,10 +16,10 @@ def heuristic_kernel(out, N, EVEN: tl.constexpr):
 
 
 @triton.jit
-def logic_kernel(out, N: "tl.constexpr"):
+def logic_kernel(out, N: tl.constexpr):
     i = tl.arange(0, N)
     m = i >= 1 and i < 5
-    odd = not (i % 2 == 0)
+    odd = not (i % 2 == 0)  # noqa: SIM201
     between = 0 < i < 7
     tl.store(out + i, ((m or odd) and between).to(tl.int32))
 
@@ -161,7 +161,7 @@ def dropout_kernel(x, out, n, p, seed, B: tl.constexpr):
 def block_pointer_kernel(x, out, M, N, BM: tl.constexpr, BN: tl.constexpr):
     src = tl.make_block_ptr(x, (M, N), (N, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
     dst = tl.make_block_ptr(out, (M, N), (N, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
-    for _ in range(0, tl.cdiv(N, BN)):
+    for _ in range(tl.cdiv(N, BN)):
         v = tl.load(src, boundary_check=(0, 1), padding_option="zero")
         tl.store(dst, v + 1.0, boundary_check=(0, 1))
         src = tl.advance(src, (0, BN))

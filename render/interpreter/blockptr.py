@@ -19,7 +19,9 @@ from render.interpreter.types import carrier
 class BlockPointer:
     """Base tensor with shape, strides and offsets (scalars, in elements) and the static shape of the box."""
 
-    def __init__(self, base: Any, shape: Sequence[Any], strides: Sequence[Any], offsets: Sequence[Any], box: Any) -> None:
+    def __init__(
+        self, base: Any, shape: Sequence[Any], strides: Sequence[Any], offsets: Sequence[Any], box: Any
+    ) -> None:
         self.base = base
         self.extents = list(shape)
         self.strides = list(strides)
@@ -66,7 +68,8 @@ class BlockPointers:
     def _aligned(x: Handle, y: Handle) -> tuple[Handle, Handle]:
         if x.dtype == y.dtype:
             return x, y
-        return tuple(Handle(h.v.astype(np.int64), tl.int64, h.shape, taint=h.taint) for h in (x, y))  # type: ignore
+        wide = [Handle(h.v.astype(np.int64), tl.int64, h.shape, taint=h.taint) for h in (x, y)]
+        return wide[0], wide[1]
 
     def _lanes(self, p: BlockPointer, checked: Sequence[int]) -> tuple[Any, Any]:
         """Pointer block and bounds mask (None if no axis is checked), as tensors."""
@@ -75,7 +78,8 @@ class BlockPointers:
         address = p.base.handle.v.reshape(-1, *(1,) * rank)
         inside: Any = None
         for dim in range(rank):
-            lanes = np.arange(p.box[dim], dtype=np.int64).reshape(1, *(p.box[d] if d == dim else 1 for d in range(rank)))
+            along = [p.box[d] if d == dim else 1 for d in range(rank)]
+            lanes = np.arange(p.box[dim], dtype=np.int64).reshape(1, *along)
             at = p.offsets[dim].v.astype(np.int64).reshape(-1, *(1,) * rank) + lanes
             address = address + at * p.strides[dim].v.astype(np.int64).reshape(-1, *(1,) * rank) * width
             if dim in checked:
@@ -84,9 +88,7 @@ class BlockPointers:
                 inside = within if inside is None else inside & within
         taint = taint_of(p.base.handle, *p.offsets, *p.strides, *p.extents)
         ptr_ty = core.block_type(p.base.dtype, list(p.box))
-        ptr = core.tensor(
-            Handle(address, p.base.dtype, p.box, taint=taint, origin=p.base.handle.origin), ptr_ty
-        )
+        ptr = core.tensor(Handle(address, p.base.dtype, p.box, taint=taint, origin=p.base.handle.origin), ptr_ty)
         if inside is None:
             return ptr, None
         return ptr, core.tensor(Handle(inside, tl.int1, p.box, taint=taint), core.block_type(tl.int1, list(p.box)))

@@ -122,8 +122,10 @@ def patch_autotuner(scope: PatchScope, session: Session) -> None:
 def _choose(tuner: Any, kwargs: dict[str, Any], index: int) -> Any:
     configs = tuner.configs
     if len(configs) > 1 and getattr(tuner, "early_config_prune", None) is not None:
-        configs = tuner.prune_configs(kwargs) if tuner.perf_model is None else tuner.early_config_prune(
-            configs, tuner.nargs, **kwargs
+        configs = (
+            tuner.prune_configs(kwargs)
+            if tuner.perf_model is None
+            else tuner.early_config_prune(configs, tuner.nargs, **kwargs)
         )
     if not 0 <= index < len(configs):
         raise ValueError(f"autotune configuration {index} was asked for, the kernel has {len(configs)}")

@@ -1,4 +1,4 @@
-"""What is true while one kernel runs: profile, programs of the current chunk, memory, and where the user's code stands."""
+"""What is true while one kernel runs: profile, programs of the chunk, memory, and where the user's code stands."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Diverge(BaseException):
-    """A scalar that steers Python control flow differs between the programs of a chunk; `values` has one per program."""
+    """A scalar that steers control flow differs between the programs of a chunk; `values` has one per program."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__("programs of this chunk take different branches")

@@ -33,7 +33,7 @@ class Pending:
 class Place:
     """Addresses and mask of an access, to recognise the store that goes with a load."""
 
-    __slots__ = ("ptr", "mask")
+    __slots__ = ("mask", "ptr")
 
     def __init__(self, ptr: Handle, mask: Handle | None) -> None:
         self.ptr = ptr.v
@@ -55,7 +55,7 @@ class Handle:
     says where a value was loaded from and `grown` that it is the value of a place plus another one.
     """
 
-    __slots__ = ("v", "_lo", "_hi", "dtype", "shape", "pend", "taint", "origin", "place", "grown")
+    __slots__ = ("_hi", "_lo", "dtype", "grown", "origin", "pend", "place", "shape", "taint", "v")
 
     largest = 0
 
@@ -139,9 +139,7 @@ class Handle:
         lo = self.lo
         moved = None if lo is None else move(lo)
         upper = None if lo is None else (moved if self._hi is lo else move(self._hi))
-        return Handle(
-            move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin
-        )
+        return Handle(move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin)
 
 
 def taint_of(*handles: Handle | None) -> frozenset[int]:

@@ -244,9 +244,7 @@ def _abs(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known
     return Bounds(*arithmetic.abs_(known_pair(args[0], known)))
 
 
-def _sum(
-    op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known, mean: bool = False
-) -> Bounds | None:
+def _sum(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known, mean: bool = False) -> Bounds | None:
     """Sum or mean over axes, in any order."""
     from interval_ops.reduction import sum_axis
 

@@ -17,7 +17,6 @@ from render.interpreter.rewrite import code_of, namespace_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.statements import Statements, unwrap
 
-
 # Block pointers left the language in Triton 3.9 (and `advance` its namespace); kernels in the field still use them.
 _ALWAYS = {"make_block_ptr", "advance"}
 

@@ -13,7 +13,6 @@ from triton.language.semantic import TritonSemantic
 
 from render.interpreter.arguments import Converter, bind, constexpr_names, grid_of
 from render.interpreter.builder import Builder
-from render.interpreter.context import Context
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Handle
 from render.interpreter.language import Language
@@ -80,7 +79,7 @@ class RealSemantic(TritonSemantic):
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """Matrix products here are many and small: threads cost more than they bring, and results must not depend on them."""
+    """Matrix products here are many and small: threads cost more than they bring, and results may depend on them."""
     return ThreadpoolController()
 
 

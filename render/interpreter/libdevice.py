@@ -1,4 +1,4 @@
-"""`tl.extra.libdevice` and its per-target twins: vendor functions by name, each with the documented error of the target.
+"""`tl.extra.libdevice` and its twins per target: vendor functions by name, each with its documented error.
 
 A name without a rule raises UnsupportedOp; none is evaluated by the host's libm without an error term.
 """
@@ -13,13 +13,15 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops import arithmetic, functions
-from render.interpreter.builder.floats import _exact_unary, _unary, erf
+from interval_ops.rule import Rule, Shape
+from render.interpreter.builder import Builder
+from render.interpreter.builder.floats import dispatch, erf, rsqrt, vendor_function
 from render.interpreter.handle import Handle
 from render.interpreter.scope import PatchScope
 
 _VALUES: dict[str, Callable[..., np.ndarray]] = {
     "erf": erf,
-    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    "rsqrt": rsqrt,
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,
@@ -29,26 +31,29 @@ _VALUES: dict[str, Callable[..., np.ndarray]] = {
 }
 # Library functions whose error differs from the instruction that the language's own function of that name becomes.
 _OWN_ERROR = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt", "sqrt": "sqrt_rn"}
-_EXACT = {
-    "abs": (np.abs, arithmetic.abs_),
-    "fabs": (np.abs, arithmetic.abs_),
-    "floor": (np.floor, arithmetic.floor),
-    "ceil": (np.ceil, arithmetic.ceil),
+_EXACT: dict[str, tuple[Callable[..., np.ndarray], Callable[..., Any]]] = {
     "trunc": (np.trunc, arithmetic.trunc),
     "rint": (np.rint, arithmetic.rint),
     "nearbyint": (np.rint, arithmetic.rint),
 }
-_LANGUAGE = {"div_rn": "create_precise_divf", "fmod": "create_frem"}
+# Vendor names of what the builder does itself.
+_LANGUAGE = {
+    "abs": "fabs", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "fma": "fma", "div_rn": "precise_divf",
+    "fmod": "frem", "fmax": "maxnumf", "fmin": "minnumf",
+}  # fmt: skip
 
 
 def _method(name: str) -> Callable[..., Handle] | None:
     """The builder-style function of (builder, handles...) for a vendor function, None if it has no rule."""
+    if name in _LANGUAGE:
+        return getattr(Builder, f"create_{_LANGUAGE[name]}")
     if name in _EXACT:
-        return _exact_unary(*_EXACT[name])
+        value, rule = _EXACT[name]
+        return dispatch(Rule(name, Shape.MONOTONE, name, lambda args, fmt, profile: rule(args[0])), value)
     key = _OWN_ERROR.get(name, name)
     if key in functions.MONOTONE or key in functions.WAVES:
         value = _VALUES.get(name) or getattr(np, name, None)
-        return None if value is None else _unary(value, key)
+        return None if value is None else vendor_function(key, value)
     return None
 
 
@@ -89,8 +94,6 @@ class Libdevice:
     def call(self, name: str, args: tuple[Any, ...]) -> Any:
         tensors = [self.semantic.to_tensor(a) for a in args]
         method = _method(name)
-        if method is None and name in _LANGUAGE:
-            method = getattr(type(self.builder), _LANGUAGE[name])
         if method is None or not tensors:
             self.builder.unsupported(f"libdevice.{name}", "this vendor function has no rule yet")
         if not all(t.dtype.name in ("fp32", "fp64") for t in tensors):

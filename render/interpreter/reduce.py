@@ -35,7 +35,7 @@ _UFUNCS: dict[str, Any] = {
 
 
 def combine_kind(fn: Any) -> str | None:
-    """Name of the native rule for a combine function: Triton's own by identity, `a + b` and its like by their source."""
+    """Name of the native rule for a combine function: Triton's own by identity, `a + b` and the like by source."""
     python = getattr(fn, "fn", fn)
     name = python.__name__
     if getattr(standard, name, None) is fn and name in _KNOWN:

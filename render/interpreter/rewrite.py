@@ -118,7 +118,7 @@ def _source(jit_fn: Any) -> tuple[str, int]:
 class Code:
     """Compiled body of one jitted function; `bind` gives a callable over the given globals."""
 
-    __slots__ = ("code", "fn", "file", "is_user")
+    __slots__ = ("code", "file", "fn", "is_user")
 
     def __init__(self, jit_fn: Any) -> None:
         self.fn = jit_fn.fn

@@ -50,7 +50,8 @@ class Session:
     `device` names a profile; `profile` overrides it. `mute` holds causes, or (cause, file, line) triples, whose error
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
     together, `config` picks an autotune configuration by index. `undefined` is what masked-off lanes of a load without
-    `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output. Sessions nest; the innermost one interprets.
+    `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output.
+    Sessions nest; the innermost one interprets.
     """
 
     _depth = 0

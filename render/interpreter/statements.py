@@ -43,9 +43,7 @@ def scalar(ctx: Context, x: Any, what: str) -> Any:
     if int(np.prod(h.shape)) != 1:
         raise TypeError(f"a block of shape {list(h.shape)} cannot be used as {what}; reduce it to a scalar first")
     if h.lo is not None and h.dtype.scalar.is_int1():
-        ctx.control_taint = ctx.control_taint | ctx.taint(
-            "RND303", "if", "the bounds leave open which branch is taken"
-        )
+        ctx.control_taint = ctx.control_taint | ctx.taint("RND303", "if", "the bounds leave open which branch is taken")
     if h.taint:
         ctx.control_taint = ctx.control_taint | h.taint
     return uniform(ctx, h.v)
@@ -164,8 +162,8 @@ class Statements:
         self.ctx.printer(" ".join(str(a.handle.v if is_tensor(a) else a) for a in args))
 
     def static_range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> builtins.range:
-        start, stop, step = (None if b is None else int(unwrap(b)) for b in (start, stop, step))
-        return builtins.range(0, start) if stop is None else builtins.range(start, stop, step or 1)  # type: ignore
+        first, last = (0, start) if stop is None else (start, stop)
+        return builtins.range(int(unwrap(first)), int(unwrap(last)), 1 if step is None else int(unwrap(step)))
 
     def range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Iterator[Any]:
         """A device loop: the induction variable is a tensor; only the trip count must agree between programs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import triton.language as tl
@@ -66,7 +66,7 @@ def carrier(ty: tl.dtype) -> np.dtype:
     return np.dtype(np.float64 if ty.name == "fp64" else np.float32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def elem_by_name(name: str) -> ElemType:
     if name == "ptr":
         return ElemType("ptr", 8, np.dtype(np.int64), None)
@@ -88,7 +88,7 @@ def tl_dtype(name: str) -> tl.dtype:
 
 
 def triton_name(torch_dtype: object) -> str:
-    """Triton's name of a torch dtype (or of a Triton dtype, as `triton.reinterpret` carries); TypeError if it has none."""
+    """Triton's name of a torch dtype, or of the Triton dtype that `triton.reinterpret` carries; TypeError if none."""
     if isinstance(torch_dtype, tl.dtype):
         return torch_dtype.name
     name = TORCH_TO_TRITON.get(str(torch_dtype))

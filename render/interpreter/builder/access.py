@@ -92,8 +92,9 @@ class Access(Base):
             lo, hi = (value.full(a) for a in value.pair)
         taint = taint_of(ptr, value, mask) | ctx.control_taint
         ctx.memory.store(
-            ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(), taint
-        )
+            ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(),
+            taint,
+        )  # fmt: skip
 
     # atomics
     def create_atomic_rmw(self, op: Any, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> Handle:
@@ -108,9 +109,7 @@ class Access(Base):
     def create_atomic_store(self, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> None:
         self._atomic("store", ptr, value, None, mask)
 
-    def _atomic(
-        self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None
-    ) -> Handle:
+    def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:
         ctx = self.ctx
         ctx.locks = ctx.locks or kind in ("cas", "xchg")
         pointee = ptr.dtype.scalar.element_ty

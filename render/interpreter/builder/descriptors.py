@@ -38,7 +38,9 @@ class Descriptors(Base):
         nan = any("NAN" in str(r) for r in rest)
         return DescriptorHandle(base, shape, strides, [int(getattr(b, "value", b)) for b in box], nan)
 
-    def _pointers(self, desc: DescriptorHandle, offsets: list[np.ndarray], box: tuple[int, ...]) -> tuple[Handle, Handle]:
+    def _pointers(
+        self, desc: DescriptorHandle, offsets: list[np.ndarray], box: tuple[int, ...]
+    ) -> tuple[Handle, Handle]:
         """Addresses and bounds mask of a box; `offsets` are int64 arrays that broadcast to (B, *box)."""
         rank = len(box)
         pointee = desc.base.dtype.scalar.element_ty
@@ -71,7 +73,9 @@ class Descriptors(Base):
         ptr, mask = self._box(desc, offsets)
         return self._load(ptr, mask, self._padding(desc, ptr.shape))  # type: ignore[attr-defined]
 
-    def create_descriptor_store(self, desc: DescriptorHandle, value: Handle, offsets: list[Handle], *policy: Any) -> None:
+    def create_descriptor_store(
+        self, desc: DescriptorHandle, value: Handle, offsets: list[Handle], *policy: Any
+    ) -> None:
         ptr, mask = self._box(desc, offsets)
         self._store(ptr, value, mask)  # type: ignore[attr-defined]
 

@@ -9,7 +9,6 @@ import triton.language as tl
 
 from interval_ops.dot import PendingDot, dot_int
 from interval_ops.formats import Format
-from render.interpreter.builder.base import Base
 from render.interpreter.builder.floats import Floats, in_format
 from render.interpreter.handle import Handle, Pair, Pending, taint_of
 from render.interpreter.types import carrier, format_of

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops import arithmetic, casting, functions, selection
+from interval_ops import arithmetic, casting, functions
 from interval_ops.formats import Format
+from interval_ops.rule import Rule, Shape
+from interval_ops.rules import RULES
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
@@ -33,71 +35,55 @@ def same_value(x: Handle, y: Handle) -> bool:
     one = x.v.__array_interface__
     two = y.v.__array_interface__
     return (
-        one["data"] == two["data"] and x.v.shape == y.v.shape and x.v.strides == y.v.strides
-        and x.dtype == y.dtype and x.is_point == y.is_point
+        one["data"] == two["data"]
+        and x.v.shape == y.v.shape
+        and x.v.strides == y.v.strides
+        and x.dtype == y.dtype
+        and x.is_point == y.is_point
     )
 
 
-def _binary(ufunc: Ufunc, rule: Callable[..., Any], cause: str, kind: str | None = None) -> Any:
-    extra = {} if kind is None else {"kind": kind}
+def dispatch(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
+    """Builder method of one entry of the rule table: `value` computes the value lane, the rule the bounds."""
+    exact = rule.cause is None and rule.error is None
 
-    def create(self: Base, x: Handle, y: Handle) -> Handle:
+    def create(self: Base, *operands: Handle) -> Handle:
+        x = operands[0]
         fmt = format_of(x.dtype)
-        v = in_format(ufunc(x.v, y.v), fmt)
-        taint = taint_of(x, y)
-        if not self.ctx.interval:
+        v = in_format(value(*(h.v for h in operands)), fmt)
+        taint = taint_of(*operands)
+        if not self.ctx.interval or (exact and all(h.is_point for h in operands)):
             return Handle(v, x.dtype, x.shape, taint=taint)
-        lo, hi = rule(x.pair, y.pair, fmt, self.ctx.model(cause), **extra)
+        profile = self.ctx.profile if rule.cause is None else self.ctx.model(rule.cause)
+        lo, hi = rule.apply(tuple(h.pair for h in operands), fmt, profile)  # type: ignore[misc]
         return Handle(v, x.dtype, x.shape, lo, hi, taint)
 
+    create.__name__ = f"create_{rule.op}"
+    create.__doc__ = rule.doc
     return create
 
 
-def _unary(ufunc: Ufunc, name: str) -> Any:
-    def create(self: Base, x: Handle) -> Handle:
-        fmt = format_of(x.dtype)
-        v = in_format(ufunc(x.v), fmt)
-        if not self.ctx.interval:
-            return Handle(v, x.dtype, x.shape, taint=x.taint)
-        lo, hi = functions.unary(name, x.pair, fmt, self.ctx.model("function"))
-        return Handle(v, x.dtype, x.shape, lo, hi, x.taint)
-
-    return create
-
-
-def _exact_unary(ufunc: Ufunc, rule: Callable[..., Any]) -> Any:
-    def create(self: Base, x: Handle) -> Handle:
-        v = ufunc(x.v)
-        if x.is_point:
-            return Handle(v, x.dtype, x.shape, taint=x.taint)
-        lo, hi = rule(x.pair)
-        return Handle(v, x.dtype, x.shape, lo, hi, x.taint)
-
-    return create
-
-
-def _compare(ufunc: Ufunc, op: str) -> Any:
+def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
     def create(self: Base, x: Handle, y: Handle) -> Handle:
-        v = ufunc(x.v, y.v)
+        v = value(x.v, y.v)
         taint = taint_of(x, y)
         if x.is_point and y.is_point:
             return Handle(v, tl.int1, x.shape, taint=taint)
-        surely, possibly = selection.compare(op, x.pair, y.pair)
+        fmt = format_of(x.dtype)
+        surely, possibly = rule.apply((x.pair, y.pair), fmt, self.ctx.profile)  # type: ignore[misc]
         return bool_handle(v, surely, possibly, x.shape, taint)
 
+    create.__name__ = f"create_{rule.op}"
+    create.__doc__ = rule.doc
     return create
 
 
-def _extremum(ufunc: Ufunc, rule: Callable[..., Any], propagate_nan: bool) -> Any:
-    def create(self: Base, x: Handle, y: Handle) -> Handle:
-        v = ufunc(x.v, y.v)
-        taint = taint_of(x, y)
-        if x.is_point and y.is_point:
-            return Handle(v, x.dtype, x.shape, taint=taint)
-        lo, hi = rule(x.pair, y.pair, propagate_nan)
-        return Handle(v, x.dtype, x.shape, lo, hi, taint)
-
-    return create
+def vendor_function(name: str, value: Ufunc) -> Callable[..., Handle]:
+    """A library function by its name in the profile, for functions that no builder method stands for."""
+    return dispatch(
+        Rule(name, Shape.MONOTONE, name, lambda args, fmt, profile: functions.unary(name, args[0], fmt, profile),
+             cause="function"), value
+    )  # fmt: skip
 
 
 def erf(x: np.ndarray) -> np.ndarray:
@@ -110,53 +96,42 @@ def rsqrt(x: np.ndarray) -> np.ndarray:
     return (1 / np.sqrt(x)).astype(x.dtype)
 
 
-class Floats(Base):
-    create_fadd = _binary(np.add, arithmetic.add, "arith")
-    create_fsub = _binary(np.subtract, arithmetic.sub, "arith")
-    _product = _binary(np.multiply, arithmetic.mul, "arith")
-    create_fdiv = _binary(np.divide, arithmetic.div, "function", "div")
-    create_precise_divf = _binary(np.divide, arithmetic.div, "function", "div_rn")
-    create_frem = _binary(np.fmod, arithmetic.fmod, "function")
-    create_exp = _unary(np.exp, "exp")
-    create_exp2 = _unary(np.exp2, "exp2")
-    create_log = _unary(np.log, "log")
-    create_log2 = _unary(np.log2, "log2")
-    create_sin = _unary(np.sin, "sin")
-    create_cos = _unary(np.cos, "cos")
-    create_sqrt = _unary(np.sqrt, "sqrt")
-    create_precise_sqrt = _unary(np.sqrt, "sqrt_rn")
-    create_rsqrt = _unary(rsqrt, "rsqrt")
-    create_erf = _unary(erf, "erf")
-    create_fneg = _exact_unary(np.negative, arithmetic.neg)
-    create_fabs = _exact_unary(np.abs, arithmetic.abs_)
-    create_floor = _exact_unary(np.floor, arithmetic.floor)
-    create_ceil = _exact_unary(np.ceil, arithmetic.ceil)
-    create_fcmpOLT = _compare(np.less, "lt")
-    create_fcmpOLE = _compare(np.less_equal, "le")
-    create_fcmpOGT = _compare(np.greater, "gt")
-    create_fcmpOGE = _compare(np.greater_equal, "ge")
-    create_fcmpOEQ = _compare(np.equal, "eq")
-    create_fcmpUNE = _compare(np.not_equal, "ne")
-    create_maxnumf = _extremum(np.fmax, selection.maximum, False)
-    create_minnumf = _extremum(np.fmin, selection.minimum, False)
-    create_maximumf = _extremum(np.maximum, selection.maximum, True)
-    create_minimumf = _extremum(np.minimum, selection.minimum, True)
+def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    return (x.astype(np.float64) * y + z).astype(x.dtype)
 
+
+VALUES: dict[str, Ufunc] = {
+    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fma": fma, "fdiv": np.divide,
+    "precise_divf": np.divide, "frem": np.fmod, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": rsqrt, "erf": erf,
+    "fneg": np.negative, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil, "maxnumf": np.fmax, "minnumf": np.fmin,
+    "maximumf": np.maximum, "minimumf": np.minimum,
+}  # fmt: skip
+"""Value lane of each floating-point entry of the rule table, in the carrier's arithmetic."""
+
+COMPARISONS: dict[str, Ufunc] = {
+    "fcmpOLT": np.less, "fcmpOLE": np.less_equal, "fcmpOGT": np.greater, "fcmpOGE": np.greater_equal,
+    "fcmpOEQ": np.equal, "fcmpUNE": np.not_equal,
+}  # fmt: skip
+
+
+class Arithmetic(Base):
+    """One method per entry of the rule table that has a value function; filled below."""
+
+
+for _op, _value in VALUES.items():
+    setattr(Arithmetic, f"create_{_op}", dispatch(RULES[_op], _value))
+for _op, _value in COMPARISONS.items():
+    setattr(Arithmetic, f"create_{_op}", dispatch_comparison(RULES[_op], _value))
+
+
+class Floats(Arithmetic):
     def create_fmul(self, x: Handle, y: Handle) -> Handle:
         if not self.ctx.interval or not same_value(x, y):
-            return self._product(x, y)
+            return super().create_fmul(x, y)  # type: ignore[misc]
         fmt = format_of(x.dtype)
         lo, hi = arithmetic.square(x.pair, fmt, self.ctx.model("arith"))
         return Handle(in_format(x.v * x.v, fmt), x.dtype, x.shape, lo, hi, x.taint)
-
-    def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
-        fmt = format_of(x.dtype)
-        v = in_format((x.v.astype(np.float64) * y.v + z.v).astype(x.v.dtype), fmt)
-        taint = taint_of(x, y, z)
-        if not self.ctx.interval:
-            return Handle(v, x.dtype, x.shape, taint=taint)
-        lo, hi = arithmetic.fma(x.pair, y.pair, z.pair, fmt, self.ctx.model("arith"))
-        return Handle(v, x.dtype, x.shape, lo, hi, taint)
 
     def create_clampf(self, x: Handle, low: Handle, high: Handle, propagate_nan: Any = None) -> Handle:
         if "ALL" in str(propagate_nan):

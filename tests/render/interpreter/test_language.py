@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from pathlib import Path
 
 import pytest
 import torch
@@ -154,7 +155,7 @@ def test_unsupported_operation_names_op_and_line():
     with pytest.raises(UnsupportedOp) as caught:
         run(zoo.unsupported_kernel, (1,), torch.randn(16), torch.empty(16), 16)
     assert "inline_asm" in caught.value.op and caught.value.file == zoo.__file__
-    line = open(zoo.__file__).read().splitlines()[caught.value.line - 1]
+    line = Path(zoo.__file__).read_text().splitlines()[caught.value.line - 1]
     assert "inline_asm_elementwise" in line
 
 
