@@ -18,7 +18,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from interval_ops import arithmetic, casting
-from interval_ops.formats import FP32, FP64, Format
+from interval_ops.formats import FP32, FP64, Format, Overflow
 from interval_ops.profile import Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.strided import FORMAT_OF
@@ -131,7 +131,7 @@ def moved_flags(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known
 
 
 @cache
-def _overflow_of(dtype: torch.dtype) -> str:
+def _overflow_of(dtype: torch.dtype) -> Overflow:
     """What this build of torch makes of a value far past the largest: "inf", "nan" or "saturate"."""
     x = torch.tensor([1e30], dtype=torch.float32).to(dtype).float().item()
     return "nan" if x != x else "inf" if x == float("inf") else "saturate"

@@ -126,8 +126,9 @@ def atomic_float(
                                 acc_old[row, 4] = magnitude[k]
                                 acc_old[row, 5] = count[k]
                             used += 1
-                        x = np.float64(table[bits]) if size == 2 else np.float64(fmem[k])
-                        lo0, hi0 = x, x
+                        x: float = np.float64(table[bits]) if size == 2 else np.float64(fmem[k])
+                        lo0: float = x
+                        hi0: float = x
                         if bounds and stamp[k] == bits:
                             lo0, hi0 = slo[k], shi[k]
                         if use_written and written[k] != -1:

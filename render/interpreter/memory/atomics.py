@@ -71,8 +71,7 @@ def atomic(
         )
         more |= gather_taints(memory, storage, access.plan, flat, elem.itemsize)
         if memory.interval and (taint or more or storage.taint_map is not None):
-            offsets = inside_lanes(storage, access.plan, flat, elem.itemsize)[1]
-            paint(memory, storage, offsets, elem.itemsize, taint | more)
+            paint(memory, storage, access.plan, flat, elem.itemsize, taint | more)
         got = LoadResult(v.reshape(shape), taint=more, ordered=ordered)
         out = got if out is None else LoadResult(
             np.where(mine, got.v, out.v), taint=out.taint | more, ordered=out.ordered or ordered
@@ -81,8 +80,8 @@ def atomic(
     memory.synchronise(running)
     if elem.fmt is None or not memory.interval:
         return out
-    ends = (np.full((1,) * len(shape), end) for end in (-np.inf, np.inf))
-    return LoadResult(out.v, *ends, taint=out.taint, ordered=out.ordered)
+    low, high = (np.full((1,) * len(shape), end) for end in (-np.inf, np.inf))
+    return LoadResult(out.v, low, high, out.taint, ordered=out.ordered)
 
 
 def _open(

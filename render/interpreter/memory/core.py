@@ -58,6 +58,7 @@ class Memory:
         self._synced = np.zeros(1, np.bool_)
         self._used: dict[int, Storage] = {}
         self._snapped: dict[int, int] = {}
+        self._named: set[int] = set()
         self._both_ways: set[tuple[str, str | None]] = set()
 
     def bind(self, add_taint: Callable[[str, str, Site, str], int], profile: Callable[[], Profile]) -> None:
@@ -67,8 +68,15 @@ class Memory:
 
     # storages
     def register(self, tensor: torch.Tensor, name: str | None = None) -> Storage:
-        """Make the tensor's storage addressable; idempotent. The storage is kept alive."""
-        return self.registry.register(tensor, name)
+        """Make the tensor's storage addressable; idempotent. The storage is kept alive.
+
+        Reports call it by the first argument of the launch in progress that lies in it.
+        """
+        storage = self.registry.register(tensor)
+        if name is not None and id(storage) not in self._named:
+            self._named.add(id(storage))
+            self.registry.register(tensor, name)
+        return storage
 
     def find(self, address: int) -> Storage | None:
         return self.registry.find(address)
@@ -89,6 +97,7 @@ class Memory:
         self.registry.prune()
         self.kernel, self.grid = str(launch.kernel), tuple(launch.grid)
         self._used.clear()
+        self._named.clear()
         self._snapped.clear()
         self._synced = np.zeros(max(1, int(np.prod(self.grid))), np.bool_)
         self._launch = self._chunk = self._epoch = (self._serial + 1) << 32
@@ -269,7 +278,7 @@ class Memory:
         if shadow is None:
             shadow = storage.shadows[fmt.name] = Shadow.make(fmt, storage.nbytes * 8 // fmt.bits)
             shadow.born = (self._serial + 1) << 32
-            self.log.push(lambda: storage.shadows.pop(fmt.name, None))
+            self.log.push(lambda: storage.shadows.__delitem__(fmt.name))
         return shadow
 
     def needs_saving(self, shadow: Shadow) -> bool:

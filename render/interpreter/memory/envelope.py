@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, 
 from render.interpreter.memory.taint_map import union
 
 if TYPE_CHECKING:
+    from render.interpreter.context import Site
     from render.interpreter.memory.core import Memory
 
 
@@ -59,13 +60,14 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
     foreign = _foreign(storage, tensor, None if fmt is None else fmt.name)
     if foreign is not None:
         lo, hi = (np.where(foreign, np.nan, a) for a in (lo, hi))
-        taints |= {memory.taint("RND302", "view", _HOST, "bits of a bounded float are read as another type")}
+        message = "bits of a bounded float are read as another type"
+        taints |= {memory.taint("RND302", "view", cast("Site", _HOST), message)}
     return Envelope(lo, hi, written, True, taints)
 
 
-class _Host:
-    file = "<host>"
-    line = 0
+class _Host(NamedTuple):
+    file: str = "<host>"
+    line: int = 0
 
 
 _HOST = _Host()
@@ -79,14 +81,13 @@ def _integers(bits: np.ndarray, tensor: torch.Tensor) -> np.ndarray:
 
 def _foreign(storage: Storage, tensor: torch.Tensor, own: str | None) -> np.ndarray | None:
     """Elements that share bytes with a bounded element of another format; None if there are none."""
-    out = None
+    out = np.zeros(tuple(tensor.shape), np.bool_)
     for name, shadow in storage.shadows.items():
         if name == own:
             continue
-        wide = (shadow.stamp == storage.view(shadow.stamp.dtype)) & ~(shadow.lo == shadow.hi)
+        wide = (shadow.stamp == storage.view(shadow.stamp.dtype)) & (shadow.lo != shadow.hi)
         if wide.any():
             flags = np.zeros(storage.nbytes, np.bool_)
             flags[: wide.size * shadow.stamp.itemsize] = np.repeat(wide, shadow.stamp.itemsize)
-            met = byte_view(flags, storage, tensor).any(axis=-1)
-            out = met if out is None else out | met
-    return out if out is not None and out.any() else None
+            out |= byte_view(flags, storage, tensor).any(axis=-1)
+    return out if out.any() else None

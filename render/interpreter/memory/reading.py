@@ -62,7 +62,7 @@ def _either(
     if elem.fmt is None or not memory.interval:
         return replace(got, v=v, taint=taint)
     other_lo, other_hi = (default, default) if other_iv is None else other_iv
-    lo, hi = (got.v, got.v) if got.lo is None else (got.lo, got.hi)
+    lo, hi = got.pair
     low = np.where(doubtful, np.minimum(lo, other_lo), lo).astype(np.float64, copy=False)
     high = np.where(doubtful, np.maximum(hi, other_hi), hi).astype(np.float64, copy=False)
     return replace(got, v=v, lo=low, hi=high, taint=taint)
@@ -87,11 +87,11 @@ def _load(
 
 
 def _merge(out: LoadResult, got: LoadResult, mine: np.ndarray) -> LoadResult:
-    lo = hi = None
-    if out.lo is not None or got.lo is not None:
-        old, new = ((r.v, r.v) if r.lo is None else (r.lo, r.hi) for r in (out, got))
-        lo, hi = (np.where(mine, n, o).astype(np.float64, copy=False) for n, o in zip(new, old, strict=True))
-    return LoadResult(np.where(mine, got.v, out.v), lo, hi, out.taint | got.taint)
+    v, taint = np.where(mine, got.v, out.v), out.taint | got.taint
+    if out.lo is None and got.lo is None:
+        return LoadResult(v, taint=taint)
+    lo, hi = (np.where(mine, n, o).astype(np.float64, copy=False) for n, o in zip(got.pair, out.pair, strict=True))
+    return LoadResult(v, lo, hi, taint)
 
 
 def _load_one(

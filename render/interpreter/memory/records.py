@@ -48,6 +48,11 @@ class LoadResult:
     masked_off: bool = False
     ordered: bool = False
 
+    @property
+    def pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """(lo, hi); a point gives its value twice."""
+        return (self.v, self.v) if self.lo is None or self.hi is None else (self.lo, self.hi)
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:

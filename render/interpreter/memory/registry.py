@@ -34,26 +34,22 @@ RECENT: one of this chunk.
 class Accumulator:
     """Sums of float atomic adds per element since the last plain store: see `interval_ops.atomics.close_sum`.
 
-    `stale` marks elements whose shadow is older than their sum.
+    `arrays`: lower and upper base, lower and upper sum, magnitude, count. `stale` marks elements whose shadow is older
+    than their sum, `born` is the tag from which on the accumulator exists.
     """
 
     fmt: Any
-    base_lo: np.ndarray
-    base_hi: np.ndarray
-    sum_lo: np.ndarray
-    sum_hi: np.ndarray
-    magnitude: np.ndarray
-    count: np.ndarray
+    arrays: tuple[np.ndarray, ...]
     stale: np.ndarray
     born: int = 0
 
     @classmethod
     def make(cls, fmt: Any, n: int) -> Accumulator:
-        return cls(fmt, *(np.zeros(n) for _ in range(6)), np.zeros(n, np.bool_))
+        return cls(fmt, tuple(np.zeros(n) for _ in range(6)), np.zeros(n, np.bool_))
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.base_lo, self.base_hi, self.sum_lo, self.sum_hi, self.magnitude, self.count)
+    def count(self) -> np.ndarray:
+        return self.arrays[5]
 
 
 class Storage:
@@ -145,7 +141,7 @@ class Storage:
 def _bytes_at(base: int, nbytes: int) -> np.ndarray:
     if not base or not nbytes:
         return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(base), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
 
 
 class Registry:
@@ -164,7 +160,7 @@ class Registry:
         return iter(self._by_base.values())
 
     def register(self, tensor: torch.Tensor, name: str | None = None) -> Storage:
-        """The storage of `tensor`; a name sticks to the first kernel argument that used it."""
+        """The storage of `tensor`; `name` is what reports call it from now on, with this tensor's extent."""
         keep = tensor.untyped_storage()
         base, nbytes = keep.data_ptr(), keep.nbytes()
         storage = self._by_base.get(base)
@@ -174,7 +170,7 @@ class Registry:
                 storage = inside
             else:
                 storage = self._insert(base, nbytes, keep)
-        if storage.name is None and name is not None:
+        if name is not None:
             storage.name = name
             storage.start = tensor.data_ptr() - storage.base
             storage.extent = span(tensor)

@@ -26,9 +26,8 @@ def settle(memory: Memory, storage: Storage, first: int = 0, last: int | None = 
     from interval_ops.atomics import close_sum
 
     acc.stale[index] = False
-    base = (acc.base_lo[index], acc.base_hi[index])
-    parts = (acc.sum_lo[index], acc.sum_hi[index], acc.magnitude[index])
-    lo, hi = close_sum(base, *parts, acc.count[index].astype(np.int64), acc.fmt, memory.profile)
+    base_lo, base_hi, sum_lo, sum_hi, magnitude, count = (a[index] for a in acc.arrays)
+    lo, hi = close_sum((base_lo, base_hi), sum_lo, sum_hi, magnitude, count.astype(np.int64), acc.fmt, memory.profile)
     shadow = memory.shadow_of(storage, acc.fmt)
     shadow.lo[index], shadow.hi[index] = lo, hi
     shadow.stamp[index] = storage.view(shadow.stamp.dtype)[index]

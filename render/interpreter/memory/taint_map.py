@@ -44,15 +44,47 @@ def union(memory: Memory, ids: np.ndarray) -> frozenset[int]:
     return NO_TAINT.union(*(memory.taint_sets[i] for i in ids))
 
 
-def paint(memory: Memory, storage: Storage, offsets: np.ndarray, size: int, taint: frozenset[int]) -> None:
-    """Give the elements at these byte offsets exactly this taint; undoable."""
+@njit(**JIT)
+def _paint(dims, st, ptr, mask, base, limit, size, ids, new, where, old):
+    """Set the ids of all bytes of the active lanes; `where`, `old` keep offset and former ids in order of writing."""
+    n = 0
+    for i in range(dims[0]):
+        for j in range(dims[1]):
+            p = i * st[0, 0] + j * st[0, 1]
+            m = i * st[1, 0] + j * st[1, 1]
+            for _ in range(dims[2]):
+                off = np.int64(ptr[p] - base)
+                if mask[m] and off >= 0 and off < limit and off & (size - 1) == 0:
+                    where[n] = off
+                    for q in range(size):
+                        old[n, q] = ids[off + q]
+                        ids[off + q] = new
+                    n += 1
+                p += st[0, 2]
+                m += st[1, 2]
+    return n
+
+
+@njit(**JIT)
+def _unpaint(ids, where, old):
+    for n in range(len(where) - 1, -1, -1):
+        for q in range(old.shape[1]):
+            ids[where[n] + q] = old[n, q]
+
+
+def paint(
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int, taint: frozenset[int]
+) -> None:
+    """Give the active lanes' elements exactly this taint; undoable. `flat` starts with addresses and mask."""
     if storage.taint_map is None:
         if not taint:
             return
         storage.taint_map = np.zeros(storage.nbytes, np.uint32)
         memory.log.push(lambda: setattr(storage, "taint_map", None))
     ids = storage.taint_map
-    index = np.unique(offsets)[:, None] + np.arange(size)
-    old = ids[index]
-    memory.log.push(lambda: ids.__setitem__(index, old))
-    ids[index] = memory.taint_index(taint)
+    where, old = np.empty(p.size, np.int64), np.empty((p.size, size), np.uint32)
+    limit = storage.nbytes // size * size
+    new = memory.taint_index(taint)
+    n = _paint(p.dims, p.strides, flat[0], flat[1], storage.base, limit, size, ids, new, where, old)
+    where, old = where[:n].copy(), old[:n].copy()
+    memory.log.push(lambda: _unpaint(ids, where, old))

@@ -119,7 +119,7 @@ def snapshot(storage: Storage) -> Callable[[], None]:
     grain = storage.grain
     shadows = [(k, s, s.lo.copy(), s.hi.copy(), s.stamp.copy()) for k, s in storage.shadows.items()]
     acc = storage.acc
-    sums = None if acc is None else Accumulator(acc.fmt, *(a.copy() for a in acc.arrays), acc.count > 0, acc.born)
+    sums = None if acc is None else Accumulator(acc.fmt, tuple(a.copy() for a in acc.arrays), acc.count > 0, acc.born)
 
     def put_back() -> None:
         storage.raw[:] = raw

@@ -50,7 +50,7 @@ def store(
     taint |= old.taint | {memory.taint("RND303", "store", site, message)}
     if elem.fmt is not None and memory.interval:
         new_lo, new_hi = (v, v) if lo is None or hi is None else (lo, hi)
-        old_lo, old_hi = (old.v, old.v) if old.lo is None or old.hi is None else (old.lo, old.hi)
+        old_lo, old_hi = old.pair
         lo = np.where(doubtful, np.minimum(new_lo, old_lo), new_lo).astype(np.float64, copy=False)
         hi = np.where(doubtful, np.maximum(new_hi, old_hi), new_hi).astype(np.float64, copy=False)
     v = np.where(doubtful & ~mask, old.v, v)
@@ -106,7 +106,7 @@ def _store_one(
         more, by_kind = digest(memory, access, codes)
         taint |= more if OVERWRITE in by_kind or doubtful is not None else frozenset()
     if memory.interval and (taint or storage.taint_map is not None):
-        paint(memory, storage, inside_lanes(storage, p, flat, elem.itemsize)[1], elem.itemsize, taint)
+        paint(memory, storage, p, flat, elem.itemsize, taint)
 
 
 def _shadow_for(memory: Memory, storage: Storage, elem: ElemType, exact: bool) -> Shadow | None:
