@@ -9,7 +9,7 @@ import torch
 
 from interval_ops import tables
 from render.interpreter.memory.records import Envelope
-from render.interpreter.memory.registry import Storage
+from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
 from render.interpreter.memory.taint_map import union
 
@@ -22,7 +22,7 @@ def of_tensor(memory: Memory, tensor: torch.Tensor) -> Envelope | None:
     """See `Memory.envelope`."""
     if tensor.numel() == 0 or tensor.is_complex() or tensor.device.type == "meta":
         return None
-    storage = memory.find(tensor.data_ptr())
+    storage = memory.find(address(tensor))
     if storage is None or not overlaps(storage, tensor):
         return None
     return read(memory, storage, tensor)

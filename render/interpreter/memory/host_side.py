@@ -9,7 +9,7 @@ import torch
 
 from render.interpreter.memory.envelope import overlaps, read
 from render.interpreter.memory.records import NO_TAINT, Envelope
-from render.interpreter.memory.registry import Storage
+from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def mark_unwritten(memory: Memory, tensor: torch.Tensor) -> None:
 
 def host_write(memory: Memory, tensor: torch.Tensor) -> None:
     """See `Memory.host_write`."""
-    storage = memory.find(tensor.data_ptr()) if tensor.numel() else None
+    storage = memory.find(address(tensor)) if tensor.numel() else None
     if storage is None:
         return
     mark_written(storage, tensor)
@@ -97,7 +97,7 @@ def _covers(storage: Storage, tensor: torch.Tensor) -> bool:
 
 def host_envelope(memory: Memory, tensor: torch.Tensor, move: bool) -> Envelope | None:
     """See `Memory.host_envelope`. Without bounds or taints the ends are one empty array: the values themselves hold."""
-    storage = memory.find(tensor.data_ptr()) if tensor.numel() else None
+    storage = memory.find(address(tensor)) if tensor.numel() else None
     if storage is None:
         return None
     partly = move and storage.written is not None

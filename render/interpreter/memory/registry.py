@@ -172,7 +172,7 @@ class Registry:
                 storage = self._insert(base, nbytes, keep)
         if name is not None:
             storage.name = name
-            storage.start = tensor.data_ptr() - storage.base
+            storage.start = address(tensor) - storage.base
             storage.extent = span(tensor)
         return storage
 
@@ -218,6 +218,11 @@ class Registry:
         del self._by_base[storage.base]
         self._total -= storage.nbytes
         self._bases.remove(storage.base)
+
+
+def address(tensor: torch.Tensor) -> int:
+    """Byte address of the first element; `Tensor.data_ptr` may be watched, this is not the user taking an address."""
+    return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
 
 
 def span(tensor: torch.Tensor) -> int:

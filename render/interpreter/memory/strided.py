@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from interval_ops.formats import BF16, FP8E4B8, FP8E4NV, FP8E5, FP8E5B16, FP16, FP32, FP64, Format
-from render.interpreter.memory.registry import Storage
+from render.interpreter.memory.registry import Storage, address, span
 
 FORMAT_OF: dict[torch.dtype, Format] = {
     torch.float64: FP64,
@@ -23,7 +23,7 @@ FORMAT_OF: dict[torch.dtype, Format] = {
 def element_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> np.ndarray:
     """`array`, one entry per element of the storage, in the tensor's shape (writable, shares memory)."""
     size = tensor.element_size()
-    first = (tensor.data_ptr() - storage.base) // size
+    first = (address(tensor) - storage.base) // size
     strides = tuple(st * array.itemsize for st in tensor.stride())
     return np.lib.stride_tricks.as_strided(array[first:], tuple(tensor.shape), strides)
 
@@ -31,16 +31,14 @@ def element_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> n
 def byte_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> np.ndarray:
     """`array`, one entry per byte of the storage, in the tensor's shape with one more axis over an element's bytes."""
     size = tensor.element_size()
-    first = tensor.data_ptr() - storage.base
+    first = address(tensor) - storage.base
     strides = (*(st * size * array.itemsize for st in tensor.stride()), array.itemsize)
     return np.lib.stride_tricks.as_strided(array[first:], (*tensor.shape, size), strides)
 
 
 def byte_range(storage: Storage, tensor: torch.Tensor) -> tuple[int, int]:
     """First and one past the last byte of the tensor, relative to the storage."""
-    from render.interpreter.memory.registry import span
-
-    first = tensor.data_ptr() - storage.base
+    first = address(tensor) - storage.base
     return first, first + span(tensor)
 
 
