@@ -79,14 +79,11 @@ def atomic(profile: Profile) -> str:
 def dot(profile: Profile) -> str:
     """theta per block of the commonest kinds."""
     kinds = [k for k in ("fp16", "bf16", "tf32", "fp8", "ieee") if k in profile.dots]
-    return "; ".join(f"{kind} {_dot_model(profile.dot(kind))}" for kind in kinds) + f" [{_dot_source(profile)}]"
+    source = profile.dot(kinds[0]).source if kinds else "no dot"
+    return "; ".join(f"{kind} {_dot_model(profile.dot(kind))}" for kind in kinds) + f" [{source}]"
 
 
 def _dot_model(model: DotModel) -> str:
     if model.block == 1:
         return f"{describe(model.rho)} per fma"
     return f"{describe(model.theta)} per {model.block}"
-
-
-def _dot_source(profile: Profile) -> str:
-    return profile.dot("fp16").source

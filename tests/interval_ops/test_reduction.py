@@ -19,11 +19,11 @@ IEEE, SM80 = load_profile("ieee"), load_profile("sm_80")
 
 def random_tree(generator: np.random.Generator, x: np.ndarray, fmt: Format, product: bool = False) -> float:
     """The values combined in a random binary tree, every step rounded to the format."""
-    values = list(x)
+    values = [float(v) for v in x]
     while len(values) > 1:
         i, j = sorted(generator.choice(len(values), 2, replace=False))
         b, a = values.pop(j), values.pop(i)
-        if fmt.bits == 64 or math.isinf(a) or math.isinf(b):
+        if fmt.bits == 64 or not (math.isfinite(a) and math.isfinite(b)):
             r = a * b if product else a + b
         else:
             exact = Fraction(a) * Fraction(b) if product else Fraction(a) + Fraction(b)
