@@ -116,7 +116,7 @@ class Grid:
 
     def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:
         ctx = self.ctx
-        ctx.pids, ctx.linear, ctx.control_taint = pids, linear, frozenset()
+        ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
         self.stats.passes += 1
         self.body()
 
