@@ -86,7 +86,7 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     title: str
     url: str
-    state: Literal["open", "closed"]
+    state: Literal["open", "closed", "unknown"]
     operation: str
     entry: str
     seed: int

@@ -19,27 +19,39 @@ if TYPE_CHECKING:
     from render.inputs import Inputs
 
 Model = Callable[..., "list[torch.Tensor]"]
-MODELS: dict[str, Model] = {}
 
 
-def model(name: str) -> Callable[[Model], Model]:
-    """Registers `fn(module, inputs: dict by parameter name, **parameters) -> list of output tensors`."""
+def models() -> dict[str, Model]:
+    """All models by name; `fn(inputs by parameter name, **parameters)` gives the output tensors."""
+    from render.corpus import model_attention, model_elementwise, model_matmul, model_order
 
-    def register(fn: Model) -> Model:
-        MODELS[name] = fn
-        return fn
-
-    return register
+    found: dict[str, Model] = {}
+    for module in (model_matmul, model_attention, model_elementwise, model_order):
+        found |= module.MODELS
+    return found
 
 
 def generate(case: Case, module: ModuleType, inputs: Inputs) -> list[Any] | None:
     """Device output of every tensor that the entry returns, in its order; None where the case has no device.
 
-    Raises RenderError for a model that does not exist.
+    Raises RenderError for a model that does not exist. `module` is for models that need the file's own constants.
     """
     device = case.facts.device
     if device.kind == "none":
         return None
-    if device.model not in MODELS:
-        raise RenderError("RND902", f"{case.id}: unknown device model {device.model!r}", f"known: {', '.join(MODELS)}")
-    return MODELS[device.model](module, inputs.clone().values, **device.parameters)
+    known = models()
+    if device.model not in known:
+        raise RenderError("RND902", f"{case.id}: unknown device model {device.model!r}", f"known: {', '.join(known)}")
+    return known[device.model](inputs.clone().values, **device.parameters)
+
+
+def describe(case: Case) -> str:
+    """One sentence for reports: what kind of device output this is, and on what evidence."""
+    device = case.facts.device
+    kinds = {
+        "none": "no device output",
+        "model": f"device output computed by the model {device.model}, not measured",
+        "fault": f"device output with an injected fault ({device.model}), not measured",
+        "recorded": "device output recorded on hardware",
+    }
+    return kinds[device.kind] + (f": {device.provenance}" if device.provenance else "")
