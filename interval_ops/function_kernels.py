@@ -21,6 +21,7 @@ LOG2E = float.fromhex("0x1.715476p+0")
 """log2(e) rounded to fp32, the multiplier of the compiled exp (0x3FB8AA3B)."""
 
 _LN2, _LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
+_SIXTH = 1.0 / 6.0
 _TURN = 0.15915494309189535  # 1 / (2 pi)
 
 
@@ -73,7 +74,7 @@ def _argument_error(x, gate):  # type: ignore[no-untyped-def]
     x = min(max(x, -200.0), 200.0)
     p = nearest(x * LOG2E, gate)
     t = fused(p, _LN2, -x) + p * _LN2_REST
-    return 1.0 + t * (1.0 + t * (0.5 + t / 6.0))
+    return 1.0 + t * (1.0 + t * (0.5 + t * _SIXTH))
 
 
 @njit(**OPTIONS)
