@@ -25,27 +25,26 @@ def joined(a, b, low):
 
 
 @njit(**JIT)
-def contest(t, me, equal, uniform, synced, chunk, serial):
+def contest(t, me, agree, uniform, synced, chunk, serial):
     """(what happens, tag flags to keep) where program `me` stores over the tag `t` of this launch.
 
-    Different bits: two lanes of one access, or two programs without synchronisation, CLASH; two programs of one chunk
-    are a HAZARD. Equal bits of two lanes or programs JOIN their bounds and share the tag.
+    Values that disagree: two lanes of one access, or two programs without synchronisation, CLASH; two programs of one
+    chunk are a HAZARD. Values that agree JOIN their bounds, so that any order of the stores is covered.
     """
     stranger = (t & PROGRAM) != me
-    if not equal:
+    foreign = stranger or (t & SHARED) != 0
+    if not agree:
         if t >= serial and not stranger:
             return CLASH, 0
-        if stranger or uniform or (t & SHARED) != 0:
+        if foreign or uniform:
             if t >= chunk:
                 return HAZARD, 0
             return (0 if synced else CLASH), 0
         return 0, 0
-    flags = 0
-    if stranger or (t & SHARED) != 0:
-        flags = SHARED
+    flags = SHARED if foreign else 0
     if stranger and (t & ATOMIC) != 0:
         flags |= ATOMIC | STORED | RECENT
-    return (JOIN if stranger or t >= serial else 0), flags
+    return (JOIN if foreign or t >= serial else 0), flags
 
 
 @njit(**JIT)
@@ -61,7 +60,7 @@ def overwritten(r, me, changed, bounded, synced, chunk):
 @njit(**JIT)
 def scatter(
     dims, st, ptr, mask, bits, low, high, programs, synced, uniform, base, limit, size,
-    mem, tags, grain, written, use_written, slo, shi, stamp, use_shadow, reads, use_reads,
+    mem, fmem, table, tags, grain, written, use_written, slo, shi, stamp, use_shadow, reads, use_reads,
     launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, events,
 ):  # fmt: skip
     """Store lanes in order; returns (events noted, undo entries used, first and last element stored).
@@ -69,6 +68,8 @@ def scatter(
     -1 events: a hazard within the chunk. `save` says which parts an undo entry has; an element that was written since
     the tag `epoch` has its entry already. An entry holds no more than the flags in `u_index` say: of an element that
     nothing has written since its allocation, only the number, for its old contents mean nothing.
+    Different bits with overlapping bounds agree: the value lane is one legal execution of each, and their hull holds
+    either. (Equal rows of a dot need not come out of BLAS with equal bits.)
     A common mistake: tags are compared as serials, so a tag of an earlier launch never needs clearing.
     """
     noted = 0
@@ -103,8 +104,17 @@ def scatter(
                         old = mem[k]
                         tag = tag0
                         join = False
+                        c, e = 0.0, 0.0
                         if t >= launch:
-                            what, flags = contest(t, me, new == old, uniform, synced[i], chunk, serial)
+                            agree = new == old
+                            if use_shadow:
+                                if stamp[k] == old:
+                                    c, e = slo[k], shi[k]
+                                else:
+                                    c = np.float64(table[old] if size <= 2 else fmem[k])
+                                    e = c
+                                agree = agree or not (np.float64(low[w]) > e or c > np.float64(high[y]))
+                            what, flags = contest(t, me, agree, uniform, synced[i], chunk, serial)
                             tag |= flags
                             if what == HAZARD:
                                 return -1, used, first, last
@@ -146,8 +156,8 @@ def scatter(
                             written[k] = -1
                         if use_shadow:
                             a, z = np.float64(low[w]), np.float64(high[y])
-                            if join and stamp[k] == old:
-                                a, z = joined(a, slo[k], True), joined(z, shi[k], False)
+                            if join:
+                                a, z = joined(a, c, True), joined(z, e, False)
                             slo[k] = a
                             shi[k] = z
                             stamp[k] = new

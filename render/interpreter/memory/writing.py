@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NO_TAGS = np.zeros(1, np.int64)
 _NO_BOUNDS = np.zeros(1)
+_NO_FLOATS = np.zeros(1, np.float32)
 _BYTES = np.zeros(1, np.int8)
 
 
@@ -135,11 +136,16 @@ def _scatter(
     slo, shi, stamp = (_NO_BOUNDS, _NO_BOUNDS, storage.view(np.dtype(f"u{size}"))) if shadow is None else (
         shadow.lo, shadow.hi, shadow.stamp,
     )  # fmt: skip
+    fmem, table = _NO_FLOATS, _NO_FLOATS
+    if shadow is not None and size <= 2:
+        table = tables.lut(shadow.fmt)
+    elif shadow is not None:
+        fmem = storage.view(tables.carrier(shadow.fmt))
     events = memory.events(p.size)
     began = arena.used
     noted, arena.used, first, last = scatter(
         p.dims, p.strides, *flat, programs, synced, uniform, storage.base, storage.nbytes // size * size, size,
-        storage.view(np.dtype(f"u{size}")), storage.tags, storage.grain,
+        storage.view(np.dtype(f"u{size}")), fmem, table, storage.tags, storage.grain,
         _BYTES if storage.written is None else storage.written_view(size), storage.written is not None,
         slo, shi, stamp, shadow is not None, _NO_TAGS if storage.reads is None else storage.reads,
         storage.reads is not None, launch, chunk, epoch, memory.next_serial(), save, *arena.columns, began, events,

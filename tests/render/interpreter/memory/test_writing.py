@@ -321,3 +321,41 @@ def test_hazards_need_two_programs():
         with pytest.raises(Hazard):
             d.load(out, np.array([[1]]), pids=[0])
         assert d.load(out, np.array([[1]]), pids=[1]).v.item() == 2
+
+
+def test_overlapping_bounds_agree_and_are_joined():
+    """Programs store roundings of one quantity: no conflict, and the hull covers any order of the stores."""
+    for dtype in (torch.float32, torch.float16, torch.float64):
+        out = torch.zeros(1, dtype=dtype)
+        values = np.array([[1.0], [1.25], [0.75]])
+        driver = Driver(3)
+
+        def body(d: Driver, pids: np.ndarray, out: torch.Tensor = out, values: np.ndarray = values) -> None:
+            d.store(out, np.zeros((len(pids), 1)), values[pids], radius=0.5, pids=pids)
+
+        assert run_one_by_one(driver, body) == "together" and not driver.memory.findings
+        env = driver.memory.envelope(out)
+        assert (env.lo.item(), env.hi.item(), out.item()) == (0.25, 1.75, 0.75)
+
+
+def test_disjoint_bounds_are_a_conflict():
+    out = torch.zeros(2)
+    with Driver(1) as d:
+        d.store(out, np.array([[0, 0, 1, 1]]), [[1.0, 3.0, 1.0, 3.0]], radius=np.array([[0.5, 0.5, 1.5, 1.5]]))
+    (finding,) = d.memory.findings
+    assert finding.code == "RND209" and finding.count == 1
+    env = d.memory.envelope(out)
+    assert env.lo.tolist() == [2.5, -0.5] and env.hi.tolist() == [3.5, 4.5]
+
+
+def test_a_bound_that_meets_an_exact_value_agrees_with_it():
+    out = torch.zeros(2, dtype=torch.float16)
+    driver = Driver(2)
+
+    def body(d: Driver, pids: np.ndarray) -> None:
+        d.store(out, np.zeros((1, 1)) + 1, [[9.0]], radius=0.5, pids=[0])
+        d.store(out, np.zeros((1, 1)), [[1.0]], pids=[0])
+        d.store(out, np.zeros((1, 1)), [[1.5]], radius=0.75, pids=[1])
+
+    assert run_one_by_one(driver, body) == "together" and not driver.memory.findings
+    assert driver.memory.envelope(out).lo[0] == 0.75
