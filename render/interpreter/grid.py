@@ -40,15 +40,18 @@ class Grid:
     chunk: int | None = None
     on_progress: Callable[[int, int], None] | None = None
     stats: GridStats = field(default_factory=GridStats)
+    order: Callable[[int], np.ndarray] | None = None
 
     def run(self) -> GridStats:
         pids = program_ids(self.ctx.grid)
         self.stats.programs = total = len(pids)
+        linear = np.arange(total, dtype=np.int32) if self.order is None else self.order(total)
+        pids = pids[linear]
         done = 0
         # The first program runs alone: it shows how large the blocks are, and its own results count.
         size = min(self.chunk or 1, 1) if total else 0
         while done < total:
-            self._top_level(pids[done : done + size], np.arange(done, min(done + size, total), dtype=np.int32))
+            self._top_level(pids[done : done + size], linear[done : done + size])
             done += size
             if self.on_progress is not None:
                 self.on_progress(min(done, total), total)

@@ -55,7 +55,7 @@ class Language:
         self.semantic = semantic
         self.statements = Statements(ctx, semantic)
         self.blocks = BlockPointers(semantic)
-        self.reductions = Reductions(ctx, semantic, self.call)
+        self.reductions = (semantic.builder.reductions or Reductions)(ctx, semantic, self.call)
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._wrapped: dict[int, Callable[..., Any]] = {}
         self._core_builtins: dict[str, Any] = {}

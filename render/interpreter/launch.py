@@ -12,7 +12,6 @@ from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
 from render.interpreter.arguments import Converter, bind, constexpr_names, grid_of
-from render.interpreter.builder import Builder
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Handle
 from render.interpreter.language import Language
@@ -96,7 +95,8 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
     extents = grid_of(grid, arguments)
     ctx = session.context(extents)
     ctx.num_warps = int(options.get("num_warps", 4) or 4)
-    semantic = RealSemantic(Builder(ctx))
+    builder = session.builder(ctx)
+    semantic = RealSemantic(builder)
     language = Language(ctx, semantic)
     code = code_of(kernel)
     described = {k: _describe(v) for k, v in arguments.items()}
@@ -116,7 +116,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
             }
             body = language.bind(kernel)
             positional = [values[n] for n in kernel.arg_names if n in values]
-            grid_run = Grid(ctx, lambda: body(*positional), session.chunk, session.progress)
+            grid_run = Grid(ctx, lambda: body(*positional), session.chunk, session.progress, order=builder.order)
             record.stats = grid_run.stats
             grid_run.run()
     finally:

@@ -93,7 +93,7 @@ class Libdevice:
 
     def call(self, name: str, args: tuple[Any, ...]) -> Any:
         tensors = [self.semantic.to_tensor(a) for a in args]
-        method = _method(name)
+        method = self.builder.vendor(name) or _method(name)
         if method is None or not tensors:
             self.builder.unsupported(f"libdevice.{name}", "this vendor function has no rule yet")
         if not all(t.dtype.name in ("fp32", "fp64") for t in tensors):

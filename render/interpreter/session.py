@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interval_ops.profile import Profile, load_profile
+from render.interpreter.builder import Builder
 from render.interpreter.compat import patch_autotuner, quiet_driver
 from render.interpreter.context import Context, Site
 from render.interpreter.host import HostTracker, cuda_on_cpu
@@ -51,6 +52,7 @@ class Session:
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
     together, `config` picks an autotune configuration by index. `undefined` is what masked-off lanes of a load without
     `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output.
+    `builder` makes what executes the operations of a launch, for executors with another arithmetic.
     Sessions nest; the innermost one interprets.
     """
 
@@ -67,6 +69,7 @@ class Session:
         progress: Callable[[int, int], None] | None = None,
         printer: Callable[[str], None] = print,
         undefined: float | None = None,
+        builder: Callable[[Context], Builder] = Builder,
     ) -> None:
         base = profile if profile is not None else load_profile(device)
         self.mute = frozenset(mute)
@@ -77,6 +80,7 @@ class Session:
         self.progress = progress
         self.printer = printer
         self.undefined = undefined
+        self.builder = builder
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
         self.launches: list[Launch] = []

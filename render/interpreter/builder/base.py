@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,21 @@ def wrapped_name(frame: Any) -> str | None:
 class Base:
     """Shared state; `ctx` belongs to the launch that owns this builder."""
 
+    reductions: type | None = None
+    """Class that runs reductions and scans instead of `reduce.Reductions`."""
+
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.options = Options(ctx.profile.default_input_precision)
         self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
+
+    def order(self, programs: int) -> np.ndarray:
+        """The order in which the programs of the launch run."""
+        return np.arange(programs, dtype=np.int32)
+
+    def vendor(self, name: str) -> Callable[..., Handle] | None:
+        """What runs the vendor function `name` on (builder, handles...); None: the rules of `libdevice`."""
+        return None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("create_", "get_")):
