@@ -42,7 +42,7 @@ $(VENV)/.dev: $(BIN)/python $(INPUTS)
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
 demo: $(VENV)/.core
-	$(BIN)/render classify kernels/matmul.py
+	$(BIN)/render classify kernels/matmul.py --ref torch.matmul
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)

@@ -75,7 +75,7 @@ def matmul_kernel(
     tl.store(c_ptrs, c, mask=c_mask)
 
 
-def matmul(a: torch.Tensor, b: torch.Tensor, activation: str = "leaky_relu") -> torch.Tensor:
+def matmul(a: torch.Tensor, b: torch.Tensor, activation: str = "") -> torch.Tensor:
     assert a.shape[1] == b.shape[0], "Incompatible dimensions"
     assert a.is_contiguous(), "Matrix A must be contiguous"
     M, K = a.shape
@@ -106,6 +106,6 @@ def make_inputs(m: int = 150, n: int = 140, k: int = 72):
     return a, b
 
 
-def reference(a: torch.Tensor, b: torch.Tensor, activation: str = "leaky_relu") -> torch.Tensor:
+def reference(a: torch.Tensor, b: torch.Tensor, activation: str = "") -> torch.Tensor:
     c = torch.matmul(a, b)
     return torch.nn.functional.leaky_relu(c, 0.01) if activation == "leaky_relu" else c

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_every_kernel_has_a_case() -> None:
 def test_type_one(case: Case, device: str) -> None:
     verdict = classify_file(str(case.path), device=device)
     assert (verdict.label, verdict.exit_code) == ("Type-I", 0), verdict.to_dict()
+
+
+@pytest.mark.parametrize(("slope", "label"), [("0.01 * x", "Type-I"), ("0.1 * x", "Type-II")])
+def test_activation_of_the_matmul(slope: str, label: str, tmp_path: Path) -> None:
+    """The fused activation is a constexpr string that picks a jitted helper."""
+    source = (KERNELS / "matmul.py").read_text()
+    assert source.count("0.01 * x") == 1
+    path = tmp_path / "matmul.py"
+    path.write_text(source.replace("0.01 * x", slope).replace('activation: str = ""', 'activation: str = "leaky_relu"'))
+    assert classify_file(str(path), device="any").label == label
 
 
 def run(case: Case, seed: int, sizes: dict[str, Any] | None = None, **options: Any) -> Run:
