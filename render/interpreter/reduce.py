@@ -118,12 +118,13 @@ class Reductions:
         return Handle(v, x.dtype, shape, lo, hi, x.taint)
 
     def _bounds(self, x: Handle, axis: int, kind: str, fmt: Any) -> Any:
+        shape = (x.v.shape[0], *x.shape)
         if kind in ("max", "min"):
-            rule = reduction.max_axis if kind == "max" else reduction.min_axis
-            return rule(x.pair, axis + 1, (x.v.shape[0], *x.shape))
+            extreme = reduction.max_axis if kind == "max" else reduction.min_axis
+            return extreme(x.pair, axis + 1, shape)
         profile = self.ctx.model("lowacc" if fmt.p < 24 else "accumulation")
         rule = reduction.sum_axis if kind == "sum" else reduction.prod_axis
-        return rule(x.pair, axis + 1, (x.v.shape[0], *x.shape), fmt, profile)
+        return rule(x.pair, axis + 1, shape, fmt, profile)
 
     def _arg(self, x: Handle, index: Handle, axis: int, kind: str) -> list[Handle]:
         best = self._native(x, axis, kind[3:]) if format_of(x.dtype) else self._native_int(x, axis, kind[3:])
@@ -197,7 +198,8 @@ class Reductions:
         fmt = format_of(x.dtype)
         if fmt is None or not self.ctx.interval or (x.is_point and kind in ("max", "min")):
             return Handle(v if fmt is None else in_format(v, fmt), x.dtype, x.shape, taint=x.taint)
-        pair = tuple(np.broadcast_to(a, full.shape) for a in x.pair) if not x.is_point else (full, full)
+        low, high = x.pair
+        pair = (full, full) if x.is_point else (np.broadcast_to(low, full.shape), np.broadcast_to(high, full.shape))
         if kind in ("max", "min"):
             lo, hi = (scan.cummax if kind == "max" else scan.cummin)(pair, axis + 1, reverse)
         else:

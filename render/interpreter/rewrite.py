@@ -129,9 +129,9 @@ class Code:
         tree = ast.parse(textwrap.dedent(source))
         ast.increment_lineno(tree, start - 1)
         for node in ast.walk(tree):
-            if hasattr(node, "col_offset"):
+            if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
                 node.col_offset += indent
-                node.end_col_offset += indent
+                node.end_col_offset = (node.end_col_offset or 0) + indent
         tree = ast.fix_missing_locations(_Rewriter().visit(tree))
         module = compile(tree, self.file, "exec")
         self.code = next(c for c in module.co_consts if isinstance(c, types.CodeType))

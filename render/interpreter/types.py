@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import triton.language as tl
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats import FORMATS, FP16, FP32, FP64, Format
 
 INT_DTYPES = {
     "int1": np.bool_,
@@ -46,6 +49,29 @@ class ElemType:
     fmt: Format | None
 
 
+def _step(fmt: Format) -> Format:
+    """The next wider format for arithmetic; scales and 4-bit data stay as they are."""
+    if fmt.bits >= 32:
+        return FP64
+    return {16: FP32, 8: FP16}.get(fmt.bits, fmt) if fmt.p > 1 else fmt
+
+
+LIFTED: dict[str, Format] = {name: _step(fmt) for name, fmt in FORMATS.items()}
+"""Format one step wider, by Triton's name of the type."""
+
+_formats: ContextVar[dict[str, Format]] = ContextVar("formats", default=FORMATS)
+
+
+@contextmanager
+def lifted_formats() -> Iterator[None]:
+    """Inside, values are carried and rounded one format wider than their type says; memory keeps its layout."""
+    token = _formats.set(LIFTED)
+    try:
+        yield
+    finally:
+        _formats.reset(token)
+
+
 def scalar_of(ty: tl.dtype) -> tl.dtype:
     return ty.scalar
 
@@ -53,7 +79,15 @@ def scalar_of(ty: tl.dtype) -> tl.dtype:
 def format_of(ty: tl.dtype) -> Format | None:
     """Number format of a floating-point type, None for integers and pointers."""
     ty = ty.scalar
-    return None if ty.is_ptr() else FORMATS.get(ty.name)
+    return None if ty.is_ptr() else _formats.get().get(ty.name)
+
+
+def float_format(ty: tl.dtype) -> Format:
+    """Number format of a type that must be a floating-point one; TypeError otherwise."""
+    fmt = format_of(ty)
+    if fmt is None:
+        raise TypeError(f"{ty} is not a floating-point type")
+    return fmt
 
 
 def carrier(ty: tl.dtype) -> np.dtype:
@@ -63,7 +97,8 @@ def carrier(ty: tl.dtype) -> np.dtype:
         return np.dtype(np.int64)
     if ty.name in INT_DTYPES:
         return np.dtype(INT_DTYPES[ty.name])
-    return np.dtype(np.float64 if ty.name == "fp64" else np.float32)
+    fmt = _formats.get().get(ty.name)
+    return np.dtype(np.float64 if fmt is not None and fmt.p >= 53 else np.float32)
 
 
 @cache

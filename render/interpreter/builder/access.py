@@ -133,7 +133,7 @@ class Access(Base):
             if kind == "add":
                 ctx.model("accumulation")
         got = ctx.memory.atomic(
-            kind, whole(ptr.v), whole(None if value is None else value.v), lo, hi,
+            kind, np.broadcast_to(ptr.v, shape), whole(None if value is None else value.v), lo, hi,
             whole(None if cmp is None else cmp.v), active, elem, ptr.origin, ctx.linear, ctx.site(), taint,
         )  # fmt: skip
         v = got.v.astype(carrier(pointee), copy=False)

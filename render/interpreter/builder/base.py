@@ -14,7 +14,7 @@ from interval_ops.rules import UNSUPPORTED
 from render.errors import UnsupportedOp
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
-from render.interpreter.types import carrier, format_of
+from render.interpreter.types import carrier, float_format
 
 
 class Options:
@@ -113,7 +113,7 @@ class Base:
 
         The reference computes with the literal itself, so the hull of both keeps it inside the envelope.
         """
-        fmt = format_of(ty)
+        fmt = float_format(ty)
         exact = np.array([float(value)])
         v = round_value(exact, fmt, "rtne", "inf")
         if not self.ctx.interval or v[0] == exact[0] or not np.isfinite(exact[0]):

@@ -11,7 +11,7 @@ from interval_ops.dot import PendingDot, dot_int
 from interval_ops.formats import Format
 from render.interpreter.builder.floats import Floats, in_format
 from render.interpreter.handle import Handle, Pair, Pending, taint_of
-from render.interpreter.types import carrier, format_of
+from render.interpreter.types import carrier, float_format, format_of
 
 PRECISIONS = {"TF32": "tf32", "TF32X3": "tf32x3", "IEEE": "ieee", "BF16X3": "bf16x3", "BF16X6": "bf16x6"}
 
@@ -55,7 +55,7 @@ class Dots(Floats):
         if format_of(b.dtype) != operand and operand is not None and operand.bits != 8:
             self.unsupported("dot", "operands of two formats")
         x, y = _dense(a, a.v), _dense(b, b.v)
-        v = in_format(np.matmul(x, y, dtype=carrier(out)) + acc.v, format_of(out))
+        v = in_format(np.matmul(x, y, dtype=carrier(out)) + acc.v, float_format(out))
         taint = taint_of(a, b, acc)
         if not self.ctx.interval:
             return Handle(v, out, acc.shape, taint=taint)
@@ -103,7 +103,7 @@ class Dots(Floats):
         for c, dot in ((x, y), (y, x)):
             if dot.pend is not None and dot.pend.fresh and dot.shape == c.shape:
                 return self._fold(c, dot)
-        out = super().create_fadd(x, y)
+        out: Handle = super().create_fadd(x, y)  # type: ignore[misc]
         if self.ctx.locks:
             for loaded, other in ((x, y), (y, x)):
                 if loaded.place is not None and loaded.shape == out.shape:
@@ -111,7 +111,7 @@ class Dots(Floats):
         return out
 
     def _fold(self, c: Handle, dot: Handle) -> Handle:
-        v = in_format(np.add(c.v, dot.v), format_of(dot.dtype))
+        v = in_format(np.add(c.v, dot.v), float_format(dot.dtype))
         assert dot.pend is not None
         kind, sums = dot.pend.kind, dot.pend.dot
         if c.pend is not None and c.pend.kind == kind:

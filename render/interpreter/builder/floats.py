@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import triton.language as tl
@@ -15,7 +15,7 @@ from interval_ops.rules import RULES
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
-from render.interpreter.types import carrier, format_of
+from render.interpreter.types import carrier, float_format
 
 # Up to this many lanes a cast is checked for being exact: literals stay points.
 _FEW = 64
@@ -49,7 +49,7 @@ def dispatch(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
 
     def create(self: Base, *operands: Handle) -> Handle:
         x = operands[0]
-        fmt = format_of(x.dtype)
+        fmt = float_format(x.dtype)
         v = in_format(value(*(h.v for h in operands)), fmt)
         taint = taint_of(*operands)
         if not self.ctx.interval or (exact and all(h.is_point for h in operands)):
@@ -69,7 +69,7 @@ def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
         taint = taint_of(x, y)
         if x.is_point and y.is_point:
             return Handle(v, tl.int1, x.shape, taint=taint)
-        fmt = format_of(x.dtype)
+        fmt = float_format(x.dtype)
         surely, possibly = rule.apply((x.pair, y.pair), fmt, self.ctx.profile)  # type: ignore[misc]
         return bool_handle(v, surely, possibly, x.shape, taint)
 
@@ -129,7 +129,7 @@ class Floats(Arithmetic):
     def create_fmul(self, x: Handle, y: Handle) -> Handle:
         if not self.ctx.interval or not same_value(x, y):
             return super().create_fmul(x, y)  # type: ignore[misc]
-        fmt = format_of(x.dtype)
+        fmt = float_format(x.dtype)
         lo, hi = arithmetic.square(x.pair, fmt, self.ctx.model("arith"))
         return Handle(in_format(x.v * x.v, fmt), x.dtype, x.shape, lo, hi, x.taint)
 
@@ -139,8 +139,8 @@ class Floats(Arithmetic):
         return self.create_minnumf(self.create_maxnumf(x, low), high)
 
     # casts
-    def _cast(self, x: Handle, ty: Any, mode: str) -> Handle:
-        src, dst = format_of(x.dtype), format_of(ty)
+    def _cast(self, x: Handle, ty: Any, mode: Literal["rtne", "rtz"]) -> Handle:
+        src, dst = float_format(x.dtype), float_format(ty)
         if src == dst:
             return x
         profile = self.ctx.profile
@@ -169,7 +169,7 @@ class Floats(Arithmetic):
         return self._cast(x, ty, "rtz" if rounding is not None and "RTZ" in str(rounding) else "rtne")
 
     def create_si_to_fp(self, x: Handle, ty: Any) -> Handle:
-        fmt = format_of(ty)
+        fmt = float_format(ty)
         if x.dtype.scalar.is_int1():
             return self._bool_to_float(x, ty)
         v = casting.int_to_float_value(x.v, fmt)
@@ -189,7 +189,7 @@ class Floats(Arithmetic):
     def create_fp_to_si(self, x: Handle, ty: Any) -> Handle:
         v = casting.float_to_int_value(x.v, carrier(ty))
         taint = x.taint
-        if not x.is_point and not casting.float_to_int_decided(x.lo, x.hi).all():
+        if not x.is_point and not casting.float_to_int_decided(*x.pair, carrier(ty)).all():
             taint = taint | self.ctx.taint("RND302", "to(int)", "the bounds leave open which integer a float becomes")
         return Handle(v, ty.scalar, x.shape, taint=taint)
 
