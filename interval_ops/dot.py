@@ -1,40 +1,64 @@
 r"""The dot rule: enclosures of chains of `tl.dot` on a target, with one bound over the total K.
 
-A matrix unit that follows the block-FMA model (`profile.DotModel`) computes c + sum p_i within
+A matrix unit that follows the block-FMA model (`profile.DotModel`) puts at most L exact products and the accumulator
+into a block, aligns them to the largest exponent e, cuts each below 2^(e-F), adds exactly and rounds with relative
+error rho. The terms (products p_i, addends c_j) may come in any order, assigned to blocks in any way. With
 
-    S ((1 + theta)^B - 1) + B eta (1 + theta)^(B-1),     S = |c| + sum |p_i|,
-    theta = n_t 2^-F + rho (+ extra),   eta = n_t 2^-F max(0, W - S) + omega,
+    T = sum of all terms,   S = sum of magnitudes,   P = (S + T)/2,   N = (S - T)/2,   R = max(P, N) = (S + |T|)/2,
 
-for every order of the terms and every assignment to blocks; B counts the blocks, n_t the terms that alignment may
-truncate, omega the spacing at the bottom of the accumulator. W = max(2^emin_acc, max_i a^_i b^_i) with
-a^ = max(|a|, 2^emin) of the operand format: a subnormal operand is aligned at emin with an unnormalised significand, so
-small products may be cut as if they were large. Products of normal operands are at most S; the others are at most
-2^emin max(max|a|, max|b|, 2^emin), which needs only the peak of each row and column.
+P and -N are the sums of the positive and of the negative terms, so that every partial sum of any order lies in [-N, P]
+and is at most R in magnitude. W = max(2^emin_acc, max_i a^_i b^_i), a^ = max(|a|, 2^emin) of the operand format, bounds
+the exponents of products: a subnormal operand is aligned at emin with an unnormalised significand. Products of normal
+operands are at most R; the others at most 2^emin max(max|a|, max|b|, 2^emin), which needs only the peaks of row and
+column. n_t is the number of terms that alignment may cut, g(x) the largest power of two <= x, n the number of blocks.
 
-A chain of fused multiply-adds is the case n_t 2^-F = 0, B = K + 1 (an addend c counts once more), rho = u: the classic
-(1 + u)^n - 1 in any order, with omega = u 2^emin for results that underflow.
+*Units that chop* (everything discarded is discarded towards zero, the rounding included). The computed partial sums t_b
+stay in [-N_b, P_b], the sums of the terms so far of either sign: a positive accumulator and positive products only
+shrink, negative ones are at most 0. Hence 2^e <= max(g(|t_b|), g(W)), each cut loses less than 2^(e-F), and the
+rounding less than rho g(|t_b|):
 
-Source: MMA-Sim (arXiv 2511.10909), Khattak and Mikaitis (arXiv 2512.07004) for the parameters; the bound follows from
-E_b <= (1 + theta) E_{b-1} + theta S + eta. A common mistake is to drop W: with subnormal operands the purely relative
-bound is wrong by a factor of several hundred.
+    |t - T| <= sum_b n_t 2^-F max(g(V_b), g(W)) + rho g(V_b) + omega,      -N <= t <= P,
+    V_b = min(R, sum |c_j| + b L max |p_i|),
+
+since b blocks hold no more than b L products. No factor (1 + theta)^n: thirteen bits over thousands of blocks have an
+error, but not an unbounded one, and sums of one sign are never too large.
+
+*Units that round to nearest, chains of fma.* Local errors e_b <= theta (R + E_{b-1}) + n_t 2^-F max(0, W - R) + omega,
+E_b = e_1 + ... + e_b, give |t - T| <= E = R ((1 + theta)^n - 1) + n eta (1 + theta)^(n-1), theta = n_t 2^-F + rho. For
+a tree of operations, number the nodes so that operands come first: the same recurrence holds for the n nodes in that
+order, a node after b blocks holds at most b L products. With |t_b| <= V_b + E known, the sum above (V_b + E for V_b)
+bounds the error again, up to two times tighter. For L = 1 the products themselves may be rounded before they are added:
+at most rho S more.
+
+Separate additions (accumulators added afterwards, promoted partial sums) round to nearest: u g(R (1 + u)^k) each. An
+addition that takes the place of a unit's accumulator costs nothing where u <= 2^-F, because a block that starts from
+zero has one term less to cut.
+
+Where partial sums are promoted, the path from a term to the result is shorter than the number of all operations; then
+S ((1 + theta)^depth - 1) + ... is a bound as well, and the smaller one counts.
+
+Source: MMA-Sim (arXiv 2511.10909), Khattak and Mikaitis (arXiv 2512.07004) for the parameters; the bounds are proved
+above. A common mistake is to drop W: with subnormal operands the purely relative bound is wrong by a factor of several
+hundred. Another is to use R (or P) of the final sum of one order only: T decides, not the order.
 
 tf32: fp32 operands reach the unit with their last 13 bits cut, all of them or (where a dot is not lowered to the unit)
 none. The enclosure is the hull of the sums of untouched and of cut operands, each evaluated exactly: one float64 matrix
 product more, and several times narrower than 2^-9 sum |a b|. Two interval operands take {x, cut x} element by element.
+Units that flush subnormal operands (CDNA2) are treated alike, with the flushed operands in place of the cut ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from interval_ops import dot_kernels as kernels
-from interval_ops.dot_sums import Array, Pair, Product, Sums, evaluate
+from interval_ops.dot_sums import Array, Pair, Product, Reader, Sums, evaluate, flush_small, truncate_tf32
 from interval_ops.formats import FORMATS
 from interval_ops.profile import DotModel, Profile
 
@@ -44,13 +68,28 @@ FLUSH = 512
 _INT32_END = 2.0**31
 
 
+@dataclass(frozen=True, slots=True)
+class Roundings:
+    """Counts of roundings: blocks of the unit, plain additions (conversions of the accumulator included)."""
+
+    blocks: int = 0
+    adds: int = 0
+
+    def __add__(self, other: Roundings) -> Roundings:
+        return Roundings(self.blocks + other.blocks, self.adds + other.adds)
+
+    def beside(self, other: Roundings) -> Roundings:
+        """The longer of two parallel paths."""
+        return Roundings(max(self.blocks, other.blocks), max(self.adds, other.adds))
+
+
 @dataclass(frozen=True)
 class PendingDot:
     """c + sum of dots whose rounding is not decided yet; immutable, every step returns a new one.
 
     Shapes: a (..., M, K), b (..., K, N), c and the result (..., M, N); leading axes broadcast, and so does an axis of
-    length 1. Operands are kept by reference until they are summed: do not write to them. `blocks` and `adds` count the
-    roundings on the longest path from a term to the result: blocks of the unit, and plain additions.
+    length 1. Operands are kept by reference until they are summed: do not write to them. `work` counts all roundings,
+    `depth` those on the longest path from a term to the result, `free` the additions that a block pays for.
     """
 
     shape: tuple[int, ...]
@@ -63,8 +102,9 @@ class PendingDot:
     parts: int = 0
     addends: tuple[Pair, ...] = ()
     terms: int = 0
-    blocks: int = 0
-    adds: int = 0
+    work: Roundings = Roundings()
+    depth: Roundings = Roundings()
+    free: int = 0
 
     @staticmethod
     def start(acc: Pair | None, shape: Sequence[int], kind: str, profile: Profile) -> PendingDot:
@@ -87,17 +127,20 @@ class PendingDot:
         if a[0].shape[-1] not in (1, size) or b[0].shape[-2] not in (1, size):
             raise ValueError(f"dot: operands {a[0].shape} and {b[0].shape} do not agree on K")
         queue, count = self._append([Product(a, b, size)])
-        blocks, adds = self._depth(size, imprecise)
+        work, depth = self._roundings(size, imprecise)
         longer = replace(self, queue=queue, count=count, queued=self.queued + size, terms=self.terms + size)
-        return replace(longer, blocks=blocks, adds=adds)._flushed()
+        return replace(longer, work=work, depth=depth)._flushed()
 
-    def _depth(self, size: int, imprecise: int | None) -> tuple[int, int]:
+    def _roundings(self, size: int, imprecise: int | None) -> tuple[Roundings, Roundings]:
+        """Totals and longest path after one more dot of `size` products."""
         model = self.model
         if model.promote and imprecise and imprecise < size:
-            inner = model.terms * math.ceil(imprecise / model.block)
-            return max(self.blocks, inner), self.adds + math.ceil(size / imprecise)
+            parts, inner = math.ceil(size / imprecise), model.terms * math.ceil(imprecise / model.block)
+            sums = Roundings(0, parts)
+            return self.work + sums + Roundings(parts * inner), self.depth.beside(Roundings(inner)) + sums
         # Split operands (tf32x3, ...) are summed from zero, the accumulator is added afterwards.
-        return self.blocks + model.terms * math.ceil(size / model.block), self.adds + (model.terms > 1)
+        one = Roundings(model.terms * math.ceil(size / model.block), (model.terms > 1) + model.convert)
+        return self.work + one, self.depth + one
 
     def _append(self, more: list[Product]) -> tuple[list[Product], int]:
         """The queue with `more` behind this sum's own part, shared with this sum where nobody else appended yet."""
@@ -112,8 +155,15 @@ class PendingDot:
 
     def add(self, c: Pair, *, rounded: bool) -> PendingDot:
         """c + self, folded into the accumulator or, if `rounded`, possibly added by an instruction of its own."""
-        extra = 1 if self.model.block == 1 or (rounded and self._add_counts) else 0
-        return replace(self, addends=(*self.addends, c), adds=self.adds + extra)
+        once = Roundings(0, 1 if self.model.block == 1 or rounded else 0)
+        free = once.adds if self._add_is_free else 0
+        return replace(
+            self,
+            addends=(*self.addends, c),
+            work=self.work + once,
+            depth=self.depth + once,
+            free=self.free + free,
+        )
 
     def join(self, other: PendingDot, *, rounded: bool = True) -> PendingDot:
         """self + other, two sums of the same kind: `acc += tl.dot(a, b)` without finalising either.
@@ -126,11 +176,11 @@ class PendingDot:
         if self.profile.off != other.profile.off:
             # Causes muted on one side only: each sum gets its own bound, and self still passes the blocks of other.
             closed = self.add(other.interval(), rounded=rounded)
-            return replace(closed, blocks=closed.blocks + other.blocks)
+            passed = Roundings(other.work.blocks)
+            return replace(closed, work=closed.work + passed, depth=closed.depth + passed)
         queue, count = self._append(other.queue[: other.count])
-        apart = rounded and self.model.promote
-        blocks = max(self.blocks, other.blocks) if apart else self.blocks + other.blocks
-        extra = 1 if rounded and (self._add_counts or not min(self.blocks, other.blocks)) else 0
+        apart, once = rounded and self.model.promote, Roundings(0, int(rounded))
+        free = int(rounded and self._add_is_free and other.work.blocks > 0)
         base = self.base if other.base is None else other.base if self.base is None else self.base.plus(other.base)
         return replace(
             self,
@@ -141,20 +191,23 @@ class PendingDot:
             parts=self.parts + other.parts,
             addends=self.addends + other.addends,
             terms=self.terms + other.terms,
-            blocks=blocks,
-            adds=max(self.adds, other.adds) + extra if apart else self.adds + other.adds + extra,
+            work=self.work + other.work + once,
+            depth=(self.depth.beside(other.depth) if apart else self.depth + other.depth) + once,
+            free=self.free + other.free + free,
         )._flushed()
 
     @property
-    def _add_counts(self) -> bool:
-        """Whether a separate addition is not covered by the block it replaces."""
-        return self.model.promote or self.model.terms > 1 or self.blocks == 0
+    def _add_is_free(self) -> bool:
+        """Whether a separate addition costs no more than the accumulator's place in the block it replaces."""
+        model = self.model
+        single = not model.promote and model.terms == 1 and model.block > 1 and self.work.blocks > 0
+        return single and 2.0**-model.fraction >= _accumulator(model)[2]
 
     @property
     def causes(self) -> frozenset[str]:
         """The causes that widen this sum on this target, muted ones left out."""
         found = {self.model.cause} if self.model.rho else set()
-        if self.model.truncate or self.model.eps or self.model.floor:
+        if self.model.truncate or self.model.flush or self.model.eps or self.model.floor:
             found.add("operand")
         return frozenset(cause for cause in found if not self.profile.muted(cause))
 
@@ -165,11 +218,11 @@ class PendingDot:
             return self.base
         model = self.model
         integer = model.acc == "int32"
-        truncate = model.truncate == "tf32" and not self.profile.muted("operand")
+        reader = None if self.profile.muted("operand") else _reader(model)
         # The big part of a split operand is rounded to nearest and would overflow near the end of the range.
         limit = 2.0**127 if model.terms > 1 else math.inf
         new = evaluate(
-            self.queue[: self.count], truncate, narrow=model.acc != "fp64" and not integer, limit=limit, integer=integer
+            self.queue[: self.count], reader, narrow=model.acc != "fp64" and not integer, limit=limit, integer=integer
         )
         return new if self.base is None else self.base.plus(new)
 
@@ -182,46 +235,76 @@ class PendingDot:
         with np.errstate(all="ignore"):
             if not self.terms:
                 return self._close_addends()
-            return _close(self._sums(), self.addends, self._parameters())
+            return _close(self._sums(), self.addends, self._parameters(), self._finish)
+
+    @property
+    def _finish(self) -> Callable[..., None]:
+        return kernels.finish_ramped if self.model.cause == "lowacc" else kernels.finish
 
     def _close_addends(self) -> Pair:
         """No product at all: the addends, with their own roundings."""
         shape = np.broadcast_shapes(*(c[0].shape for c in self.addends), (1,) * (len(self.shape[-2:]) + 1))
         zero = np.zeros(shape)
         rows, columns = np.zeros(shape[:-1]), np.zeros((*shape[:-2], shape[-1]))
-        return _close(Sums(zero, zero, zero, zero, zero, rows, columns), self.addends, self._parameters())
+        sums = Sums(zero, zero, zero, zero, zero, rows, columns)
+        return _close(sums, self.addends, self._parameters(), self._finish)
 
     def _parameters(self) -> Array:
         """The scalars of `dot_kernels.finish`, each rounded up."""
         model, muted = self.model, self.profile.muted
-        theta, align, rho = (0.0, 0.0, 0.0) if muted(model.cause) else (model.theta, model.aligned, model.rho)
-        operand = 0.0 if muted("operand") else 1.0
+        loud, operand = 0.0 if muted(model.cause) else 1.0, 0.0 if muted("operand") else 1.0
+        theta, align, rho = model.theta * loud, (model.aligned + model.extra) * loud, model.rho * loud
         emin, last, adding = _accumulator(model)
-        blocks, adds = self.blocks, self.adds if rho else 0
-        relative = _compound(blocks * math.log1p(theta) + adds * math.log1p(adding))
-        power = blocks * _up(1.0 + _compound((blocks - 1) * math.log1p(theta) + adds * math.log1p(adding)))
-        omega = 2.0**emin * rho
-        floor = model.floor * operand
-        if model.flush:
-            floor, omega = max(floor, 2.0**model.emin), omega + 2.0**-126 * (rho > 0)
+        emin_out = 0 if model.acc == "int32" else FORMATS[model.acc].emin
+        adding, flush = adding * loud, 2.0**-125 * loud if model.flush else 0.0
+        omega = (max(2.0**emin * rho, math.ulp(0.0)) if rho else 0.0) + flush
+        single = model.block == 1
         slack = 0.0 if model.acc == "int32" else (self.terms + 4 * self.parts + 4 * len(self.addends) + 16) * 2.0**-53
-        count = float(self.terms)
-        return np.array(
-            [
-                relative,
-                model.eps * operand,
-                model.growth,
-                floor * count,
-                floor * floor * count,
-                align,
-                omega,
-                power,
-                2.0**model.emin,
-                2.0**emin,
-                last,
-                slack * 1.001,
-            ]
-        )
+        count, floor = float(self.terms), model.floor * operand
+        chops, off = model.chops, {True: math.inf, False: 0.0}
+        # Units that chop need no bound of computed partial sums: the exact one holds for them.
+        work = {"work_relative": 0.0, "work_power": 0.0} if chops else _power("work", self.work, theta, adding)
+        values = {
+            "eps": model.eps * operand,
+            "growth": model.growth,
+            "floor": floor * count,
+            "floor2": floor * floor * count,
+            "align": align,
+            "rho": rho,
+            "omega": omega * (2 if single else 1),
+            "leaf": rho if single else 0.0,
+            "blocks": float(self.work.blocks),
+            "step": float(model.block),
+            "adds": (self.work.adds - self.free) * adding,
+            "add_omega": self.work.adds * 2.0**emin_out * adding,
+            "add_growth": _compound(self.work.adds * math.log1p(adding)) if chops else 0.0,
+            **work,
+            **_power("depth", self.depth, theta, adding),
+            "off_work": off[chops],
+            "off_depth": off[self.depth == self.work],
+            "off_signs": off[not chops],
+            "least": 0.0 if model.subnormal else 2.0**model.emin,
+            "subnormal": model.subnormal,
+            "emin_acc": 2.0**emin,
+            "limit": last,
+            "slack": slack * 1.001,
+        }
+        return np.array([values[name] for name in kernels.PARAMETERS])
+
+
+def _power(name: str, count: Roundings, theta: float, adding: float) -> dict[str, float]:
+    """(1 + theta)^blocks (1 + u)^adds - 1, and the factor of what one block loses absolutely."""
+    tail = count.adds * math.log1p(adding)
+    relative = _compound(count.blocks * math.log1p(theta) + tail)
+    power = count.blocks * _up(1.0 + _compound((count.blocks - 1) * math.log1p(theta) + tail))
+    return {f"{name}_relative": relative, f"{name}_power": power}
+
+
+def _reader(model: DotModel) -> Reader | None:
+    """What the unit makes of an operand before it multiplies; None if nothing (or if `floor` covers it)."""
+    if model.truncate == "tf32":
+        return truncate_tf32
+    return partial(flush_small, least=2.0**model.emin) if model.flush and model.terms == 1 else None
 
 
 def _up(x: float) -> float:
@@ -234,15 +317,16 @@ def _compound(log: float) -> float:
 
 
 def _accumulator(model: DotModel) -> tuple[int, float, float]:
-    """Smallest normal exponent, smallest magnitude that may overflow, unit roundoff of a plain addition."""
+    """Smallest normal exponent in the unit, smallest magnitude that may overflow, unit roundoff of an addition."""
     if model.acc == "int32":
         return 0, _INT32_END, 0.0
     fmt = FORMATS[model.acc]
     # An accumulator of fewer fraction bits than its format (e8m13) ends a little earlier.
-    return fmt.emin, fmt.max * (1.0 - 2.0 * model.rho) if model.rho > fmt.u else fmt.max, fmt.u
+    last = fmt.max * (1.0 - 2.0 * model.rho) if model.rho > fmt.u else fmt.max
+    return FORMATS["fp32"].emin if model.convert else fmt.emin, last, fmt.u
 
 
-def _close(sums: Sums, addends: Sequence[Pair], parameters: Array) -> Pair:
+def _close(sums: Sums, addends: Sequence[Pair], parameters: Array, finish: Callable[..., None]) -> Pair:
     """Adds the addends and the target's rounding to the sums."""
     lo, hi, weight = np.minimum(sums.lo, sums.tlo), np.maximum(sums.hi, sums.thi), np.zeros(1)
     if sums.lo is sums.tlo:
@@ -258,7 +342,7 @@ def _close(sums: Sums, addends: Sequence[Pair], parameters: Array) -> Pair:
     rows = flat(sums.rows, shape[:-1]).reshape(-1, shape[-2])
     columns = flat(sums.columns, (*shape[:-2], shape[-1])).reshape(-1, shape[-1])
     out_lo, out_hi = np.empty(shape), np.empty(shape)
-    kernels.finish(
+    finish(
         *(flat(x, shape) for x in (lo, hi, sums.mag, weight)),
         rows,
         columns,

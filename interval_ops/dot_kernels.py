@@ -7,10 +7,13 @@ and NaN operands may pass through them: whatever they yield is replaced in `fini
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
+
+from interval_ops.rounding import binade
 
 Array = np.ndarray[Any, Any]
 
@@ -131,38 +134,110 @@ def spread(lo: Array, hi: Array, radius: Array, inflate: float, tiny: Array) -> 
                 hi[g, i, j] = centre + r
 
 
+PARAMETERS = (
+    "eps", "growth", "floor", "floor2", "align", "rho", "omega", "leaf", "blocks", "step", "adds", "add_omega",
+    "add_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power", "off_depth", "off_signs",
+    "least", "subnormal", "emin_acc", "limit", "slack",
+)  # fmt: skip
+"""Order of the scalars of `finish`; `dot` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
+
+_NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
+
+
 @_jit
-def finish(
-    lo: Array, hi: Array, mag: Array, acc: Array, rows: Array, columns: Array, p: Array, out_lo: Array, out_hi: Array
-) -> None:
-    """The bound around [lo, hi]; see `dot.Bound` for the parameters `p` and numerics of the block-FMA model.
+def power_floor(x: float) -> float:
+    """The largest power of two that is at most x > 0; 2**-1022 for smaller x."""
+    return binade(x, _NORMAL)
+
+
+@_jit
+def ramp(count: float, start: float, step: float, top: float, least: float) -> tuple[float, float]:
+    """Upper bounds of the sums over b = 1 .. count of g(v_b) and max(g(v_b), least), v_b = min(top, start + b step).
+
+    g(x) is the largest power of two <= x. One turn per power of two between v_1 and top.
+    """
+    power, left, plain, raised = power_floor(top), count, 0.0, 0.0
+    while left > 0.0:
+        below = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
+        below = min(left, max(below, 0.0))
+        plain += (left - below) * power
+        raised += (left - below) * max(power, least)
+        left, power = below, 0.5 * power
+    return plain, raised
+
+
+def _finisher(ramped: bool) -> Callable[..., None]:
+    """`finish` in two variants, because a loop without calls and branches is vectorised."""
+
+    @_jit
+    def finish(
+        lo: Array,
+        hi: Array,
+        mag: Array,
+        acc: Array,
+        rows: Array,
+        columns: Array,
+        p: Array,
+        out_lo: Array,
+        out_hi: Array,
+    ) -> None:
+        eps, growth, floor, floor2, align, rho, omega, leaf = p[0], 1.0 + p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+        blocks, step, adds, add_omega, add_growth = p[8], p[9], p[10], p[11], 1.0 + p[12]
+        work_relative, work_power, off_work, depth_relative, depth_power = p[13], p[14], p[15], p[16], p[17]
+        off_depth, off_signs, least, subnormal, emin_acc = p[18], p[19], p[20], p[21], p[22]
+        limit, slack = p[23], p[24]
+        first, weight = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
+        steps = 2.0**-51 if slack > 0.0 else 0.0
+        work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, add_growth * (1.0 + 2.0**-50)
+        for g in range(lo.shape[0]):
+            for i in range(lo.shape[1]):
+                row = rows[g, i]
+                for j in range(lo.shape[2]):
+                    m, c, column = mag[g, i, j], acc[g, i, j], columns[g, j]
+                    s = m * growth + c
+                    ends = row + column
+                    operand = eps * m + floor * ends + floor2
+                    loose = s * slack
+                    low, high = lo[g, i, j] - operand, hi[g, i, j] + operand
+                    # The largest partial sum: R of exact sums, `top` of computed ones.
+                    reach = min(s, 0.5 * (s + (max(-low, high) + loose)))
+                    peak = row * column * growth
+                    wide = max(emin_acc, max(least * max(least, max(row, column)) * growth, subnormal * peak))
+                    err = reach * work_relative + leaf * s * work_full + add_omega * work_full
+                    err += work_power * (align * max(0.0, wide - reach) + omega)
+                    top = reach * add_growth + err
+                    if ramped:
+                        start = (c + first * peak) * add_growth + err + leaf * s
+                        each = max(step * peak * add_growth, 2.0**-1000)
+                        if top < limit:
+                            units, cut = ramp(blocks, start, each, top, power_floor(wide))
+                        else:
+                            units, cut = 0.0, 0.0
+                    else:
+                        units, cut = power_floor(top), power_floor(max(top, wide))
+                    local = (align * weight) * cut + (rho * weight) * units + blocks * omega + leaf * s
+                    local += adds * power_floor(top) + add_omega
+                    deep = s * depth_relative + depth_power * (align * max(0.0, wide - s) + omega)
+                    deep += add_omega * depth_full
+                    err = min(local, min(err + off_work, deep + off_depth))
+                    rest = loose + err * 2.0**-48
+                    x = max(low - err, -(0.5 * (s - low + loose) * grown + add_omega + off_signs))
+                    y = min(high + err, 0.5 * (s + high + loose) * grown + add_omega + off_signs)
+                    x -= (rest + abs(x) * steps) if slack > 0.0 else 0.0
+                    y += (rest + abs(y) * steps) if slack > 0.0 else 0.0
+                    inside, zero = (top < limit) & (ends == ends), (s == 0.0) & (ends == ends)
+                    out_lo[g, i, j] = 0.0 if zero else x if inside else math.nan
+                    out_hi[g, i, j] = 0.0 if zero else y if inside else math.nan
+
+    finish.__doc__ = """The bound around [lo, hi], as proved in `dot`; `p` holds the numbers of `PARAMETERS`.
 
     `mag` is the sum of product magnitudes, `acc` that of the other addends, `rows` and `columns` the largest operand
     magnitudes (NaN where an operand is not finite). Results that may overflow the accumulator, and lanes with
     non-finite operands, become NaN in both ends; a sum whose terms are all exactly zero stays exactly zero.
     """
-    relative, eps, growth, floor, floor2, align = p[0], p[1], p[2], p[3], p[4], p[5]
-    omega, power, least, emin_acc, limit, slack = p[6], p[7], p[8], p[9], p[10], p[11]
-    for g in range(lo.shape[0]):
-        for i in range(lo.shape[1]):
-            for j in range(lo.shape[2]):
-                m = mag[g, i, j]
-                s = m * (1.0 + growth) + acc[g, i, j]
-                ends = rows[g, i] + columns[g, j]
-                if s == 0.0 and ends == ends:
-                    out_lo[g, i, j] = 0.0
-                    out_hi[g, i, j] = 0.0
-                    continue
-                wide = max(emin_acc, least * max(least, max(rows[g, i], columns[g, j])) * (1.0 + growth))
-                eta = align * max(0.0, wide - s) + omega
-                err = s * relative + power * eta + eps * m + floor * ends + floor2
-                rad = err * (1.0 + 2.0**-50) + s * slack
-                if s + rad < limit and ends == ends:
-                    x, y = lo[g, i, j] - rad, hi[g, i, j] + rad
-                    if slack > 0.0:
-                        x, y = x - abs(x) * 2.0**-52, y + abs(y) * 2.0**-52
-                    out_lo[g, i, j] = x
-                    out_hi[g, i, j] = y
-                else:
-                    out_lo[g, i, j] = math.nan
-                    out_hi[g, i, j] = math.nan
+    return finish
+
+
+finish = _finisher(False)
+finish_ramped = _finisher(True)
+"""Takes account of partial sums that grow block by block; worth its time where the accumulator is coarse."""

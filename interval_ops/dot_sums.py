@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,8 @@ from interval_ops import dot_kernels as kernels
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
+Reader = Callable[[Array], Array]
+"""What a unit makes of its operands: monotone, keeps zero and the sign, does not enlarge magnitudes."""
 
 _BUDGET = 1 << 18
 """Packed elements per operand pair at a time: about 3 MiB of scratch, which the caches hold."""
@@ -44,10 +46,10 @@ class Product:
 
 @dataclass
 class Sums:
-    """Enclosure [lo, hi] of the sums, [tlo, thi] of those of tf32-truncated operands, magnitudes and operand peaks.
+    """Enclosure [lo, hi] of the sums, [tlo, thi] of those of the operands as read, magnitudes and operand peaks.
 
-    `hi is lo` while everything is a point, `tlo is lo` while nothing is truncated. rows (..., M) and columns (..., N)
-    hold the largest operand magnitudes, NaN where an operand is infinite or NaN.
+    `hi is lo` while everything is a point, `tlo is lo` while operands are read as they are. rows (..., M) and
+    columns (..., N) hold the largest operand magnitudes, NaN where an operand is infinite or NaN.
     """
 
     lo: Array
@@ -87,18 +89,25 @@ def truncate_tf32(x: Array) -> Array:
     return np.where(small, np.trunc(x * 2.0**136) * 2.0**-136, cut) if small.any() else cut
 
 
-def evaluate(products: Sequence[Product], truncate: bool, narrow: bool, limit: float, integer: bool) -> Sums:
+def flush_small(x: Array, least: float) -> Array:
+    """x with magnitudes below `least` replaced by zero."""
+    small = np.abs(x) < least
+    return np.where(small, x.dtype.type(0), x) if small.any() else x
+
+
+def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool) -> Sums:
     """Sums of all `products`.
 
-    `truncate`: also sum the products of tf32-truncated operands. `narrow`: magnitudes may be summed in float32 (not for
-    fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`: exact, no inflation.
+    `reader`: also sum the products of the operands as the unit reads them. `narrow`: magnitudes may be summed in
+    float32 (not for fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`:
+    exact, no inflation.
     """
     total: Sums | None = None
     with np.errstate(all="ignore"):
         for kind in ("pp", "ip", "pi", "ii"):
             group = [p for p in products if p.kind == kind]
             if group:
-                part = _Group(group, kind, truncate, narrow, limit, integer).evaluate()
+                part = _Group(group, kind, reader, narrow, limit, integer).evaluate()
                 total = part if total is None else total.plus(part)
     assert total is not None
     return total
@@ -155,14 +164,18 @@ class _Side:
             if not self.point:
                 np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
             elif self.truncate:
-                np.copyto(_buffer(self.name + "tmid", shape)[place], truncate_tf32(lo[start:stop]))
+                np.copyto(_buffer(self.name + "tmid", shape)[place], self.read(lo[start:stop]))
             at += k
         self.measure(shape)
         if self.truncate:
             self.cut(shape)
         elif self.group.truncate:
-            self.lo = np.minimum(self.lo, truncate_tf32(self.lo))
-            self.hi = np.maximum(self.hi, truncate_tf32(self.hi))
+            self.lo = np.minimum(self.lo, self.read(self.lo))
+            self.hi = np.maximum(self.hi, self.read(self.hi))
+
+    def read(self, x: Array) -> Array:
+        assert self.group.reader is not None
+        return self.group.reader(x)
 
     def measure(self, shape: tuple[int, ...]) -> None:
         """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers mark their lane."""
@@ -194,7 +207,7 @@ class _Side:
         self.tmid = _buffer(self.name + "tmid", shape)
         if not self.point:
             self.trad, unused = _buffer(self.name + "trad", shape), _buffer(self.name + "tmag", shape)
-            ends = (truncate_tf32(self.lo).reshape(-1), truncate_tf32(self.hi).reshape(-1))
+            ends = (self.read(self.lo).reshape(-1), self.read(self.hi).reshape(-1))
             kernels.split_interval(*ends, *(x.reshape(-1) for x in (self.tmid, self.trad, unused)))
 
     def single_precision(self, what: str) -> Array:
@@ -216,9 +229,10 @@ class _Group:
     """Products of one kind (point or interval on either side), evaluated together."""
 
     def __init__(
-        self, group: list[Product], kind: str, truncate: bool, narrow: bool, limit: float, integer: bool
+        self, group: list[Product], kind: str, reader: Reader | None, narrow: bool, limit: float, integer: bool
     ) -> None:
-        self.kind, self.truncate, self.narrow, self.limit, self.integer = kind, truncate, narrow, limit, integer
+        self.kind, self.reader, self.narrow, self.limit, self.integer = kind, reader, narrow, limit, integer
+        self.truncate = reader is not None
         ks = [p.k for p in group]
         self.k = sum(ks)
         self.a = _Side("a", [p.a for p in group], ks, -1, self)
