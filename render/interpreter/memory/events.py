@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from render.interpreter.memory.findings import Finding
+from render.interpreter.memory.findings import Finding, distinct
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, NEVER, OUTSIDE, OVERWRITE, RACE
 from render.interpreter.memory.lanes import Plan
 from render.interpreter.memory.records import NO_TAINT, program_of
@@ -59,8 +59,8 @@ def digest(memory: Memory, access: Access, codes: np.ndarray) -> tuple[frozenset
     lanes, kinds = codes >> KIND_BITS, codes & _KINDS
     taint = NO_TAINT
     by_kind: dict[int, np.ndarray] = {}
-    for kind in np.unique(kinds):
-        mine = by_kind[int(kind)] = np.unique(lanes[kinds == kind])
+    for kind in np.flatnonzero(np.bincount(kinds)):
+        mine = by_kind[int(kind)] = distinct(lanes[kinds == kind])
         sure = mine if access.doubtful is None else mine[~access.doubtful[mine]]
         if len(sure) < len(mine):
             message = f"a lane that the bounds leave open {_WHAT[kind].format(name=access.name)}"

@@ -8,7 +8,11 @@ import numpy as np
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
-    from render.interpreter.memory.registry import Storage
+    from render.interpreter.memory.registry import Accumulator, Storage
+    from render.interpreter.memory.shadow import Shadow
+
+_BLOCK = 1 << 15
+"""Sums closed at a time, so that intermediate arrays stay in the cache."""
 
 
 def settle(memory: Memory, storage: Storage, first: int = 0, last: int | None = None) -> None:
@@ -23,14 +27,20 @@ def settle(memory: Memory, storage: Storage, first: int = 0, last: int | None = 
     index = np.flatnonzero(acc.stale[first:last]) + first
     if not len(index):
         return
+    acc.stale[index] = False
+    shadow = memory.shadow_of(storage, acc.fmt)
+    mem = storage.view(shadow.stamp.dtype)
+    for k in range(0, len(index), _BLOCK):
+        _close(memory, acc, shadow, mem, index[k : k + _BLOCK])
+
+
+def _close(memory: Memory, acc: Accumulator, shadow: Shadow, mem: np.ndarray, index: np.ndarray) -> None:
     from interval_ops.atomics import close_sum
 
-    acc.stale[index] = False
     base_lo, base_hi, sum_lo, sum_hi, magnitude, count = (a[index] for a in acc.arrays)
     lo, hi = close_sum((base_lo, base_hi), sum_lo, sum_hi, magnitude, count.astype(np.int64), acc.fmt, memory.profile)
-    shadow = memory.shadow_of(storage, acc.fmt)
     shadow.lo[index], shadow.hi[index] = lo, hi
-    shadow.stamp[index] = storage.view(shadow.stamp.dtype)[index]
+    shadow.stamp[index] = mem[index]
 
 
 def settle_for(memory: Memory, storage: Storage, ptr: np.ndarray) -> None:

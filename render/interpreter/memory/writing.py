@@ -9,6 +9,7 @@ import numpy as np
 from interval_ops import tables
 from render.interpreter.memory import reading
 from render.interpreter.memory.events import Access, digest, inside_lanes
+from render.interpreter.memory.findings import distinct
 from render.interpreter.memory.gather import OVERWRITE
 from render.interpreter.memory.lanes import cut, plan
 from render.interpreter.memory.reading import ALL_LANES, copies_of
@@ -164,7 +165,7 @@ def _drop_sums(memory: Memory, access: Access, mask: np.ndarray) -> None:
     acc = access.storage.acc
     assert acc is not None
     size = acc.fmt.bits // 8
-    index = np.unique(inside_lanes(access.storage, access.plan, [access.ptr, mask], size)[1] // size)
+    index = distinct(inside_lanes(access.storage, access.plan, [access.ptr, mask], size)[1] // size)
     # All of it is saved even where no sum is open: an atomic that follows finds the element saved already.
     old = [array[index] for array in acc.arrays]
 
