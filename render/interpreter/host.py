@@ -98,7 +98,7 @@ class HostTracker(TorchDispatchMode):
         name = func._schema.name
         if name in _ALLOCATIONS:
             out = func(*args, **kwargs)
-            if _plain(out):
+            if _plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
             return out
         if name in _SHAPE_ONLY:

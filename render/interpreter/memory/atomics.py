@@ -91,6 +91,7 @@ def _open(
     """The loops over every lane, tags in place; True if undo is covered by a snapshot."""
     p, flat = plan(operands, shape)
     memory.use(storage)
+    memory.before_read(storage)
     if memory.track(storage):
         raise Retry(f"{storage.name or 'a tensor'} is both read and updated")
     copied = memory.prepare_tags(storage, size)

@@ -19,6 +19,7 @@ from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult
 from render.interpreter.memory.registry import PROGRAM, Registry, Storage
 from render.interpreter.memory.shadow import Shadow
 from render.interpreter.memory.undo import UndoLog, snapshot
+from render.interpreter.memory.unwritten import notice_writes
 
 if TYPE_CHECKING:
     from interval_ops.profile import Profile
@@ -259,8 +260,15 @@ class Memory:
         key = id(storage)
         if key not in self._used:
             self._used[key] = storage
-            storage.stored = False
+            storage.stored = storage.noticed = False
             storage.tracked = (self.kernel, storage.name) in self._both_ways
+
+    def before_read(self, storage: Storage) -> None:
+        """Once per launch, look for what was written out of sight before it."""
+        if storage.written is not None and not storage.noticed:
+            # A store of this launch may come first: its bytes are marked as written already.
+            storage.noticed = True
+            notice_writes(storage)
 
     def track(self, storage: Storage) -> bool:
         """Start to track readers of a storage that the launch writes; True if it was loaded in this chunk untracked."""

@@ -12,6 +12,7 @@ from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
 from render.interpreter.memory.taint_map import union
+from render.interpreter.memory.unwritten import notice_writes
 
 if TYPE_CHECKING:
     from render.interpreter.context import Site
@@ -52,6 +53,7 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
             hi = np.where(live, element_view(shadow.hi, storage, tensor), value)
     written = np.ones(bits.shape, np.bool_)
     if storage.written is not None:
+        notice_writes(storage)
         written = (byte_view(storage.written, storage, tensor) != 0).all(axis=-1)
         lo, hi = (np.where(written, a, np.nan) for a in (lo, hi)) if fmt is not None else (lo, hi)
     taints = storage.taint

@@ -11,6 +11,7 @@ from render.interpreter.memory.envelope import overlaps, read
 from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
+from render.interpreter.memory.unwritten import forget_contents
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
@@ -23,8 +24,7 @@ def mark_unwritten(memory: Memory, tensor: torch.Tensor) -> None:
     """See `Memory.mark_unwritten`."""
     memory.registry.prune()
     storage = memory.register(tensor)
-    if storage.nbytes:
-        storage.written = np.zeros(storage.nbytes, np.uint8)
+    forget_contents(storage)
 
 
 def host_write(memory: Memory, tensor: torch.Tensor) -> None:
@@ -58,6 +58,7 @@ def mark_written(storage: Storage, tensor: torch.Tensor, written: np.ndarray | N
         if written is None or written.all():
             return
         storage.written = np.full(storage.nbytes, 255, np.uint8)
+        storage.filled = False
     if written is None and _covers(storage, tensor):
         storage.written = None
         return

@@ -106,6 +106,7 @@ def _load_one(
     p, flat = plan(operands, whole)
     memory.use(storage)
     memory.note_programs(pids)
+    memory.before_read(storage)
     storage.loaded_at = memory.tag_bounds[2]
     size = elem.itemsize
     v = np.empty(p.size, dtype)

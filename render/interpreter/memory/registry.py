@@ -57,6 +57,7 @@ class Storage:
 
     - `shadows`: bounds by format name, created by the first store of an interval.
     - `written`: one byte per byte, 255 once something wrote it; None where all of it counts as written.
+    - `filled`: unwritten bytes show the word of `unwritten.CANARY`; `noticed`: they were looked at in this launch.
     - `tags`: last writer in this launch per `grain` bytes; `reads` likewise, the last reader, once `tracked`.
     - `taint_map`: one number per byte, an index into `Memory.taint_sets`; `taint` holds for all bytes.
     - `kernel_range`: bytes [first, last) that kernels (or host copies of their results) wrote.
@@ -67,6 +68,7 @@ class Storage:
         "acc",
         "base",
         "extent",
+        "filled",
         "grain",
         "keep",
         "kernel_range",
@@ -74,6 +76,7 @@ class Storage:
         "mixed",
         "name",
         "nbytes",
+        "noticed",
         "raw",
         "reads",
         "shadows",
@@ -101,6 +104,8 @@ class Storage:
         self.taint_map: np.ndarray | None = None
         self.taint: frozenset[int] = frozenset()
         self.kernel_range: tuple[int, int] | None = None
+        self.filled = False
+        self.noticed = False
         self.tags: np.ndarray | None = None
         self.reads: np.ndarray | None = None
         self.grain = 0
@@ -132,7 +137,7 @@ class Storage:
         """Drop what only orders the programs of one launch."""
         self.tags = self.reads = self.acc = None
         self.grain = 0
-        self.tracked = self.stored = self.mixed = False
+        self.tracked = self.stored = self.mixed = self.noticed = False
 
     def __repr__(self) -> str:
         return f"Storage({self.name!r}, base={self.base:#x}, nbytes={self.nbytes})"

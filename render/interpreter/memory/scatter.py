@@ -171,13 +171,15 @@ def scatter(
 
 
 @njit(**JIT)
-def restore(index, bits, tag, written, lo, hi, mem, tags, out_written, slo, shi, stamp, save):
+def restore(index, bits, tag, written, lo, hi, mem, tags, out_written, slo, shi, stamp, save, canary):
     """Put saved elements back (an element has one entry per epoch, so the order within a segment does not matter)."""
     for n in range(len(index)):
         k = index[n] >> ENTRY_BITS
         tags[k] = tag[n] if index[n] & TAGGED else 0
         if index[n] & VIRGIN:
             out_written[k] = 0
+            # The word that fresh memory was filled with, seen through this element.
+            mem[k] = canary >> np.uint64(((k * mem.itemsize) & 7) * 8)
             continue
         mem[k] = bits[n]
         if save & SAVE_WRITTEN:

@@ -15,7 +15,9 @@ import numpy as np
 from render.interpreter.memory.registry import Accumulator, Storage
 from render.interpreter.memory.scatter import ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, restore
 from render.interpreter.memory.shadow import Shadow
+from render.interpreter.memory.unwritten import CANARY
 
+_CANARY = np.uint64(CANARY)
 _EMPTY_F = np.empty(1)
 _EMPTY_I = np.empty(1, np.int64)
 KEEP_ELEMENTS = 1 << 23
@@ -107,7 +109,7 @@ class UndoLog:
         if s.shadow is not None:
             save |= SAVE_SHADOW
             slo, shi, stamp = s.shadow.lo, s.shadow.hi, s.shadow.stamp
-        restore(index, bits, tag, written, lo, hi, mem, storage.tags, out_written, slo, shi, stamp, save)
+        restore(index, bits, tag, written, lo, hi, mem, storage.tags, out_written, slo, shi, stamp, save, _CANARY)
         if s.acc is not None and storage.acc is not None:
             for array, old in zip(storage.acc.arrays, s.acc, strict=True):
                 array[index >> ENTRY_BITS] = old

@@ -347,3 +347,19 @@ def test_memory_is_let_go_when_nobody_holds_it(world):
         for _ in range(40):
             torch.empty(4 << 20)
     assert sum(s.nbytes for s in registry) <= 2 * (256 << 20) and world.memory.find(kept.data_ptr()) is not None
+
+
+def test_an_empty_out_argument_keeps_its_contents(world):
+    x = world.result(BASE, 0.25)
+    with world.tracker:
+        torch.empty(3, 4, out=x)
+    np.testing.assert_array_equal(x.numpy(), BASE)
+
+
+def test_numpy_writes_into_fresh_memory_count(world):
+    with world.tracker:
+        x = torch.empty(4)
+        x.numpy()[:] = [1, 2, 3, 4]
+    with Driver(memory=world.memory) as d:
+        got = d.load(x, np.arange(4)[None])
+    assert got.v[0].tolist() == [1, 2, 3, 4] and not world.memory.findings

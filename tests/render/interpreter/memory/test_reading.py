@@ -256,3 +256,57 @@ def test_without_intervals_there_are_values_and_findings_only():
         d.store(x, np.arange(4)[None], [[2.0, 3.0, 4.0, 5.0]], radius=1.0)
         got = d.load(x, np.arange(4)[None])
     assert got.lo is None and got.v.tolist() == [[2, 3, 4, 0]] and len(d.memory.findings) == 2
+
+
+def fresh(d: Driver, n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    x = torch.zeros(n, dtype=dtype)
+    d.memory.mark_unwritten(x)
+    return x
+
+
+def test_writers_out_of_sight_are_noticed():
+    d = Driver()
+    x = fresh(d, 10)
+    x.numpy()[2:5] = [0.0, 1.0, 0.0]
+    with d:
+        got = d.load(x, np.arange(10)[None])
+    # Words of eight bytes: elements 2 to 5 count as written.
+    assert np.isnan(got.lo[0]).tolist() == [i not in (2, 3, 4, 5) for i in range(10)]
+    assert got.v[0].tolist() == [0, 0, 0, 1, 0, x[5].item()] + [0] * 4
+
+
+def test_a_store_does_not_hide_its_unwritten_neighbours():
+    """Every element that the kernel left out stays unwritten, also within a word that it touched."""
+    d = Driver()
+    x = fresh(d, 9, torch.float16)
+    for _ in range(2):
+        with d:
+            d.store(x, np.array([[0, 2, 5, 7]]), [[1.0, 2.0, 3.0, 4.0]])
+        assert d.memory.envelope(x).written.tolist() == [i in (0, 2, 5, 7) for i in range(9)]
+        with d:
+            got = d.load(x, np.arange(9)[None])
+        assert np.isnan(got.lo[0]).tolist() == [i not in (0, 2, 5, 7) for i in range(9)]
+
+
+def test_undone_stores_leave_memory_unwritten():
+    d = Driver()
+    for dtype in (torch.float32, torch.float16, torch.float64, torch.float8_e5m2):
+        x = fresh(d, 10, dtype)
+        before = x.clone().view(torch.uint8)
+        with d:
+            d.store(x, np.array([[1, 2, 5]]), [[1.0, 2.0, 3.0]], radius=0.5)
+            d.memory.undo()
+            d.memory.begin_chunk()
+            got = d.load(x, np.arange(10)[None])
+        assert np.isnan(got.lo).all() and torch.equal(x.view(torch.uint8), before)
+
+
+def test_reports_use_the_names_of_the_launch():
+    x = torch.ones(4)
+    d = Driver()
+    for name in ("c_ptr", "a_ptr"):
+        with d:
+            d.memory.register(x, name)
+            d.memory.register(x[1:], "other")
+            d.load(x, np.array([[4]]))
+    assert [f.tensor for f in d.memory.findings] == ["c_ptr", "a_ptr"]
