@@ -59,14 +59,14 @@ def digest(memory: Memory, access: Access, codes: np.ndarray) -> tuple[frozenset
     lanes, kinds = codes >> KIND_BITS, codes & _KINDS
     taint = NO_TAINT
     by_kind: dict[int, np.ndarray] = {}
-    for kind in np.flatnonzero(np.bincount(kinds)):
-        mine = by_kind[int(kind)] = distinct(lanes[kinds == kind])
+    for kind in np.flatnonzero(np.bincount(kinds)).tolist():
+        mine = by_kind[kind] = distinct(lanes[kinds == kind])
         sure = mine if access.doubtful is None else mine[~access.doubtful[mine]]
         if len(sure) < len(mine):
             message = f"a lane that the bounds leave open {_WHAT[kind].format(name=access.name)}"
             taint |= {memory.taint("RND303", access.kind, access.site, message)}
         if len(sure):
-            taint |= _REPORTS[int(kind)](memory, access, sure)
+            taint |= _REPORTS[kind](memory, access, sure)
     return taint, by_kind
 
 

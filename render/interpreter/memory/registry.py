@@ -227,7 +227,7 @@ class Registry:
 
 def address(tensor: torch.Tensor) -> int:
     """Byte address of the first element; `Tensor.data_ptr` may be watched, this is not the user taking an address."""
-    return tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size()
+    return tensor.untyped_storage().data_ptr() + int(tensor.storage_offset()) * tensor.element_size()
 
 
 def span(tensor: torch.Tensor) -> int:
