@@ -55,6 +55,7 @@ test-all: $(VENV)/.test
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/stock_ratio.py $(ARGS)
 	$(BIN)/python benchmarks/gemm_floor.py
+	$(BIN)/python benchmarks/tightness.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

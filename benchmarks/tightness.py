@@ -1,0 +1,141 @@
+"""Widths of dot bounds on random points, against the published rule and against the worst execution found.
+
+python benchmarks/tightness.py [--k K ...] [--size N] [--seed S] [--json PATH|-]
+
+"published" is Algorithm 1 of the RENDER paper as its package charges it: a relative error on either operand and on the
+product (2^-23; 2^-10 for every fp32 dot) and 2^-23 of the sum of magnitudes per term. It is not sound for fp8 and for
+fp16 accumulators; there the ratio shows by how much it is too small. "reached" is the share of our half-width that the
+worst of six orders on the modelled unit uses up; "outside" counts executions that leave a bound. Our bounds hold for
+any order of the terms and grow with K; the published operand error of fp32 does not, so that ratio grows with K too.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from executions import Unit, worst
+from measure import write_json
+from rich.console import Console
+from rich.table import Table
+
+from interval_ops.casting import round_value
+from interval_ops.dot import PendingDot
+from interval_ops.dot_sums import truncate_tf32
+from interval_ops.formats import FORMATS
+from interval_ops.profile import load_profile
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dot kind on a target: format of its operands, unit of its executions, published operand error, target ratio."""
+
+    target: str
+    kind: str
+    operand: str
+    unit: Unit
+    published: float = 2.0**-23
+    aim: float | None = None
+
+
+CASES = [
+    Case("sm_90", "fp16", "fp16", Unit(16, 25), aim=0.35),
+    Case("sm_90", "bf16", "bf16", Unit(16, 25), aim=0.35),
+    Case("sm_90", "tf32", "fp32", Unit(8, 25), 2.0**-10, 0.5),
+    Case("sm_90", "ieee", "fp32", Unit(1, 0), 2.0**-10, 0.002),
+    Case("sm_90", "fp8", "fp8e4nv", Unit(32, 13, 13)),
+    Case("sm_90", "fp16acc", "fp16", Unit(16, 25, 10, nearest=True, emin=-14)),
+    Case("sm_80", "fp16", "fp16", Unit(8, 24)),
+    Case("sm_80", "tf32", "fp32", Unit(4, 24), 2.0**-10, 0.5),
+    Case("sm_89", "fp8", "fp8e4nv", Unit(16, 13, 13)),
+    Case("sm_100", "fp8", "fp8e4nv", Unit(32, 25)),
+    Case("sm_75", "fp16", "fp16", Unit(1, 0)),
+]
+
+INPUTS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "positive": lambda rng, shape: rng.random(shape),
+}
+
+
+def published(a: np.ndarray, b: np.ndarray, eps: float) -> np.ndarray:
+    """Half-width of Algorithm 1 around point operands."""
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    charged = (1 + eps) ** 3
+    return magnitude * (charged * (1 + (a.shape[1] - 1) * 2.0**-23) - 1)
+
+
+def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, Any]:
+    rng, fmt = np.random.default_rng(seed), FORMATS[case.operand]
+    a, b = (round_value(INPUTS[inputs](rng, shape), fmt) for shape in ((size, k), (k, size)))
+    if case.kind == "fp16acc":
+        a = round_value(a * 0.25, fmt)
+    pending = PendingDot.start(None, (size, size), case.kind, load_profile(case.target))
+    lo, hi = (x[0] for x in pending.extend((a[None], a[None]), (b[None], b[None])).interval())
+    read = (truncate_tf32(a), truncate_tf32(b)) if case.kind == "tf32" else (a, b)
+    emin = FORMATS["tf32" if case.kind == "tf32" else case.operand].emin
+    value = worst(*read, emin, case.unit, rng)
+    true = a.astype(np.float64) @ b.astype(np.float64)
+    half = (hi - lo) / 2
+    room = np.where(value > true, hi - true, true - lo)
+    paper = published(a, b, case.published)
+    return {
+        "target": case.target,
+        "kind": case.kind,
+        "inputs": inputs,
+        "k": k,
+        "half_width": float(np.median(half)),
+        "published": float(np.median(paper)),
+        "ratio": float(np.median(half / paper)),
+        "reached": float(np.max(np.abs(value - true) / room)),
+        "outside": int(((value < lo) | (value > hi)).sum()),
+        "outside_published": int((np.abs(value - true) > paper).sum()),
+        "aim": case.aim,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    names = (
+        "target",
+        "dot",
+        "inputs",
+        "K",
+        "half-width",
+        "published",
+        "ratio",
+        "aim",
+        "reached",
+        "outside",
+        "published's",
+    )
+    out = Table(*names, title="Bounds of dots on points (medians over outputs)")
+    for row in rows:
+        aim = "" if row["aim"] is None else f"{row['aim']:g}"
+        out.add_row(
+            row["target"], row["kind"], row["inputs"], str(row["k"]), f"{row['half_width']:.3g}",
+            f"{row['published']:.3g}", f"{row['ratio']:.3g}", aim, f"{row['reached']:.2f}", str(row["outside"]),
+            str(row["outside_published"]),
+        )  # fmt: skip
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--k", type=int, nargs="+", default=[64, 512, 2048])
+    parser.add_argument("--size", type=int, default=16, help="rows and columns of the result")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", metavar="PATH", help="also write the rows there, - for standard output")
+    options = parser.parse_args()
+    rows = [
+        measure(case, inputs, k, options.size, options.seed) for case in CASES for inputs in INPUTS for k in options.k
+    ]
+    Console(stderr=options.json == "-").print(table(rows))
+    if options.json:
+        write_json(options.json, rows)
+
+
+if __name__ == "__main__":
+    main()
