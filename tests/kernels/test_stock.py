@@ -41,3 +41,13 @@ def test_stock_result_is_inside(case: Case, results: dict[str, list[torch.Tensor
         assert envelope is not None
         outside = ~((envelope.lo <= value) & (value <= envelope.hi))
         assert not outside.any(), f"{outside.sum()} of {value.size} outside, first at {np.argwhere(outside)[0]}"
+
+
+@pytest.mark.parametrize("case", STOCK, ids=str)
+def test_values_equal_the_stock_interpreter(case: Case, results: dict[str, list[torch.Tensor]]) -> None:
+    torch.manual_seed(3)
+    with Session(device="any"):
+        module = load(case.path)
+        outputs = call(getattr(module, case.entry), module.make_inputs())
+    for output, stock in zip(outputs, results[case.kernel], strict=True):
+        assert torch.equal(output, stock), f"{(output != stock).sum()} of {stock.numel()} elements differ"
