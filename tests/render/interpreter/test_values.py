@@ -1,4 +1,4 @@
-"""Values of narrow formats against torch, where Triton's stock interpreter is wrong (bf16, fp8) and where it is right."""
+"""Values of narrow formats against torch; the stock interpreter is wrong for bf16 and fp8."""
 
 from __future__ import annotations
 
