@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from interval_ops.rounding import rn
+from interval_ops.rounding import _bits, rn
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE, log2
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
@@ -51,14 +51,14 @@ def pack(x, p, emin, bias, nan_bits):
     """Bits of `x`, a number of the 16-bit format (p, emin, bias) or an infinity; NaN gives `nan_bits`."""
     if x != x:
         return nan_bits
-    sign = 1 << 15 if math.copysign(1.0, x) < 0 else 0
-    a = abs(x)
-    if a == np.inf:
+    wide = _bits(x)
+    sign = (wide >> 48) & 0x8000
+    exponent = ((wide >> 52) & 0x7FF) - 1023
+    if exponent > bias:
         return sign | (2 * bias + 1) << (p - 1)
-    if a < math.ldexp(1.0, emin):
-        return sign | np.int64(math.ldexp(a, p - 1 - emin))
-    m, e = math.frexp(a)
-    return sign | (np.int64(math.ldexp(m, p)) + ((e - 2 + bias) << (p - 1)))
+    if exponent < emin:
+        return sign | np.int64(math.ldexp(abs(x), p - 1 - emin))
+    return sign | (exponent + bias) << (p - 1) | (wide & 0xFFFFFFFFFFFFF) >> (53 - p)
 
 
 @njit(**JIT)
