@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass
 class Plan:
-    """`fixed` overrides what the seed would draw; `seen` collects the coordinates that a run met, with their options."""
+    """`fixed` overrides what the seed would draw; `seen` collects the coordinates that a run met."""
 
     seed: int
     fixed: Mapping[str, str] = field(default_factory=dict)

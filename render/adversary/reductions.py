@@ -28,10 +28,10 @@ class FreeReductions(Reductions):
         builder: Any = self.semantic.builder
         order = builder.pick(f"{kind} order", *summation.ORDERS)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        if kind == "sum" and isinstance(x, Product) and order in ("forward", "backward", "shuffled"):
-            if builder.pick("contract sum", "apart", "fused") == "fused":
-                parts = (_leading(x, f, axis) for f in x.factors)
-                return Handle(summation.fused(*parts, order, fmt, builder.rng), x.dtype, shape)
+        chained = kind == "sum" and isinstance(x, Product) and order in ("forward", "backward", "shuffled")
+        if chained and builder.pick("contract sum", "apart", "fused") == "fused":
+            parts = (_leading(x, f, axis) for f in x.factors)  # type: ignore[attr-defined]
+            return Handle(summation.fused(*parts, order, fmt, builder.rng), x.dtype, shape)
         terms = _leading(x, x.v, axis)
         if terms.size > _SORTED_LIMIT and summation.ORDERS.index(order) >= 5:
             order = "random tree"
