@@ -46,6 +46,7 @@ from render.reference import Reference, plans, resolve
 from render.reference import run as run_reference
 from render.target import find_entry, load_module
 from render.tf32 import reference_precision
+from render.undefined import undefined_note
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 
 BUDGET_SECONDS = 10.0
@@ -146,7 +147,9 @@ class Judgement:
         pairs, notes = match(run.named, native)
         exact = self._exact(native)
         cases = [self._case(run, pair, native, exact, device) for pair, device in self._devices(run, pairs)]
-        return self._conclude(run, cases, [*run.session.notes, *notes], began)
+        undefined = undefined_note(self.entry, run)
+        notes = [*run.session.notes, *notes, *([undefined] if undefined else [])]
+        return self._conclude(run, cases, notes, began)
 
     # the reference
     def _reference(self, run: Execution) -> Named:

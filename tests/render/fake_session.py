@@ -17,7 +17,7 @@ class FakeSession:
     def __init__(self, device="any", mute=frozenset(), **options):
         self.mute = mute
         self.launches, self.findings, self.notes = [], [], []
-        self.taints, self.causes, self.envelopes = {}, set(), {}
+        self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = SimpleNamespace(title="a test device", confidence="")
 
     def __enter__(self):
