@@ -13,7 +13,7 @@ from triton.language import core
 from interval_ops.casting import round_value
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
-from render.interpreter.types import INT_DTYPES, format_of, tl_dtype, triton_name
+from render.interpreter.types import INT_DTYPES, float_format, tl_dtype, triton_name
 
 Register = Callable[[Any, str], Any]
 
@@ -87,7 +87,7 @@ class Converter:
     def _float(self, value: float) -> Any:
         """A Python float is an fp32 scalar; the real number that was passed stays inside its bounds."""
         exact = np.array([value])
-        v = round_value(exact, format_of(tl.float32), "rtne", "inf")
+        v = round_value(exact, float_format(tl.float32), "rtne", "inf")
         if not self.ctx.interval or float(v[0]) == value or not np.isfinite(value):
             return core.tensor(Handle(v, tl.float32, ()), tl.float32)
         wide = v.astype(np.float64)

@@ -1,0 +1,121 @@
+"""`render replay [ID ...]`: the packaged corpus of triaged issues, with ground truth."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from render.cli.exits import TYPE_I, TYPE_II, guarded
+from render.errors import RenderError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from render.replay.rows import Row
+
+_STDOUT = "-"
+
+
+@guarded
+def command(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID ...]", help="Cases, or one of: all, issues, twins. Default: all."),
+    ] = None,
+    expression: Annotated[
+        str, typer.Option("-k", metavar="EXPR", help='Only cases that match, e.g. -k "fp16 and not twin".')
+    ] = "",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Cases at a time; 0: one per core.")] = 0,
+    json: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Write the results as JSON; - for stdout (then the table goes to stderr)."),
+    ] = None,
+    lint: Annotated[bool, typer.Option("--lint", help="Only check the files of the cases; nothing is run.")] = False,
+    no_baselines: Annotated[
+        bool, typer.Option("--no-baselines", help="Leave out the simpler rules that the table compares with.")
+    ] = False,
+    stock: Annotated[
+        bool, typer.Option("--stock", help="Also time Triton's own interpreter on each kernel (slow).")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh/--resume", help="Ignore results of an earlier run, or reuse them (default).")
+    ] = False,
+    small: Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")] = False,
+) -> int:
+    """Replay the packaged issues and their twins, and compare every answer with the ground truth.
+
+    Exits 0 if all answers are the expected ones, 1 if not. Finished results are kept in .render/replay: after Ctrl-C
+    the same command continues.
+    """
+    from render.replay.select import select
+
+    folders = select(ids or [], expression)
+    if not folders:
+        raise RenderError("RND902", f"no case matches -k {expression!r}" if expression else "no cases")
+    if lint:
+        return _lint(folders)
+    rows = _run(folders, jobs, small, not no_baselines, stock, fresh, err=json == _STDOUT)
+    _write(rows, json)
+    return TYPE_I if all(row.ok for row in rows) else TYPE_II
+
+
+def _lint(folders: list[Path]) -> int:
+    from render.replay.lint import check
+
+    found = [(folder.name, text) for folder in folders for text in check(folder)]
+    for name, text in found:
+        typer.echo(f"{name}: {text}")
+    typer.echo(f"{len(folders)} cases checked, {len(found)} problems")
+    return TYPE_II if found else TYPE_I
+
+
+def _run(
+    folders: list[Path], jobs: int, small: bool, baselines: bool, stock: bool, fresh: bool, err: bool
+) -> list[Row]:
+    from render.replay import table
+    from render.replay.pool import cores
+    from render.replay.runner import replay_all
+    from render.replay.store import Store
+    from render.replay.worker import Plan
+
+    jobs = jobs or cores()
+    plan = Plan(baselines=baselines, stock=stock, small=small, threads=max(1, cores() // jobs))
+    store = Store(plan)
+    if fresh:
+        store.forget(folders)
+    _say(table.header(), err)
+    order = {folder.name: i for i, folder in enumerate(folders)}
+    rows: list[Row] = []
+    try:
+        for row, known in replay_all(folders, plan, jobs, store):
+            rows.append(row)
+            _say(f"{table.line(row)}{'  (from an earlier run)' if known else ''}", err)
+            for text in table.complaints(row):
+                _say(text, err)
+    except KeyboardInterrupt:
+        typer.echo(f"{len(rows)} of {len(folders)} cases done; the same command continues", err=True)
+        raise
+    rows.sort(key=lambda row: order.get(row.id, len(order)))
+    _say("", err)
+    for text in table.summary(rows):
+        _say(text, err)
+    return rows
+
+
+def _say(text: str, err: bool) -> None:
+    typer.echo(text, err=err)
+    (sys.stderr if err else sys.stdout).flush()
+
+
+def _write(rows: list[Row], json: str | None) -> None:
+    from render.replay import report
+
+    if json == _STDOUT:
+        typer.echo(report.dumps(rows), nl=False)
+    elif json is not None:
+        try:
+            report.write(rows, json)
+        except OSError as error:
+            raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None

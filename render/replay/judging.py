@@ -1,0 +1,82 @@
+"""Judges one case twice from one execution: with its device output, and at source level without it.
+
+Nothing of the ground truth passes here: the classifier gets the functions of the file, their inputs, the profile, the
+declared precision of the reference and the device output, as a user would give them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from render.classify import Judgement, Settings
+from render.compose import Judged
+from render.corpus import device_models
+from render.execution import Execution
+from render.reference import resolve
+from render.verdict import Verdict
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from render.corpus.case import Case
+    from render.inputs import Inputs
+
+
+@dataclass
+class Twofold(Judgement):
+    """A judgement that keeps its execution, so that the verdict without the device output costs no second one."""
+
+    execution: Execution | None = field(default=None, init=False)
+    judged: list[Judged] = field(default_factory=list, init=False)
+
+    def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
+        self.execution, self.judged, self._notes = run, judged, list(notes)
+        return super()._conclude(run, judged, notes, began)
+
+    def source_level(self, verdict: Verdict) -> Verdict:
+        """What `verdict` would have been without a device output; the bound and its causes are the same."""
+        if self.execution is None or all(j.case.device is None for j in self.judged):
+            return verdict
+        bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
+        recorded, self.recorded = self.recorded, None
+        settings = self.settings
+        if verdict.label == "Type-I":
+            self.settings = replace(settings, budget=False)  # known already
+        try:
+            found = super()._conclude(self.execution, bare, list(self._notes), time.perf_counter())
+        finally:
+            self.recorded, self.settings = recorded, settings
+        return replace(found, code=verdict.code) if found.label == verdict.label == "Type-I" else found
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A case with both verdicts and what they were made from."""
+
+    case: Case
+    module: ModuleType
+    inputs: Inputs
+    verdict: Verdict
+    source: Verdict
+    judged: list[Judged]
+    programs: int
+    model_s: float
+
+
+def judge(case: Case, budget_seconds: float, small: bool = False, **options: Any) -> Replayed:
+    """Runs the case at its published size (`small`: at the size of the tests)."""
+    module = case.load()
+    inputs = case.inputs(module, small)
+    began = time.perf_counter()
+    output = device_models.generate(case, module, inputs)
+    model_s = time.perf_counter() - began
+    facts = case.facts
+    settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, budget_seconds, dict(options))
+    judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), output, settings)
+    verdict = judgement.verdict()
+    source = judgement.source_level(verdict)
+    launches = judgement.execution.session.launches if judgement.execution else []
+    programs = sum(launch.programs for launch in launches)
+    return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, model_s)

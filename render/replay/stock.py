@@ -1,0 +1,108 @@
+"""How long Triton's own interpreter takes for the same kernel on the same inputs, in a process of its own.
+
+It runs one program of the grid after the other. A run that would last too long is stopped between two programs and the
+time is extrapolated from the share of programs that were done; `fraction` says so. Values are not looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from render.corpus.case import Case
+
+
+@dataclass(frozen=True)
+class Stock:
+    """`seconds` for the whole run, extrapolated where `fraction` < 1; None where the interpreter failed (`error`)."""
+
+    seconds: float | None
+    fraction: float = 1.0
+    programs: int = 0
+    error: str = ""
+
+
+class Enough(BaseException):
+    """The time is up. Derives from BaseException so that no handler in a launcher takes it."""
+
+
+def measure(case: Case, limit: float, small: bool = False) -> Stock:
+    """The stock interpreter's plain run of the case; after `limit` seconds it is extrapolated."""
+    command = [sys.executable, "-m", "render.replay.stock", str(case.path), str(limit), str(int(small))]
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
+    )
+    if done.returncode:
+        return Stock(None, error=(done.stderr.strip().splitlines() or ["?"])[-1])
+    return Stock(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+class Watch:
+    """Counts the programs of each launch and ends the run when the time is up."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.done = self.total = 0
+        self.began = time.perf_counter()
+
+    def next_program(self, grid: tuple[int, int, int]) -> None:
+        if self.done >= self.total:
+            self.total += grid[0] * grid[1] * grid[2]
+        if self.done and time.perf_counter() - self.began > self.limit:
+            raise Enough
+        self.done += 1
+
+    def result(self) -> Stock:
+        spent = time.perf_counter() - self.began
+        finished = self.done >= self.total
+        fraction = 1.0 if finished else self.done / self.total
+        return Stock(spent / fraction, fraction, self.total)
+
+
+def run(case: Case, limit: float, small: bool) -> Stock:
+    """In this process, which must have been started with TRITON_INTERPRET=1."""
+    import torch
+    from triton.runtime import interpreter
+
+    from render.execution import on_cpu
+    from render.interpreter.compat import quiet_driver
+
+    module = case.load()
+    inputs = case.inputs(module, small)
+    torch.manual_seed(case.facts.seed)
+    builder: Any = interpreter.interpreter_builder
+    plain = builder.set_grid_idx
+    with on_cpu(), quiet_driver():
+        watch = Watch(limit)
+
+        def set_grid_idx(x: int, y: int, z: int) -> None:
+            watch.next_program(builder.grid_dim)
+            plain(x, y, z)
+
+        builder.set_grid_idx = set_grid_idx
+        with contextlib.suppress(Enough):
+            case.entry(module)(*inputs.args, **inputs.kwargs)
+        return watch.result()
+
+
+def main() -> None:
+    from dataclasses import asdict
+
+    from render.corpus.case import load_case
+
+    folder, limit, small = sys.argv[1:]
+    print(json.dumps(asdict(run(load_case(Path(folder)), float(limit), bool(int(small))))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""One case from start to end, in whatever process this is called; the pool calls it in a fresh one."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from render.replay.rows import Answer, Extreme, Output, Row, axes_of, disagreements, expected_of, failed
+
+if TYPE_CHECKING:
+    from render.compose import Judged
+    from render.corpus.case import Case
+    from render.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with each case besides judging it. `budget_seconds` bounds the attribution of the width."""
+
+    baselines: bool = True
+    stock: bool = False
+    small: bool = False
+    budget_seconds: float = 4.0
+    stock_seconds: float = 20.0
+    threads: int = 1
+
+
+def replay(folder: Path, plan: Plan) -> Row:
+    """The row of the case in `folder`; whatever goes wrong inside becomes the row's error."""
+    from render.corpus.case import load_case
+
+    began = time.perf_counter()
+    case = load_case(folder)
+    try:
+        return _judged(case, plan, began)
+    except Exception as error:  # a case that fails must not end the others
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        return failed(case, text, time.perf_counter() - began)
+
+
+def _judged(case: Case, plan: Plan, began: float) -> Row:
+    import torch
+
+    from render.corpus import device_models
+    from render.replay.baselines import baselines
+    from render.replay.judging import judge
+
+    torch.set_num_threads(plan.threads)
+    replayed = judge(case, plan.budget_seconds, plan.small)
+    judging_s = time.perf_counter() - began
+    peak = peak_mb()  # before the baselines: they belong to no user's run
+    answers: dict[str, Answer] = {}
+    if plan.baselines:
+        answers = baselines(replayed)
+    baselines_s = time.perf_counter() - began - judging_s
+    verdict, source = replayed.verdict, replayed.source
+    reference, device = axes_of(verdict)
+    wrong = disagreements(case, verdict, source)
+    timing = verdict.timing
+    return Row(
+        **expected_of(case), label=verdict.label, code=verdict.code, message=verdict.message,
+        paper_rule=verdict.paper_rule, reference_axis=reference, device_axis=device, source_label=source.label,
+        source_code=source.code, ok=not wrong, disagreements=wrong, interval_s=timing.get("interval_s"),
+        model_s=replayed.model_s, reference_s=timing.get("reference_s"), exact_s=timing.get("exact_s"),
+        budget_s=timing.get("budget_s"), baselines_s=baselines_s, total_s=judging_s, peak_rss_mb=peak,
+        programs=replayed.programs, outputs=outputs_of(verdict), extremes=extremes_of(replayed.judged),
+        baselines=answers, notes=[*verdict.notes, device_models.describe(case)], **_stock(case, plan),
+    )  # fmt: skip
+
+
+def _stock(case: Case, plan: Plan) -> dict[str, Any]:
+    if not plan.stock:
+        return {}
+    from render.replay.stock import measure
+
+    found = measure(case, plan.stock_seconds, plan.small)
+    return {"stock_s": found.seconds, "stock_fraction": found.fraction}
+
+
+def outputs_of(verdict: Verdict) -> list[Output]:
+    return [
+        Output(
+            o.name, o.elements, o.outside_reference, o.outside_device, o.tainted,
+            _finite(o.bound.median_relative_width), _finite(o.bound.median_half_width), _finite(o.worst_usage),
+            _finite(o.max_abs_diff),
+        )
+        for o in verdict.outputs
+    ]  # fmt: skip
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if np.isfinite(x) else None
+
+
+def extremes_of(judged: list[Judged]) -> list[Extreme]:
+    """Of every output, the element furthest below E and the one furthest above it, with the bound on that side."""
+    found = []
+    for j in judged:
+        case = j.case
+        if case.mismatch or not case.value.size:
+            continue
+        y = case.value if case.device is None else case.device
+        with np.errstate(invalid="ignore"):
+            sides = {"left": (case.exact - y, case.exact - case.lo), "right": (y - case.exact, case.hi - case.exact)}
+        for side, (difference, bound) in sides.items():
+            score = np.where(np.isfinite(difference) & np.isfinite(bound), difference, -np.inf)
+            at = np.unravel_index(int(np.argmax(score)), score.shape)
+            if np.isfinite(score[at]):
+                index = [int(i) for i in at]
+                found.append(Extreme(case.name, side, index, float(difference[at]), float(bound[at]),
+                                     float(case.exact[at])))  # fmt: skip
+    return found
+
+
+def peak_mb() -> float:
+    """Highest resident size of this process so far, in MB."""
+    import platform
+    import resource
+
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss of a forked process may start at its parent's peak
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if platform.system() == "Darwin" else 1024)
