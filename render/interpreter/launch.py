@@ -100,7 +100,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
     language = Language(ctx, semantic)
     code = code_of(kernel)
     described = {k: _describe(v) for k, v in arguments.items()}
-    record = Launch(kernel.fn.__name__, code.file, kernel.fn.__code__.co_firstlineno, extents, described, options)
+    record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     constant = constexpr_names(kernel)
     Handle.largest = 0
     session.memory.begin_launch(record)

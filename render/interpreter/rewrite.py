@@ -118,7 +118,7 @@ def _source(jit_fn: Any) -> tuple[str, int]:
 class Code:
     """Compiled body of one jitted function; `bind` gives a callable over the given globals."""
 
-    __slots__ = ("code", "file", "fn", "is_user")
+    __slots__ = ("code", "file", "fn", "is_user", "line")
 
     def __init__(self, jit_fn: Any) -> None:
         self.fn = jit_fn.fn
@@ -128,6 +128,7 @@ class Code:
         indent = len(source) - len(source.lstrip(" \t"))
         tree = ast.parse(textwrap.dedent(source))
         ast.increment_lineno(tree, start - 1)
+        self.line = next(node.lineno for node in tree.body if isinstance(node, ast.FunctionDef))
         for node in ast.walk(tree):
             if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
                 node.col_offset += indent
