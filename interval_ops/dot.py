@@ -283,7 +283,7 @@ class PendingDot:
             "off_work": off[chops],
             "off_depth": off[self.depth == self.work],
             "off_signs": off[not chops],
-            "least": 0.0 if model.subnormal else 2.0**model.emin,
+            "least": 2.0**model.emin,
             "subnormal": model.subnormal,
             "emin_acc": 2.0**emin,
             "limit": last,

@@ -63,13 +63,14 @@ class DotModel:
 
     `eps` and `floor` bound the error of one operand pair before the products (relative; absolute per operand),
     `growth` the relative excess of the magnitudes of split products over |a b|. `emin` is the smallest normal exponent
-    of the operands as the unit sees them (it aligns subnormals there, with an unnormalised significand).
+    of the operands as the unit sees them (it aligns subnormals there, with an unnormalised significand). `truncate`:
+    the format to which operands are, or may be, cut (tf32), or widened together with their scale (bf16).
     `promote`: partial sums that a `+` adds to an accumulator stay separate (no folding into the unit's accumulator).
     `overflow`: what an integer accumulator does past its range.
 
     `chops`: everything the unit discards it discards towards zero, the rounding of the block included. `flush`:
     subnormal operands and results become zero. `convert`: each dot sums in fp32 and converts its result to `acc`.
-    `subnormal` stands in for `emin` with block-scaled operands: the ratio by which the alignment of a product of
+    `subnormal` adds to `emin` with block-scaled operands: the ratio by which the alignment of a product of
     subnormals may exceed the largest product.
     """
 

@@ -88,8 +88,8 @@ def _dot(entry: Table, sources: Mapping[str, str], where: str) -> DotModel:
     operand = values.pop("operand", "fp32")
     if operand not in FORMATS:
         raise ProfileError(f"{where}: operand {operand!r} is no format; known: {', '.join(FORMATS)}")
-    if values.get("truncate", "") not in ("", "tf32"):
-        raise ProfileError(f"{where}: truncate must be empty or 'tf32'")
+    if values.get("truncate", "") not in ("", "tf32", "bf16"):
+        raise ProfileError(f"{where}: truncate must be empty, 'tf32' or 'bf16'")
     values.update({key: number(values[key]) for key in _DOT_NUMBERS if key in values})
     return DotModel(emin=FORMATS[operand].emin, **values)
 
