@@ -62,7 +62,7 @@ def worst(a: np.ndarray, b: np.ndarray, emin: int, unit: Unit, rng: np.random.Ge
     exponents = sum(np.maximum(np.frexp(x)[1] - 1, emin) for x in (left, right))
     true, found = products.sum(-1), None
     for order in orders(products, rng):
-        value = execute(*(np.take_along_axis(x, order, -1) for x in (products, exponents)), unit)
+        value = execute(np.take_along_axis(products, order, -1), np.take_along_axis(exponents, order, -1), unit)
         found = value if found is None else np.where(np.abs(value - true) > np.abs(found - true), value, found)
     assert found is not None
     return found
