@@ -87,11 +87,14 @@ def reference(q, k, v, sm_scale):
     o = torch.empty_like(q)
     L = torch.empty((Z * H, N_CTX), device=q.device, dtype=q.dtype)
     m = torch.empty((Z * H, N_CTX), device=q.device, dtype=q.dtype)
-    for z in range(Z):  # one batch at a time: the scores of all heads are large
-        scores = torch.matmul(q[z], k[z].transpose(1, 2)) * sm_scale
-        scores = scores.masked_fill(~visible, float("-inf"))
-        largest = scores.amax(dim=-1)
-        L[z * H : (z + 1) * H] = torch.exp(scores - largest[..., None]).sum(-1)
-        m[z * H : (z + 1) * H] = largest
-        o[z] = torch.matmul(torch.softmax(scores, dim=-1), v[z])
+    for z in range(Z):
+        for h in range(H):  # one head at a time: the scores of all of them take a gigabyte
+            scores = torch.matmul(q[z, h], k[z, h].T) * sm_scale
+            scores = scores.masked_fill(~visible, float("-inf"))
+            top = scores.amax(dim=-1, keepdim=True)
+            p = torch.exp(scores - top)
+            total = p.sum(dim=-1, keepdim=True)
+            L[z * H + h] = total[:, 0]
+            m[z * H + h] = top[:, 0]
+            o[z, h] = torch.matmul(p / total, v[z, h])
     return o, L, m
