@@ -30,6 +30,9 @@ order, a node after b blocks holds at most b L products. With |t_b| <= V_b + E k
 bounds the error again, up to two times tighter. For L = 1 the products themselves may be rounded before they are added:
 at most rho S more.
 
+The limits -N and P are taken times (1 + 2^-24)^K, which the same sum in fp32 to nearest keeps: a CPU that interprets
+the kernel, or a compiler that leaves the unit out, computes a sum of one sign a little too large.
+
 Separate additions (accumulators added afterwards, promoted partial sums) round to nearest: u g(R (1 + u)^k) each. An
 addition that takes the place of a unit's accumulator costs nothing where u <= 2^-F, because a block that starts from
 zero has one term less to cut.
@@ -278,6 +281,9 @@ class PendingDot:
             "adds": (self.work.adds - self.free) * adding,
             "add_omega": self.work.adds * 2.0**emin_out * adding,
             "add_growth": _compound(self.work.adds * math.log1p(adding)) if chops else 0.0,
+            "sign_growth": _compound(
+                self.work.adds * math.log1p(adding) + self.terms * model.terms * math.log1p(2.0**-24)
+            ),
             **work,
             **_power("depth", self.depth, theta, adding),
             "off_work": off[chops],

@@ -136,8 +136,8 @@ def spread(lo: Array, hi: Array, radius: Array, inflate: float, tiny: Array) -> 
 
 PARAMETERS = (
     "eps", "growth", "floor", "floor2", "align", "rho", "omega", "leaf", "blocks", "step", "adds", "add_omega",
-    "add_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power", "off_depth", "off_signs",
-    "least", "subnormal", "emin_acc", "limit", "slack",
+    "add_growth", "sign_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power",
+    "off_depth", "off_signs", "least", "subnormal", "emin_acc", "limit", "slack",
 )  # fmt: skip
 """Order of the scalars of `finish`; `dot` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
 
@@ -182,13 +182,13 @@ def _finisher(ramped: bool) -> Callable[..., None]:
         out_hi: Array,
     ) -> None:
         eps, growth, floor, floor2, align, rho, omega, leaf = p[0], 1.0 + p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        blocks, step, adds, add_omega, add_growth = p[8], p[9], p[10], p[11], 1.0 + p[12]
-        work_relative, work_power, off_work, depth_relative, depth_power = p[13], p[14], p[15], p[16], p[17]
-        off_depth, off_signs, least, subnormal, emin_acc = p[18], p[19], p[20], p[21], p[22]
-        limit, slack = p[23], p[24]
+        blocks, step, adds, add_omega, add_growth, sign_growth = p[8], p[9], p[10], p[11], 1.0 + p[12], 1.0 + p[13]
+        work_relative, work_power, off_work, depth_relative, depth_power = p[14], p[15], p[16], p[17], p[18]
+        off_depth, off_signs, least, subnormal, emin_acc = p[19], p[20], p[21], p[22], p[23]
+        limit, slack = p[24], p[25]
         first, weight = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
         steps = 2.0**-51 if slack > 0.0 else 0.0
-        work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, add_growth * (1.0 + 2.0**-50)
+        work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, sign_growth * (1.0 + 2.0**-50)
         for g in range(lo.shape[0]):
             for i in range(lo.shape[1]):
                 row = rows[g, i]

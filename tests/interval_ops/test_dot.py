@@ -287,6 +287,22 @@ def test_signs_of_products(key, style):
     print(f"{name} {kind} {style}: worst {worst:.3f} of the bound")
 
 
+@pytest.mark.parametrize("sides", ("pp", "ip"))
+@pytest.mark.parametrize("name", ("sm_80", "sm_90", "any"))
+def test_the_interpreted_value_is_inside(name, sides):
+    """Sums of one sign as numpy computes them, rounded to nearest, also exceed the exact value."""
+    generator, profile, above = rng(24), load_profile(name), 0
+    for _ in range(trials(20)):
+        k = int(generator.choice([16, 64, 300]))
+        a, b = (quantise(generator.random(s), FP16) for s in ((4, 8, k), (4, k, 8)))
+        wide = a.astype(np.float64)
+        pa = point(a) if sides == "pp" else (wide, wide.copy())
+        lo, hi = PendingDot.start(None, (8, 8), "fp16", profile).extend(pa, point(b)).interval()
+        assert ((lo <= a @ b) & (a @ b <= hi)).all()
+        above += int((a @ b > wide @ b).sum())
+    assert above
+
+
 def tree(terms: list[Fraction], fmt, generator) -> Fraction:
     """A random tree of rounded additions of rounded products: nothing is fused."""
     parts = [round_fraction(x, fmt) for x in terms]
