@@ -19,6 +19,7 @@ import torch
 
 from interval_ops.profile import MissingRule
 from render import advice, execution
+from render.allocator import large_blocks_kept
 from render.budget import Clock, Halves, attribute, halves_of
 from render.compose import (
     NEVER_WRITTEN,
@@ -134,6 +135,10 @@ class Judgement:
     settings: Settings
 
     def verdict(self) -> Verdict:
+        with large_blocks_kept():
+            return self._verdict()
+
+    def _verdict(self) -> Verdict:
         began = time.perf_counter()
         self.timing: dict[str, float | None] = {"stock_equivalent_s": None}
         s = self.settings

@@ -28,6 +28,8 @@ from render.propagate import Operation, error_of
 
 F64 = torch.float64
 SWEEP = 512
+SWEEP_BYTES = 1 << 28
+"""Shadows of dead storages are dropped after so many new ones, or so many bytes of them."""
 
 
 def is_float(x: Any) -> bool:
@@ -66,6 +68,7 @@ class Shadows:
     def __init__(self) -> None:
         self._twins: dict[int, Twin] = {}
         self._next_sweep = SWEEP
+        self._grown = 0
 
     def of(self, x: torch.Tensor) -> torch.Tensor:
         """The shadow of x, aliasing what x aliases; an unknown storage is taken at its present values, as exact."""
@@ -101,13 +104,15 @@ class Shadows:
         if twin is None or twin.dtype != x.dtype:
             values = torch.as_strided(x.detach(), (storage.nbytes() // x.itemsize,), (1,), 0).to(F64, copy=True)
             twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values)
+            self._grown += values.nbytes
             self._sweep()
         return twin
 
     def _sweep(self) -> None:
-        if len(self._twins) > self._next_sweep:
+        if len(self._twins) > self._next_sweep or self._grown > SWEEP_BYTES:
             self._twins = {key: twin for key, twin in self._twins.items() if not twin.storage.expired()}
             self._next_sweep = 2 * len(self._twins) + SWEEP
+            self._grown = 0
 
 
 class ShadowMode(TorchDispatchMode):

@@ -87,8 +87,8 @@ class LiftedBuilder(Builder):
         v, wide = self._both(value.full(value.v), elem)
         # Memory drops a bound without width and reads the bytes instead, so the upper end is the next float64.
         ctx.memory.store(
-            ptr.full(ptr.v), v, wide, np.nextafter(wide, np.inf), None if mask is None else mask.full(mask.v), None, elem, ptr.origin,
-            ctx.linear, ctx.site(), taint_of(ptr, value, mask) | ctx.control_taint,
+            ptr.full(ptr.v), v, wide, np.nextafter(wide, np.inf), None if mask is None else mask.full(mask.v), None,
+            elem, ptr.origin, ctx.linear, ctx.site(), taint_of(ptr, value, mask) | ctx.control_taint,
         )  # fmt: skip
 
     def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:

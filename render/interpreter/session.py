@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interval_ops.profile import Profile, load_profile
+from render.allocator import large_blocks_kept
 from render.interpreter.builder import Builder
 from render.interpreter.compat import patch_autotuner, quiet_driver
 from render.interpreter.context import Context, Site
@@ -29,22 +30,6 @@ class Taint:
     count: int = 1
 
 
-_ALLOCATOR = {"M_MMAP_THRESHOLD": -3, "M_TRIM_THRESHOLD": -1, "M_TOP_PAD": -2}
-
-
-def _keep_large_blocks(keep: bool) -> None:
-    """Asks the C allocator to keep freed large blocks: fresh ones cost ten times as much in page faults."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        values = (1 << 30, (1 << 31) - 1, 64 << 20) if keep else (128 << 10, 128 << 10, 128 << 10)
-        for option, value in zip(_ALLOCATOR.values(), values, strict=True):
-            libc.mallopt(option, value)
-        if not keep:
-            libc.malloc_trim(0)
-
-
 class Session:
     """Interprets every launch made inside the `with` block.
 
@@ -55,8 +40,6 @@ class Session:
     `builder` makes what executes the operations of a launch, for executors with another arithmetic.
     Sessions nest; the innermost one interprets.
     """
-
-    _depth = 0
 
     def __init__(
         self,
@@ -137,10 +120,7 @@ class Session:
 
         stack = self._stack
         try:
-            if Session._depth == 0:
-                _keep_large_blocks(True)
-            Session._depth += 1
-            stack.callback(self._leave)
+            stack.enter_context(large_blocks_kept())
             scope = stack.enter_context(PatchScope())
             stack.enter_context(quiet_driver(self.profile))
             stack.enter_context(cuda_on_cpu())
@@ -158,11 +138,6 @@ class Session:
 
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
-
-    def _leave(self) -> None:
-        Session._depth -= 1
-        if Session._depth == 0:
-            _keep_large_blocks(False)
 
     def _patch_interpreted(self, scope: PatchScope) -> None:
         """Kernels decorated under TRITON_INTERPRET=1 come to us too."""

@@ -36,8 +36,11 @@ def replay(folder: Path, plan: Plan) -> Row:
 
     began = time.perf_counter()
     case = load_case(folder)
+    from render.allocator import large_blocks_kept
+
     try:
-        return _judged(case, plan, began)
+        with large_blocks_kept():
+            return _judged(case, plan, began)
     except Exception as error:  # a case that fails must not end the others
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
