@@ -22,11 +22,10 @@ LOG2E = float.fromhex("0x1.715476p+0")
 
 _LN2, _LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
 _SIXTH = 1.0 / 6.0
-_TURN = 0.15915494309189535  # 1 / (2 pi)
 
 
 @njit(**OPTIONS)
-def _outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-untyped-def]
+def outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-untyped-def]
     """Error r, a of the target or one rounding to nearest, overflow past `limit`, a flush of subnormal results.
 
     The rounding matters for subnormal results, where half a spacing exceeds r.
@@ -39,7 +38,7 @@ def _outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-unt
 
 
 @njit(**OPTIONS)
-def _libm_down(y, tiny):  # type: ignore[no-untyped-def]
+def libm_down(y, tiny):  # type: ignore[no-untyped-def]
     """Below the exact value for y from a float64 library; an overflow leaves the largest finite number."""
     return widen_down(min(y, FP64_MAX), LIBM, tiny)
 
@@ -54,8 +53,8 @@ def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate, limit): 
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
-        low, high = _libm_down(lo[i], tiny), -_libm_down(-hi[i], tiny)
-        low, high = _outward(low, high, r, a, floor, flush, gate, limit)
+        low, high = libm_down(lo[i], tiny), -libm_down(-hi[i], tiny)
+        low, high = outward(low, high, r, a, floor, flush, gate, limit)
         subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
         low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
         special = (x == y) & ((x == 0.0) | (abs(x) > FP64_MAX)) & (np.rint(lo[i]) == lo[i])
@@ -83,10 +82,10 @@ def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-un
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
-        exact_low, exact_high = _libm_down(lo[i], TINY), -_libm_down(-hi[i], TINY)
+        exact_low, exact_high = libm_down(lo[i], TINY), -libm_down(-hi[i], TINY)
         low, high = exact_low * _argument_error(x, gate), exact_high * _argument_error(y, gate)
         low, high = widen_down(low, LIBM, 0.0), -widen_down(-high, LIBM, 0.0)
-        low, high = _outward(low, high, r, a, 0.0, flush, gate, limit)
+        low, high = outward(low, high, r, a, 0.0, flush, gate, limit)
         # The correctly rounded e^x as well, so that this target encloses an IEEE one.
         near, far = nearest(exact_low, gate), nearest(exact_high, gate)
         low, high = min(low, max(min(exact_low, near), 0.0)), max(high, max(exact_high, far))
@@ -100,30 +99,30 @@ def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-un
 
 
 @njit(**OPTIONS)
-def _meets_integer(start, stop):  # type: ignore[no-untyped-def]
+def meets_integer(start, stop):  # type: ignore[no-untyped-def]
     """Whether [start, stop] holds an integer, or comes so close that the ends cannot tell (within 1e-9)."""
     return np.floor(stop + 1e-9) >= np.ceil(start - 1e-9)
 
 
 @njit(**OPTIONS)
-def close_wave(alo, ahi, lo, hi, phase, f0, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
-    """sin (phase = 1/4) or cos (phase = 0); lo, hi hold its values at alo and ahi, in that order.
+def close_wave(alo, ahi, lo, hi, turn, phase, f0, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+    """sin (phase = 1/4) or cos (phase = 0) of x turn revolutions; lo, hi hold its values at alo and ahi, in that order.
 
-    Maxima lie at x / 2pi = k + phase, minima half a turn later. Past 2^20 the reduction in float64 is too coarse to
+    Maxima lie at x turn = k + phase, minima half a turn later. Past 2^20 the reduction in float64 is too coarse to
     place them, so an interval there is the whole range.
     """
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
-        start, stop = x * _TURN - phase, y * _TURN - phase
+        start, stop = x * turn - phase, y * turn - phase
         wide = (x != y) & (max(abs(x), abs(y)) > 2.0**20)
-        peak = (x != y) & _meets_integer(start, stop)
-        trough = (x != y) & _meets_integer(start - 0.5, stop - 0.5)
+        peak = (x != y) & meets_integer(start, stop)
+        trough = (x != y) & meets_integer(start - 0.5, stop - 0.5)
         low, high = min(lo[i], hi[i]), max(lo[i], hi[i])
-        low, high = _libm_down(low, TINY), -_libm_down(-high, TINY)
+        low, high = libm_down(low, TINY), -libm_down(-high, TINY)
         low = -1.0 if wide | trough else low
         high = 1.0 if wide | peak else high
-        low, high = _outward(low, high, r, a, -math.inf, flush, gate, limit)
+        low, high = outward(low, high, r, a, -math.inf, flush, gate, limit)
         subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
         low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
         zero = (x == 0.0) & (y == 0.0)

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from interval_ops import function_kernels as kernels
-from interval_ops.arithmetic import FLOAT64_SLACK, correctly_rounded
+from interval_ops import pole_kernels as poles
+from interval_ops import special
+from interval_ops.arithmetic import FLOAT64_SLACK, abs_, correctly_rounded
 from interval_ops.arithmetic_kernels import round_outward
 from interval_ops.broadcast import BLOCK, Array, Pair, elementwise, is_point
 from interval_ops.formats import FP32, Format
@@ -46,12 +48,22 @@ def _inverse_root(x: Array, out: Array) -> None:
     np.divide(1.0, np.sqrt(x, out=out), out=out)
 
 
+def _power_of_ten(x: Array, out: Array) -> None:
+    np.power(10.0, x, out=out)
+
+
+def _inverse_cube_root(x: Array, out: Array) -> None:
+    np.divide(1.0, np.cbrt(x, out=out), out=out)
+
+
 _NON_NEGATIVE = (0.0, math.inf)
 _UNIT = (-1.0, 1.0)
+_UNDERFLOW = 2.0**-1070  # error of a float64 result that is subnormal, some steps of it included
 
 MONOTONE: dict[str, Monotone] = {
     "exp": Monotone(np.exp, f0=1.0, floor=0.0),
     "exp2": Monotone(np.exp2, f0=1.0, floor=0.0),
+    "exp10": Monotone(_power_of_ten, f0=1.0, floor=0.0),
     "log": Monotone(np.log, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
     "log2": Monotone(np.log2, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
     "log10": Monotone(np.log10, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
@@ -60,10 +72,17 @@ MONOTONE: dict[str, Monotone] = {
     "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
     "sqrt_rn": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
     "rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
+    "rsqrt_rn": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
     "libdevice_exp": Monotone(np.exp, f0=1.0, floor=0.0),
     "libdevice_rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
     "cbrt": Monotone(np.cbrt),
     "erf": Monotone(kernels.erf),
+    "erfc": Monotone(special.erfc, up=False, f0=1.0, tiny=_UNDERFLOW, floor=0.0),
+    "erfcx": Monotone(special.scaled_erfc, up=False, f0=1.0, floor=0.0),
+    "erfinv": Monotone(special.erfinv, domain=_UNIT),
+    "erfcinv": Monotone(special.erfcinv, up=False, domain=(0.0, 2.0), f0=math.inf),
+    "normcdf": Monotone(special.normcdf, f0=0.5, tiny=_UNDERFLOW, floor=0.0),
+    "normcdfinv": Monotone(special.normcdfinv, domain=(0.0, 1.0), f0=-math.inf),
     "tanh": Monotone(np.tanh),
     "sinh": Monotone(np.sinh),
     "asinh": Monotone(np.arcsinh),
@@ -72,11 +91,32 @@ MONOTONE: dict[str, Monotone] = {
     "asin": Monotone(np.arcsin, domain=_UNIT),
     "acos": Monotone(np.arccos, up=False, domain=_UNIT, f0=math.pi / 2, tiny=0.0),
     "atan": Monotone(np.arctan),
+    "cosh": Monotone(np.cosh, domain=_NON_NEGATIVE, f0=1.0),
 }
 """Monotone functions, one line each."""
 
-WAVES: dict[str, tuple[Evaluate, float, float]] = {"sin": (np.sin, 0.25, 0.0), "cos": (np.cos, 0.0, 1.0)}
-"""Name -> evaluator, place of a maximum in turns, value at 0."""
+EVEN = frozenset({"cosh"})
+"""Functions of |x| that are monotone there."""
+
+_RADIANS = 0.15915494309189535  # turns per radian, 1 / (2 pi)
+WAVES: dict[str, tuple[Evaluate, float, float, float]] = {
+    "sin": (np.sin, _RADIANS, 0.25, 0.0),
+    "cos": (np.cos, _RADIANS, 0.0, 1.0),
+    "sinpi": (special.sinpi, 0.5, 0.25, 0.0),
+    "cospi": (special.cospi, 0.5, 0.0, 1.0),
+}
+"""Name -> evaluator, turns per unit of the argument, place of a maximum in turns, value at 0."""
+
+POLES: dict[str, tuple[Evaluate, Callable[..., bool]]] = {
+    "tan": (np.tan, poles.close_tan),
+    "rcbrt": (_inverse_cube_root, poles.close_rcbrt),
+    "tgamma": (special.gamma, poles.close_gamma),
+    "lgamma": (special.lgamma, poles.close_lgamma),
+}
+"""Functions with poles: evaluator and kernel."""
+
+UNARY: frozenset[str] = frozenset((*MONOTONE, *WAVES, *POLES))
+"""Every function that `unary` knows."""
 
 
 def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
@@ -86,12 +126,16 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
     unknown function. A common mistake: sin and cos at the end points only, which misses their interior extrema.
     """
     wide = fmt if fmt.bits == 64 else FP32
-    error = _error(name, fmt, wide, profile)
+    error = error_of(name, fmt, wide, profile)
     if name in WAVES:
         kernel = _wave(name, is_point(a), error)
+    elif name in POLES:
+        evaluate, finish = POLES[name]
+        kernel = _pieces(evaluate, is_point(a), True, lambda *arrays: finish(*arrays, *error.params))
     elif name == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
         kernel = _exp_through_exp2(is_point(a), error)
     else:
+        a = abs_(a) if name in EVEN else a
         kernel = _monotone(name, is_point(a), error)
     lo, hi, same = elementwise(kernel, a, _F64)
     if fmt.bits < 32 and not profile.muted("function"):
@@ -100,7 +144,7 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Error:
+class Error:
     """What a kernel needs: relative and absolute error, flush threshold, gate of one rounding, overflow threshold."""
 
     r: float
@@ -114,16 +158,17 @@ class _Error:
         return self.r, self.a, self.flush, self.gate, self.limit
 
 
-def _error(name: str, fmt: Format, wide: Format, profile: Profile) -> _Error:
+def error_of(name: str, fmt: Format, wide: Format, profile: Profile) -> Error:
+    """The profile's entry `name` as the kernels take it; raises MissingRule."""
     if profile.muted("function"):
-        return _Error(0.0, 0.0, 0.0, EXACT, math.inf)
+        return Error(0.0, 0.0, 0.0, EXACT, math.inf)
     # In fp64 the language's own functions are the library's: one entry for both.
     key = name.removeprefix("libdevice_") if fmt.bits == 64 else name
     error = profile.fn(key, fmt.name)
     gate = rounding_gate(wide, False)
     if correctly_rounded(error, wide):
-        return _Error(0.0, 0.0, 0.0, gate, math.inf)
-    return _Error(error.r + FLOAT64_SLACK, error.a, wide.min_normal if error.ftz else 0.0, gate, wide.max)
+        return Error(0.0, 0.0, 0.0, gate, math.inf)
+    return Error(error.r + FLOAT64_SLACK, error.a, wide.min_normal if error.ftz else 0.0, gate, wide.max)
 
 
 def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
@@ -146,7 +191,7 @@ def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., boo
     return kernel
 
 
-def _monotone(name: str, point: bool, error: _Error) -> Callable[..., bool]:
+def _monotone(name: str, point: bool, error: Error) -> Callable[..., bool]:
     f = MONOTONE[name]
     params = (f.domain, f.tiny, f.floor, f.f0, *error.params)
 
@@ -159,7 +204,7 @@ def _monotone(name: str, point: bool, error: _Error) -> Callable[..., bool]:
     return _pieces(f.evaluate, point, f.up, finish)
 
 
-def _exp_through_exp2(point: bool, error: _Error) -> Callable[..., bool]:
+def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
     r"""exp(x) = ex2(fl(x fl(log2 e))), as every NVIDIA target compiles it.
 
     Hull of e^x, its correct rounding, and 2^p (1 +- r) +- a with p = fl32(x fl32(log2 e)), r and a the error of ex2
@@ -171,7 +216,7 @@ def _exp_through_exp2(point: bool, error: _Error) -> Callable[..., bool]:
     return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
 
 
-def _wave(name: str, point: bool, error: _Error) -> Callable[..., bool]:
-    evaluate, phase, f0 = WAVES[name]
-    params = (phase, f0, *error.params)
+def _wave(name: str, point: bool, error: Error) -> Callable[..., bool]:
+    evaluate, turn, phase, f0 = WAVES[name]
+    params = (turn, phase, f0, *error.params)
     return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
