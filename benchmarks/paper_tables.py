@@ -1,0 +1,288 @@
+"""The tables and figures of the evaluation, from a replay of the corpus: Markdown, JSON and PNG.
+
+    render replay issues --stock --json replay.json
+    python benchmarks/paper_tables.py replay.json --out tables/
+
+Without a file the replay is run first (--stock as well). Bound figure: how far the envelope of each kernel reaches to
+either side of the exact value, against the largest difference seen there, absolute and relative. Time figure: the
+interval run against the plain run of the stock interpreter, and their ratio. Figures need matplotlib (extra `plot`).
+
+Times of the original package were measured on another day with its own hand-edited kernels; they are quoted, as are
+the columns of tools that are not run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+Case = dict[str, Any]
+
+RULES = {
+    "paper": "published rule, our bound",
+    "high_precision": "one format wider",
+    "allclose": "allclose",
+    "assert_close": "assert_close",
+    "flash_attention": "2x the reference's error",
+}
+SHORT = {"Type-I": "I", "Type-II": "II", "Inconclusive": "?"}
+
+
+def package(case: Case) -> dict[str, Any]:
+    """What the original package gave for this case, measured or published."""
+    return case["published"].get("package", {})
+
+
+def number(x: float | None, form: str = ".2e") -> str:
+    return "-" if x is None else format(x, form)
+
+
+def ratio(a: float | None, b: float | None) -> float | None:
+    return a / b if a is not None and b else None
+
+
+def markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def verdict_table(cases: list[Case]) -> str:
+    """Label, code and the axes, never merged; device outputs say of what kind they are."""
+    rows = [
+        [
+            c["id"], c["operation"], SHORT.get(c["truth"], "-"), SHORT.get(c["label"], "-"), c["code"] or "-",
+            "yes" if c["ok"] else "NO: " + "; ".join(c["disagreements"] or [c["error"]]),
+            SHORT.get(c["paper_rule"], "-"), c["reference_axis"] or "-", c["device_axis"] or "-", c["device_kind"], SHORT.get(c["source_label"], "-"),
+        ]
+        for c in cases
+    ]  # fmt: skip
+    head = ["case", "operation", "truth", "verdict", "code", "as expected", "published rule", "y_ref", "y_dev",
+            "device output", "without it"]  # fmt: skip
+    return markdown_table(head, rows)
+
+
+def width_table(cases: list[Case]) -> str:
+    """Median relative widths; a ratio above 1 means that our bound is wider."""
+    rows = []
+    for c in cases:
+        ours, theirs = c["median_relative_width"], c["published_median_relative_width"]
+        by_hand = " (hand computation)" if package(c).get("hand_computed") else ""
+        rows.append([c["id"], number(ours), number(theirs) + by_hand, number(ratio(ours, theirs), ".3g")])
+    return markdown_table(["case", "ours", "original package", "ours / theirs"], rows)
+
+
+def time_table(cases: list[Case]) -> str:
+    rows = []
+    for c in cases:
+        fraction = c["stock_fraction"]
+        share = "" if fraction in (None, 1.0) else f" (from {100 * fraction:.1f} % of the programs)"
+        rows.append(
+            [
+                c["id"], number(c["interval_s"], ".2f"), number(c["stock_s"], ".2f") + share,
+                number(ratio(c["interval_s"], c["stock_s"]), ".2f"), number(package(c).get("interval_s"), ".3g"),
+                number(package(c).get("plain_s"), ".3g"), number(c["peak_rss_mb"], ".0f"),
+                number(package(c).get("interval_rss_mb"), ".0f"),
+            ]
+        )  # fmt: skip
+    head = ["case", "ours, interval s", "stock interpreter, plain s", "ratio", "original, interval s",
+            "original, plain s", "ours MB", "original MB"]  # fmt: skip
+    return markdown_table(head, rows)
+
+
+def rule_table(cases: list[Case]) -> str:
+    """Every rule on the same inputs and the same device output; quoted columns are the paper's."""
+    rows = []
+    for c in cases:
+        answers = [c["baselines"].get(name) for name in RULES]
+        cells = [_cell(answer, c["truth"]) for answer in answers]
+        quoted = [c["published"].get(name, "-") for name in ("satire", "high_precision")]
+        rows.append([c["id"], SHORT.get(c["truth"], "-"), _mark(c["label"], c["truth"]), *cells, *quoted])
+    head = ["case", "truth", "RENDER", *RULES.values(), "SATIRE (quoted)", "High-Precision (quoted)"]
+    totals = ["right", "", _total(cases, lambda c: c["label"])]
+    totals += [_total(cases, lambda c, n=name: c["baselines"].get(n, {}).get("label", "")) for name in RULES]
+    totals += [str(sum(c["published"].get(n) == "right" for c in cases)) for n in ("satire", "high_precision")]
+    return markdown_table(head, [*rows, totals])
+
+
+def _mark(label: str, truth: str) -> str:
+    return "-" if not label else SHORT.get(label, label) + ("" if label == truth else " (wrong)")
+
+
+def _cell(answer: dict[str, Any] | None, truth: str) -> str:
+    if answer is None:
+        return "-"
+    if not answer["label"]:
+        return answer["note"].split(":")[0] or "-"
+    return _mark(answer["label"], truth)
+
+
+def _total(cases: list[Case], label: Callable[[Case], str]) -> str:
+    return f"{sum(label(c) == c['truth'] for c in cases)} / {len(cases)}"
+
+
+def markdown(document: dict[str, Any]) -> str:
+    parts = []
+    for title, twins in (("The issues", False), ("Twins", True)):
+        cases = [c for c in document["cases"] if bool(c["twin_of"]) == twins]
+        if cases:
+            for name, table in (("verdicts", verdict_table), ("simpler rules", rule_table), ("widths", width_table),
+                                ("time and memory", time_table)):  # fmt: skip
+                parts.append(f"## {title}: {name}\n\n{table(cases)}\n")
+    versions = ", ".join(f"{k} {v}" for k, v in document["versions"].items())
+    means = overhead(document["cases"])
+    tail = f"Geometric mean of the overhead over {means[1]} cases: {means[0]:.2f}.\n\n" if means else ""
+    return "# Replay of the corpus\n\n" + "\n".join(parts) + f"\n{tail}{versions}\n"
+
+
+def overhead(cases: list[Case]) -> tuple[float, int] | None:
+    """(geometric mean of interval over plain time, number of cases that have both)."""
+    found = [r for c in cases if (r := ratio(c["interval_s"], c["stock_s"])) is not None]
+    return (geometric_mean(found), len(found)) if found else None
+
+
+# --- figures -----------------------------------------------------------------------------------------------------
+
+
+def bounds_of(case: Case) -> dict[str, dict[str, float]]:
+    """Per side the extreme of the first output: difference, bound, and both relative to the exact value."""
+    name = case["outputs"][0]["name"] if case["outputs"] else ""
+    return {e["side"]: e for e in case["extremes"] if e["output"] == name}
+
+
+def draw_bounds(cases: list[Case], path: Path) -> None:
+    """Bound and largest difference, left and right of the exact value, absolute above and relative below.
+
+    Both axes of sizes are logarithmic; a size of zero has no place there and is drawn on the line "0" below the axis.
+    """
+    import matplotlib.pyplot as plt
+
+    ids = [c["id"] for c in cases]
+    figure, grid = plt.subplots(2, 2, figsize=(13, 8), sharex=True, layout="constrained")
+    for column, side in enumerate(("left", "right")):
+        for row, relative in enumerate((False, True)):
+            axis = grid[row][column]
+            pairs = [_sizes(bounds_of(c).get(side), relative) for c in cases]
+            _lollipops(axis, cases, pairs)
+            where = "below" if side == "left" else "above"
+            axis.set_title(f"{'relative' if relative else 'absolute'}, {where} the exact value", fontsize=10)
+            axis.set_xticks(range(len(ids)), ids, rotation=90)
+    grid[0][0].legend(fontsize=8, loc="upper left")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _sizes(extreme: dict[str, Any] | None, relative: bool) -> tuple[float, float] | None:
+    """(difference, bound), zero where the output does not reach to that side; None where there is nothing to show."""
+    if extreme is None:
+        return None
+    scale = abs(extreme["exact"]) if relative else 1.0
+    return (max(extreme["difference"], 0.0) / scale, max(extreme["bound"], 0.0) / scale) if scale else None
+
+
+def _lollipops(axis: Any, cases: list[Case], pairs: list[tuple[float, float] | None]) -> None:
+    sizes = [x for pair in pairs if pair for x in pair if x > 0]
+    if not sizes:
+        return
+    floor = 10.0 ** (_exponent(min(sizes)) - 1)
+    axis.set_yscale("log")
+    axis.axhline(floor, color="0.7", linewidth=0.8)
+    axis.annotate("0", (0, floor), xycoords=("axes fraction", "data"), xytext=(-4, 0), textcoords="offset points",
+                  ha="right", va="center", fontsize=8)  # fmt: skip
+    for i, (case, pair) in enumerate(zip(cases, pairs, strict=True)):
+        if pair is None:
+            continue
+        difference, bound = (x if x > 0 else floor for x in pair)
+        outside = difference > bound
+        axis.plot([i, i], sorted((difference, bound)), color="0.8", linewidth=1, zorder=1)
+        axis.scatter(i, bound, marker="_", s=120, color="tab:blue", zorder=2, label="bound" if i == 0 else None)
+        label = "largest difference" if i == 0 else None
+        axis.scatter(i, difference, marker="x" if outside else "o", s=26, zorder=3, label=label,
+                     color="tab:red" if case["truth"] == "Type-II" else "tab:green")  # fmt: skip
+    axis.scatter([], [], marker="o", color="tab:red", label="ground truth: bug")
+    axis.grid(axis="y", color="0.92")
+
+
+def _exponent(x: float) -> int:
+    from math import floor, log10
+
+    return floor(log10(x))
+
+
+def draw_times(cases: list[Case], path: Path) -> None:
+    """Plain and interval time of every kernel (log), and their ratio (log, 1 marked); extrapolated times are hollow."""
+    import matplotlib.pyplot as plt
+
+    ids = [c["id"] for c in cases]
+    figure, (above, below) = plt.subplots(2, 1, figsize=(11, 8), sharex=True, layout="constrained")
+    series = (
+        ("ours, interval run", "tab:blue", "o", lambda c: c["interval_s"]),
+        ("stock interpreter, plain run", "0.35", "s", lambda c: c["stock_s"]),
+        ("original package, interval run (other machine time, quoted)", "tab:orange", "^",
+         lambda c: package(c).get("interval_s")),
+    )  # fmt: skip
+    for title, color, marker, get in series:
+        points = [(i, get(c), c["stock_fraction"] not in (None, 1.0) and "stock" in title) for i, c in enumerate(cases)]
+        for hollow in (False, True):
+            chosen = [(i, y) for i, y, h in points if y and h == hollow]
+            if chosen:
+                above.scatter(*zip(*chosen, strict=True), marker=marker, edgecolors=color,
+                              facecolors="none" if hollow else color,
+                              label=title + (" (extrapolated)" if hollow else ""))  # fmt: skip
+    above.set_yscale("log")
+    above.set_ylabel("seconds")
+    above.legend(fontsize=8)
+    ratios = [(i, ratio(c["interval_s"], c["stock_s"]), ratio(package(c).get("interval_s"), package(c).get("plain_s")))
+              for i, c in enumerate(cases)]  # fmt: skip
+    below.axhline(1.0, color="0.6", linewidth=1)
+    below.scatter([i for i, r, _ in ratios if r], [r for _, r, _ in ratios if r], color="tab:blue", label="ours")
+    theirs = [(i, r) for i, _, r in ratios if r and not package(cases[i]).get("hand_computed")]
+    below.scatter([i for i, _ in theirs], [r for _, r in theirs], marker="^", color="tab:orange",
+                  label="original package (quoted; hand computations left out)")  # fmt: skip
+    below.set_yscale("log")
+    below.set_ylabel("interval run / plain run")
+    below.set_xticks(range(len(ids)), ids, rotation=90)
+    below.legend(fontsize=8)
+    for axis in (above, below):
+        axis.grid(axis="y", color="0.92")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def replayed(jobs: int) -> dict[str, Any]:
+    """The document of a replay of the issues with stock times, run now (finished results are reused)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "replay.json"
+        command = [sys.executable, "-m", "render", "replay", "all", "--stock", "--jobs", str(jobs), "--json", str(path)]
+        done = subprocess.run(command)
+        if not path.exists():
+            sys.exit(done.returncode)
+        return json.loads(path.read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("replay", nargs="?", type=Path, help="JSON of `render replay --json`; none: run it now")
+    parser.add_argument("--out", type=Path, default=Path("tables"))
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--no-figures", action="store_true")
+    options = parser.parse_args()
+    document = json.loads(options.replay.read_text()) if options.replay else replayed(options.jobs)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "tables.md").write_text(markdown(document))
+    (options.out / "replay.json").write_text(json.dumps(document, indent=2) + "\n")
+    if not options.no_figures:
+        issues = [c for c in document["cases"] if not c["twin_of"]]
+        draw_bounds(issues, options.out / "bounds.png")
+        draw_times(issues, options.out / "times.png")
+    print(f"wrote {', '.join(sorted(p.name for p in options.out.iterdir()))} to {options.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""`render replay` end to end on two synthetic cases: table, JSON, exit codes, lint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from render.cli import app
+
+runner = CliRunner()
+KEYS = {"id", "label", "code", "paper_rule", "expected_label", "ok", "interval_s", "stock_s", "peak_rss_mb",
+        "median_relative_width", "reference_axis", "device_axis", "source_label", "baselines"}  # fmt: skip
+
+
+def test_table_json_and_resume(corpus):
+    first = runner.invoke(app, ["replay", "-j", "1", "--json", "out.json"])
+    assert first.exit_code == 0, first.output
+    assert "9001-minus" in first.output and "1 / 1 as expected on every axis" in first.output
+    found = json.loads(Path("out.json").read_text())
+    assert [c["id"] for c in found["cases"]] == ["9001", "9001-minus"]
+    assert all(KEYS <= set(c) for c in found["cases"])
+    assert found["summary"]["ok"] == 2 and found["summary"]["failed"] == []
+    again = runner.invoke(app, ["replay", "-j", "1", "--json", "-"])
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["cases"] == found["cases"]  # nothing ran: not even the times differ
+    assert again.stderr.count("from an earlier run") == 2
+
+
+def test_exit_1_if_an_answer_is_not_the_expected_one(corpus):
+    toml = corpus / "issues" / "9001" / "case.toml"
+    toml.write_text(toml.read_text().replace("RND106", "RND101"))
+    done = runner.invoke(app, ["replay", "9001", "-j", "1", "--no-baselines"])
+    assert done.exit_code == 1
+    assert "code: RND106, not RND101" in done.output
+
+
+@pytest.mark.parametrize("args", [["9002"], ["-k", "and"], ["-k", "nothing-like-this"], ["--no-such-option"]])
+def test_exit_2_for_usage(corpus, args):
+    assert runner.invoke(app, ["replay", *args]).exit_code == 2
+
+
+def test_lint_of_good_cases(corpus):
+    done = runner.invoke(app, ["replay", "--lint"])
+    assert done.exit_code == 0, done.output
+    assert "2 cases checked, 0 problems" in done.output
+
+
+def test_lint_names_every_problem(corpus):
+    case = corpus / "issues" / "9001"
+    toml = (case / "case.toml").read_text()
+    toml = toml.replace('"multiply-add"', '"no-such-model"').replace('codes = ["RND106"]', 'codes = ["RND999"]')
+    (case / "case.toml").write_text(toml.replace('profile = "any"', 'profile = "sm_1"'))
+    (case / "kernel.py").write_text("import os\nimport torch\n\ndef reference(x, y):\n    return x\n")
+    done = runner.invoke(app, ["replay", "--lint", "9001"])
+    assert done.exit_code == 1
+    for text in ("no-such-model", "RND999", "sm_1", "imports os", "defines no multiply_add", "defines no make_inputs"):
+        assert text in done.output, text
+
+
+def test_lint_of_unreadable_facts(corpus):
+    (corpus / "issues" / "9001" / "case.toml").write_text('id = "9001"\nunknown = 1\n')
+    done = runner.invoke(app, ["replay", "--lint", "issues"])
+    assert done.exit_code == 1 and "case.toml" in done.output
