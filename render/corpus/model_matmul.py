@@ -44,7 +44,7 @@ def product(a: np.ndarray, b: np.ndarray, unit: str) -> np.ndarray:
 
 
 def matmul(values: Values, unit: str, transpose: str = "", out: str = "float32", zero: bool = False) -> list[Any]:
-    """a @ b; `transpose` names the operand ("a" or "b") that is stored transposed, `zero` is a device that did nothing."""
+    """a @ b; `transpose` names the operand ("a" or "b") stored transposed, `zero` is a device that did nothing."""
     a, b = pair(values)
     a, b = (a.T if transpose == "a" else a), (b.T if transpose == "b" else b)
     result = np.zeros((a.shape[0], b.shape[1]), np.float32) if zero else product(a, b, unit)

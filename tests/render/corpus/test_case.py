@@ -14,7 +14,8 @@ from render.corpus.case import FOLDERS, Case, case_folders, find_case, load_case
 from render.errors import RenderError
 from render.execution import on_cpu
 
-ISSUES = "1924 5990 3017 5895 4551 1190 2843 1960 2680b 376 5065 1840 1666 1937 1671 1821 4701 1808 1578 6227".split()
+NUMBERS = "1924 5990 3017 5895 4551 1190 2843 1960 2680b 376 5065 1840 1666 1937 1671 1821 4701 1808 1578 6227"
+ISSUES = NUMBERS.split()
 CASES = load_cases()
 
 
