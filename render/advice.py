@@ -54,13 +54,14 @@ def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
     return "device-checked" if device else "source-level"
 
 
-def advice(code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], tolerance: str) -> list[str]:
-    """What to do, most useful first."""
+def advice(
+    code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], tolerance: str, ieee: str = ""
+) -> list[str]:
+    """What to do, most useful first. `ieee` is the line about IEEE products; a factor in it must come from a run."""
     lines = list(_STEPS.get(code, ()))
     top = budget[0] if budget else None
     if top and code == "RND101" and top.key == "operand":
-        gain = f" shrinks this bound about {top.shrink:.0f}x" if 1.5 <= top.shrink < 1e9 else " removes it"
-        lines.append(f'input_precision="ieee" in tl.dot{gain}')
+        lines.append(ieee or 'input_precision="ieee" in tl.dot keeps all bits of the operands')
     if code.startswith("RND1") and code not in ("RND100", "RND110") and any(o.allclose_mismatch for o in outputs):
         lines.append(f"or test with {tolerance}")
     return lines

@@ -9,8 +9,8 @@ from __future__ import annotations
 import platform
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,10 @@ from render.compose import (
 )
 from render.errors import RenderError, UnsupportedOp
 from render.execution import Entry, Execution
+from render.explain.asked import SECONDS, Asked, ieee_gain, ieee_help, of_names, what_if
+from render.explain.counterfactuals import Progress
+from render.explain.records import Counterfactual
+from render.explain.study import Study
 from render.inputs import Inputs, gather, of_call
 from render.judge import Case, Decision, compare, decide, follows_paper, worst
 from render.measure import measure, unmeasured
@@ -63,6 +67,9 @@ def classify(
     ref_precision: str = "ieee",
     budget: bool = True,
     budget_seconds: float = BUDGET_SECONDS,
+    explain: Iterable[str] = (),
+    explain_seconds: float = SECONDS,
+    progress: Progress | None = None,
     options: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Verdict:
@@ -71,13 +78,16 @@ def classify(
     `device` names the profile whose legal executions the bound covers; `output` is what a real device returned for
     the same inputs (tensors, or the path of a tensors file). `ref_precision="tf32"` says that the reference multiplied
     with TF32 operands ("tf32-rna": rounded to nearest instead of truncated). `options` go to the interpreter session.
+    `explain` names what else to find out ("counterfactuals"), each in at most `explain_seconds` of further runs, with
+    `progress(done, total, what)` called before each.
     Raises RenderError for a call that cannot be judged and KernelError for what the user's own code raises.
     """
     if not callable(fn):
         hint = "pass the function that launches the kernel"
         raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
     given = of_call(fn, inputs, keywords)
-    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}))
+    asked = of_names(explain, explain_seconds, progress)
+    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}), asked)
     return Judgement(fn, given, resolve(ref), _recorded(output), settings).verdict()
 
 
@@ -93,6 +103,9 @@ def classify_file(
     ref_precision: str = "ieee",
     budget: bool = True,
     budget_seconds: float = BUDGET_SECONDS,
+    explain: Iterable[str] = (),
+    explain_seconds: float = SECONDS,
+    progress: Progress | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """`classify` for a Python file: finds the entry function, the inputs and the reference in it."""
@@ -100,7 +113,8 @@ def classify_file(
         module = load_module(path)
         fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
         given = gather(fn, module, inputs, specs, seed)
-    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}))
+    asked = of_names(explain, explain_seconds, progress)
+    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}), asked)
     return Judgement(fn, given, resolve(ref, module), _recorded(output), settings).verdict()
 
 
@@ -122,6 +136,7 @@ class Settings:
     budget: bool
     budget_seconds: float
     options: dict[str, Any]
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass
@@ -238,12 +253,26 @@ class Judgement:
         if decision.label != "Type-II" and self.settings.budget:
             budget, more = self._budget(run, judged, outputs)
             notes += [more] if more else []
+        what_ifs, more = what_if(Study(self.entry, tuple(j.case for j in judged)), run, self.settings.asked)
+        notes += [more] if more else []
         cause = advice.code_of(budget) if budget or exact_everywhere(judged) else likely_code(run)
         if decision.code == "RND100":
             decision = decision._replace(code=cause)
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         taints = taints_of(run, judged)
-        return self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
+        found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
+        return self._explained(found, run, judged, what_ifs, began)
+
+    def _explained(
+        self, verdict: Verdict, run: Execution, judged: list[Judged], what_ifs: list[Counterfactual], began: float
+    ) -> Verdict:
+        """The verdict with its explanations and with help that quotes only what was run."""
+        gain = None
+        if verdict.code == "RND101" and self.settings.budget:
+            study = Study(self.entry, tuple(j.case for j in judged))
+            gain = ieee_gain(study, run, what_ifs, self.settings.budget_seconds)
+        help = advice.advice(verdict.code, verdict.budget, verdict.outputs, verdict.tolerance(), ieee_help(gain))
+        return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs), timing=self._timing(began))
 
     def _measured(
         self, judged: list[Judged], masks: list[Any], decisions: list[Decision]
@@ -281,7 +310,7 @@ class Judgement:
         first, last = advice.columns(file, line, budget[0].key if budget and not findings else "")
         if taints and decision.label != "Inconclusive":
             notes.append(f"{taints[0].message} ({taints[0].code}): part of the output has no sound bound")
-        verdict = Verdict(
+        return Verdict(
             label=decision.label, code=decision.code, subtype=advice.subtype(decision.code, outputs),
             paper_rule="Type-I" if paper else "Type-II",
             message=advice.message(decision.code, decision.detail, findings, taints),
@@ -292,7 +321,6 @@ class Judgement:
             timing=self._timing(began), versions=versions(), exit_code=EXIT_CODES[decision.label],
             file=file, line=line, column=first, end_column=last,
         )  # fmt: skip
-        return replace(verdict, help=tuple(advice.advice(decision.code, budget, outputs, verdict.tolerance())))
 
     def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:
         profile = getattr(run.session, "profile", None)

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from render.explain.records import Counterfactual, plain
+
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
 SCHEMA = 1
@@ -229,6 +231,7 @@ class Verdict:
     column: int = 0
     end_column: int = 0
     help: tuple[str, ...] = ()
+    counterfactuals: tuple[Counterfactual, ...] = ()
 
     @property
     def title(self) -> str:
@@ -260,6 +263,7 @@ class Verdict:
             "schema": SCHEMA,
             "verdict": {name: _json(getattr(self, name)) for name in head},
             **{name: [item.to_dict() for item in getattr(self, name)] for name in parts},
+            "counterfactuals": plain(self.counterfactuals),
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -28,7 +28,7 @@ class RefPrecision(StrEnum):
 
 
 _STDOUT = "-"
-_TARGET, _DATA, _REPORT = "Target", "Inputs", "Report"
+_TARGET, _DATA, _REPORT, _EXPLAIN = "Target", "Inputs", "Report", "Explanations (further runs)"
 
 
 @guarded
@@ -88,6 +88,34 @@ def command(
         bool,
         typer.Option("--no-budget", help="Do not attribute the bound to its causes (faster).", rich_help_panel=_REPORT),
     ] = False,
+    counterfactuals: Annotated[
+        bool,
+        typer.Option(
+            "--counterfactuals",
+            help="Re-run with IEEE products, float32 accumulators, no casts and on "
+            "other devices, and say what each does to the bound.",
+            rich_help_panel=_EXPLAIN,
+        ),
+    ] = False,
+    power: Annotated[
+        bool,
+        typer.Option(
+            "--power",
+            help="Run automatic mutants of the kernel and say how many the bound would notice.",
+            rich_help_panel=_EXPLAIN,
+        ),
+    ] = False,
+    lines: Annotated[
+        bool,
+        typer.Option(
+            "--lines",
+            help="Record how the bound grows per source line (shown by `render explain last`).",
+            rich_help_panel=_EXPLAIN,
+        ),
+    ] = False,
+    explain_seconds: Annotated[
+        float, typer.Option(help="Time that each of these may take.", rich_help_panel=_EXPLAIN)
+    ] = 60.0,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=_REPORT)
     ] = False,
@@ -101,7 +129,13 @@ def command(
     _check(inputs, output)
     options = {"entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
                "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget}  # fmt: skip
-    with _own_stdout(json == _STDOUT), progress(f"running {file.name} on the CPU"):
+    wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines}
+    if any(wanted.values()):
+        options |= {"explain": [name for name, on in wanted.items() if on], "explain_seconds": explain_seconds}
+    doing = [f"running {file.name} on the CPU"]
+    if "explain" in options:
+        options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
+    with _own_stdout(json == _STDOUT), progress(lambda: doing[-1]):
         verdict = _classify(file, **options)
     code = combine([verdict.exit_code], allow_inconclusive)
     _write(verdict, json, html)

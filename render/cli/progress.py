@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -14,8 +14,11 @@ _MARKS = "|/-\\"
 
 
 @contextmanager
-def progress(label: str, *, after: float = 2.0, every: float = 0.2, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows `label` and the elapsed time on `stream` (stderr) while the body runs, and erases it at the end."""
+def progress(
+    label: str | Callable[[], str], *, after: float = 2.0, every: float = 0.2, stream: TextIO | None = None
+) -> Iterator[None]:
+    """Shows `label` (or what it returns by then) and the elapsed time on `stream` (stderr) while the body runs, and
+    erases it at the end."""
     out = stream or sys.stderr
     if not _wanted(out):
         yield
@@ -34,16 +37,19 @@ def _wanted(out: TextIO) -> bool:
     return out.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def _spin(label: str, after: float, every: float, out: TextIO, done: threading.Event) -> None:
+def _spin(label: str | Callable[[], str], after: float, every: float, out: TextIO, done: threading.Event) -> None:
     begin = time.monotonic()
     if done.wait(after):
         return
-    turn = 0
+    turn = width = 0
     while True:
-        out.write(f"\r{_MARKS[turn % len(_MARKS)]} {label}  {time.monotonic() - begin:.0f} s ")
+        text = label if isinstance(label, str) else label()
+        line = f"{_MARKS[turn % len(_MARKS)]} {text}  {time.monotonic() - begin:.0f} s "
+        out.write("\r" + line.ljust(width))
+        width = max(width, len(line))
         out.flush()
         turn += 1
         if done.wait(every):
             break
-    out.write("\r" + " " * (len(label) + 16) + "\r")
+    out.write("\r" + " " * width + "\r")
     out.flush()

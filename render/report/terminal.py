@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from render.report import codes, words
+from render.report import codes, explained, words
 from render.report.frame import Frame, code_frame
 from render.report.text import count, place
 
@@ -39,6 +39,7 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _headline(verdict, width)
     yield from _outputs(verdict, width, 3 * few)
     yield from _section("where the bound comes from", _budget(verdict, width, 2 * few))
+    yield from _section("what would change it (re-run)", _what_ifs(verdict, width))
     yield from _section("memory", _facts(verdict.findings, "finding", width, few))
     yield from _section("not bounded", _facts(verdict.taints, "place", width, few))
     yield from _section("", _place_and_advice(verdict, width, few))
@@ -121,6 +122,11 @@ def _budget(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
         fits = width >= 16 + column + len(where)
         yield from _hanging(f"    {share:>6}  ", f"{cause:<{column}}  {where}" if fits else f"{cause}  {where}", width)
     yield from _rest(len(items) - most, "cause")
+
+
+def _what_ifs(verdict: Verdict, width: int) -> Iterator[Text]:
+    for what, effect in explained.what_if_rows(verdict.counterfactuals, verdict.label):
+        yield from _hanging("    ", f"{effect} with {what}", width)
 
 
 def _facts(facts: Sequence, noun: str, width: int, most: int) -> Iterator[Text]:

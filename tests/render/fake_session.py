@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import torch
+
+from interval_ops.profile import load_profile
 
 
 class FakeSession:
@@ -18,7 +21,7 @@ class FakeSession:
         self.mute = mute
         self.launches, self.findings, self.notes = [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
-        self.profile = SimpleNamespace(title="a test device", confidence="")
+        self.profile = replace(load_profile("any"), title="a test device", confidence="")
 
     def __enter__(self):
         FakeSession.current = self

@@ -1,0 +1,70 @@
+"""What the user asked for beyond the verdict, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from render.errors import RenderError
+from render.execution import Execution
+from render.explain.counterfactuals import Progress, counterfactuals
+from render.explain.records import Counterfactual, factor
+from render.explain.study import Study
+
+SECONDS = 60.0
+"""Time that each requested explanation may take, unless said otherwise."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Explanations on request; each of them spends at most `seconds` on runs."""
+
+    counterfactuals: bool = False
+    power: bool = False
+    lines: bool = False
+    seconds: float = SECONDS
+    progress: Progress | None = field(default=None, compare=False)
+
+
+NAMES = ("counterfactuals", "power", "lines")
+
+
+def of_names(names: Iterable[str], seconds: float = SECONDS, progress: Progress | None = None) -> Asked:
+    """The request for explanations by name; raises RenderError for an unknown one."""
+    wanted = {names} if isinstance(names, str) else set(names)
+    if unknown := sorted(wanted - set(NAMES)):
+        raise RenderError("RND902", f"no explanation is called {unknown[0]!r}", f"there are: {', '.join(NAMES)}")
+    return Asked(*(name in wanted for name in NAMES), seconds=seconds, progress=progress)
+
+
+def what_if(study: Study, run: Execution, asked: Asked) -> tuple[list[Counterfactual], str | None]:
+    """(counterfactuals that apply to this run; a note if time did not suffice for all)."""
+    if not asked.counterfactuals:
+        return [], None
+    from render.explain.variants import variants
+
+    causes = {cause[0] for cause in run.session.causes}
+    todo = variants(run.session.profile, causes)
+    found, left = counterfactuals(study, todo, asked.seconds, run.seconds, asked.progress)
+    note = f"{left} counterfactuals were left out (they would take more than {asked.seconds:.0f} s)" if left else None
+    return found, note
+
+
+def ieee_gain(study: Study, run: Execution, known: Iterable[Counterfactual], seconds: float) -> Counterfactual | None:
+    """What IEEE products would do to the bound: looked up, or run if `seconds` suffice for one more run."""
+    for found in known:
+        if found.key == "ieee":
+            return found
+    from render.explain.variants import ieee_products
+
+    got, _ = counterfactuals(study, [ieee_products(run.session.profile)], seconds, run.seconds)
+    return got[0] if got else None
+
+
+def ieee_help(found: Counterfactual | None) -> str:
+    """The help line of RND101; it names a factor only where a run gave one."""
+    advice = 'input_precision="ieee" in tl.dot'
+    if found is None or found.note or found.shrink < 1.05:
+        return f"{advice} keeps all bits of the operands"
+    gain = "leaves no width" if found.shrink > 1e9 else f"shrinks this bound {factor(found.shrink)}x"
+    return f"{advice} {gain} (re-run)"

@@ -1,0 +1,165 @@
+"""What explanations found, as plain data: reports and JSON read only this."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """The same classification under one changed assumption.
+
+    `shrink` is median half width before / after, of the output that gains least: above 1 the bound is narrower, below
+    1 wider, infinite where no width is left. `label` and `code` are what the rules say to the changed bound ("" where
+    the run failed, then `note` says why; a Type-I has no code).
+    """
+
+    key: str
+    what: str
+    shrink: float
+    label: str
+    code: str
+    seconds: float
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """`bound shrinks 260x with IEEE products`, or what else happened."""
+        return f"{self.effect} with {self.what}"
+
+    @property
+    def effect(self) -> str:
+        if self.note:
+            return f"not known ({self.note})"
+        if math.isinf(self.shrink):
+            return "bound vanishes"
+        if self.shrink >= 1.05:
+            return f"bound shrinks {factor(self.shrink)}x"
+        if self.shrink <= 1 / 1.05:
+            return f"bound grows {factor(1 / self.shrink) if self.shrink else 'infinitely'}x"
+        return "bound stays as it is"
+
+
+def factor(ratio: float) -> str:
+    """A ratio with two digits, three from a hundred on: 1.1, 26, 260, 1.3e+04."""
+    return f"{ratio:.3g}" if ratio >= 100 else f"{ratio:.2g}"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One automatic change of the kernel and what became of it.
+
+    `outcome`: "outside" (an output leaves the bound: noticed), "inside" (the result changes and the bound does not
+    notice), "same" (no change beyond one rounding of the output), "memory" (the memory check notices), "crash" (it does
+    not run to its end). `elements` counts those outside.
+    """
+
+    kind: str
+    what: str
+    file: str | None
+    line: int
+    outcome: str
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Power:
+    """How much the bound would notice.
+
+    `share` = outside / (outside + inside), NaN where no mutant changed a result; `smallest_fault` is, per output, the
+    smallest relative error that leaves the bound when the whole output carries it (a power of two; None: not even a
+    factor of two does). `zeros_fit` names outputs of which zeros would lie in the bound. `skipped` mutants were not run
+    for lack of time.
+    """
+
+    share: float
+    mutants: tuple[Mutant, ...]
+    smallest_fault: Mapping[str, float | None] = field(default_factory=dict)
+    zeros_fit: tuple[str, ...] = ()
+    skipped: int = 0
+    seconds: float = 0.0
+
+    def count(self, *outcomes: str) -> int:
+        return sum(m.outcome in outcomes for m in self.mutants)
+
+    @property
+    def missed(self) -> tuple[Mutant, ...]:
+        return tuple(m for m in self.mutants if m.outcome == "inside")
+
+
+@dataclass(frozen=True)
+class LineWidth:
+    """Growth of the bound at one line: the median over its results of (hi - lo) / |mid|, of the widest operation.
+
+    `operands` is the same number for what went into that operation, so `relative / operands` is what the line adds.
+    """
+
+    file: str
+    line: int
+    op: str
+    relative: float
+    operands: float
+    results: int
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where NaN or inf first appeared: an operation whose operands were all finite (or one that loaded it)."""
+
+    kind: str
+    op: str
+    file: str
+    line: int
+    program: tuple[int, ...]
+    operands: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Elements of one tensor that an output element was computed from; `indices` lists the first of `count`."""
+
+    tensor: str
+    count: int
+    indices: tuple[tuple[int, ...], ...]
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Which program and line stored an element, and what it was computed from."""
+
+    output: str
+    index: tuple[int, ...]
+    kernel: str
+    program: tuple[int, ...]
+    file: str
+    line: int
+    sources: tuple[Source, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = f"{self.output}{list(self.index)}: stored by program {self.program} of {self.kernel}"
+        lines = [f"{place}, {self.file}:{self.line}"]
+        for s in self.sources:
+            shown = ", ".join(str(list(i)) for i in s.indices) + (", ..." if s.count > len(s.indices) else "")
+            lines.append(f"  from {s.tensor}: {s.count} element{'s' * (s.count != 1)} {shown}")
+        return "\n".join([*lines, *(f"  note: {n}" for n in self.notes)])
+
+
+def plain(record: Any) -> Any:
+    """A record in JSON types; numbers that JSON lacks become null."""
+    from dataclasses import fields, is_dataclass
+
+    if is_dataclass(record) and not isinstance(record, type):
+        return {f.name: plain(getattr(record, f.name)) for f in fields(record)}
+    if isinstance(record, float):
+        return record if math.isfinite(record) else None
+    if isinstance(record, Mapping):
+        return {str(k): plain(v) for k, v in record.items()}
+    if isinstance(record, tuple | list):
+        return [plain(v) for v in record]
+    return record
