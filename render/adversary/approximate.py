@@ -32,6 +32,8 @@ EXACT: dict[str, Callable[[Array], Array]] = {
 }  # fmt: skip
 """Functions in the extended precision of the host (64 bits of significand on x86), or in float64."""
 
+_UNDERFLOW = 2.0**-100
+
 LOG2E = np.float32(1.4426950408889634)
 
 
@@ -72,7 +74,10 @@ def _inside(exact: Array, near: Array, error: FnError, wide: Format, bias: str, 
     out = np.where(np.isfinite(exact), target, exact).astype(carrier(wide))
     back = np.nextafter(out, near)
     out = np.where(_legal(exact, out, error), out, back)
-    return np.where(_legal(exact, out, error) & np.isfinite(exact), out, near)
+    out = np.where(_legal(exact, out, error) & np.isfinite(exact), out, near)
+    # Absolute errors of a few subnormals stand for underflow: no target changes the sign there.
+    flipped = np.signbit(out) != np.signbit(exact)
+    return np.where(flipped, exact.astype(out.dtype) * 0, out) if error.a < _UNDERFLOW else out
 
 
 def _direction(exact: Array, bias: str, rng: np.random.Generator) -> Array:

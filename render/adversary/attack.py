@@ -20,6 +20,9 @@ from render.interpreter.session import Session
 
 Array = np.ndarray
 
+_SCHEDULE = ("chunk", "programs")
+"""Choices that matter to few kernels."""
+
 
 @dataclass
 class Violation:
@@ -112,9 +115,10 @@ class Target:
                 out.append(None)
                 continue
             lo, hi = bounds
-            half = hi / 2 - lo / 2
+            low, high = lo.astype(np.longdouble), hi.astype(np.longdouble)
+            half = high / 2 - low / 2
             with np.errstate(all="ignore"):
-                place = (value - (lo / 2 + hi / 2)) / half
+                place = ((value - (low / 2 + high / 2)) / half).astype(np.float64)
             out.append(np.where((half > 0) & np.isfinite(half), place, np.nan))
         return out
 
@@ -154,25 +158,26 @@ class Climber:
         return self.target.check(self.target.run(plan), plan, self.tally)
 
     def climb(self, steps: int) -> None:
-        """A random start, a random goal (all up, all down, outwards, or one element), `steps` changes."""
+        """The best of a few random starts for a random goal (all up, all down, outwards, one element), then changes."""
         plan = Plan(int(self.rng.integers(1 << 31)))
         places = self.execute(plan)
         score = self.goal(places)
         best = score(places)
-        for _ in range(steps):
-            trial = self.neighbour(plan)
+        for step in range(steps):
+            trial = Plan(int(self.rng.integers(1 << 31))) if step < steps // 3 else self.neighbour(plan)
             reached = score(self.execute(trial))
             if reached >= best:
                 plan, best = trial, reached
 
     def neighbour(self, plan: Plan) -> Plan:
-        names = list(plan.seen)
-        if not names or self.rng.random() < 0.2:
-            return plan.reseeded(int(self.rng.integers(1 << 31)))
-        name = names[int(self.rng.integers(len(names)))]
-        options = plan.seen[name]
-        fixed = {n: plan.pick(n, plan.seen[n]) for n in names}
-        return Plan(plan.seed, fixed).changed(name, options[int(self.rng.integers(len(options)))])
+        """`plan` with one choice changed, or the same choices with new randomness within them."""
+        fixed = {n: plan.pick(n, options) for n, options in plan.seen.items()}
+        sites = [n for n in fixed if n not in _SCHEDULE or self.rng.random() < 0.2]
+        if not sites or self.rng.random() < 0.2:
+            return Plan(int(self.rng.integers(1 << 31)), fixed)
+        name = sites[int(self.rng.integers(len(sites)))]
+        others = [o for o in plan.seen[name] if o != fixed[name]]
+        return Plan(plan.seed, fixed).changed(name, others[int(self.rng.integers(len(others)))])
 
     def goal(self, places: list[Array | None]) -> Any:
         kind = self.rng.choice(["up", "down", "out", "one"])

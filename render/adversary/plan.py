@@ -36,7 +36,3 @@ class Plan:
 
     def changed(self, name: str, value: str) -> Plan:
         return replace(self, fixed={**self.fixed, name: value}, seen={})
-
-    def reseeded(self, seed: int) -> Plan:
-        """The same fixed choices, new randomness elsewhere."""
-        return Plan(seed, dict(self.fixed))

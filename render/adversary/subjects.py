@@ -15,6 +15,7 @@ import triton.language as tl
 from render import data
 from render.adversary import kernels
 
+Array = np.ndarray
 Inputs = Any
 DTYPES = {
     "fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
@@ -25,9 +26,9 @@ _RANGE = {"fp64": (-300, 300), "fp32": (-60, 60), "bf16": (-60, 60), "fp16": (-1
 _BOTTOM = {"fp64": -1040, "fp32": -135, "bf16": -128, "fp16": -17, "fp8e5": -15, "fp8e4nv": -8}
 _BITS = {"fp64": 52, "fp32": 23, "bf16": 7, "fp16": 10, "fp8e5": 2, "fp8e4nv": 3}
 
-STYLES = ("normal", "wide", "cancelling", "tiny", "giant", "powers")
+STYLES = ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "powers")
 """Of inputs: plain; many exponents; near-opposite neighbours; around the subnormal range; one large number among small
-ones that alignment cuts; powers of two and their neighbours."""
+ones that alignment cuts; one large number to which each other one adds half a unit; powers of two and neighbours."""
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], fmt: str, style: str) -> torch.Tensor:
@@ -42,11 +43,24 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], fmt: str, style: st
         x = np.ldexp(x, np.where(rng.random(shape) < 0.7, _BOTTOM[fmt] + rng.integers(0, 8, shape), 0))
     elif style == "giant":
         x = np.where(rng.random(shape) < 0.1, 1.0, np.abs(x) * 2.0 ** -_BITS[fmt])
+    elif style == "stagnant":
+        x = stagnant(rng, shape, _BITS[fmt] + 1, _BITS[fmt])
     elif style == "powers":
         e = rng.integers(*_RANGE[fmt], shape) // 6
         x = np.ldexp(1 + 2.0 ** -_BITS[fmt] * rng.integers(-1, 2, shape), e) * rng.choice([-1.0, 1.0], shape)
     limit = float(torch.finfo(DTYPES[fmt]).max)
     return torch.from_numpy(np.clip(x, -limit, limit)).to(DTYPES[fmt])
+
+
+def stagnant(rng: np.random.Generator, shape: tuple[int, ...], shift: int, bits: int) -> Array:
+    """Ones at the start of each row, then numbers near 2**-shift that round all up, all down or are all cut."""
+    rows = (*shape[:-1], 1)
+    scale = np.ldexp(1.0, -shift - rng.integers(-1, 2, rows))
+    parts = rng.choice([1.0, 1 + 2.0**-bits, 1.5, 2 - 2.0 ** (1 - bits)], rows)
+    x = np.broadcast_to(scale * parts, shape) * rng.choice([-1.0, 1.0], rows)
+    x = x.copy()
+    x[..., 0] = 1.0
+    return x
 
 
 @dataclass(frozen=True)
@@ -150,7 +164,7 @@ def rows(op: str, fmt: str, n: int) -> Subject:
 
     named = {"sum": ("reduce",), "square_sum": ("reduce",)}.get(op, ())
     return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (48, n), fmt, s),), named,
-                   ("normal", "wide", "cancelling", "giant"))  # fmt: skip
+                   ("normal", "wide", "cancelling", "giant", "stagnant"))  # fmt: skip
 
 
 def scans(op: str, fmt: str, n: int) -> Subject:
@@ -160,7 +174,7 @@ def scans(op: str, fmt: str, n: int) -> Subject:
         return out
 
     return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (8, n), fmt, s),),
-                   ("scan",) if op == "cumsum" else (), ("normal", "wide", "cancelling"))  # fmt: skip
+                   ("scan",) if op == "cumsum" else (), ("normal", "wide", "cancelling", "stagnant"))  # fmt: skip
 
 
 def softmax() -> Subject:
@@ -173,11 +187,11 @@ def softmax() -> Subject:
 
 
 def moves() -> Subject:
-    def run(x: torch.Tensor) -> torch.Tensor:
+    def run(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         out, ordered = torch.empty_like(x), torch.empty_like(x)
         kernels.moves_kernel[(1,)](x, out, len(x))
         kernels.sort_kernel[(1,)](out, ordered, len(x))
-        return ordered
+        return out, ordered
 
     return Subject("moves", run, lambda g, s: (values(g, (256,), "fp32", s),), ("gather", "split", "join"))
 
@@ -193,12 +207,28 @@ def dots(fmt: str, how: str, precision: str = "ieee", acc: str = "fp32", bk: int
 
     def inputs(rng: np.random.Generator, style: str) -> Inputs:
         a, b = values(rng, (g, m, k), fmt, style), values(rng, (g, k, n), fmt, style)
+        if style == "stagnant":
+            a, b = _stagnant_operands(rng, fmt, acc, (g, m, k), (g, n, k))
         if style == "cancelling":  # along K: each product next to (nearly) its opposite
             b[:, 1::2] = b[:, ::2]
         return a, b
 
     name = f"dot {fmt} {how} {precision} {acc} {bk}"
-    return Subject(name, run, inputs, ("dot",), ("normal", "wide", "cancelling", "tiny", "giant"))
+    return Subject(name, run, inputs, ("dot",), ("normal", "wide", "cancelling", "tiny", "giant", "stagnant"))
+
+
+def _stagnant_operands(
+    rng: np.random.Generator, fmt: str, acc: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Products of one 1 and many near the unit in which the accumulator, or a block of the unit, is cut."""
+    depth = int(
+        rng.choice([13, 12] if fmt.startswith("fp8e4") else [13, 14, 24, 25, 26] if acc == "fp32" else [11, 12])
+    )
+    depth = 53 if acc == "fp64" else depth
+    a, b = stagnant(rng, left, depth // 2, 30), stagnant(rng, right, depth - depth // 2, _BITS[fmt])
+    a = np.where(np.arange(left[-1]) == 0, 1.0, np.ldexp(1.0, -(depth // 2))) + 0 * a
+    pair = torch.from_numpy(a), torch.from_numpy(np.ascontiguousarray(np.swapaxes(b, -1, -2)))
+    return pair[0].to(DTYPES[fmt]), pair[1].to(DTYPES[fmt])
 
 
 def attend(fmt: str, precision: str = "ieee") -> Subject:
@@ -219,8 +249,12 @@ def atomics(fmt: str, slots: int) -> Subject:
         kernels.atomic_kernel[(len(x) // 64,)](x, out, len(x), slots, 64)
         return out
 
-    return Subject(f"atomic {fmt} {slots}", run, lambda g, s: (values(g, (SIZE,), fmt, s),), ("atomic_rmw",),
-                   ("normal", "wide", "cancelling", "giant", "tiny"))  # fmt: skip
+    def inputs(rng: np.random.Generator, style: str) -> Inputs:
+        x = values(rng, (slots, SIZE // slots), fmt, style)  # a row per address
+        return (x.T.reshape(-1).contiguous(),)
+
+    styles = ("normal", "wide", "cancelling", "giant", "tiny", "stagnant")
+    return Subject(f"atomic {fmt} {slots}", run, inputs, ("atomic_rmw",), styles)
 
 
 def atomic_partials() -> Subject:
