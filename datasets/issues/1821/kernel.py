@@ -89,12 +89,12 @@ def reference(q, k, v, sm_scale):
     m = torch.empty((Z * H, N_CTX), device=q.device, dtype=q.dtype)
     for z in range(Z):
         for h in range(H):  # one head at a time: the scores of all of them take a gigabyte
-            scores = torch.matmul(q[z, h], k[z, h].T) * sm_scale
+            scores = torch.matmul(q[z, h] * sm_scale, k[z, h].T)
             scores = scores.masked_fill(~visible, float("-inf"))
             top = scores.amax(dim=-1, keepdim=True)
             p = torch.exp(scores - top)
             total = p.sum(dim=-1, keepdim=True)
             L[z * H + h] = total[:, 0]
             m[z * H + h] = top[:, 0]
-            o[z, h] = torch.matmul(p / total, v[z, h])
+            o[z, h] = torch.matmul(p, v[z, h]) / total
     return o, L, m

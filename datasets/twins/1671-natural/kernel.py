@@ -104,10 +104,10 @@ def reference(q, k, v, sm_scale):
     M = torch.empty(q.shape[:3], device=q.device, dtype=q.dtype)
     for z in range(q.shape[0]):
         for h in range(q.shape[1]):  # one head at a time: the scores of all of them take a gigabyte
-            scores = torch.matmul(q[z, h], k[z, h].T) * sm_scale
+            scores = torch.matmul(q[z, h] * sm_scale, k[z, h].T)
             top = scores.amax(dim=-1, keepdim=True)
             p = torch.exp(scores - top)
             total = p.sum(dim=-1, keepdim=True)
             M[z, h] = ((top + torch.log(total)) * 1.4426950408889634)[:, 0]
-            o[z, h] = torch.matmul(p / total, v[z, h])
+            o[z, h] = torch.matmul(p, v[z, h]) / total
     return o, M
