@@ -64,7 +64,8 @@ def _unreachable(exact: Array, out: Array, error: FnError, wide: Format) -> Arra
 
 
 def _legal(exact: Array, out: Array, error: FnError) -> Array:
-    reach = np.abs(exact) * error.r * (1 - 2.0**-20) + error.a
+    absolute = error.a if error.a < _UNDERFLOW else error.a * (1 - 2.0**-40)
+    reach = np.abs(exact) * error.r * (1 - 2.0**-20) + absolute
     return (np.abs(out - exact) <= reach) | (out == exact)
 
 
@@ -74,7 +75,8 @@ def _inside(exact: Array, near: Array, error: FnError, wide: Format, bias: str, 
     out = np.where(np.isfinite(exact), target, exact).astype(carrier(wide))
     back = np.nextafter(out, near)
     out = np.where(_legal(exact, out, error), out, back)
-    out = np.where(_legal(exact, out, error) & np.isfinite(exact), out, near)
+    # An exact zero is a special value: log(1), or a finite number over infinity.
+    out = np.where(_legal(exact, out, error) & np.isfinite(exact) & (exact != 0), out, near)
     # Absolute errors of a few subnormals stand for underflow: no target changes the sign there.
     flipped = np.signbit(out) != np.signbit(exact)
     return np.where(flipped, exact.astype(out.dtype) * 0, out) if error.a < _UNDERFLOW else out
@@ -115,6 +117,6 @@ def function(
     exact = evaluate(name, x)
     out = around(exact, error, fmt, bias, flush, rng)
     near = exact.astype(out.dtype)
-    # The tables of special values give f(0) where it is a number of the format: exp(0) = 1, log(1) = 0.
-    out = np.where(((x == 0) | (exact == 0)) & (near == exact), near, out)
+    # The tables of special values give f(0) and f(inf) where they are numbers of the format: exp(0) = 1.
+    out = np.where(((x == 0) | np.isinf(x)) & (near == exact), near, out)
     return out if fmt.bits >= 32 else to_format(out, fmt)

@@ -153,15 +153,9 @@ def softmax_kernel(x, out, N: tl.constexpr):
 def moves_kernel(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
     v = tl.load(x + i) * 1.1
-    w = tl.flip(tl.reshape(tl.trans(tl.reshape(v, [2, N // 2])), [N]), 0)
+    w = tl.gather(tl.reshape(tl.trans(tl.reshape(v, [2, N // 2])), [N]), N - 1 - i, 0)
     a, b = tl.split(tl.join(v, w))
     tl.store(out + i, a * b + tl.gather(v, (i * 7) % N, 0))
-
-
-@triton.jit
-def sort_kernel(x, out, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tl.store(out + i, tl.sort(tl.load(x + i)))
 
 
 @triton.jit

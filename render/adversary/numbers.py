@@ -6,6 +6,8 @@ rounding an odd 53-bit number to at most 51 bits equals rounding the exact one (
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from interval_ops.formats import FP16, FP32, FP64, Format
@@ -108,11 +110,35 @@ def fma(x: Array, y: Array, z: Array, fmt: Format, overflow: str = "inf") -> Arr
 
 def _fma64(x: Array, y: Array, z: Array) -> Array:
     """Boldo and Melquiond: the three exact parts, the two low ones added to odd."""
+    shape = np.broadcast_shapes(x.shape, y.shape, z.shape)
     high, low = two_product(x, y)
     th, tl = two_sum(z, low)
     vh, vl = two_sum(high, th)
-    out = vh + odd_sum(tl, vl)
-    return np.where(np.isfinite(out), out, x * y + z)
+    out = np.broadcast_to(vh + odd_sum(tl, vl), shape)
+    largest = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.maximum(np.abs(z), np.abs(high)))
+    hard = (x != 0) & (y != 0) & ~((largest < 2.0**990) & (np.abs(high) > 2.0**-960))
+    hard |= ~np.isfinite(out)
+    if not hard.any():
+        return out
+    out = np.where(np.isfinite(x) & np.isfinite(y) & np.isfinite(z), out, _unbounded(x, y, z))
+    at = np.argwhere(hard & np.isfinite(x) & np.isfinite(y) & np.isfinite(z))
+    a, b, c = (np.broadcast_to(v, shape) for v in (x, y, z))
+    for i in map(tuple, at):
+        out[i] = _nearest64(Fraction(float(a[i])) * Fraction(float(b[i])) + Fraction(float(c[i])))
+    return out
+
+
+def _unbounded(x: Array, y: Array, z: Array) -> Array:
+    """x * y + z where one of them is infinite or NaN: a finite product does not overflow before it is added."""
+    product = np.where(np.isfinite(x) & np.isfinite(y), 0.0, x * y)
+    return product + z
+
+
+def _nearest64(x: Fraction) -> float:
+    try:
+        return float(x)  # a quotient of integers is rounded correctly
+    except OverflowError:
+        return np.inf if x > 0 else -np.inf
 
 
 def _wide(x: Array) -> Array:
