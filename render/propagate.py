@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import njit
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from render import noise
@@ -152,9 +153,20 @@ def _movement(op: Operation, values: list[Any], floats: list[int], places: list[
 
 def _gap(moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """|moved - value|; 0 where they are the same infinity or NaN, infinite where one of them is not finite."""
-    gap = (moved - value).abs()
-    same = (moved == value) | (moved.isnan() & value.isnan())
-    return torch.where(same, 0.0, torch.nan_to_num(gap, nan=torch.inf, posinf=torch.inf))
+    if moved.shape != value.shape or moved.dtype != F64 or value.dtype != F64:
+        moved, value = (x.to(F64) for x in torch.broadcast_tensors(moved, value))
+    out = torch.empty(value.shape, dtype=F64)
+    _gaps(*(x.detach().contiguous().view(-1).numpy() for x in (moved, value)), out.view(-1).numpy())
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gaps(moved, value, out):  # type: ignore[no-untyped-def]
+    # One pass: as torch operations this is most of the time that a large reference takes.
+    for i in range(out.size):
+        a, b = moved[i], value[i]
+        gap = abs(a - b)
+        out[i] = 0.0 if a == b or (a != a and b != b) else gap if gap < np.inf else np.inf
 
 
 def _softmax(op: Operation, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:
