@@ -40,6 +40,17 @@ def rounding(profile: Profile) -> str:
     )
 
 
+def flush(profile: Profile) -> str:
+    """Exact but for a library that flushes subnormals."""
+    flushes = not profile.muted("function") and profile.fn("exp2").ftz
+    return "exact, fp32 subnormals may count as 0" if flushes else "exact"
+
+
+def directed(profile: Profile) -> str:
+    """One directed rounding."""
+    return "muted" if profile.muted("arith") else "2u |x|, one directed rounding [IEEE 754-2019, 4.3.2]"
+
+
 def remainder(profile: Profile) -> str:
     if profile.muted("function"):
         return "muted"
