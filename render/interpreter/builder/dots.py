@@ -25,7 +25,7 @@ def dot_kind(operand: Format | None, acc: Any, precision: Any) -> str:
     if operand.name == "fp32":
         return PRECISIONS[str(precision).rsplit(".", 1)[-1].upper()]
     if operand.bits == 8:
-        return "fp8_f16acc" if acc.is_fp16() else "fp8"
+        return "fp8_fp16acc" if acc.is_fp16() else operand.name
     return "fp16acc" if acc.is_fp16() else operand.name
 
 
