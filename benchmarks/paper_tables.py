@@ -59,7 +59,8 @@ def verdict_table(cases: list[Case]) -> str:
         [
             c["id"], c["operation"], SHORT.get(c["truth"], "-"), SHORT.get(c["label"], "-"), c["code"] or "-",
             "yes" if c["ok"] else "NO: " + "; ".join(c["disagreements"] or [c["error"]]),
-            SHORT.get(c["paper_rule"], "-"), c["reference_axis"] or "-", c["device_axis"] or "-", c["device_kind"], SHORT.get(c["source_label"], "-"),
+            SHORT.get(c["paper_rule"], "-"), c["reference_axis"] or "-", c["device_axis"] or "-", c["device_kind"],
+            SHORT.get(c["source_label"], "-"),
         ]
         for c in cases
     ]  # fmt: skip

@@ -19,6 +19,7 @@ import torch
 
 from render.compose import Judged
 from render.corpus.case import Tolerance
+from render.measure import tolerances
 from render.outputs import flatten, match, stored_arguments
 from render.replay.rows import Answer
 from render.target import returned_names
@@ -26,17 +27,8 @@ from render.target import returned_names
 if TYPE_CHECKING:
     from render.replay.judging import Replayed
 
-QUOTED = ("satire", "high_precision")
-"""Columns of the paper that are quoted beside ours, from `[published]`."""
-
 ALLCLOSE = (1e-5, 1e-8)
 """rtol, atol of torch.allclose."""
-
-DEFAULTS: dict[torch.dtype, tuple[float, float]] = {
-    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
-    torch.float64: (1e-7, 1e-7),
-}  # fmt: skip
-"""rtol, atol of torch.testing.assert_close by dtype (torch.testing docs); other dtypes are compared exactly."""
 
 NEEDS_DEVICE = "needs the device: the fault is in what the compiler made of the kernel"
 
@@ -61,12 +53,6 @@ def largest(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.where(np.isnan(gap), np.inf, gap).max())
 
 
-def defaults_of(*dtypes: torch.dtype) -> tuple[float, float]:
-    """The wider of the default tolerances, as assert_close takes for two dtypes."""
-    found = [DEFAULTS.get(d, (0.0, 0.0)) for d in dtypes]
-    return max(r for r, _ in found), max(a for _, a in found)
-
-
 def seen(judged: Judged) -> np.ndarray:
     """The output under judgement: the device's, else the one that the interpreter computed."""
     return judged.case.value if judged.case.device is None else judged.case.device
@@ -76,7 +62,7 @@ def tolerance_answer(judged: Sequence[Judged], default: bool) -> Answer:
     """allclose (`default` False: fixed tolerances) or assert_close (tolerances of the dtypes) over all outputs."""
     wrong, gap = 0, 0.0
     for j in judged:
-        rtol, atol = defaults_of(j.ours.tensor.dtype, j.ref_dtype) if default else ALLCLOSE
+        rtol, atol = tolerances(j.ours.tensor.dtype, j.ref_dtype) if default else ALLCLOSE
         if j.case.mismatch:
             return Answer("Type-II", note=j.case.mismatch)
         wrong += mismatched(seen(j), j.case.ref, rtol, atol)
@@ -103,7 +89,7 @@ def tolerance_of(given: Tolerance, dtype: torch.dtype) -> tuple[float, float]:
     """(rtol, atol) of the issue's own comparison, else assert_close's for the original output dtype."""
     if given.source == "allclose":
         return ALLCLOSE
-    rtol, atol = defaults_of(dtype)
+    rtol, atol = tolerances(dtype)
     if given.source == "issue":
         return given.rtol or 0.0, given.atol or 0.0
     return rtol, atol

@@ -62,7 +62,9 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """The result of one case. Times are wall seconds; `interval_s` is the interval run of the kernel alone.
+    """The result of one case. Times are wall seconds; `interval_s` is the interval run of the kernel alone, `total_s`
+    everything up to the verdicts (inputs, device model, reference, its float64 twin, budget) and `cpu_s` the processor
+    time of the same, which other work on the machine does not change.
 
     `error` is set where there is no verdict: the case crashed or could not be run.
     """
@@ -95,6 +97,7 @@ class Row(msgspec.Struct, frozen=True):
     budget_s: float | None = None
     baselines_s: float | None = None
     total_s: float | None = None
+    cpu_s: float | None = None
     peak_rss_mb: float | None = None
     programs: int = 0
     outputs: list[Output] = []

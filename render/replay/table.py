@@ -10,7 +10,7 @@ _SHORT = {"Type-I": "I", "Type-II": "II", "Inconclusive": "?", "": "-", "unknown
 _COLUMNS = (
     ("case", 14, "<"), ("label", 12, "<"), ("code", 7, "<"), ("expected", 12, "<"), ("ok", 4, "<"), ("paper", 5, "<"),
     ("device", 9, "<"), ("source", 12, "<"), ("width", 8, ">"), ("published", 9, ">"), ("run s", 6, ">"),
-    ("all s", 6, ">"), ("MB", 5, ">"),
+    ("all s", 6, ">"), ("cpu s", 6, ">"), ("MB", 5, ">"),
 )  # fmt: skip
 _RULES = {
     "paper": "published rule on our bound",
@@ -31,7 +31,7 @@ def line(row: Row) -> str:
         row.id, row.label or "none", row.code, row.expected_label, "ok" if row.ok else "NO",
         _SHORT.get(row.paper_rule, row.paper_rule), row.device_axis or "-", row.source_label or "-",
         _number(row.width), _number(row.published_width), _seconds(row.interval_s), _seconds(row.total_s),
-        "-" if row.peak_rss_mb is None else f"{row.peak_rss_mb:.0f}",
+        _seconds(row.cpu_s), "-" if row.peak_rss_mb is None else f"{row.peak_rss_mb:.0f}",
     )  # fmt: skip
     cells = (f"{value:{align}{width}}" for value, (_, width, align) in zip(values, _COLUMNS, strict=True))
     return "  ".join(cells) + f"  {row.operation}"
@@ -70,7 +70,9 @@ def summary(rows: list[Row]) -> Iterator[str]:
     times = [r.total_s for r in rows if r.total_s is not None]
     peaks = [r.peak_rss_mb for r in rows if r.peak_rss_mb is not None]
     if times and peaks:
-        yield f"{sum(times):.1f} s of work in {len(times)} processes, the largest {max(peaks):.0f} MB"
+        cpu = sum(r.cpu_s or 0.0 for r in rows)
+        work = f"{sum(times):.1f} s ({cpu:.1f} s of processor time)"
+        yield f"{work} in {len(times)} processes, the largest {max(peaks):.0f} MB"
 
 
 def _count(flags: Iterable[bool]) -> str:

@@ -55,8 +55,9 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
     from render.replay.judging import judge
 
     torch.set_num_threads(plan.threads)
+    cpu = time.process_time()
     replayed = judge(case, plan.budget_seconds, plan.small)
-    judging_s = time.perf_counter() - began
+    judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     peak = peak_mb()  # before the baselines: they belong to no user's run
     answers: dict[str, Answer] = {}
     if plan.baselines:
@@ -71,7 +72,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
         paper_rule=verdict.paper_rule, reference_axis=reference, device_axis=device, source_label=source.label,
         source_code=source.code, ok=not wrong, disagreements=wrong, interval_s=timing.get("interval_s"),
         model_s=replayed.model_s, reference_s=timing.get("reference_s"), exact_s=timing.get("exact_s"),
-        budget_s=timing.get("budget_s"), baselines_s=baselines_s, total_s=judging_s, peak_rss_mb=peak,
+        budget_s=timing.get("budget_s"), baselines_s=baselines_s, total_s=judging_s, cpu_s=cpu_s, peak_rss_mb=peak,
         programs=replayed.programs, outputs=outputs_of(verdict), extremes=extremes_of(replayed.judged),
         baselines=answers, notes=[*verdict.notes, device_models.describe(case)], **_stock(case, plan),
     )  # fmt: skip
