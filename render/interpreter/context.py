@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import triton
 
-from interval_ops.profile import Profile
+from interval_ops.profile import MissingRule, Profile
+from render.errors import UnsupportedOp
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
@@ -53,6 +55,7 @@ class Context:
     locks: bool = False
     undefined: float | None = None
     undefined_sites: set[Site] = field(default_factory=set)
+    change: Callable[[Any, ast.Module], ast.Module] | None = None
     _muted: dict[str, Profile] = field(default_factory=dict)
 
     @property
@@ -80,6 +83,11 @@ class Context:
                 self._muted[cause] = self.profile.mute(cause)
             return self._muted[cause]
         return self.profile
+
+    def lacks(self, op: str, missing: MissingRule) -> UnsupportedOp:
+        """The error to raise where the profile has no rule: named after the op, at the user's line."""
+        site = self.site()
+        return UnsupportedOp(op, getattr(missing, "reason", "") or str(missing), site.file, site.line)
 
     def taint(self, code: str, op: str, message: str) -> frozenset[int]:
         return frozenset((self.add_taint(code, op, self.site(), message),))

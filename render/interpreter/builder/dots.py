@@ -9,6 +9,7 @@ import triton.language as tl
 
 from interval_ops.dot import PendingDot, dot_int
 from interval_ops.formats import Format
+from interval_ops.profile import MissingRule
 from render.interpreter.builder.floats import Floats, in_format
 from render.interpreter.handle import Handle, Pair, Pending, taint_of
 from render.interpreter.types import carrier, float_format, format_of
@@ -66,7 +67,10 @@ class Dots(Floats):
         return Handle(v, out, acc.shape, taint=taint, pend=pend)
 
     def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> Pending:
-        self._note_causes(kind)
+        try:
+            self._note_causes(kind)
+        except MissingRule as missing:
+            raise self.ctx.lacks("tl.dot", missing) from None
         if acc.pend is not None and acc.pend.kind == kind:
             return Pending(acc.pend.dot.extend(a, b, imprecise=imprecise), kind, False)
         zero = _is_zero(acc)

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from interval_ops import arithmetic, casting, functions
 from interval_ops.formats import Format
+from interval_ops.profile import MissingRule
 from interval_ops.rule import Rule, Shape
 from interval_ops.rules import RULES
 from render.interpreter.builder.base import Base
@@ -55,7 +56,10 @@ def dispatch(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
         if not self.ctx.interval or (exact and all(h.is_point for h in operands)):
             return Handle(v, x.dtype, x.shape, taint=taint)
         profile = self.ctx.profile if rule.cause is None else self.ctx.model(rule.cause)
-        lo, hi = rule.apply(tuple(h.pair for h in operands), fmt, profile)  # type: ignore[misc]
+        try:
+            lo, hi = rule.apply(tuple(h.pair for h in operands), fmt, profile)  # type: ignore[misc]
+        except MissingRule as missing:
+            raise self.ctx.lacks(rule.op, missing) from None
         return Handle(v, x.dtype, x.shape, lo, hi, taint)
 
     create.__name__ = f"create_{rule.op}"
