@@ -170,3 +170,14 @@ def test_1960_columns():
     assert values["inp"].shape == (5, 10) and values["inp"][0, 7] == -100.5
     assert (half - reference).abs().max() <= 0.25 and (device - reference).abs().max() <= 0.25
     assert (device + 167.75).abs().min() <= 0.0625
+
+
+def test_5065_every_element():
+    _, _, [device], [reference] = setting("5065")
+    assert device.shape == (512, 512) and device.dtype == torch.float16
+    assert (device == 683).all() and (reference == 768).all()
+
+
+def test_1840_and_1937_are_the_same_computation():
+    first, second = setting("1840"), setting("1937")
+    assert torch.equal(first[2][0], second[2][0]) and torch.equal(first[3][0], second[3][0])
