@@ -32,6 +32,8 @@ def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequenc
         first = next((f for f in findings if f.code == code), findings[0])
         where = f"outside tensor {first.tensor}" if first.tensor else "memory of no known tensor"
         return f"bug: the kernel {_ACTIONS.get(first.kind, 'reaches')} {where}"
+    if code == "RND301" and "seeded" in detail:
+        return f"the bound is too wide to tell: {detail}"
     if code in ("RND302", "RND303", "RND305"):
         found = [t for t in taints if t.code == code]
         return f"cannot tell: {found[0].message}" if found else f"cannot tell: {detail}"

@@ -37,7 +37,7 @@ from render.compose import (
 )
 from render.errors import RenderError, UnsupportedOp
 from render.execution import Entry, Execution
-from render.explain.asked import SECONDS, Asked, ieee_gain, ieee_help, of_names, what_if
+from render.explain.asked import SECONDS, Asked, ieee_gain, ieee_help, of_names, seeded_faults, what_if
 from render.explain.counterfactuals import Progress
 from render.explain.records import Counterfactual
 from render.explain.study import Study
@@ -253,15 +253,17 @@ class Judgement:
         if decision.label != "Type-II" and self.settings.budget:
             budget, more = self._budget(run, judged, outputs)
             notes += [more] if more else []
-        what_ifs, more = what_if(Study(self.entry, tuple(j.case for j in judged)), run, self.settings.asked)
+        study = Study(self.entry, tuple(j.case for j in judged))
+        what_ifs, more = what_if(study, run, self.settings.asked)
         notes += [more] if more else []
+        power, decision = seeded_faults(study, run, decision, self.settings.asked)
         cause = advice.code_of(budget) if budget or exact_everywhere(judged) else likely_code(run)
         if decision.code == "RND100":
             decision = decision._replace(code=cause)
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         taints = taints_of(run, judged)
         found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
-        return self._explained(found, run, judged, what_ifs, began)
+        return self._explained(replace(found, power=power), run, judged, what_ifs, began)
 
     def _explained(
         self, verdict: Verdict, run: Execution, judged: list[Judged], what_ifs: list[Counterfactual], began: float

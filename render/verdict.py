@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from render.explain.records import Counterfactual, plain
+from render.explain.records import Counterfactual, Power, plain
 
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
@@ -232,6 +232,7 @@ class Verdict:
     end_column: int = 0
     help: tuple[str, ...] = ()
     counterfactuals: tuple[Counterfactual, ...] = ()
+    power: Power | None = None
 
     @property
     def title(self) -> str:
@@ -264,6 +265,7 @@ class Verdict:
             "verdict": {name: _json(getattr(self, name)) for name in head},
             **{name: [item.to_dict() for item in getattr(self, name)] for name in parts},
             "counterfactuals": plain(self.counterfactuals),
+            "power": plain(self.power),
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from render.errors import RenderError
 from render.execution import Execution
 from render.explain.counterfactuals import Progress, counterfactuals
-from render.explain.records import Counterfactual, factor
+from render.explain.records import Counterfactual, Power, factor
 from render.explain.study import Study
+from render.judge import Decision
 
 SECONDS = 60.0
 """Time that each requested explanation may take, unless said otherwise."""
@@ -48,6 +49,16 @@ def what_if(study: Study, run: Execution, asked: Asked) -> tuple[list[Counterfac
     found, left = counterfactuals(study, todo, asked.seconds, run.seconds, asked.progress)
     note = f"{left} counterfactuals were left out (they would take more than {asked.seconds:.0f} s)" if left else None
     return found, note
+
+
+def seeded_faults(study: Study, run: Execution, decision: Decision, asked: Asked) -> tuple[Power | None, Decision]:
+    """(power, the decision in its light). Power is asked of what is in bound: a Type-I, or a bound that zeros fit."""
+    if not asked.power or decision.label == "Type-II":
+        return None, decision
+    from render.explain.power import hollow, power
+
+    found = power(study, run, asked.seconds, asked.progress)
+    return found, (hollow(found) if decision.label == "Type-I" else None) or decision
 
 
 def ieee_gain(study: Study, run: Execution, known: Iterable[Counterfactual], seconds: float) -> Counterfactual | None:

@@ -12,10 +12,11 @@ from triton.runtime import interpreter, jit
 
 from render.interpreter.blockptr import BlockPointer, BlockPointers
 from render.interpreter.libdevice import Libdevice
+from render.interpreter.mutation import Helpers
 from render.interpreter.reduce import Reductions
-from render.interpreter.rewrite import code_of, namespace_of
+from render.interpreter.rewrite import Code, code_of, namespace_of
 from render.interpreter.scope import PatchScope
-from render.interpreter.statements import Statements, unwrap
+from render.interpreter.statements import Statements, uniform, unwrap
 
 # Block pointers left the language in Triton 3.9 (and `advance` its namespace); kernels in the field still use them.
 _ALWAYS = {"make_block_ptr", "advance"}
@@ -65,7 +66,8 @@ class Language:
         """The rewritten body of a jitted function over today's globals."""
         fn = jit_fn.fn
         if fn not in self._bound:
-            code = code_of(jit_fn)
+            change = self.ctx.change
+            code = code_of(jit_fn) if change is None else Code(jit_fn, change)
             if code.is_user:
                 self.ctx.files.add(code.file)
             self._bound[fn] = code.bind(self._namespace(fn))
@@ -76,7 +78,8 @@ class Language:
         for name, value in live.items():
             if id(value) in self._wrapped:
                 live[name] = self._wrapped[id(value)]
-        return {**self.statements.overrides(), **live, **self.statements.helpers()}
+        planted = {} if self.ctx.change is None else Helpers(self.ctx, uniform).table()
+        return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 
     def call(self, jit_fn: Any, *args: Any, **kwargs: Any) -> Any:
         return self.bind(jit_fn)(*args, **kwargs)

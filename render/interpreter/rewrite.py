@@ -14,6 +14,7 @@ import ast
 import inspect
 import textwrap
 import types
+from collections.abc import Callable
 from typing import Any
 
 from render.interpreter.context import is_user_file
@@ -120,7 +121,7 @@ class Code:
 
     __slots__ = ("code", "file", "fn", "is_user", "line")
 
-    def __init__(self, jit_fn: Any) -> None:
+    def __init__(self, jit_fn: Any, change: Callable[[Any, ast.Module], ast.Module] | None = None) -> None:
         self.fn = jit_fn.fn
         self.file = self.fn.__code__.co_filename
         self.is_user = is_user_file(self.file)
@@ -133,6 +134,8 @@ class Code:
             if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
                 node.col_offset += indent
                 node.end_col_offset = (node.end_col_offset or 0) + indent
+        if change is not None:
+            tree = change(jit_fn, tree)
         tree = ast.fix_missing_locations(_Rewriter().visit(tree))
         module = compile(tree, self.file, "exec")
         self.code = next(c for c in module.co_consts if isinstance(c, types.CodeType))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Session:
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
     together, `config` picks an autotune configuration by index. `undefined` is what masked-off lanes of a load without
     `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output.
-    `builder` makes what executes the operations of a launch, for executors with another arithmetic.
+    `builder` makes what executes the operations of a launch, for executors with another arithmetic. `change` may plant
+    a fault in the tree of each jitted function before it runs (`mutation`).
     Sessions nest; the innermost one interprets.
     """
 
@@ -53,6 +55,7 @@ class Session:
         printer: Callable[[str], None] = print,
         undefined: float | None = None,
         builder: Callable[[Context], Builder] = Builder,
+        change: Callable[[Any, ast.Module], ast.Module] | None = None,
     ) -> None:
         base = profile if profile is not None else load_profile(device)
         self.mute = frozenset(mute)
@@ -64,6 +67,7 @@ class Session:
         self.printer = printer
         self.undefined = undefined
         self.builder = builder
+        self.change = change
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
         self.launches: list[Launch] = []
@@ -112,6 +116,7 @@ class Session:
             printer=self.printer,
             undefined=self.undefined,
             undefined_sites=self.undefined_sites,
+            change=self.change,
         )
 
     # scope

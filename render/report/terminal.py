@@ -18,6 +18,7 @@ from render.report.frame import Frame, code_frame
 from render.report.text import count, place
 
 if TYPE_CHECKING:
+    from render.explain.records import Power
     from render.verdict import Verdict
 
 WIDTH = 80
@@ -40,6 +41,8 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _outputs(verdict, width, 3 * few)
     yield from _section("where the bound comes from", _budget(verdict, width, 2 * few))
     yield from _section("what would change it (re-run)", _what_ifs(verdict, width))
+    if verdict.power is not None:
+        yield from _power(verdict.power, width)
     yield from _section("memory", _facts(verdict.findings, "finding", width, few))
     yield from _section("not bounded", _facts(verdict.taints, "place", width, few))
     yield from _section("", _place_and_advice(verdict, width, few))
@@ -127,6 +130,12 @@ def _budget(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
 def _what_ifs(verdict: Verdict, width: int) -> Iterator[Text]:
     for what, effect in explained.what_if_rows(verdict.counterfactuals, verdict.label):
         yield from _hanging("    ", f"{effect} with {what}", width)
+
+
+def _power(power: Power, width: int) -> Iterator[Text]:
+    for i, row in enumerate(explained.power_rows(power)):
+        yield from _hanging("  power       " if i == 0 else " " * 14, row, width)
+    yield Text()
 
 
 def _facts(facts: Sequence, noun: str, width: int, most: int) -> Iterator[Text]:
