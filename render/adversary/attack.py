@@ -101,7 +101,7 @@ class Target:
         def builder(ctx: Context) -> AdversaryBuilder:
             return AdversaryBuilder(ctx, plan)
 
-        if self.subject.in_order or self.sequential:
+        if self.subject.in_order or (self.sequential and not self.subject.locks):
             plan.fixed = {**plan.fixed, "programs": "numbered"}
         chunk = {"all": None, "one": 1, "three": 3}[plan.pick("chunk", ("all", "one", "three"))]
         with Session(profile=self.profile, interval=False, chunk=chunk, builder=builder):

@@ -68,7 +68,8 @@ class Subject:
     """`run` launches kernels on copies of the inputs and returns its outputs; `inputs` makes them for a style.
 
     `rules` names the entries of the rule table whose approach this kernel measures (none for whole kernels). Programs
-    of an `in_order` subject read each other's results, so that only their numbered order is legal.
+    of an `in_order` subject read each other's results, so that only their numbered order is legal; with `locks` they
+    exclude each other and may come in any order, although the interpreter runs them one by one.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Subject:
     rules: tuple[str, ...] = ()
     styles: tuple[str, ...] = ("normal", "wide", "cancelling", "tiny")
     in_order: bool = False
+    locks: bool = False
 
 
 SIZE = 512

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -23,8 +23,22 @@ class Check(NamedTuple):
 
 
 @guarded
-def command() -> int:
+def command(
+    soundness: Annotated[
+        bool, typer.Option("--soundness", help="Attack the bounds with random legal executions (about 20 s).")
+    ] = False,
+    checks: Annotated[
+        int | None, typer.Option("--checks", min=1, help="With --soundness: go on for so many element checks.")
+    ] = None,
+    device: Annotated[
+        list[str] | None, typer.Option("--device", help="With --soundness: profile to attack; repeatable.")
+    ] = None,
+) -> int:
     """Show versions and rule coverage, and test that bounds round outward on this machine."""
+    if soundness:
+        from render.cli import soundness as attack
+
+        return attack.command(checks, device)
     for title, lines in (("versions", versions()), ("machine", machine()), ("rules", coverage())):
         typer.echo(title)
         for name, value in lines:

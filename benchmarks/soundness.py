@@ -1,0 +1,67 @@
+"""The adversary on every kernel and every profile: ten million element checks, and how close each rule came.
+
+    python benchmarks/soundness.py [--json PATH] [--checks 10000000] [--profile sm_90 ...] [--only TEXT] [--seed 1]
+
+Exits with 1 if any result of a legal execution lies outside its bounds. About 25 minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from interval_ops.profile import profile_names
+from render.adversary import campaign
+from render.adversary.attack import Tally
+from render.adversary.subjects import every
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the report here")
+    parser.add_argument("--checks", type=int, default=10_000_000, help="repeat with other seeds until reached")
+    parser.add_argument("--profile", action="append", help="a profile (repeatable); all of them by default")
+    parser.add_argument("--only", default="", help="kernels whose name contains this")
+    parser.add_argument("--seconds", type=float, default=0.1, help="per kernel and profile")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+def subjects(only: str) -> list[Any]:
+    """Small, packaged, and the kernels of the language tests."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    from adversary_zoo import zoo_subjects
+
+    return [s for s in (*every(), *zoo_subjects()) if only in s.name]
+
+
+def show(profile: str, name: str, tally: Tally) -> None:
+    if tally.violated:
+        print(
+            f"OUTSIDE {profile} {name}: {tally.violated} of {tally.checks}; first: {tally.violations[:1]}", flush=True
+        )
+
+
+def main() -> int:
+    options = arguments()
+    profiles, found = options.profile or profile_names(), subjects(options.only)
+    report, seed = None, options.seed
+    while report is None or (report.total.checks < options.checks and not report.total.violated):
+        part = campaign.run(profiles, found, options.seconds, seed, progress=show, direct=0 if options.only else 256)
+        report = part if report is None else report.merged(part)
+        seed += 1
+    text = json.dumps(report.as_dict(), indent=1)
+    if options.json:
+        options.json.write_text(text + "\n")
+    print(f"{len(report.kernels)} kernels, {len(report.profiles)} profiles, {report.total.checks} checks, "
+          f"{report.total.violated} outside, {report.seconds:.0f} s")  # fmt: skip
+    for name, value in sorted(report.far.items(), key=lambda item: item[1]):
+        print(f"  far from its bounds: {name} {value:.3f}")
+    return int(report.total.violated > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Many attacks: every rule and every kernel on chosen profiles, with one report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from render.adversary import rules, subjects
+from render.adversary.attack import Tally, attack
+from render.adversary.subjects import Subject
+
+FAR = 0.3
+"""Rules whose attacks stay below this fraction of the half-width are listed: bounds, or attacks, that may be weak."""
+
+Progress = Callable[[str, str, Tally], None]
+
+
+@dataclass
+class Report:
+    """Tallies by kernel, by rule and by profile. A rule is measured by direct attacks and by kernels of that rule."""
+
+    kernels: dict[str, Tally] = field(default_factory=dict)
+    rules: dict[str, Tally] = field(default_factory=dict)
+    profiles: dict[str, Tally] = field(default_factory=dict)
+    total: Tally = field(default_factory=Tally)
+    skipped: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, profile: str, kernel: str | None, ops: Iterable[str], tally: Tally) -> None:
+        if tally.skipped:
+            self.skipped[f"{profile}: {kernel or next(iter(ops), '')}"] = tally.skipped
+            return
+        self.total.add(tally)
+        self.profiles.setdefault(profile, Tally()).add(tally)
+        if kernel is not None:
+            self.kernels.setdefault(kernel, Tally()).add(tally)
+        for op in ops:
+            self.rules.setdefault(op, Tally()).add(tally)
+
+    def merged(self, other: Report) -> Report:
+        """This report and another one's findings."""
+        for own, more in (
+            (self.kernels, other.kernels), (self.rules, other.rules), (self.profiles, other.profiles)
+        ):  # fmt: skip
+            for name, tally in more.items():
+                own.setdefault(name, Tally()).add(tally)
+        self.total.add(other.total)
+        self.skipped.update(other.skipped)
+        self.seconds += other.seconds
+        return self
+
+    @property
+    def far(self) -> dict[str, float]:
+        """Kernels and rules whose results stayed far from their bounds."""
+        measured = {**self.kernels, **{f"rule {op}": t for op, t in self.rules.items()}}
+        return {name: t.approach for name, t in measured.items() if 0 < t.approach < FAR}
+
+    def as_dict(self) -> dict[str, Any]:
+        def brief(tallies: dict[str, Tally]) -> dict[str, Any]:
+            return {
+                name: {"checks": t.checks, "runs": t.runs, "violations": t.violated, "approach": round(t.approach, 4)}
+                for name, t in tallies.items()
+            }
+
+        return {
+            "checks": self.total.checks,
+            "runs": self.total.runs,
+            "violations": self.total.violated,
+            "seconds": round(self.seconds, 1),
+            "kernels": brief(self.kernels),
+            "rules": brief(self.rules),
+            "profiles": brief(self.profiles),
+            "far": {name: round(value, 4) for name, value in self.far.items()},
+            "skipped": self.skipped,
+            "examples": [asdict(v) for v in self.total.violations[:20]],
+        }
+
+
+def run(
+    profiles: Sequence[str], found: Sequence[Subject], seconds: float, seed: int = 1, runs: int = 1000,
+    progress: Progress | None = None, limit: float | None = None, direct: int = 256,
+) -> Report:  # fmt: skip
+    """Attacks the rules directly (`direct` lanes each), then every subject for about `seconds` on every profile.
+
+    `limit` stops the whole after so many seconds; what was not reached is left out.
+    """
+    report, began = Report(), time.perf_counter()
+
+    def expired() -> bool:
+        return limit is not None and time.perf_counter() - began > limit
+
+    for profile in profiles:
+        for op, tally in rules.attack_all(profile, seed, direct, 4) if direct else ():
+            report.add(profile, None, (op,), tally)
+        if progress is not None and direct:
+            progress(profile, "rules", report.profiles[profile])
+    for subject in found:
+        for profile in profiles:
+            if expired():
+                break
+            tally = attack(subject, profile, seed, seconds, runs)
+            report.add(profile, subject.name, subject.rules, tally)
+            if progress is not None:
+                progress(profile, subject.name, tally)
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def quick() -> list[Subject]:
+    """A few kernels that between them meet every kind of rule."""
+    return [
+        subjects.dots("fp16", "chained"), subjects.dots("fp8e5", "added"), subjects.dots("fp32", "chained", "tf32"),
+        subjects.attend("fp16"), subjects.rows("sum", "fp32", 32), subjects.rows("variance", "fp32", 64),
+        subjects.scans("cumsum", "fp16", 32), subjects.atomics("fp32", 8), subjects.softmax(),
+        subjects.unary("exp", "fp32"), subjects.unary("rsqrt", "fp32"), subjects.binary("chain", "fp32"),
+        subjects.binary("div", "fp32"), subjects.binary("where", "fp16"), subjects.cast("fp32", "fp8e5"),
+    ]  # fmt: skip
