@@ -7,9 +7,8 @@ import pytest
 from render.corpus.case import find_case
 from render.corpus.judge import judge
 
-SMALL = (
-    "5895 4551 4551-rna 2843 2843-ieee 2843-ieee-ignored 1578 1960 1960-half 1960-off-by-one 3017 3017-exclusive 4701"
-)
+ISSUES = "5895 4551 2843 1578 1960 3017 4701"
+TWINS = "4551-rna 2843-ieee 2843-ieee-ignored 1960-half 1960-off-by-one 3017-exclusive 4701-masked"
 
 
 @pytest.mark.parametrize("name", [*ISSUES.split(), *TWINS.split()])
