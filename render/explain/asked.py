@@ -35,7 +35,7 @@ def of_names(names: Iterable[str], seconds: float = SECONDS, progress: Progress 
     wanted = {names} if isinstance(names, str) else set(names)
     if unknown := sorted(wanted - set(NAMES)):
         raise RenderError("RND902", f"no explanation is called {unknown[0]!r}", f"there are: {', '.join(NAMES)}")
-    return Asked(*(name in wanted for name in NAMES), seconds=seconds, progress=progress)
+    return Asked("counterfactuals" in wanted, "power" in wanted, "lines" in wanted, seconds, progress)
 
 
 def what_if(study: Study, run: Execution, asked: Asked) -> tuple[list[Counterfactual], str | None]:

@@ -146,10 +146,13 @@ def _memory_notices(base: Execution, run: Execution) -> bool:
     if _defects(run) - _defects(base):
         return True
     before = {o.name: o for o in base.outputs}
-    return any(_unstored(o) > (_unstored(before[o.name]) if o.name in before else 0) for o in run.outputs)
+    return any(_unstored(o) > _unstored(before[o.name]) for o in run.outputs if o.name in before)
 
 
 def _unstored(tensor: Tensor) -> int:
+    """Elements that no kernel stored: all of them where none wrote the tensor's memory."""
+    if not tensor.tracked:
+        return tensor.value.size
     return 0 if tensor.unstored is None else int(np.count_nonzero(tensor.unstored))
 
 

@@ -145,7 +145,7 @@ def mutate(tree: ast.Module, fault: Fault) -> ast.Module:
     elif fault.kind == "strides":
         _swap(node, *fault.variant)
     else:
-        tree = _Replace(node, _narrowed(node, fault.variant)).visit(tree)
+        _Replace(node, _narrowed(node, fault.variant)).visit(tree)
     for loop in ast.walk(tree):
         if isinstance(loop, ast.While):
             loop.body.insert(0, ast.copy_location(ast.Expr(_call(TICK, [])), loop.body[0]))
