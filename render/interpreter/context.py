@@ -56,6 +56,7 @@ class Context:
     undefined: float | None = None
     undefined_sites: set[Site] = field(default_factory=set)
     change: Callable[[Any, ast.Module], ast.Module] | None = None
+    assume_exact: frozenset[str] = frozenset()
     _muted: dict[str, Profile] = field(default_factory=dict)
 
     @property

@@ -1,71 +1,79 @@
 """`tl.extra.libdevice` and its twins per target: vendor functions by name, each with its documented error.
 
-A name without a rule raises UnsupportedOp; none is evaluated by the host's libm without an error term.
+Types are those of the target's own table, read from the library module. A name without a rule raises UnsupportedOp;
+none is evaluated by the host's libm without an error term, unless the session was told to assume it exact.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.language import core
 
-from interval_ops import arithmetic, functions
-from interval_ops.rule import Rule, Shape
-from render.interpreter.builder import Builder
-from render.interpreter.builder.floats import dispatch, erf, rsqrt, vendor_function
-from render.interpreter.handle import Handle
+from interval_ops.joint import quiet
+from interval_ops.library import ASSUMED, INTEGERS, LIBRARY, REFUSED
+from render.interpreter.builder.floats import dispatch
+from render.interpreter.handle import Handle, taint_of
 from render.interpreter.scope import PatchScope
+from render.interpreter.types import float_format
+from render.interpreter.vendor import integers, values
+from render.interpreter.vendor.conversions import METHODS, integer_power
 
-_VALUES: dict[str, Callable[..., np.ndarray]] = {
-    "erf": erf,
-    "rsqrt": rsqrt,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-}
-# Library functions whose error differs from the instruction that the language's own function of that name becomes.
-_OWN_ERROR = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt", "sqrt": "sqrt_rn"}
-_EXACT: dict[str, tuple[Callable[..., np.ndarray], Callable[..., Any]]] = {
-    "trunc": (np.trunc, arithmetic.trunc),
-    "rint": (np.rint, arithmetic.rint),
-    "nearbyint": (np.rint, arithmetic.rint),
-}
-# Vendor names of what the builder does itself.
-_LANGUAGE = {
-    "abs": "fabs", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "fma": "fma", "div_rn": "precise_divf",
-    "fmod": "frem", "fmax": "maxnumf", "fmin": "minnumf",
-}  # fmt: skip
+Forms = dict[tuple[Any, ...], Any]
+"""Types of the arguments -> type of the result."""
 
 
-def _method(name: str) -> Callable[..., Handle] | None:
-    """The builder-style function of (builder, handles...) for a vendor function, None if it has no rule."""
-    if name in _LANGUAGE:
-        return getattr(Builder, f"create_{_LANGUAGE[name]}")
-    if name in _EXACT:
-        value, rule = _EXACT[name]
-        return dispatch(Rule(name, Shape.MONOTONE, name, lambda args, fmt, profile: rule(args[0])), value)
-    key = _OWN_ERROR.get(name, name)
-    if key in functions.MONOTONE or key in functions.WAVES:
-        value = _VALUES.get(name) or getattr(np, name, None)
-        return None if value is None else vendor_function(key, value)
-    return None
+class _Anything:
+    """Stands for the result of a library call while its table of types is read."""
+
+    def to(self, *args: Any, **kwargs: Any) -> _Anything:
+        return self
+
+
+@cache
+def forms(module: Any, name: str) -> Forms:
+    """The types that a library function takes, as its own module states them; empty if it states none."""
+    function = vars(module).get(name)
+    found: Forms = {}
+    if function is None:
+        return found
+
+    def read(lib: str, path: str, args: list[Any], table: dict[Any, Any], is_pure: bool, _semantic: Any = None) -> Any:
+        found.update({types: result for types, (_, result) in table.items()})
+        return _Anything()
+
+    count = sum(p != "_semantic" for p in inspect.signature(function).parameters)
+    current = core.extern_elementwise
+    core.extern_elementwise = read
+    try:
+        inspect.unwrap(function)(*[None] * count, _semantic=_Anything())
+    except (AttributeError, TypeError, ValueError):
+        return {}
+    finally:
+        core.extern_elementwise = current
+    return found
+
+
+def _module(path: str) -> Any:
+    module = getattr(tl, "extra", None)
+    for part in path.split("."):
+        module = getattr(module, part, None)
+    return module if inspect.ismodule(module) else None
 
 
 def modules() -> Iterator[Any]:
     """The libdevice modules of this Triton."""
-    extra = getattr(tl, "extra", None)
-    for path in ("libdevice", "cuda.libdevice", "hip.libdevice"):
-        module = extra
-        for part in path.split("."):
-            module = getattr(module, part, None)
-        if inspect.ismodule(module):
-            yield module
+    return (m for m in map(_module, ("libdevice", "cuda.libdevice", "hip.libdevice")) if m is not None)
+
+
+@cache
+def _builder_methods() -> dict[str, Callable[..., Handle]]:
+    return {name: dispatch(rule, values.VALUES[name]) for name, rule in LIBRARY.items()}
 
 
 class Libdevice:
@@ -81,23 +89,85 @@ class Libdevice:
             for name, member in list(vars(module).items()):
                 if name.startswith("_") or not inspect.isfunction(member):
                     continue
-                wrapped[id(member)] = replacement = self._function(name)
+                table = forms(module, name) or forms(_module("cuda.libdevice"), name)
+                wrapped[id(member)] = replacement = self._function(name, table)
                 scope.set(module, name, replacement)
 
-    def _function(self, name: str) -> Callable[..., Any]:
+    def _function(self, name: str, table: Forms) -> Callable[..., Any]:
         def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
             kwargs.pop("_semantic", None)
-            return self.call(name, args)
+            return self.call(name, table, args, kwargs)
 
         return __render_builtin__
 
-    def call(self, name: str, args: tuple[Any, ...]) -> Any:
-        tensors = [self.semantic.to_tensor(a) for a in args]
-        method = self.builder.vendor(name) or _method(name)
-        if method is None or not tensors:
-            self.builder.unsupported(f"libdevice.{name}", "this vendor function has no rule yet")
-        if not all(t.dtype.name in ("fp32", "fp64") for t in tensors):
-            self.builder.unsupported(f"libdevice.{name}", f"libdevice has no form of it for {tensors[0].dtype}")
+    def call(self, name: str, table: Forms, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors = [self.semantic.to_tensor(a) for a in (*args, *kwargs.values())]
+        method = self._method(name)
+        if name not in METHODS and name not in INTEGERS:
+            tensors = self._one_type(tensors, table)
+        result = table.get(tuple(t.dtype for t in tensors))
+        if result is None:
+            self._no_form(name, tensors)
         tensors = list(self.semantic.broadcast_tensors(*tensors)) if len(tensors) > 1 else tensors
-        handle = method(self.builder, *(t.handle for t in tensors))
-        return tl.tensor(handle, tensors[0].type)
+        handles = [t.handle for t in tensors]
+        own = self.builder.vendor(name)
+        if own is not None:
+            handle = own(self.builder, *handles)
+        elif name == "pow" and tensors[1].dtype.is_int():
+            handle = integer_power(self.builder, result, *handles)
+        elif tensors[0].dtype.is_int() and name in integers.VALUES:
+            v = integers.VALUES[name](*(h.v for h in handles))
+            handle = Handle(v, result, handles[0].shape, taint=taint_of(*handles))
+        else:
+            handle = method(self.builder, result, *handles)
+        scalar = handle.dtype.scalar
+        return tl.tensor(handle, core.block_type(scalar, list(handle.shape)) if handle.shape else scalar)
+
+    def _one_type(self, tensors: list[Any], table: Forms) -> list[Any]:
+        """Python numbers beside fp64 operands become fp64, as older Tritons promoted them."""
+        kinds = tuple(t.dtype for t in tensors)
+        if kinds in table or not all(k in (tl.float32, tl.float64) for k in kinds):
+            return tensors
+        return [self.semantic.cast(t, tl.float64) for t in tensors]
+
+    def _no_form(self, name: str, tensors: list[Any]) -> None:
+        types = ", ".join(str(t.dtype) for t in tensors)
+        self.builder.unsupported(f"libdevice.{name}", f"libdevice has no form of it for {types or 'no operand'}")
+
+    def _method(self, name: str) -> Callable[..., Handle]:
+        """(builder, result type, handles...) -> handle; raises UnsupportedOp for a name without a rule."""
+        assumed = name in self.builder.ctx.assume_exact
+        if name in METHODS:
+            return METHODS[name]
+        if name in LIBRARY:
+            return self._exactly(name, name) if assumed else self._by_rule(name)
+        if name in INTEGERS:
+            return lambda builder, ty, *handles: self._no_form(name, [])
+        if assumed and name in ASSUMED:
+            return self._exactly(name, ASSUMED[name])
+        if self.builder.vendor(name) is None:
+            self.builder.unsupported(f"libdevice.{name}", REFUSED.get(name, "this vendor function has no rule yet"))
+        return self._by_rule(name)
+
+    @staticmethod
+    def _by_rule(name: str) -> Callable[..., Handle]:
+        return lambda builder, ty, *handles: _builder_methods()[name](builder, *handles)
+
+    def _exactly(self, name: str, stand_in: str) -> Callable[..., Handle]:
+        """The exact function and its rounding, tainted: the user vouches for it."""
+
+        def method(builder: Any, ty: Any, *handles: Handle) -> Handle:
+            ctx = builder.ctx
+            taint = taint_of(*handles) | ctx.taint("RND302", f"libdevice.{name}", "assumed exact, as asked")
+            with np.errstate(all="ignore"):
+                v = values.VALUES[stand_in](*(h.v for h in handles))
+            if not ctx.interval:
+                return Handle(v, handles[0].dtype, handles[0].shape, taint=taint)
+            pairs, fmt = tuple(h.pair for h in handles), float_format(handles[0].dtype)
+            lo, hi = LIBRARY[stand_in].apply(pairs, fmt, quiet(ctx.profile))  # type: ignore[misc]
+            rounded = np.where(np.isnan(lo), np.nan, v)
+            return Handle(
+                v, handles[0].dtype, handles[0].shape, np.minimum(lo, rounded), np.maximum(hi, rounded), taint
+            )
+
+        return method

@@ -39,7 +39,8 @@ class Session:
     together, `config` picks an autotune configuration by index. `undefined` is what masked-off lanes of a load without
     `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output.
     `builder` makes what executes the operations of a launch, for executors with another arithmetic. `change` may plant
-    a fault in the tree of each jitted function before it runs (`mutation`).
+    a fault in the tree of each jitted function before it runs (`mutation`). `assume_exact` names vendor functions whose
+    documented or unknown error is left out: their results are tainted.
     Sessions nest; the innermost one interprets.
     """
 
@@ -56,6 +57,7 @@ class Session:
         undefined: float | None = None,
         builder: Callable[[Context], Builder] = Builder,
         change: Callable[[Any, ast.Module], ast.Module] | None = None,
+        assume_exact: Iterable[str] = (),
     ) -> None:
         base = profile if profile is not None else load_profile(device)
         self.mute = frozenset(mute)
@@ -68,6 +70,7 @@ class Session:
         self.undefined = undefined
         self.builder = builder
         self.change = change
+        self.assume_exact = frozenset(assume_exact)
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
         self.launches: list[Launch] = []
@@ -117,6 +120,7 @@ class Session:
             undefined=self.undefined,
             undefined_sites=self.undefined_sites,
             change=self.change,
+            assume_exact=self.assume_exact,
         )
 
     # scope

@@ -1,0 +1,1 @@
+"""Vendor library functions: value lanes of floating-point ones, conversions, predicates and integer functions."""
