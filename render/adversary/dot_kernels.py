@@ -141,7 +141,7 @@ def cdna_block(acc, p, used, members, unit, fraction, top):  # type: ignore[no-u
 def products(a, b, emin, zeros, p, e):  # type: ignore[no-untyped-def]
     """Exact products and the exponents under which a unit aligns them; -100000 for those that take no part."""
     for k in range(p.size):
-        x, y = float(a[k]), float(b[k])
+        x, y = np.float64(a[k]), np.float64(b[k])
         p[k] = x * y
         if zeros or (x != 0.0 and y != 0.0):
             e[k] = (exponent(x, emin) if x != 0.0 else _ZERO) + (exponent(y, emin) if y != 0.0 else _ZERO)
@@ -181,7 +181,7 @@ def chains(a, b, c, out, mode, shared, cuts, bits, emin, largest, flush):  # typ
         for m in range(out.shape[1]):
             for n in range(out.shape[2]):
                 for k in range(size):
-                    p[k] = float(a[g, m, k]) * float(b[g, n, k])
+                    p[k] = np.float64(a[g, m, k]) * np.float64(b[g, n, k])
                 arrange(p, mode, shared, at)
                 done, acc = 0.0, c[g, m, n]
                 for i in range(size):
@@ -228,7 +228,7 @@ def groups(a, b, c, out, mode, shared, group):  # type: ignore[no-untyped-def]
         for m in range(out.shape[1]):
             for n in range(out.shape[2]):
                 for k in range(size):
-                    p[k] = float(a[g, m, k]) * float(b[g, n, k])
+                    p[k] = np.float64(a[g, m, k]) * np.float64(b[g, n, k])
                 arrange(p, mode, shared, at)
                 acc = c[g, m, n]
                 for i in range(0, size, group):

@@ -38,7 +38,8 @@ def to_format(x: Array, fmt: Format, mode: str = "rtne", overflow: str = "inf") 
     elif mode == "rtz":
         r = np.trunc(scaled)
     else:
-        r = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+        whole = np.trunc(scaled)
+        r = whole + np.where(np.abs(scaled - whole) >= 0.5, np.copysign(1.0, scaled), 0.0)
     out = np.ldexp(r, last)
     if mode == "rtz":
         out = np.where(np.isfinite(x), np.clip(out, -fmt.max, fmt.max), out)
