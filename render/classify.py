@@ -263,7 +263,7 @@ class Judgement:
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         taints = taints_of(run, judged)
         found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
-        return self._explained(replace(found, power=power), run, judged, what_ifs, began)
+        return self._explained(replace(found, power=power, study=study), run, judged, what_ifs, began)
 
     def _explained(
         self, verdict: Verdict, run: Execution, judged: list[Judged], what_ifs: list[Counterfactual], began: float

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from render.explain.records import Counterfactual, Power, plain
+from render.errors import RenderError
+from render.explain.records import Counterfactual, Power, Provenance, plain
 
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
@@ -233,6 +234,7 @@ class Verdict:
     help: tuple[str, ...] = ()
     counterfactuals: tuple[Counterfactual, ...] = ()
     power: Power | None = None
+    study: Any = field(default=None, repr=False, compare=False)
 
     @property
     def title(self) -> str:
@@ -278,6 +280,14 @@ class Verdict:
         """The bound as a line for a test: the smallest absolute tolerance that covers every element."""
         atol = max((o.covering_atol for o in self.outputs), default=0.0)
         return f"torch.testing.assert_close(actual, expected, atol={_round_up(atol):.2g}, rtol=0)"
+
+    def provenance(self, output: str, index: tuple[int, ...]) -> Provenance:
+        """Which program and line stored `output[index]`, and which elements it was computed from (runs it again)."""
+        if self.study is None:
+            raise RenderError("RND902", "this verdict cannot be run again", "ask the one that `classify` returned")
+        from render.explain.provenance import provenance
+
+        return provenance(self.study, output, index)
 
     def _repr_html_(self) -> str:
         from render.report import html
