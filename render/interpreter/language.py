@@ -13,6 +13,7 @@ from triton.runtime import interpreter, jit
 from render.interpreter.blockptr import BlockPointer, BlockPointers
 from render.interpreter.libdevice import Libdevice
 from render.interpreter.mutation import Helpers
+from render.interpreter.ordering import Ordering
 from render.interpreter.reduce import Reductions
 from render.interpreter.rewrite import Code, code_of, namespace_of
 from render.interpreter.scope import PatchScope
@@ -57,6 +58,7 @@ class Language:
         self.statements = Statements(ctx, semantic)
         self.blocks = BlockPointers(semantic)
         self.reductions = (semantic.builder.reductions or Reductions)(ctx, semantic, self.call)
+        self._natives = Ordering(ctx, semantic).natives()
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._wrapped: dict[int, Callable[..., Any]] = {}
         self._core_builtins: dict[str, Any] = {}
@@ -82,7 +84,8 @@ class Language:
         return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 
     def call(self, jit_fn: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.bind(jit_fn)(*args, **kwargs)
+        native = self._natives.get(id(jit_fn))
+        return native(*args, **kwargs) if native is not None else self.bind(jit_fn)(*args, **kwargs)
 
     # patches
     def install(self, scope: PatchScope) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import triton.language as tl
 
-from interval_ops import arithmetic, casting, functions
+from interval_ops import arithmetic, casting
 from interval_ops.formats import Format
 from interval_ops.profile import MissingRule
-from interval_ops.rule import Rule, Shape
+from interval_ops.rule import Rule
 from interval_ops.rules import RULES
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
@@ -80,14 +80,6 @@ def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
     create.__name__ = f"create_{rule.op}"
     create.__doc__ = rule.doc
     return create
-
-
-def vendor_function(name: str, value: Ufunc) -> Callable[..., Handle]:
-    """A library function by its name in the profile, for functions that no builder method stands for."""
-    return dispatch(
-        Rule(name, Shape.MONOTONE, name, lambda args, fmt, profile: functions.unary(name, args[0], fmt, profile),
-             cause="function"), value
-    )  # fmt: skip
 
 
 def erf(x: np.ndarray) -> np.ndarray:
