@@ -6,7 +6,7 @@ the block model. Evidence: on issue 5895 this gives a maximum difference of 0.01
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,16 @@ def product(a: np.ndarray, b: np.ndarray, unit: str) -> np.ndarray:
     return fma_chain(a, b) if unit == "fma" else tensor_core(a, b, unit)
 
 
-def matmul(values: Values, unit: str, transpose: str = "", out: str = "float32", zero: bool = False) -> list[Any]:
-    """a @ b; `transpose` names the operand ("a" or "b") stored transposed, `zero` is a device that did nothing."""
+def matmul(values: Values, unit: str, transpose: str = "", out: str = "float32", lost: Sequence[int] = ()) -> list[Any]:
+    """a @ b; `transpose` names the operand ("a" or "b") stored transposed.
+
+    `lost` = [row, column, rows, columns] is a part of the result that the device leaves at zero.
+    """
     a, b = pair(values)
-    a, b = (a.T if transpose == "a" else a), (b.T if transpose == "b" else b)
-    result = np.zeros((a.shape[0], b.shape[1]), np.float32) if zero else product(a, b, unit)
+    result = product(a.T if transpose == "a" else a, b.T if transpose == "b" else b, unit)
+    if lost:
+        row, col, rows, cols = lost
+        result[row : row + rows, col : col + cols] = 0
     return [torch.from_numpy(result).to(getattr(torch, out))]
 
 
