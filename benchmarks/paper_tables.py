@@ -86,14 +86,15 @@ def time_table(cases: list[Case]) -> str:
         share = "" if fraction in (None, 1.0) else f" (from {100 * fraction:.1f} % of the programs)"
         rows.append(
             [
-                c["id"], number(c["interval_s"], ".2f"), number(c["stock_s"], ".2f") + share,
+                c["id"], number(c["interval_s"], ".2f"), number(c["total_s"], ".2f"), number(c["cpu_s"], ".2f"),
+                number(c["stock_s"], ".2f") + share,
                 number(ratio(c["interval_s"], c["stock_s"]), ".2f"), number(package(c).get("interval_s"), ".3g"),
                 number(package(c).get("plain_s"), ".3g"), number(c["peak_rss_mb"], ".0f"),
                 number(package(c).get("interval_rss_mb"), ".0f"),
             ]
         )  # fmt: skip
-    head = ["case", "ours, interval s", "stock interpreter, plain s", "ratio", "original, interval s",
-            "original, plain s", "ours MB", "original MB"]  # fmt: skip
+    head = ["case", "ours, interval s", "ours, all s", "ours, all, processor s", "stock interpreter, plain s", "ratio",
+            "original, interval s", "original, plain s", "ours MB", "original MB"]  # fmt: skip
     return markdown_table(head, rows)
 
 
@@ -103,13 +104,21 @@ def rule_table(cases: list[Case]) -> str:
     for c in cases:
         answers = [c["baselines"].get(name) for name in RULES]
         cells = [_cell(answer, c["truth"]) for answer in answers]
-        quoted = [c["published"].get(name, "-") for name in ("satire", "high_precision")]
+        quoted = [_published(c), *(c["published"].get(name, "-") for name in ("satire", "high_precision"))]
         rows.append([c["id"], SHORT.get(c["truth"], "-"), _mark(c["label"], c["truth"]), *cells, *quoted])
-    head = ["case", "truth", "RENDER", *RULES.values(), "SATIRE (quoted)", "High-Precision (quoted)"]
+    head = ["case", "truth", "RENDER", *RULES.values(), "RENDER, published (quoted)", "SATIRE (quoted)",
+            "High-Precision (quoted)"]  # fmt: skip
     totals = ["right", "", _total(cases, lambda c: c["label"])]
     totals += [_total(cases, lambda c, n=name: c["baselines"].get(n, {}).get("label", "")) for name in RULES]
+    totals.append(str(sum(_published(c) == "right" for c in cases)))
     totals += [str(sum(c["published"].get(n) == "right" for c in cases)) for n in ("satire", "high_precision")]
     return markdown_table(head, [*rows, totals])
+
+
+def _published(case: Case) -> str:
+    """The paper's answer: its device output inside its bound means Type-I."""
+    inside = case["published"].get("inside")
+    return "-" if inside is None else "right" if inside == (case["truth"] == "Type-I") else "wrong"
 
 
 def _mark(label: str, truth: str) -> str:
@@ -133,9 +142,11 @@ def markdown(document: dict[str, Any]) -> str:
     for title, twins in (("The issues", False), ("Twins", True)):
         cases = [c for c in document["cases"] if bool(c["twin_of"]) == twins]
         if cases:
+            notes = [f"- {c['id']}: {note}" for c in cases for note in c["case_notes"]]
             for name, table in (("verdicts", verdict_table), ("simpler rules", rule_table), ("widths", width_table),
                                 ("time and memory", time_table)):  # fmt: skip
                 parts.append(f"## {title}: {name}\n\n{table(cases)}\n")
+            parts.append("\n".join([f"## {title}: notes\n", *notes]) + "\n" if notes else "")
     versions = ", ".join(f"{k} {v}" for k, v in document["versions"].items())
     means = overhead(document["cases"])
     tail = f"Geometric mean of the overhead over {means[1]} cases: {means[0]:.2f}.\n\n" if means else ""
@@ -194,8 +205,8 @@ def _lollipops(axis: Any, cases: list[Case], pairs: list[tuple[float, float] | N
     floor = 10.0 ** (_exponent(min(sizes)) - 1)
     axis.set_yscale("log")
     axis.axhline(floor, color="0.7", linewidth=0.8)
-    axis.annotate("0", (0, floor), xycoords=("axes fraction", "data"), xytext=(-4, 0), textcoords="offset points",
-                  ha="right", va="center", fontsize=8)  # fmt: skip
+    axis.yaxis.set_major_formatter(lambda y, _: "0" if y == floor else "" if y < floor else f"1e{_exponent(y * 1.01)}")
+    axis.set_axisbelow(True)
     for i, (case, pair) in enumerate(zip(cases, pairs, strict=True)):
         if pair is None:
             continue
@@ -206,7 +217,10 @@ def _lollipops(axis: Any, cases: list[Case], pairs: list[tuple[float, float] | N
         label = "largest difference" if i == 0 else None
         axis.scatter(i, difference, marker="x" if outside else "o", s=26, zorder=3, label=label,
                      color="tab:red" if case["truth"] == "Type-II" else "tab:green")  # fmt: skip
+    axis.set_yticks([floor, *(10.0**e for e in range(_exponent(floor) + 2, _exponent(max(sizes)) + 2, 2))])
+    axis.minorticks_off()
     axis.scatter([], [], marker="o", color="tab:red", label="ground truth: bug")
+    axis.scatter([], [], marker="x", color="0.3", label="outside the bound")
     axis.grid(axis="y", color="0.92")
 
 
@@ -251,6 +265,7 @@ def draw_times(cases: list[Case], path: Path) -> None:
     below.set_xticks(range(len(ids)), ids, rotation=90)
     below.legend(fontsize=8)
     for axis in (above, below):
+        axis.set_axisbelow(True)
         axis.grid(axis="y", color="0.92")
     figure.savefig(path, dpi=150)
     plt.close(figure)

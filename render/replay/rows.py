@@ -105,6 +105,7 @@ class Row(msgspec.Struct, frozen=True):
     baselines: dict[str, Answer] = {}
     published: dict[str, Any] = {}
     notes: list[str] = []
+    case_notes: list[str] = []
     error: str = ""
 
     @property
@@ -135,7 +136,7 @@ def expected_of(case: Case) -> dict[str, Any]:
         "id": facts.id, "operation": facts.operation, "twin_of": facts.twin_of, "truth": facts.label,
         "expected_label": facts.expected.label, "expected_codes": facts.expected.codes,
         "expected_paper_rule": facts.expected.paper_rule, "expected_source_label": facts.expected.source_level,
-        "device_kind": facts.device.kind, "published": facts.published,
+        "device_kind": facts.device.kind, "published": facts.published, "case_notes": facts.notes,
     }  # fmt: skip
 
 

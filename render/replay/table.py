@@ -89,11 +89,23 @@ def _rules(group: list[Row]) -> Iterator[str]:
     yield _rule("RENDER", own)
     for name, title in _RULES.items():
         yield _rule(title, [(r.baselines[name].label if name in r.baselines else "", r.truth) for r in group])
-    for name, title in (("satire", "SATIRE (quoted)"), ("high_precision", "High-Precision (quoted)")):
-        quoted = [r.published.get(name, "") for r in group]
+    for title, quoted in quotations(group).items():
         if any(quoted):
             right, wrong = quoted.count("right"), quoted.count("wrong")
             yield f"  {title:<34}{right:>6}{f'{wrong} wrong':>8}{'':>13}{len(quoted) - right - wrong:>11}"
+
+
+def quotations(group: list[Row]) -> dict[str, list[str]]:
+    """The paper's own columns: right, wrong or why there is no answer; RENDER's follows from its device output."""
+    own = ["" if "inside" not in r.published else _agrees(r.published["inside"], r.truth) for r in group]
+    found = {"RENDER, published (quoted)": own}
+    for name, title in (("satire", "SATIRE (quoted)"), ("high_precision", "High-Precision (quoted)")):
+        found[title] = [r.published.get(name, "") for r in group]
+    return found
+
+
+def _agrees(inside: bool, truth: str) -> str:
+    return "right" if inside == (truth == "Type-I") else "wrong"
 
 
 def _rule(title: str, pairs: list[tuple[str, str]]) -> str:
