@@ -4,6 +4,8 @@ VENV      ?= .venv
 PIP_FLAGS ?=
 # Extra words for pytest or the benchmarks, e.g. make test ARGS="-k dot"
 ARGS      ?=
+# Test processes; 0 runs the tests in pytest's own
+WORKERS   ?= 2
 
 BIN     := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
@@ -45,11 +47,11 @@ demo: $(VENV)/.core
 	$(BIN)/render classify kernels/matmul.py --ref torch.matmul
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
 	@echo "make test: passed (the slow tests run with make test-all)"
 
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 	@echo "make test-all: passed"
 
 bench: $(VENV)/.core
