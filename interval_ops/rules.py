@@ -157,8 +157,8 @@ _ADDRESSES = """
     addptr ptr_to_int int_to_ptr make_range get_program_id get_num_programs make_tensor_descriptor
 """
 _NO_VALUE = "barrier assert assume print grid_dependency_wait grid_dependency_launch_dependents"
-# Structure of the compiler's IR around `reduce` and `scan`, which the interpreter replaces as a whole.
-_STRUCTURE = "block_with_parent reduce_ret scan_ret tensor_descriptor_type name_loc"
+# Structure of the compiler's IR around `reduce`, `scan` and `map_elementwise`, which the interpreter replaces whole.
+_STRUCTURE = "map_elementwise map_elementwise_ret block_with_parent reduce_ret scan_ret tensor_descriptor_type name_loc"
 
 EXACT: frozenset[str] = frozenset(f"{_INTEGERS} {_ADDRESSES} {_NO_VALUE} {_STRUCTURE}".split())
 """Builder methods that carry no rounding: they run on concrete values."""
@@ -168,8 +168,6 @@ UNSUPPORTED: dict[str, str] = {
     "dot_scaled": "block-scaled products have no published error model on most targets",
     "extern_elementwise": "the error of an arbitrary device library function is not known",
     "inline_asm": "assembly text cannot be bounded",
-    "map_elementwise": "a function with control flow per element; use tl.where on whole blocks",
-    "map_elementwise_ret": "part of map_elementwise",
     "atomic_poll": "waits for another program, which would never run while this one waits",
 }
 """Builder methods without a rule, and why."""

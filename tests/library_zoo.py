@@ -59,3 +59,47 @@ def isnan_kernel(x, out, N: tl.constexpr):
 @triton.jit
 def scalar_call(out):
     tl.store(out, libdevice.sqrt(2.0))
+
+
+@triton.jit
+def selu_scalar(x, alpha):
+    if x > 0:
+        return x
+    else:
+        return alpha * (tl.exp(x) - 1)
+
+
+@triton.jit
+def selu_kernel(x, out, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(out + i, tl.map_elementwise(selu_scalar, tl.load(x + i), 1.67))
+
+
+@triton.jit
+def collatz_scalar(n):
+    steps = 0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return steps, n
+
+
+@triton.jit
+def collatz_kernel(x, out, last, N: tl.constexpr):
+    i = tl.arange(0, N)
+    steps, end = tl.map_elementwise(collatz_scalar, tl.load(x + i))
+    tl.store(out + i, steps)
+    tl.store(last + i, end)
+
+
+@triton.jit
+def open_branch_kernel(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.exp(tl.load(x + i)) - 1.0
+    tl.store(out + i, tl.map_elementwise(selu_scalar, v, 2.0))
+
+
+@triton.jit
+def packed_kernel(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.map_elementwise(selu_scalar, tl.load(x + i), 1.0, pack=2))

@@ -116,6 +116,14 @@ def command(
     explain_seconds: Annotated[
         float, typer.Option(help="Time that each of these may take.", rich_help_panel=_EXPLAIN)
     ] = 60.0,
+    assume_exact: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Take this vendor function as exact, whatever its error; results are tainted. Repeatable.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=_REPORT)
     ] = False,
@@ -129,6 +137,8 @@ def command(
     _check(inputs, output)
     options = {"entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
                "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget}  # fmt: skip
+    if assume_exact:
+        options["options"] = {"assume_exact": frozenset(assume_exact)}
     wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines}
     if any(wanted.values()):
         options |= {"explain": [name for name, on in wanted.items() if on], "explain_seconds": explain_seconds}

@@ -12,6 +12,7 @@ from triton.runtime import interpreter, jit
 
 from render.interpreter.blockptr import BlockPointer, BlockPointers
 from render.interpreter.libdevice import Libdevice
+from render.interpreter.mapping import Mapping
 from render.interpreter.mutation import Helpers
 from render.interpreter.ordering import Ordering
 from render.interpreter.reduce import Reductions
@@ -142,6 +143,7 @@ class Language:
             "static_print": lambda *a, **k: self.ctx.printer(" ".join(map(str, a))),
             "reduce": r.reduce,
             "associative_scan": r.scan,
+            "map_elementwise": Mapping(self.ctx, self.semantic, self.call).map_elementwise,
             "multiple_of": _same,
             "max_contiguous": _same,
             "max_constancy": _same,

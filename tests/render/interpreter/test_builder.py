@@ -13,7 +13,7 @@ from render.interpreter.builder import Builder
 
 # Done by the language layer instead of by a builder method: `reduce` and `scan` are patched whole.
 ELSEWHERE = {
-    "reduce", "reduce_ret", "scan", "scan_ret", "map_elementwise_ret", "block_with_parent", "name_loc",
+    "reduce", "reduce_ret", "scan", "scan_ret", "map_elementwise", "map_elementwise_ret", "block_with_parent", "name_loc",
     "tensor_descriptor_type", "extern_elementwise",
 }  # fmt: skip
 

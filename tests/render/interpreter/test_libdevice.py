@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import library_zoo as zoo
 import mpmath
@@ -235,3 +236,39 @@ def test_what_is_assumed_exact_is_tainted(name: str, device: str) -> None:
     assert [t.code for t in s.taints.values()] == ["RND302"] and "assumed exact" in next(
         iter(s.taints.values())
     ).message
+
+
+def test_the_command_line_assumes_exact(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from render.cli import app
+
+    file = tmp_path / "fast.py"
+    file.write_text(FAST)
+    report = tmp_path / "out.json"
+    refused = CliRunner().invoke(app, ["classify", str(file), "--json", str(report)])
+    assert refused.exit_code == 3 and "fast_expf" in report.read_text()
+    assumed = CliRunner().invoke(app, ["classify", str(file), "--assume-exact", "fast_expf", "--json", str(report)])
+    assert "assumed exact" in report.read_text(), assumed.output
+
+
+FAST = """
+import torch, triton, triton.language as tl
+from triton.language.extra.cuda import libdevice
+
+@triton.jit
+def fast_kernel(x, o, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(o + i, libdevice.fast_expf(tl.load(x + i)))
+
+def fast(x):
+    o = torch.empty_like(x)
+    fast_kernel[(1,)](x, o, x.numel())
+    return o
+
+def reference(x):
+    return torch.exp(x)
+
+def make_inputs(seed=0):
+    return {"x": torch.linspace(-1, 1, 64)}
+"""

@@ -1,0 +1,97 @@
+"""`tl.map_elementwise`: the scalar function runs with every element as a program of its own.
+
+Elements that take the same branches run together; where they part, the group is undone and split, as the grid does with
+programs. The branch that an interval leaves open taints the results (RND303), as for any scalar condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from triton.language import core
+
+from render.interpreter.control import Diverge
+from render.interpreter.handle import Handle
+from render.interpreter.statements import unwrap
+from render.interpreter.types import carrier
+
+Lanes = np.ndarray
+Piece = tuple[Lanes, list[Handle]]
+
+
+class Mapping:
+    """Bound to one launch; `call` runs a jitted function on tensors."""
+
+    def __init__(self, ctx: Any, semantic: Any, call: Callable[..., Any]) -> None:
+        self.ctx = ctx
+        self.semantic = semantic
+        self.call = call
+
+    def map_elementwise(self, scalar_fn: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
+        if int(unwrap(pack)) != 1:
+            # Which elements one call gets depends on the layout that the compiler picks.
+            self.semantic.builder.unsupported("map_elementwise", "which elements pack > 1 groups is up to the compiler")
+        tensors = [self.semantic.to_tensor(a) for a in args]
+        tensors = list(self.semantic.broadcast_tensors(*tensors)) if len(tensors) > 1 else tensors
+        shape = tensors[0].handle.shape
+        batch = max(t.handle.v.shape[0] for t in tensors)
+        flat = [_flat(t.handle, batch) for t in tensors]
+        single, pieces = self._run(scalar_fn, flat, [t.dtype for t in tensors], batch, int(np.prod(shape)))
+        results = [self._tensor(k, pieces, batch, shape) for k in range(len(pieces[0][1]))]
+        return results[0] if single else core.tuple(results)
+
+    def _run(self, fn: Any, flat: list[Handle], types: list[Any], batch: int, size: int) -> tuple[bool, list[Piece]]:
+        """Groups of lanes that agree on control flow, each with the results of `fn`; whether `fn` gives one tensor."""
+        ctx = self.ctx
+        outer = ctx.pids, ctx.linear, ctx.control_taint
+        program = np.repeat(np.arange(batch), size) if batch > 1 else np.zeros(size, int)
+        todo, pieces, single = [np.arange(batch * size)], [], True
+        try:
+            while todo:
+                group = todo.pop()
+                mark = ctx.memory.mark()
+                ctx.pids, ctx.linear, ctx.control_taint = outer[0][program[group]], outer[1][program[group]], outer[2]
+                try:
+                    got = self.call(fn, *(core.tensor(_pick(h, group), ty) for h, ty in zip(flat, types, strict=True)))
+                except Diverge as split:
+                    ctx.memory.undo_to(mark)
+                    todo.extend(group[split.values == value] for value in np.unique(split.values)[::-1])
+                    continue
+                single = isinstance(got, core.tensor)
+                handles = [self.semantic.to_tensor(r).handle for r in ([got] if single else got)]
+                for h in handles:
+                    h.taint = h.taint | ctx.control_taint
+                pieces.append((group, handles))
+        finally:
+            ctx.pids, ctx.linear, ctx.control_taint = outer
+        return single, pieces
+
+    def _tensor(self, k: int, pieces: list[Piece], batch: int, shape: tuple[int, ...]) -> Any:
+        """Result `k`, put together from the groups."""
+        parts = [(group, handles[k]) for group, handles in pieces]
+        ty = parts[0][1].dtype.scalar
+        v = _scatter([(group, h.v) for group, h in parts], batch, shape, carrier(ty))
+        taint = frozenset().union(*(h.taint for _, h in parts))
+        lo = hi = None
+        if not all(h.is_point for _, h in parts):
+            dtype = np.bool_ if ty.is_int1() else np.float64
+            lo, hi = (_scatter([(group, h.pair[end]) for group, h in parts], batch, shape, dtype) for end in (0, 1))
+        return core.tensor(Handle(v, ty, shape, lo, hi, taint), core.block_type(ty, list(shape)) if shape else ty)
+
+
+def _flat(h: Handle, batch: int) -> Handle:
+    """One lane per element of every program."""
+    return h.map(lambda a: np.broadcast_to(a, (batch, *h.shape)).reshape(-1), ())
+
+
+def _pick(h: Handle, group: Lanes) -> Handle:
+    return h.map(lambda a: a[group], ())
+
+
+def _scatter(parts: list[Piece] | Any, batch: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    out = np.empty(batch * int(np.prod(shape)), dtype)
+    for group, a in parts:
+        out[group] = a.reshape(-1)
+    return out.reshape(batch, *shape)
