@@ -15,6 +15,7 @@ from interval_ops.profile import MissingRule, load_profile
 from render.adversary.builder import AdversaryBuilder
 from render.adversary.plan import Plan
 from render.adversary.subjects import Inputs, Subject
+from render.errors import UnsupportedOp
 from render.interpreter.context import Context
 from render.interpreter.session import Session
 
@@ -207,7 +208,7 @@ def attack(
         end += share
         try:
             target = Target(subject, profile, style, seed + i, mute)
-        except MissingRule as missing:
+        except (MissingRule, UnsupportedOp) as missing:
             tally.skipped = str(missing)
             return tally
         climber = Climber(target, seed + i, tally)
