@@ -37,9 +37,20 @@ from render.compose import (
 )
 from render.errors import RenderError, UnsupportedOp
 from render.execution import Entry, Execution
-from render.explain.asked import SECONDS, Asked, ieee_gain, ieee_help, of_names, seeded_faults, what_if
+from render.explain.asked import (
+    SECONDS,
+    Asked,
+    ieee_gain,
+    ieee_help,
+    nonfinite,
+    of_names,
+    origin_note,
+    seeded_faults,
+    what_if,
+    widths,
+)
 from render.explain.counterfactuals import Progress
-from render.explain.records import Counterfactual
+from render.explain.records import Counterfactual, Origin
 from render.explain.study import Study
 from render.inputs import Inputs, gather, of_call
 from render.judge import Case, Decision, compare, decide, follows_paper, worst
@@ -263,7 +274,18 @@ class Judgement:
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         taints = taints_of(run, judged)
         found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
-        return self._explained(replace(found, power=power, study=study), run, judged, what_ifs, began)
+        found = replace(found, power=power, study=study, lines=widths(study, self.settings.asked))
+        found = self._with_origins(found, nonfinite(study, decision, run.seconds))
+        return self._explained(found, run, judged, what_ifs, began)
+
+    def _with_origins(self, verdict: Verdict, origins: tuple[Origin, ...]) -> Verdict:
+        """The verdict with the place where its NaN or infinity was made as the place to look at."""
+        if not origins:
+            return verdict
+        file, line = origins[0].file, origins[0].line
+        first, last = advice.columns(file, line)
+        notes = (*verdict.notes, *(origin_note(o) for o in origins))
+        return replace(verdict, origins=origins, notes=notes, file=file, line=line, column=first, end_column=last)
 
     def _explained(
         self, verdict: Verdict, run: Execution, judged: list[Judged], what_ifs: list[Counterfactual], began: float

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from render.errors import RenderError
-from render.explain.records import Counterfactual, Power, Provenance, plain
+from render.explain.records import Counterfactual, LineWidth, Origin, Power, Provenance, plain
 
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
@@ -234,6 +234,8 @@ class Verdict:
     help: tuple[str, ...] = ()
     counterfactuals: tuple[Counterfactual, ...] = ()
     power: Power | None = None
+    lines: tuple[LineWidth, ...] = ()
+    origins: tuple[Origin, ...] = ()
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -268,6 +270,8 @@ class Verdict:
             **{name: [item.to_dict() for item in getattr(self, name)] for name in parts},
             "counterfactuals": plain(self.counterfactuals),
             "power": plain(self.power),
+            "lines": plain(self.lines),
+            "origins": plain(self.origins),
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from render.errors import RenderError
 from render.execution import Execution
 from render.explain.counterfactuals import Progress, counterfactuals
-from render.explain.records import Counterfactual, Power, factor
+from render.explain.records import Counterfactual, LineWidth, Origin, Power, factor
 from render.explain.study import Study
-from render.judge import Decision
+from render.judge import Decision, compare
 
+WORTH_SECONDS = 5.0
+"""A kernel that takes longer is not run again unasked."""
 SECONDS = 60.0
 """Time that each requested explanation may take, unless said otherwise."""
 
@@ -59,6 +64,43 @@ def seeded_faults(study: Study, run: Execution, decision: Decision, asked: Asked
 
     found = power(study, run, asked.seconds, asked.progress)
     return found, (hollow(found) if decision.label == "Type-I" else None) or decision
+
+
+def widths(study: Study, asked: Asked) -> tuple[LineWidth, ...]:
+    """The growth of the bound per line, if it was asked for."""
+    if not asked.lines:
+        return ()
+    from render.explain.lines import line_widths
+
+    return tuple(line_widths(study))
+
+
+def nonfinite(study: Study, decision: Decision, seconds: float) -> tuple[Origin, ...]:
+    """Where the first element with a NaN or infinity that the reference does not have got it (two or three re-runs)."""
+    if decision.code != "RND204" or seconds > WORTH_SECONDS:
+        return ()
+    from render.explain.nonfinite import origins
+
+    for case in study.cases:
+        if case.mismatch:
+            continue
+        bad = compare(case).nonfinite & ~np.isfinite(case.value)
+        if bad.any():
+            place = tuple(int(i) for i in np.argwhere(bad)[0])
+            try:
+                return tuple(origins(study, case.name, place))
+            except RenderError:  # the host made it: there is no line of the kernel to name
+                return ()
+    return ()
+
+
+def origin_note(origin: Origin) -> str:
+    """`inf first arises in exp, softmax.py:12: exp(89.3) = inf`"""
+    where = f"{os.path.basename(origin.file)}:{origin.line}"
+    if origin.memory:
+        return f"the first {origin.kind} behind this element is read from {origin.memory} ({where})"
+    example = f": {origin.operands}" if origin.operands else ""
+    return f"the first {origin.kind} behind this element is made by {origin.op} ({where}){example}"
 
 
 def ieee_gain(study: Study, run: Execution, known: Iterable[Counterfactual], seconds: float) -> Counterfactual | None:

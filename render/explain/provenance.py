@@ -16,7 +16,7 @@ from render.errors import RenderError
 from render.execution import Execution
 from render.explain.records import Provenance, Source
 from render.explain.study import Study
-from render.explain.tape import Node, Tape, walk_back
+from render.explain.tape import Node, Reached, Tape, walk_back
 from render.explain.watching import Listener, watched
 from render.interpreter.context import Context, Site
 from render.interpreter.handle import Handle
@@ -65,7 +65,24 @@ class Stores(Listener):
         return list(dict.fromkeys(found))
 
 
-def provenance(study: Study, output: str, index: Sequence[int]) -> Provenance:
+@dataclass(frozen=True)
+class Trace:
+    """The walk back from one element: operations from the store to the loads, and the run that holds their memory."""
+
+    writers: list[tuple[int, int, Site]]
+    reached: list[Reached]
+    pid: tuple[int, ...]
+    run: Execution
+    record: Any
+    met: bool
+
+    def tensor_of(self, node: Node) -> str:
+        """The tensor that a load reads first."""
+        assert node.ptr is not None and node.active is not None
+        return _named(self.run, int(node.ptr[node.active].flat[0])) if node.active.any() else ""
+
+
+def trace(study: Study, output: str, index: Sequence[int]) -> Trace:
     """Raises RenderError for an output or element that does not exist, or that no kernel stored."""
     stores = Stores()
     run = study.run({"interval": False, "builder": watched(stores)})
@@ -73,21 +90,26 @@ def provenance(study: Study, output: str, index: Sequence[int]) -> Provenance:
     writers = stores.writers(_place(run, output, index))
     if not writers:
         raise RenderError("RND205", f"no kernel stored {output}{list(index)}", "it is what the host left there")
-    launch, program, site = writers[-1]
+    launch, program, _ = writers[-1]
     tape = Tape(program, launch)
     again = study.run({"interval": False, "builder": watched(tape)})
     place = _place(again, output, index)
-    record = again.session.launches[launch]
-    notes = _notes(writers)
-    sources: tuple[Source, ...] = ()
     start = _last_store(tape.nodes, place)
-    if start is None:
+    reached = [] if start is None else list(walk_back(tape.nodes, start, tape.nodes[start].ptr == place))
+    record = again.session.launches[launch]
+    return Trace(writers, reached, tape.pid or (program,), again, record, start is not None)
+
+
+def provenance(study: Study, output: str, index: Sequence[int]) -> Provenance:
+    """Raises RenderError as `trace` does."""
+    found = trace(study, output, index)
+    notes = _notes(found.writers)
+    if not found.met:
         notes.append("the store was not met again in a second run: the kernel is not deterministic")
-    else:
-        reached = [(n, w) for n, w in walk_back(tape.nodes, start, tape.nodes[start].ptr == place)]
-        sources = tuple(_sources(reached, again, record))
-    pid = tape.pid or (program,)
-    return Provenance(output, index, record.kernel, pid, site.file, site.line, sources, tuple(notes))
+    site = found.writers[-1][2]
+    sources = tuple(_sources(found.reached, found.run, found.record))
+    where = tuple(int(i) for i in index)
+    return Provenance(output, where, found.record.kernel, found.pid, site.file, site.line, sources, tuple(notes))
 
 
 def _notes(writers: list[tuple[int, int, Site]]) -> list[str]:
@@ -121,7 +143,7 @@ def _last_store(nodes: list[Node], place: int) -> int | None:
     return None
 
 
-def _sources(reached: list[tuple[Node, list[np.ndarray]]], run: Execution, record: Any) -> list[Source]:
+def _sources(reached: list[Reached], run: Execution, record: Any) -> list[Source]:
     """The loaded elements, by tensor."""
     places: dict[str, set[int]] = {}
     where: dict[str, Any] = {}
@@ -132,16 +154,20 @@ def _sources(reached: list[tuple[Node, list[np.ndarray]]], run: Execution, recor
         assert node.ptr is not None and node.active is not None
         addresses = np.unique(node.ptr[wanted[0] & node.active])
         for a in addresses.tolist():
-            storage = run.session.memory.find(a)
-            name = (storage.name if storage is not None else None) or "memory of no known tensor"
+            name = _named(run, a)
             places.setdefault(name, set()).add(a)
-            where[name] = storage
+            where[name] = run.session.memory.find(a)
             lines.setdefault(name, set()).add(node.site.line)
     return [
         Source(name, len(found), _indices(sorted(found)[:SHOWN], where[name], record.args.get(name)),
                tuple(sorted(lines[name])))
         for name, found in places.items()
     ]  # fmt: skip
+
+
+def _named(run: Execution, place: int) -> str:
+    storage = run.session.memory.find(place)
+    return (storage.name if storage is not None else None) or "memory of no known tensor"
 
 
 def _indices(addresses: list[int], storage: Any, described: Any) -> tuple[tuple[int, ...], ...]:
