@@ -189,7 +189,9 @@ def _own_stdout(wanted: bool):  # type: ignore[no-untyped-def]
 
 def _write(verdict: Verdict, json: str | None, html: Path | None) -> None:
     from render.report import json as canonical
+    from render.report.saved import keep_last
 
+    keep_last(canonical.dumps(verdict))
     try:
         if json == _STDOUT:
             typer.echo(canonical.dumps(verdict), nl=False)

@@ -1,4 +1,4 @@
-"""`render explain RND101`: prose, mathematics and an example for a rule code."""
+"""`render explain RND101`: prose, mathematics and an example for a rule code; `render explain last`: a verdict."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
-from render.report import codes
+from render.report import codes, saved
 
 
 @guarded
 def command(
     code: Annotated[
-        str | None, typer.Argument(metavar="CODE", help="A rule code such as RND101; without it, all are listed.")
+        str | None,
+        typer.Argument(
+            metavar="[CODE|REPORT|last]",
+            help="A rule code such as RND101, a saved verdict (JSON), or `last`; without it, all codes are listed.",
+        ),
     ] = None,
 ) -> int:
-    """Explain a rule code: what it means, why it can be believed, and what to do next."""
+    """Explain a rule code, or a saved verdict: its error budget, what would change it, its growth per line."""
     if code is None:
         typer.echo(_list())
+        return 0
+    if code == saved.LAST or code.endswith(".json"):
+        for line in saved.lines(saved.load(code)):
+            typer.echo(line)
         return 0
     try:
         entry = codes.find(code)

@@ -1,0 +1,149 @@
+"""A verdict that was written as JSON, told again: its budget, what would change it, its power, its lines.
+
+Works on the JSON alone (and on the source files it names, if they are still there), so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from render.errors import RenderError
+from render.explain.records import Counterfactual, LineWidth, Mutant, Power
+from render.report.explained import power_rows, what_if_rows
+from render.report.text import percent, place, relative
+
+LAST = "last"
+AROUND = 2
+"""Lines of source shown before the first and after the last line that has a width."""
+
+
+def last_path() -> Path:
+    """Where `render classify` keeps its latest result: $XDG_CACHE_HOME/render, or ~/.cache/render."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "render" / "last.json"
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """The report at `path`, or the latest one for `last`. Raises RenderError where there is none."""
+    where = last_path() if str(path) == LAST else Path(path)
+    if not where.is_file():
+        hint = "run `render classify FILE` first" if str(path) == LAST else "write one with --json PATH"
+        raise RenderError("RND901", f"no saved verdict: {where}", hint)
+    try:
+        data = json.loads(where.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RenderError("RND901", f"cannot read {where}: {error}") from None
+    if not isinstance(data, dict) or "verdict" not in data:
+        raise RenderError("RND901", f"{where} holds no verdict", "it must come from `render classify --json`")
+    return data
+
+
+def lines(data: Mapping[str, Any]) -> Iterator[str]:
+    """The explanation, line by line."""
+    verdict = data["verdict"]
+    yield f"{verdict['label']}  {verdict['code']}  {verdict['message']}"
+    yield f"  kernel {', '.join(data.get('kernels', ()))}   device {data.get('device', '')}"
+    yield ""
+    yield from _section("error budget", _budget(data))
+    yield from _section("what would change it (re-run)", _what_ifs(data))
+    yield from _section("power", _power(data))
+    yield from _section("where NaN and inf are made", _origins(data))
+    yield from _listings([LineWidth(**_numbers(item, math.nan)) for item in data.get("lines", ())])
+    yield from _section("rests on", (f"  {line}" for line in data.get("assumptions", ())))
+    if missing := [flag for key, flag in _FLAGS.items() if not data.get(key)]:
+        yield f"more with: render classify ... {' '.join(missing)}"
+
+
+_FLAGS = {"counterfactuals": "--counterfactuals", "power": "--power", "lines": "--lines"}
+
+
+def _section(title: str, rows: Iterator[str]) -> Iterator[str]:
+    rows_ = list(rows)
+    if rows_:
+        yield from (title, *rows_, "")
+
+
+def _numbers(item: Mapping[str, Any], missing: float) -> dict[str, Any]:
+    """JSON has no inf and NaN: they were written as null."""
+    floats = {"shrink", "relative", "operands", "share"}
+    return {k: missing if v is None and k in floats else v for k, v in item.items()}
+
+
+def _budget(data: Mapping[str, Any]) -> Iterator[str]:
+    for item in data.get("budget", ()):
+        where = place(item["file"], item["line"] or None)
+        gone = item.get("shrink") or math.inf
+        without = f"   without it the bound is {gone:.2g}x narrower" if 1.05 < gone < math.inf else ""
+        yield f"  {percent(item['share']):>7}  {item['cause']}  {where}{without}"
+    for output in data.get("outputs", ()):
+        width = output["bound"]["median_relative_width"]
+        if width is not None:
+            yield f"  {output['name']}: median relative width {width:.2g}, worst usage {_share(output['worst_usage'])}"
+
+
+def _share(x: float | None) -> str:
+    return "n/a" if x is None else percent(x)
+
+
+def _what_ifs(data: Mapping[str, Any]) -> Iterator[str]:
+    items = tuple(Counterfactual(**_numbers(item, math.inf)) for item in data.get("counterfactuals", ()))
+    for what, effect in what_if_rows(items, data["verdict"]["label"]):
+        yield f"  {effect} with {what}"
+
+
+def _power(data: Mapping[str, Any]) -> Iterator[str]:
+    found = data.get("power")
+    if found:
+        fields = _numbers(found, math.nan) | {"mutants": tuple(Mutant(**m) for m in found["mutants"])}
+        yield from (f"  {row}" for row in power_rows(Power(**fields)))
+
+
+def _origins(data: Mapping[str, Any]) -> Iterator[str]:
+    for item in data.get("origins", ()):
+        o = SimpleNamespace(**item)
+        what = f"read from {o.memory}" if o.memory else o.operands or o.op
+        yield f"  {o.kind}: {what}  {place(o.file, o.line)}  (program {tuple(o.program)})"
+
+
+def _listings(widths: list[LineWidth]) -> Iterator[str]:
+    """The source of each file with the width of each line and what the line adds to it."""
+    for file in dict.fromkeys(w.file for w in widths):
+        here = {w.line: w for w in widths if w.file == file}
+        yield f"growth of the bound in {relative(file)} (median relative width, and its growth over the operands')"
+        last = 0
+        for n in range(max(1, min(here) - AROUND), max(here) + AROUND + 1):
+            source = linecache.getline(file, n).rstrip()
+            if n not in here and not any(abs(n - k) <= AROUND for k in here):
+                continue
+            if last and n > last + 1:
+                yield f"  {'':>9} {'':>8}  {'...':>5}"
+            last = n
+            yield f"  {_columns(here.get(n))}  {n:>5} | {source}".rstrip()
+        yield ""
+
+
+def _columns(width: LineWidth | None) -> str:
+    if width is None:
+        return f"{'':>9} {'':>8}"
+    if width.relative == 0:
+        return f"{'exact':>9} {'':>8}"
+    growth = width.relative / width.operands if width.operands else math.inf
+    shown = f"x {growth:.2g}" if 1.05 < growth < math.inf else "new" if growth == math.inf else ""
+    return f"{width.relative:>9.1e} {shown:>8}"
+
+
+def keep_last(text: str) -> None:
+    """Keeps a result for `render explain last`; a read-only home is no reason to fail."""
+    import contextlib
+
+    with contextlib.suppress(OSError):
+        path = last_path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
