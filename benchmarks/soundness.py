@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--checks", type=int, default=10_000_000, help="repeat with other seeds until reached")
     parser.add_argument("--profile", action="append", help="a profile (repeatable); all of them by default")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
-    parser.add_argument("--seconds", type=float, default=0.1, help="per kernel and profile")
+    parser.add_argument("--runs", type=int, default=12, help="executions per kernel and profile")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -50,7 +50,7 @@ def main() -> int:
     profiles, found = options.profile or profile_names(), subjects(options.only)
     report, seed = None, options.seed
     while report is None or (report.total.checks < options.checks and not report.total.violated):
-        part = campaign.run(profiles, found, options.seconds, seed, progress=show, direct=0 if options.only else 256)
+        part = campaign.run(profiles, found, 60.0, seed, options.runs, show, direct=0 if options.only else 256)
         report = part if report is None else report.merged(part)
         seed += 1
     text = json.dumps(report.as_dict(), indent=1)

@@ -81,8 +81,8 @@ class Subject:
     locks: bool = False
 
 
-SIZE = 512
-_BLOCK = 128
+SIZE = 2048
+_BLOCK = 512
 _GRID = (SIZE // _BLOCK,)
 
 _UNARY = {
@@ -165,7 +165,7 @@ def rows(op: str, fmt: str, n: int) -> Subject:
         return out
 
     named = {"sum": ("reduce",), "square_sum": ("reduce",)}.get(op, ())
-    return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (48, n), fmt, s),), named,
+    return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (128, n), fmt, s),), named,
                    ("normal", "wide", "cancelling", "giant", "stagnant"))  # fmt: skip
 
 
