@@ -28,7 +28,7 @@ from render.propagate import Operation, error_of
 
 F64 = torch.float64
 SWEEP = 512
-SWEEP_BYTES = 1 << 28
+SWEEP_BYTES = 1 << 25
 """Shadows of dead storages are dropped after so many new ones, or so many bytes of them."""
 
 
