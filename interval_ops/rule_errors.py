@@ -94,6 +94,15 @@ def dot(profile: Profile) -> str:
     return "; ".join(f"{kind} {_dot_model(profile.dot(kind))}" for kind in kinds) + f" [{source}]"
 
 
+def scaled_dot(profile: Profile) -> str:
+    """theta of the block-scaled kinds; without one operands become bf16 or fp16."""
+    kinds = [kind for kind in ("mxfp8", "mxfp4") if kind in profile.dots]
+    if not kinds:
+        return "operands widened to bf16 or fp16, then as dot [interval_ops.scaled]"
+    source = profile.dot(kinds[0]).source
+    return "; ".join(f"{kind} {_dot_model(profile.dot(kind))}" for kind in kinds) + f" [{source}]"
+
+
 def _dot_model(model: DotModel) -> str:
     if model.block == 1:
         return f"{describe(model.rho)} per fma"

@@ -140,6 +140,9 @@ external("scan", Shape.REDUCTION, "accumulation", rule_errors.summation, "Prefix
 external("dot", Shape.DOT, "accumulation", rule_errors.dot, "Order-free sum over the total K of a chain of dots.",
          tight=False)  # fmt: skip
 
+external("dot_scaled", Shape.DOT, "accumulation", rule_errors.scaled_dot,
+         "Block-scaled numbers as the target widens them, then summed as any dot.", tight=False)  # fmt: skip
+
 for _op in ("load", "masked_load", "atomic_load", "descriptor_load", "descriptor_gather"):
     external(_op, Shape.MEMORY, None, None, "The bounds stored with each element, if its bits are unchanged.")
 for _op in ("store", "masked_store", "atomic_store", "descriptor_store", "descriptor_scatter"):
@@ -165,7 +168,6 @@ EXACT: frozenset[str] = frozenset(f"{_INTEGERS} {_ADDRESSES} {_NO_VALUE} {_STRUC
 
 UNSUPPORTED: dict[str, str] = {
     "approx_divf": "the error of div.approx is documented only for divisors up to 2^126; write x / y or tl.fdiv(x, y)",
-    "dot_scaled": "block-scaled products have no published error model on most targets",
     "extern_elementwise": "the error of an arbitrary device library function is not known",
     "inline_asm": "assembly text cannot be bounded",
     "atomic_poll": "waits for another program, which would never run while this one waits",
