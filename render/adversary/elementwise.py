@@ -73,10 +73,11 @@ class Elementwise(Builder):
         fusable = [side for side, h in (("left", x), ("right", y)) if isinstance(h, Product)]
         how = self.pick("contract", "apart", *fusable) if fusable and fmt.bits > 8 else "apart"
         one = np.float32(sign)
-        if how == "left":
-            v = numbers.fma(*x.factors, one * y.v, fmt)  # type: ignore[attr-defined]
-        elif how == "right":
-            left, right = y.factors  # type: ignore[attr-defined]
+        if how == "left" and isinstance(x, Product):
+            left, right = x.factors
+            v = numbers.fma(left, right, one * y.v, fmt)
+        elif how == "right" and isinstance(y, Product):
+            left, right = y.factors
             v = numbers.fma(one * left, right, x.v, fmt)
         else:
             v = numbers.add(x.v, one * y.v, fmt, self.overflow(fmt))

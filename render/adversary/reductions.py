@@ -30,8 +30,8 @@ class FreeReductions(Reductions):
         shape = x.shape[:axis] + x.shape[axis + 1 :]
         chained = kind == "sum" and isinstance(x, Product) and order in ("forward", "backward", "shuffled")
         if chained and builder.pick("contract sum", "apart", "fused") == "fused":
-            parts = (_leading(x, f, axis) for f in x.factors)  # type: ignore[attr-defined]
-            return Handle(summation.fused(*parts, order, fmt, builder.rng), x.dtype, shape)
+            left, right = (_leading(x, f, axis) for f in x.factors)  # type: ignore[attr-defined]
+            return Handle(summation.fused(left, right, order, fmt, builder.rng), x.dtype, shape)
         terms = _leading(x, x.v, axis)
         if terms.size > _SORTED_LIMIT and summation.ORDERS.index(order) >= 5:
             order = "random tree"
