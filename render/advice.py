@@ -83,6 +83,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "RND202": ("look for a race, num_stages > 1, or a miscompiled op: the source alone is within the bound",),
     "RND204": ("find the overflow, inf - inf, 0/0, or a load that needs other=...",),
     "RND205": ("check the output's allocation, the grid and the store mask",),
+    "RND206": ("rewrite the step that cancels: two-pass variance, softmax less its maximum, expm1, log1p",),
     "RND207": ("check the strides and the mask of this access against the tensor's shape",),
     "RND208": ("zero the tensor before the launch, or store every element that is read",),
     "RND209": ("mask the store, or make the programs' tiles disjoint",),

@@ -42,15 +42,17 @@ from render.explain.asked import (
     Asked,
     ieee_gain,
     ieee_help,
+    instability_notes,
     nonfinite,
     of_names,
     origin_note,
     seeded_faults,
+    unstable,
     what_if,
     widths,
 )
 from render.explain.counterfactuals import Progress
-from render.explain.records import Counterfactual, Origin
+from render.explain.records import Counterfactual, Instability, Origin
 from render.explain.study import Study
 from render.inputs import Inputs, gather, of_call
 from render.judge import Case, Decision, compare, decide, follows_paper, worst
@@ -176,6 +178,7 @@ class Judgement:
         self.timing["interval_s"] = run.seconds
         native = self._reference(run)
         pairs, notes = match(run.named, native)
+        self.places = [pair.reference for pair in pairs]
         exact = self._exact(native)
         cases = [self._case(run, pair, native, exact, device) for pair, device in self._devices(run, pairs)]
         undefined = undefined_note(self.entry, run)
@@ -260,11 +263,13 @@ class Judgement:
         decision = worst(decisions)
         if findings:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
+        study = Study(self.entry, tuple(j.case for j in judged))
+        weak, decision = unstable(study, run, self.oracle, self.places, decision)
+        notes += instability_notes(weak) if weak else []
         budget: list[BudgetItem] = []
         if decision.label != "Type-II" and self.settings.budget:
             budget, more = self._budget(run, judged, outputs)
             notes += [more] if more else []
-        study = Study(self.entry, tuple(j.case for j in judged))
         what_ifs, more = what_if(study, run, self.settings.asked)
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, self.settings.asked)
@@ -276,7 +281,26 @@ class Judgement:
         found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
         found = replace(found, power=power, study=study, lines=widths(study, self.settings.asked))
         found = self._with_origins(found, nonfinite(study, decision, run.seconds))
-        return self._explained(found, run, judged, what_ifs, began)
+        found = self._with_instability(found, weak)
+        return self._explained(found, run, what_ifs, began)
+
+    def _with_instability(self, verdict: Verdict, weak: Instability | None) -> Verdict:
+        """The verdict with the output to blame, and the line where the bound grows most as the place to look at."""
+        if weak is None:
+            return verdict
+        verdict = replace(verdict, instability=weak)
+        if weak.downgrade:
+            return replace(verdict, subtype="downgrade")
+        if verdict.code != "RND206":
+            return verdict
+        blamed = [
+            replace(o, label=verdict.label, code=verdict.code) if o.name == weak.output else o for o in verdict.outputs
+        ]
+        verdict = replace(verdict, outputs=Outputs(blamed))
+        if not weak.file:
+            return verdict
+        first, last = advice.columns(weak.file, weak.line, "arith")
+        return replace(verdict, file=weak.file, line=weak.line, column=first, end_column=last)
 
     def _with_origins(self, verdict: Verdict, origins: tuple[Origin, ...]) -> Verdict:
         """The verdict with the place where its NaN or infinity was made as the place to look at."""
@@ -288,13 +312,12 @@ class Judgement:
         return replace(verdict, origins=origins, notes=notes, file=file, line=line, column=first, end_column=last)
 
     def _explained(
-        self, verdict: Verdict, run: Execution, judged: list[Judged], what_ifs: list[Counterfactual], began: float
+        self, verdict: Verdict, run: Execution, what_ifs: list[Counterfactual], began: float
     ) -> Verdict:
         """The verdict with its explanations and with help that quotes only what was run."""
         gain = None
         if verdict.code == "RND101" and self.settings.budget:
-            study = Study(self.entry, tuple(j.case for j in judged))
-            gain = ieee_gain(study, run, what_ifs, self.settings.budget_seconds)
+            gain = ieee_gain(verdict.study, run, what_ifs, self.settings.budget_seconds)
         help = advice.advice(verdict.code, verdict.budget, verdict.outputs, verdict.tolerance(), ieee_help(gain))
         return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs), timing=self._timing(began))
 

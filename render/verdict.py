@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from render.errors import RenderError
-from render.explain.records import Counterfactual, LineWidth, Origin, Power, Provenance, plain
+from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, Provenance, plain
 
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
@@ -236,6 +236,7 @@ class Verdict:
     power: Power | None = None
     lines: tuple[LineWidth, ...] = ()
     origins: tuple[Origin, ...] = ()
+    instability: Instability | None = None
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -272,6 +273,7 @@ class Verdict:
             "power": plain(self.power),
             "lines": plain(self.lines),
             "origins": plain(self.origins),
+            "instability": plain(self.instability),
             **{name: _json(getattr(self, name)) for name in body},
         }
 

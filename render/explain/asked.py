@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from render.errors import RenderError
 from render.execution import Execution
 from render.explain.counterfactuals import Progress, counterfactuals
-from render.explain.records import Counterfactual, LineWidth, Origin, Power, factor
+from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
 from render.explain.study import Study
 from render.judge import Decision, compare
+from render.oracle import Oracle
 
 WORTH_SECONDS = 5.0
 """A kernel that takes longer is not run again unasked."""
@@ -92,6 +93,37 @@ def nonfinite(study: Study, decision: Decision, seconds: float) -> tuple[Origin,
             except RenderError:  # the host made it: there is no line of the kernel to name
                 return ()
     return ()
+
+
+def unstable(
+    study: Study, run: Execution, oracle: Oracle, places: list[int], decision: Decision
+) -> tuple[Instability | None, Decision]:
+    """(instability, the decision in its light). Asked of what is in bound, and of a bound that zeros fit."""
+    if (decision.label != "Type-I" and decision.code != "RND301") or run.seconds > WORTH_SECONDS:
+        return None, decision
+    from render.explain.stability import cancelling_line, instability
+
+    found = instability(study, run, oracle, places)
+    if found is None or found.downgrade:
+        return found, decision
+    if spot := cancelling_line(study):
+        found = replace(found, file=spot[0], line=spot[1], growth=spot[2])
+    where = f"{found.output}{list(found.index)}"
+    detail = f"the error at {where} is {factor(found.eta)} times what conditioning and one rounding explain"
+    return found, Decision("Type-II", "RND206", detail)
+
+
+def instability_notes(found: Instability) -> list[str]:
+    """What was measured, in words."""
+    where = f"{found.output}{list(found.index)}"
+    eta = f"the error at {where} is {factor(found.eta)} times what conditioning and one rounding explain"
+    if found.downgrade:
+        return [f"{eta}: a format inside the kernel is coarser than its inputs and outputs (downgrade)"]
+    notes = [f"{eta} (limit 8, the reference: {factor(found.reference)})"]
+    if found.file:
+        place = f"{os.path.basename(found.file)}:{found.line}"
+        notes.append(f"the relative width of the bound grows most at {place}, {factor(found.growth)}x (re-run)")
+    return notes
 
 
 def origin_note(origin: Origin) -> str:

@@ -1,8 +1,9 @@
 """How the bound grows through the kernel: the relative width of every result, per source line.
 
 Recorded by a re-run with bounds. Width of a result: median over its elements of (hi - lo) / |mid|, points 0; elements
-without a finite bound or with midpoint 0 are left out. A line shows its widest operation, beside the widest operand
-of that operation. A chain of dots is one pending sum, so its width is taken once, from its last result.
+without a finite bound or with midpoint 0 (padding, above all) are left out. A line shows its widest operation, beside
+the widest operand of that operation. A chain of dots is one pending sum, so its width is taken once, from its last
+result.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def relative_width(h: Handle) -> float:
         lo, hi = lo[::step], hi[::step]
     with np.errstate(all="ignore"):
         width = hi - lo
-        relative = np.where(width == 0, 0.0, width / np.abs(lo + width / 2))
+        relative = width / np.abs(lo + width / 2)  # 0 / 0 for an exact zero: mostly padding
     known = relative[np.isfinite(relative)]
-    return float(np.median(known)) if known.size else float("nan")
+    return float(np.median(known)) if known.size else float("nan") if width.any() else 0.0
 
 
 class Widths(Listener):

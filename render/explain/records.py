@@ -119,6 +119,24 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Instability:
+    """`eta`: error over what conditioning and one rounding explain, at the worst element; `reference`: that of y_ref.
+
+    `downgrade`: a format inside the kernel that is coarser than its interface explains the error. `file`, `line` and
+    `growth`: where the relative width of the bound grows most.
+    """
+
+    output: str
+    index: tuple[int, ...]
+    eta: float
+    reference: float
+    downgrade: bool = False
+    file: str | None = None
+    line: int = 0
+    growth: float = 0.0
+
+
+@dataclass(frozen=True)
 class Source:
     """Elements of one tensor that an output element was computed from; `indices` lists the first of `count`."""
 
