@@ -16,7 +16,7 @@ from typing import Any
 from interval_ops.profile import profile_names
 from render.adversary import campaign
 from render.adversary.attack import Tally
-from render.adversary.subjects import every
+from render.adversary.catalogue import every
 
 
 def arguments() -> argparse.Namespace:

@@ -14,8 +14,9 @@ import torch
 
 from interval_ops.profile import MissingRule, load_profile
 from render.adversary.builder import AdversaryBuilder
+from render.adversary.material import Inputs
 from render.adversary.plan import Plan
-from render.adversary.subjects import Inputs, Subject
+from render.adversary.subjects import Subject
 from render.errors import UnsupportedOp
 from render.interpreter.context import Context
 from render.interpreter.session import Session

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from render.adversary import rules, subjects
+from render.adversary import rules
 from render.adversary.attack import Tally, attack
 from render.adversary.subjects import Subject
 
@@ -106,14 +106,3 @@ def run(
                 progress(profile, subject.name, tally)
     report.seconds = time.perf_counter() - began
     return report
-
-
-def quick() -> list[Subject]:
-    """A few kernels that between them meet every kind of rule."""
-    return [
-        subjects.dots("fp16", "chained"), subjects.dots("fp8e5", "added"), subjects.dots("fp32", "chained", "tf32"),
-        subjects.attend("fp16"), subjects.rows("sum", "fp32", 32), subjects.rows("variance", "fp32", 64),
-        subjects.scans("cumsum", "fp16", 32), subjects.atomics("fp32", 8), subjects.softmax(),
-        subjects.unary("exp", "fp32"), subjects.unary("rsqrt", "fp32"), subjects.binary("chain", "fp32"),
-        subjects.binary("div", "fp32"), subjects.binary("where", "fp16"), subjects.cast("fp32", "fp8e5"),
-    ]  # fmt: skip

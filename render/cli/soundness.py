@@ -9,7 +9,7 @@ _SECONDS = 20.0
 
 def command(checks: int | None, devices: list[str] | None) -> int:
     """Attack rules and kernels on the given profiles; 1 if any result lies outside its bounds."""
-    from render.adversary import campaign
+    from render.adversary import campaign, catalogue
     from render.adversary.attack import Tally
 
     profiles = devices or ["any", "sm_90", "gfx942"]
@@ -23,7 +23,7 @@ def command(checks: int | None, devices: list[str] | None) -> int:
     violated, seconds = 0, 0.0
     while True:
         limit = _SECONDS if checks is None else None
-        report = campaign.run(profiles, campaign.quick(), 0.1, seed, 50, show, limit, 64)
+        report = campaign.run(profiles, catalogue.quick(), 0.1, seed, 50, show, limit, 64)
         total, violated, seconds = (
             total + report.total.checks,
             violated + report.total.violated,

@@ -9,13 +9,13 @@ from adversary_zoo import zoo_subjects
 from support import trials
 
 from interval_ops.profile import profile_names
-from render.adversary import campaign, rules, subjects
+from render.adversary import campaign, catalogue, rules, subjects
 from render.adversary.attack import Target, attack
 from render.adversary.plan import Plan
 from render.adversary.subjects import Subject
 
 PATIENCE = 60.0
-QUICK = {s.name: s for s in campaign.quick()}
+QUICK = {s.name: s for s in catalogue.quick()}
 
 
 def runs(n: int) -> int:
@@ -108,6 +108,6 @@ def test_outputs_of_nested_results():
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", profile_names())
 def test_every_kernel_on_every_profile(profile: str):
-    report = campaign.run([profile], subjects.every(), seconds=0.1, seed=21)
+    report = campaign.run([profile], catalogue.every(), seconds=0.1, seed=21)
     assert report.total.violated == 0, report.total.violations[:3]
     assert report.total.checks > 100_000

@@ -6,7 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
-from render.adversary import campaign, subjects
+from render.adversary import campaign, catalogue, subjects
 from render.adversary.attack import Tally, Violation
 from render.cli.app import app
 
@@ -39,7 +39,7 @@ def test_far_rules_are_listed_and_reports_merge():
 
 
 def test_the_doctor_attacks(monkeypatch):
-    monkeypatch.setattr(campaign, "quick", lambda: [subjects.rows("sum", "fp32", 4)])
+    monkeypatch.setattr(catalogue, "quick", lambda: [subjects.rows("sum", "fp32", 4)])
     result = CliRunner().invoke(app, ["doctor", "--soundness", "--device", "any"])
     assert result.exit_code == 0, result.output
     assert "sum fp32 4" in result.output

@@ -1,0 +1,69 @@
+"""Inputs of the attacks: random numbers of a format in styles that bring out one kind of error each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray
+Inputs = Any
+DTYPES = {
+    "fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
+    "fp8e5": torch.float8_e5m2, "fp8e4nv": torch.float8_e4m3fn,
+}  # fmt: skip
+_RANGE = {"fp64": (-300, 300), "fp32": (-60, 60), "bf16": (-60, 60), "fp16": (-13, 7), "fp8e5": (-13, 7),
+          "fp8e4nv": (-6, 4)}  # fmt: skip
+BOTTOM = {"fp64": -1040, "fp32": -135, "bf16": -128, "fp16": -17, "fp8e5": -15, "fp8e4nv": -8}
+_BITS = {"fp64": 52, "fp32": 23, "bf16": 7, "fp16": 10, "fp8e5": 2, "fp8e4nv": 3}
+
+STYLES = ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "powers")
+"""Of inputs: plain; many exponents; near-opposite neighbours; around the subnormal range; one large number among small
+ones that alignment cuts; one large number to which each other one adds half a unit; powers of two and neighbours."""
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], fmt: str, style: str) -> torch.Tensor:
+    """Random numbers of a format, in a style."""
+    x = rng.standard_normal(shape)
+    if style == "wide":
+        x = np.ldexp(x, rng.integers(*_RANGE[fmt], shape) // 4)
+    elif style == "cancelling":
+        flat = x.reshape(-1)
+        flat[1::2] = -flat[: len(flat) // 2 * 2 : 2] * (1 + 2.0 ** -_BITS[fmt] * rng.integers(0, 3, len(flat) // 2))
+    elif style == "tiny":
+        x = np.ldexp(x, np.where(rng.random(shape) < 0.7, BOTTOM[fmt] + rng.integers(0, 8, shape), 0))
+    elif style == "giant":
+        x = np.where(rng.random(shape) < 0.1, 1.0, np.abs(x) * 2.0 ** -_BITS[fmt])
+    elif style == "stagnant":
+        x = stagnant(rng, shape, _BITS[fmt] + 1, _BITS[fmt])
+    elif style == "powers":
+        e = rng.integers(*_RANGE[fmt], shape) // 6
+        x = np.ldexp(1 + 2.0 ** -_BITS[fmt] * rng.integers(-1, 2, shape), e) * rng.choice([-1.0, 1.0], shape)
+    limit = float(torch.finfo(DTYPES[fmt]).max)
+    return torch.from_numpy(np.clip(x, -limit, limit)).to(DTYPES[fmt])
+
+
+def stagnant(rng: np.random.Generator, shape: tuple[int, ...], shift: int, bits: int) -> Array:
+    """Ones at the start of each row, then numbers near 2**-shift that round all up, all down or are all cut."""
+    rows = (*shape[:-1], 1)
+    scale = np.ldexp(1.0, -shift - rng.integers(-1, 2, rows))
+    parts = rng.choice([1.0, 1 + 2.0**-bits, 1.5, 2 - 2.0 ** (1 - bits)], rows)
+    x = np.broadcast_to(scale * parts, shape) * rng.choice([-1.0, 1.0], rows)
+    x = x.copy()
+    x[..., 0] = 1.0
+    return x
+
+
+def stagnant_operands(
+    rng: np.random.Generator, fmt: str, acc: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Products of one 1 and many near the unit in which the accumulator, or a block of the unit, is cut."""
+    depth = int(
+        rng.choice([13, 12] if fmt.startswith("fp8e4") else [13, 14, 24, 25, 26] if acc == "fp32" else [11, 12])
+    )
+    depth = 53 if acc == "fp64" else depth
+    a, b = stagnant(rng, left, depth // 2, 30), stagnant(rng, right, depth - depth // 2, _BITS[fmt])
+    a = np.where(np.arange(left[-1]) == 0, 1.0, np.ldexp(1.0, -(depth // 2))) + 0 * a
+    pair = torch.from_numpy(a), torch.from_numpy(np.ascontiguousarray(np.swapaxes(b, -1, -2)))
+    return pair[0].to(DTYPES[fmt]), pair[1].to(DTYPES[fmt])
