@@ -161,9 +161,10 @@ _ADDRESSES = """
 """
 _NO_VALUE = "barrier assert assume print grid_dependency_wait grid_dependency_launch_dependents"
 # Structure of the compiler's IR around `reduce`, `scan` and `map_elementwise`, which the interpreter replaces whole.
+_BLOCK_POINTERS = "make_block_ptr advance tensor_pointer_load tensor_pointer_store"  # until Triton 3.8
 _STRUCTURE = "map_elementwise map_elementwise_ret block_with_parent reduce_ret scan_ret tensor_descriptor_type name_loc"
 
-EXACT: frozenset[str] = frozenset(f"{_INTEGERS} {_ADDRESSES} {_NO_VALUE} {_STRUCTURE}".split())
+EXACT: frozenset[str] = frozenset(f"{_INTEGERS} {_ADDRESSES} {_NO_VALUE} {_STRUCTURE} {_BLOCK_POINTERS}".split())
 """Builder methods that carry no rounding: they run on concrete values."""
 
 UNSUPPORTED: dict[str, str] = {

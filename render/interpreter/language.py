@@ -152,6 +152,7 @@ class Language:
             "load": self._load(),
             "store": self._store(),
             "make_tensor_descriptor": self._descriptor(),
+            "dot_scaled": _scaled_dot(vars(core).get("dot_scaled")),
         }
         for name, function in functions.items():
             for owner in (tl, core):
@@ -197,6 +198,17 @@ class Language:
             return plain(base, shape, [*strides[:-1], last], block_shape, *a, **k)
 
         return make_tensor_descriptor
+
+
+def _scaled_dot(plain: Any) -> Callable[..., Any]:
+    """Triton up to 3.7 asks the names of formats for their `value`, as the compiler passes them."""
+
+    def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: Any, rhs_format: Any, *a: Any,
+                   **kwargs: Any) -> Any:  # fmt: skip
+        left, right = (core.constexpr(unwrap(name)) for name in (lhs_format, rhs_format))
+        return plain(lhs, lhs_scale, left, rhs, rhs_scale, right, *a, **kwargs)
+
+    return dot_scaled
 
 
 def _call_constexpr(fn: Any, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:

@@ -13,8 +13,9 @@ from render.interpreter.builder import Builder
 
 # Done by the language layer instead of by a builder method: `reduce` and `scan` are patched whole.
 ELSEWHERE = {
-    "reduce", "reduce_ret", "scan", "scan_ret", "map_elementwise", "map_elementwise_ret", "block_with_parent", "name_loc",
-    "tensor_descriptor_type", "extern_elementwise",
+    "reduce", "reduce_ret", "scan", "scan_ret", "map_elementwise", "map_elementwise_ret", "block_with_parent",
+    "name_loc", "tensor_descriptor_type", "extern_elementwise", "make_block_ptr", "advance", "tensor_pointer_load",
+    "tensor_pointer_store",
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from render.interpreter.session import Session
 CALLS: dict[str, str] = {
     "abs": "tl.abs(x)",
     "add": "tl.add(x, y)",
+    "advance": "tl.load(tl.advance(tl.make_block_ptr(base, (16,), (1,), (0,), (8,), (0,)), (4,)))",
     "arange": "tl.arange(0, 8)",
     "argmax": "tl.argmax(x, 0)",
     "argmin": "tl.argmin(x, 0)",
@@ -144,7 +145,7 @@ NOT_IN_MATH = {"List", "T", "core", "wraps"}
 # Methods of tensors that are no function of `tl`.
 METHODS: dict[str, str] = {
     "to": "x.to(tl.float16)", "logical_and": "(x > y).logical_and(x < y)", "logical_or": "(x > y).logical_or(x < y)",
-    "item": "tl.sum(x[None, :], 1).item()", "T": "m.T", "advance": "", "cast": "x.cast(tl.float16)",
+    "item": "tl.sum(x[None, :], 1).item()", "T": "m.T", "cast": "x.cast(tl.float16)",
 }  # fmt: skip
 
 HEADER = """
@@ -208,7 +209,7 @@ def test_every_public_name_is_accounted_for() -> None:
     assert not members - set(CALLS) - set(REFUSED) - set(METHODS)
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLS) & (public() | {"make_block_ptr"})))
+@pytest.mark.parametrize("name", sorted(set(CALLS) & (public() | {"make_block_ptr", "advance"})))
 def test_operations_run(name: str) -> None:
     assert not run(CALLS[name]).findings
 
