@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--profile", action="append", help="a profile (repeatable); all of them by default")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
     parser.add_argument("--runs", type=int, default=12, help="executions per kernel and profile")
+    parser.add_argument("--share", type=int, default=0, help="profiles per kernel, in turn; 0: all of them")
+    parser.add_argument("--limit", type=float, help="stop after so many seconds")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -50,7 +53,9 @@ def main() -> int:
     profiles, found = options.profile or profile_names(), subjects(options.only)
     report, seed = None, options.seed
     while report is None or (report.total.checks < options.checks and not report.total.violated):
-        part = campaign.run(profiles, found, 60.0, seed, options.runs, show, direct=0 if options.only else 256)
+        random.Random(seed).shuffle(found)
+        direct = 0 if options.only else 256
+        part = campaign.run(profiles, found, 60.0, seed, options.runs, show, options.limit, direct, options.share)
         report = part if report is None else report.merged(part)
         seed += 1
     text = json.dumps(report.as_dict(), indent=1)

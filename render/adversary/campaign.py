@@ -81,10 +81,12 @@ class Report:
 def run(
     profiles: Sequence[str], found: Sequence[Subject], seconds: float, seed: int = 1, runs: int = 1000,
     progress: Progress | None = None, limit: float | None = None, direct: int = 256,
+    share: int = 0,
 ) -> Report:  # fmt: skip
     """Attacks the rules directly (`direct` lanes each), then every subject for about `seconds` on every profile.
 
-    `limit` stops the whole after so many seconds; what was not reached is left out.
+    `limit` stops the whole after so many seconds; what was not reached is left out. With a `share`, each subject meets
+    only so many profiles, in turn.
     """
     report, began = Report(), time.perf_counter()
 
@@ -96,8 +98,9 @@ def run(
             report.add(profile, None, (op,), tally)
         if progress is not None and direct:
             progress(profile, "rules", report.profiles[profile])
-    for subject in found:
-        for profile in profiles:
+    for i, subject in enumerate(found):
+        turn = i * share % len(profiles)
+        for profile in [*profiles[turn:], *profiles[:turn]][: share or None]:
             if expired():
                 break
             tally = attack(subject, profile, seed, seconds, runs)
