@@ -81,7 +81,7 @@ def _run(
     from render.replay.worker import Plan
 
     jobs = jobs or cores()
-    plan = Plan(baselines=baselines, stock=stock, small=small, threads=max(1, cores() // jobs))
+    plan = Plan(baselines=baselines, stock=stock, small=small)
     store = Store(plan)
     if fresh:
         store.forget(folders)

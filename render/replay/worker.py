@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with each case besides judging it. `budget_seconds` bounds the attribution of the width."""
+    """What to do with each case besides judging it. `budget_seconds` bounds the attribution of the width.
+
+    One thread per case: cases run side by side, and the rounding of a reference may depend on the number of threads.
+    """
 
     baselines: bool = True
     stock: bool = False
     small: bool = False
     budget_seconds: float = 4.0
     stock_seconds: float = 20.0
-    threads: int = 1
 
 
 def replay(folder: Path, plan: Plan) -> Row:
@@ -54,7 +56,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
     from render.replay.baselines import baselines
     from render.replay.judging import judge
 
-    torch.set_num_threads(plan.threads)
+    torch.set_num_threads(1)
     cpu = time.process_time()
     replayed = judge(case, plan.budget_seconds, plan.small)
     judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
