@@ -49,7 +49,7 @@ STEP = 2.0**-36
 """Size of a perturbation: far above the rounding of float64, far below what bends a function."""
 FARTHEST = 2.0**12
 TF32 = 2.0**-10
-SECONDS = 10.0
+SECONDS = 5.0
 
 
 @dataclass(frozen=True)
