@@ -21,6 +21,8 @@ def small() -> Iterator[Subject]:
         yield make.unary(op, "fp32")
     for op in ("exp", "log", "sqrt", "sin"):
         yield make.unary(op, "fp64")
+    for op in ("tanh", "expm1", "log1p", "atan", "sinh", "cbrt", "exp", "rsqrt", "rint"):
+        yield make.library(op)
     for op in make.BINARY:
         yield make.binary(op, "fp32")
     for fmt in ("fp16", "bf16"):
@@ -55,7 +57,7 @@ def small() -> Iterator[Subject]:
 
 
 def dot_subjects() -> Iterator[Subject]:
-    for fmt in ("fp16", "bf16", "fp8e5", "fp8e4nv"):
+    for fmt in ("fp16", "bf16", "fp8e5", "fp8e4nv", "fp8e4b8"):
         yield from (make.dots(fmt, how) for how in ("chained", "added"))
     yield from (make.dots(fmt, "chained", bk=16) for fmt in ("fp16", "fp8e5"))
     for precision in ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"):

@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -36,6 +37,31 @@ def unary_kernel(x, out, n, OP: tl.constexpr, B: tl.constexpr):
         v = -tl.abs(v * v - v)
     elif OP == "sigmoid":
         v = tl.sigmoid(v)
+    tl.store(out + i, v, mask=i < n)
+
+
+@triton.jit
+def library_kernel(x, out, n, OP: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n, other=0.5)
+    if OP == "tanh":
+        v = libdevice.tanh(v)
+    elif OP == "expm1":
+        v = libdevice.expm1(v)
+    elif OP == "log1p":
+        v = libdevice.log1p(tl.abs(v))
+    elif OP == "atan":
+        v = libdevice.atan(v)
+    elif OP == "sinh":
+        v = libdevice.sinh(v)
+    elif OP == "cbrt":
+        v = libdevice.cbrt(v)
+    elif OP == "exp":
+        v = libdevice.exp(v)
+    elif OP == "rsqrt":
+        v = libdevice.rsqrt(tl.abs(v))
+    elif OP == "rint":
+        v = libdevice.rint(v * 1.0009765625) + libdevice.trunc(v)
     tl.store(out + i, v, mask=i < n)
 
 

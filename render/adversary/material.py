@@ -11,12 +11,12 @@ Array = np.ndarray
 Inputs = Any
 DTYPES = {
     "fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
-    "fp8e5": torch.float8_e5m2, "fp8e4nv": torch.float8_e4m3fn,
+    "fp8e5": torch.float8_e5m2, "fp8e4nv": torch.float8_e4m3fn, "fp8e4b8": torch.float8_e4m3fnuz,
 }  # fmt: skip
 _RANGE = {"fp64": (-300, 300), "fp32": (-60, 60), "bf16": (-60, 60), "fp16": (-13, 7), "fp8e5": (-13, 7),
-          "fp8e4nv": (-6, 4)}  # fmt: skip
-BOTTOM = {"fp64": -1040, "fp32": -135, "bf16": -128, "fp16": -17, "fp8e5": -15, "fp8e4nv": -8}
-_BITS = {"fp64": 52, "fp32": 23, "bf16": 7, "fp16": 10, "fp8e5": 2, "fp8e4nv": 3}
+          "fp8e4nv": (-6, 4), "fp8e4b8": (-7, 4)}  # fmt: skip
+BOTTOM = {"fp64": -1040, "fp32": -135, "bf16": -128, "fp16": -17, "fp8e5": -15, "fp8e4nv": -8, "fp8e4b8": -9}
+_BITS = {"fp64": 52, "fp32": 23, "bf16": 7, "fp16": 10, "fp8e5": 2, "fp8e4nv": 3, "fp8e4b8": 3}
 
 STYLES = ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "powers")
 """Of inputs: plain; many exponents; near-opposite neighbours; around the subnormal range; one large number among small

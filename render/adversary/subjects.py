@@ -65,6 +65,18 @@ def unary(op: str, fmt: str) -> Subject:
     return Subject(f"{op} {fmt}", run, inputs, UNARY[op], ("normal", "wide", "tiny", "powers"))
 
 
+def library(op: str, fmt: str = "fp32") -> Subject:
+    """A function of the vendor's library."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        kernels.library_kernel[_GRID](x, out, x.numel(), op, _BLOCK)
+        return out
+
+    styles = ("normal", "wide", "tiny", "powers")
+    return Subject(f"libdevice {op} {fmt}", run, lambda g, s: (values(g, (SIZE,), fmt, s),), (), styles)
+
+
 def binary(op: str, fmt: str) -> Subject:
     def inputs(rng: np.random.Generator, style: str) -> Inputs:
         return values(rng, (SIZE,), fmt, style), values(rng, (SIZE,), fmt, style)
