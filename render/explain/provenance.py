@@ -95,7 +95,7 @@ def trace(study: Study, output: str, index: Sequence[int]) -> Trace:
     again = study.run({"interval": False, "builder": watched(tape)})
     place = _place(again, output, index)
     start = _last_store(tape.nodes, place)
-    reached = [] if start is None else list(walk_back(tape.nodes, start, tape.nodes[start].ptr == place))
+    reached = [] if start is None else list(walk_back(tape.nodes, start, tape.nodes[start].hits(place)))
     record = again.session.launches[launch]
     return Trace(writers, reached, tape.pid or (program,), again, record, start is not None)
 
@@ -138,7 +138,7 @@ def _place(run: Execution, output: str, index: tuple[int, ...]) -> int:
 def _last_store(nodes: list[Node], place: int) -> int | None:
     for i in range(len(nodes) - 1, -1, -1):
         node = nodes[i]
-        if node.op in ("store", "atomic") and bool(((node.ptr == place) & node.active).any()):
+        if node.op in ("store", "atomic") and bool(node.hits(place).any()):
             return i
     return None
 

@@ -34,6 +34,11 @@ class Node:
     ptr: np.ndarray | None = None
     active: np.ndarray | None = None
 
+    def hits(self, place: int) -> np.ndarray:
+        """Lanes of a memory access that touch this address."""
+        assert self.ptr is not None and self.active is not None
+        return np.asarray((self.ptr == place) & self.active)
+
     @property
     def operands(self) -> list[Handle]:
         return [a for a in self.args if isinstance(a, Handle)]
@@ -131,8 +136,8 @@ def sources(node: Node, wanted: list[np.ndarray]) -> Iterator[tuple[Handle, np.n
             yield other, wanted[0] & ~node.active  # type: ignore[operator]
     elif node.op == "dot":
         a, b, acc = operands[:3]
-        yield a, np.broadcast_to(wanted[0].any(-1)[..., None], a.shape)
-        yield b, np.broadcast_to(wanted[0].any(-2)[..., None, :], b.shape)
+        yield a, np.broadcast_to(np.expand_dims(wanted[0].any(axis=-1), -1), a.shape)
+        yield b, np.broadcast_to(np.expand_dims(wanted[0].any(axis=-2), -2), b.shape)
         yield acc, wanted[0]
     elif node.axis >= 0:
         union = np.logical_or.reduce(wanted)

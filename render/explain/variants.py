@@ -80,7 +80,8 @@ class WideReductions(Reductions):
         if kind in ("max", "min") or fmt.p >= 24:
             return super()._bounds(x, axis, kind, fmt)
         wide = FORMATS["fp32"]
-        return casting.cast_interval(*super()._bounds(x, axis, kind, wide), wide, fmt, self.ctx.profile, "rtne")
+        lo, hi = super()._bounds(x, axis, kind, wide)
+        return casting.cast_interval(lo, hi, wide, fmt, self.ctx.profile, "rtne")
 
     def _native_scan(self, x: Handle, axis: int, kind: str, reverse: bool) -> Handle:
         fmt = format_of(x.dtype)

@@ -230,7 +230,8 @@ _TABLE = (
         "the bound has little discriminating power",
         "Everything is inside the envelope, but the envelope is so wide that a plainly wrong output (zeros, or a "
         "dropped block of K) would be inside as well. 'Type-I' would say nothing.",
-        "power = share of seeded mutants outside T;      zeros in T, or sum without one K block in T: not conclusive",
+        "power = #(seeded faults outside T) / #(seeded faults that change the result by more than one rounding)\n"
+        "not conclusive if zeros lie in T, or (with --power) if power < 1/2: most faults would pass for round-off",
         "a float16 sum of 4096 terms: the order-free bound is as large as the sum itself",
         "Try inputs of smaller size, larger magnitude or one sign, a sharper --device profile, or float32 "
         "accumulation.",
