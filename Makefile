@@ -11,13 +11,19 @@ BIN     := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
 INPUTS  := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-all bench lint clean
+# Older Tritons that the interpreter also runs on. numpy 2.4 took away what the stock interpreter of 3.6 uses.
+VERSIONS ?= 3.6 3.7 3.8
+NUMPY_3.6 := "numpy<2.4"
+
+.PHONY: help demo test test-all test-versions bench lint docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      install into $(VENV) and classify a correct kernel"
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  every test"
+	@echo "make test-versions  the interpreter on older Tritons: $(VERSIONS)"
+	@echo "make docs      write docs/ops.md from the rule tables"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make lint      ruff and mypy"
 	@echo "make clean     remove $(VENV), builds and caches"
@@ -53,6 +59,25 @@ test: $(VENV)/.test
 test-all: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 	@echo "make test-all: passed"
+
+# Each version lies in a folder of its own in front of the same environment: one download of Triton instead of a second
+# torch. Not part of `make test`: it needs the network, and some hundred megabytes per version.
+$(VENV)/triton-%/.stamp: $(VENV)/.test
+	@echo "Fetching Triton $* (once) ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check $(PIP_FLAGS) --no-deps --upgrade \
+	  --target $(@D) "triton==$*.*" $(NUMPY_$*)
+	@touch $@
+
+test-versions: $(VERSIONS:%=$(VENV)/triton-%/.stamp)
+	@set -e; for v in $(VERSIONS); do \
+	  echo "Triton $$v"; \
+	  PYTHONPATH=$(VENV)/triton-$$v $(BIN)/python -m pytest -p no:cacheprovider -m "not slow" \
+	    tests/render/interpreter tests/kernels tests/interval_ops/test_rules.py tests/interval_ops/test_library.py $(ARGS); \
+	done
+	@echo "make test-versions: passed"
+
+docs: $(VENV)/.core
+	$(BIN)/python -m render ops --page > docs/ops.md
 
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/stock_ratio.py $(ARGS)

@@ -36,8 +36,14 @@ def command(
     device: Annotated[str, typer.Option(help="Device profile whose error terms are shown.")] = "any",
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
     match: Annotated[str, typer.Option("--match", "-k", help="Only operations whose name contains this.")] = "",
+    page: Annotated[bool, typer.Option("--page", help="Print the page docs/ops.md, for all profiles.")] = False,
 ) -> int:
     """List the operations that have a rule, how each is bounded, and what is not supported."""
+    if page:
+        from render.report import ops_page
+
+        typer.echo(ops_page.page(), nl=False)
+        return 0
     from interval_ops import rules
 
     profile = _profile(device)

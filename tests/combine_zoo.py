@@ -1,0 +1,97 @@
+"""Kernels that move, count and combine elements: gather, histogram, cat, join, interleave, scans and own combiners."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def move_kernel(x, y, index, out, N: tl.constexpr, WHAT: tl.constexpr):
+    i, j = tl.arange(0, N), tl.arange(0, 2 * N)
+    a, b = tl.exp(tl.load(x + i)), tl.exp(tl.load(y + i))
+    if WHAT == "gather":
+        tl.store(out + i, tl.gather(a, tl.load(index + i), 0))
+    elif WHAT == "cat":
+        tl.store(out + j, tl.cat(a, b, can_reorder=True))
+    elif WHAT == "interleave":
+        tl.store(out + j, tl.interleave(a, b))
+    elif WHAT == "join":
+        tl.store(out + i[:, None] * 2 + tl.arange(0, 2)[None, :], tl.join(a, b))
+    else:
+        c, d = tl.split(tl.join(a, b))
+        tl.store(out + i, c)
+        tl.store(out + N + i, d)
+
+
+@triton.jit
+def gather_rows_kernel(x, index, out, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + at, tl.gather(tl.load(x + at), tl.load(index + at), AXIS))
+
+
+@triton.jit
+def histogram_kernel(x, keep, out, N: tl.constexpr, BINS: tl.constexpr):
+    i = tl.arange(0, N)
+    h = tl.histogram(tl.load(x + i), BINS, mask=tl.load(keep + i) != 0)
+    tl.store(out + tl.arange(0, BINS), h)
+
+
+@triton.jit
+def scan_kernel(x, out, M: tl.constexpr, N: tl.constexpr, WHAT: tl.constexpr, AXIS: tl.constexpr, BACK: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    v = tl.load(x + at)
+    v = tl.cumprod(v, AXIS, reverse=BACK) if WHAT == "cumprod" else tl.cumsum(v, AXIS, reverse=BACK)
+    tl.store(out + at, v)
+
+
+@triton.jit
+def welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
+    delta = mean_b - mean_a
+    n = n_a + n_b
+    share = tl.where(n == 0.0, 0.0, n_b / n)
+    return mean_a + delta * share, m2_a + m2_b + delta * delta * n_a * share, n
+
+
+@triton.jit
+def welford_kernel(x, mean, var, running, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    zero, one = tl.zeros([N], tl.float32), tl.full([N], 1.0, tl.float32)
+    m, m2, n = tl.reduce((v, zero, one), 0, welford)
+    tl.store(mean, m)
+    tl.store(var, m2 / n)
+    all_means, _, _ = tl.associative_scan((v, zero, one), 0, welford)
+    tl.store(running + i, all_means)
+
+
+@triton.jit
+def linear(a1, b1, a2, b2):
+    return a1 * a2, b1 * a2 + b2
+
+
+@triton.jit
+def recurrence_kernel(a, b, out, N: tl.constexpr, BACK: tl.constexpr):
+    i = tl.arange(0, N)
+    _, h = tl.associative_scan((tl.load(a + i), tl.load(b + i)), 0, linear, reverse=BACK)
+    tl.store(out + i, h)
+
+
+@triton.jit
+def exact_combine(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def first_of(a, i, b, j):
+    left = (a > b) | ((a == b) & (i < j))
+    return tl.where(left, a, b), tl.where(left, i, j)
+
+
+@triton.jit
+def own_argmax_kernel(x, best, where, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v, k = tl.reduce((tl.load(x + i), i), 0, first_of)
+    tl.store(best, v)
+    tl.store(where, k)
+    tl.store(best + 1, tl.reduce(tl.load(x + i), 0, exact_combine))

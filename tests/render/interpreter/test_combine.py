@@ -1,0 +1,125 @@
+"""Moving, counting and combining elements against torch: values exactly or closely, bounds around the fp64 result."""
+
+from __future__ import annotations
+
+import combine_zoo as zoo
+import numpy as np
+import pytest
+import torch
+from support import rng
+
+from render.interpreter.session import Session
+
+M, N = 8, 16
+
+
+def normal(*shape: int, seed: int = 191) -> torch.Tensor:
+    return torch.from_numpy(rng(seed).normal(size=shape)).float()
+
+
+def holds(s: Session, out: torch.Tensor, want: torch.Tensor, slack: float = 0.0) -> bool:
+    envelope = s.envelope(out)
+    assert envelope is not None
+    reference = want.double().numpy()
+    room = slack * (np.abs(reference) + 1)
+    return bool(np.all((envelope.lo <= reference + room) & (reference - room <= envelope.hi)))
+
+
+@pytest.mark.parametrize("what", ["gather", "cat", "interleave", "join", "split"])
+def test_moves_keep_the_bounds(what: str) -> None:
+    x, y = normal(N), normal(N, seed=192)
+    index = torch.from_numpy(rng(193).integers(0, N, N).astype(np.int32))
+    out = torch.zeros(N if what == "gather" else 2 * N)
+    with Session("sm_80") as s:
+        zoo.move_kernel[(1,)](x, y, index, out, N, what)
+    a, b = x.double().exp(), y.double().exp()
+    want = {"gather": a[index.long()], "cat": torch.cat([a, b]), "split": torch.cat([a, b])}
+    expected = want.get(what, torch.stack([a, b], -1).reshape(-1))
+    torch.testing.assert_close(out.double(), expected, rtol=1e-6, atol=0)
+    assert holds(s, out, expected) and not s.taints and not s.findings
+    envelope = s.envelope(out)
+    assert envelope is not None and np.all(envelope.hi - envelope.lo <= 1e-5 * expected.numpy())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gather_along_either_axis(axis: int) -> None:
+    x = normal(M, N)
+    index = torch.from_numpy(rng(194).integers(0, (M, N)[axis], (M, N)).astype(np.int32))
+    out = torch.empty(M, N)
+    with Session("sm_80") as s:
+        zoo.gather_rows_kernel[(1,)](x, index, out, M, N, axis)
+    assert torch.equal(out, torch.gather(x, axis, index.long())) and not s.taints
+
+
+def test_gather_outside_the_axis_taints() -> None:
+    index = torch.full((M, N), N, dtype=torch.int32)
+    with Session("sm_80") as s:
+        zoo.gather_rows_kernel[(1,)](normal(M, N), index, torch.empty(M, N), M, N, 1)
+    assert [t.code for t in s.taints.values()] == ["RND302"]
+
+
+def test_histogram_counts_what_the_mask_keeps() -> None:
+    x = torch.from_numpy(rng(195).integers(0, 8, 64).astype(np.int32))
+    keep = torch.from_numpy(rng(196).integers(0, 2, 64).astype(np.int32))
+    out = torch.empty(8, dtype=torch.int32)
+    with Session("sm_80") as s:
+        zoo.histogram_kernel[(1,)](x, keep, out, 64, 8)
+    assert torch.equal(out, torch.bincount(x[keep != 0], minlength=8).int()) and not s.taints
+    with Session("sm_80") as s:
+        zoo.histogram_kernel[(1,)](x + 8, torch.ones_like(keep), out, 64, 8)
+    assert [t.code for t in s.taints.values()] == ["RND302"]
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("what", ["cumprod", "cumsum"])
+def test_scans_in_both_directions(what: str, axis: int, back: bool) -> None:
+    x = normal(M, N).abs() + 0.5
+    out = torch.empty(M, N)
+    with Session("sm_80") as s:
+        zoo.scan_kernel[(1,)](x, out, M, N, what, axis, back)
+    function = torch.cumprod if what == "cumprod" else torch.cumsum
+    turned = x.double().flip(axis) if back else x.double()
+    want = function(turned, axis).flip(axis) if back else function(turned, axis)
+    torch.testing.assert_close(out.double(), want, rtol=1e-5, atol=0)
+    assert holds(s, out, want, 1e-14) and not s.taints
+    last = out.select(axis, -1 if back else 0)
+    assert torch.equal(last, x.select(axis, -1 if back else 0))
+
+
+def test_welford_is_bounded_for_its_own_order_only() -> None:
+    x = normal(64) + 3
+    mean, var, running = torch.empty(1), torch.empty(1), torch.empty(64)
+    with Session("sm_80") as s:
+        zoo.welford_kernel[(1,)](x, mean, var, running, 64)
+    wide = x.double()
+    torch.testing.assert_close(mean.double(), wide.mean().reshape(1), rtol=1e-6, atol=0)
+    torch.testing.assert_close(var.double(), wide.var(correction=0).reshape(1), rtol=1e-5, atol=0)
+    means = wide.cumsum(0) / torch.arange(1, 65)
+    torch.testing.assert_close(running.double(), means, rtol=1e-5, atol=0)
+    assert holds(s, mean, wide.mean().reshape(1)) and holds(s, var, wide.var(correction=0).reshape(1))
+    assert holds(s, running, means)
+    assert {t.op for t in s.taints.values()} == {"reduce", "associative_scan"}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_linear_recurrences(back: bool) -> None:
+    a, b = normal(N).abs(), normal(N, seed=197)
+    out = torch.empty(N)
+    with Session("sm_80") as s:
+        zoo.recurrence_kernel[(1,)](a, b, out, N, back)
+    order = range(N - 1, -1, -1) if back else range(N)
+    h, want = 0.0, torch.empty(N, dtype=torch.float64)
+    for i in order:
+        h = float(a[i]) * h + float(b[i])
+        want[i] = h
+    torch.testing.assert_close(out.double(), want, rtol=1e-4, atol=1e-5)
+    assert holds(s, out, want) and {t.op for t in s.taints.values()} == {"associative_scan"}
+
+
+def test_a_combine_function_that_does_not_round_leaves_no_taint() -> None:
+    x = normal(32)
+    best, where = torch.empty(2), torch.empty(1, dtype=torch.int32)
+    with Session("sm_80") as s:
+        zoo.own_argmax_kernel[(1,)](x, best, where, 32)
+    assert best.tolist() == [x.max().item()] * 2 and where.item() == x.argmax().item() and not s.taints
