@@ -40,6 +40,7 @@ from render.execution import Entry, Execution
 from render.explain.asked import (
     SECONDS,
     Asked,
+    gain_help,
     ieee_gain,
     ieee_help,
     instability_notes,
@@ -319,6 +320,7 @@ class Judgement:
         if verdict.code == "RND101" and self.settings.budget:
             gain = ieee_gain(verdict.study, run, what_ifs, self.settings.budget_seconds)
         help = advice.advice(verdict.code, verdict.budget, verdict.outputs, verdict.tolerance(), ieee_help(gain))
+        help = [*gain_help(verdict.code, what_ifs), *help]
         return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs), timing=self._timing(began))
 
     def _measured(

@@ -146,6 +146,14 @@ def ieee_gain(study: Study, run: Execution, known: Iterable[Counterfactual], sec
     return got[0] if got else None
 
 
+_REMEDIES = {"RND103": "fp32-accumulator", "RND104": "no-casts"}
+
+
+def gain_help(code: str, known: Iterable[Counterfactual]) -> list[str]:
+    """What the remedy for this code's cause was measured to do, if its run was asked for."""
+    return [f"{c.sentence} (re-run)" for c in known if c.key == _REMEDIES.get(code) and not c.note and c.shrink >= 1.05]
+
+
 def ieee_help(found: Counterfactual | None) -> str:
     """The help line of RND101; it names a factor only where a run gave one."""
     advice = 'input_precision="ieee" in tl.dot'

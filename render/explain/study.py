@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,10 +23,11 @@ class Study:
     cases: tuple[Case, ...]
 
     def run(self, options: Mapping[str, Any]) -> Execution:
-        """The same call in a session with other options on top of the original ones."""
-        options = {**self.entry.options, **options}
+        """The same call in a session with other options on top of the original ones; what it prints was seen before."""
+        options = {**self.entry.options, "printer": lambda text: None, **options}
         mute = options.pop("mute", ())
-        return replace(self.entry, options=options).run(mute)
+        with contextlib.redirect_stdout(io.StringIO()):
+            return replace(self.entry, options=options).run(mute)
 
     def with_bounds(self, run: Execution, last_rounding: bool = False) -> tuple[Case, ...]:
         """The cases with the bounds of another run; `last_rounding` adds one rounding to each output's format."""

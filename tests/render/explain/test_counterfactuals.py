@@ -102,6 +102,8 @@ def test_float32_accumulator_leaves_one_rounding_of_the_output():
     left = median_half(verdict) / wide.shrink
     assert one_rounding <= left <= 3 * one_rounding  # the sum's own, and the output's on top
     assert wide.shrink > 50
+    assert verdict.help[0] == f"bound shrinks {wide.shrink:.3g}x with float32 accumulators (re-run)"
+    assert "shrinks" not in " ".join(render.classify(total, x, ref=lambda x: x.sum().reshape(1)).help)
 
 
 def test_without_casts_the_multiplication_is_left():

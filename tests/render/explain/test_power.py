@@ -173,6 +173,15 @@ def test_no_time_no_mutants():
     assert {m.kind for m in power.mutants} == {"zero"}
 
 
+def test_the_user_sees_his_own_output_once(capsys):
+    def talking(x):
+        print("launching")
+        return total(x)
+
+    render.classify(talking, torch.rand(512), ref=sum_of, budget=False, explain=["power", "counterfactuals"])
+    assert capsys.readouterr().out == "launching\n"
+
+
 def test_a_bug_needs_no_power():
     assert render.classify(add, *torch.rand(2, 100), ref=torch.sub, explain="power").power is None
 
