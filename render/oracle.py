@@ -118,6 +118,7 @@ class Oracle:
                 found = self._call(inputs)
             values = [array(mode.value(x)) for _, x in found]
             errors = [array(mode.error(x)) for _, x in found]
+        mode.release()
         return values, errors, mode
 
     def _bounded(self, base: list[np.ndarray], spread: list[np.ndarray], text: str, notes: list[str]) -> Exact:

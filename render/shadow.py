@@ -143,6 +143,10 @@ class ShadowMode(TorchDispatchMode):
         found = self.shadows.error_of(x) if is_float(x) else None
         return torch.zeros(x.shape, dtype=F64) if found is None else found
 
+    def release(self) -> None:
+        """Forget every shadow: those of large inputs would otherwise live as long as the notes."""
+        self.shadows = Shadows()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
