@@ -18,9 +18,10 @@ _RANGE = {"fp64": (-300, 300), "fp32": (-60, 60), "bf16": (-60, 60), "fp16": (-1
 BOTTOM = {"fp64": -1040, "fp32": -135, "bf16": -128, "fp16": -17, "fp8e5": -15, "fp8e4nv": -8, "fp8e4b8": -9}
 _BITS = {"fp64": 52, "fp32": 23, "bf16": 7, "fp16": 10, "fp8e5": 2, "fp8e4nv": 3, "fp8e4b8": 3}
 
-STYLES = ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "powers")
+STYLES = ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "constant", "powers")
 """Of inputs: plain; many exponents; near-opposite neighbours; around the subnormal range; one large number among small
-ones that alignment cuts; one large number to which each other one adds half a unit; powers of two and neighbours."""
+ones that alignment cuts; one large number to which each other one adds half a unit; one number per row, so that
+the errors of splits and products add up; powers of two and neighbours."""
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], fmt: str, style: str) -> torch.Tensor:
@@ -37,6 +38,8 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], fmt: str, style: st
         x = np.where(rng.random(shape) < 0.1, 1.0, np.abs(x) * 2.0 ** -_BITS[fmt])
     elif style == "stagnant":
         x = stagnant(rng, shape, _BITS[fmt] + 1, _BITS[fmt])
+    elif style == "constant":
+        x = np.broadcast_to(1 + x[..., :1] % 1, shape)
     elif style == "powers":
         e = rng.integers(*_RANGE[fmt], shape) // 6
         x = np.ldexp(1 + 2.0 ** -_BITS[fmt] * rng.integers(-1, 2, shape), e) * rng.choice([-1.0, 1.0], shape)

@@ -129,7 +129,7 @@ def rows(op: str, fmt: str, n: int) -> Subject:
 
     named = {"sum": ("reduce",), "square_sum": ("reduce",)}.get(op, ())
     return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (128, n), fmt, s),), named,
-                   ("normal", "wide", "cancelling", "giant", "stagnant"))  # fmt: skip
+                   ("normal", "wide", "cancelling", "giant", "stagnant", "constant"))  # fmt: skip
 
 
 def scans(op: str, fmt: str, n: int) -> Subject:
@@ -173,12 +173,16 @@ def dots(fmt: str, how: str, precision: str = "ieee", acc: str = "fp32", bk: int
         a, b = values(rng, (g, m, k), fmt, style), values(rng, (g, k, n), fmt, style)
         if style == "stagnant":
             a, b = stagnant_operands(rng, fmt, acc, (g, m, k), (g, n, k))
+        if style == "constant":  # along K as well
+            b = values(rng, (g, n, k), fmt, style).mT.contiguous()
         if style == "cancelling":  # along K: each product next to (nearly) its opposite
             b[:, 1::2] = b[:, ::2]
         return a, b
 
     name = f"dot {fmt} {how} {precision} {acc} {bk}"
-    return Subject(name, run, inputs, ("dot",), ("normal", "wide", "cancelling", "tiny", "giant", "stagnant"))
+    return Subject(
+        name, run, inputs, ("dot",), ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "constant")
+    )
 
 
 def attend(fmt: str, precision: str = "ieee") -> Subject:

@@ -11,6 +11,8 @@ from support import exact, random_values, rng, round_fraction, special_values, t
 from interval_ops.formats import BF16, FORMATS, FP8E5, FP16, FP32, FP64, Format
 from render.adversary import numbers
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
+
 NARROW = [f for f in FORMATS.values() if f.name not in ("fp64", "e8m0", "e2m1", "tf32")]
 
 
