@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from render.report.text import count, place
+from render.report.text import place
 
 if TYPE_CHECKING:
     from render.explain.records import Counterfactual, Power
@@ -32,7 +32,7 @@ def what_if_rows(items: tuple[Counterfactual, ...], label: str) -> Iterator[tupl
 def power_rows(power: Power) -> Iterator[str]:
     """How many seeded faults the bound notices, what it misses, what others notice, and the smallest one per output."""
     outside, inside = power.count("outside"), power.count("inside")
-    noticed = f"{outside} of {count(outside + inside, 'seeded fault')} that change the result would leave this bound"
+    noticed = f"{outside} of {outside + inside} seeded faults that change the result would leave this bound"
     yield f"{power.share:.2f}: {noticed}" if not math.isnan(power.share) else "no seeded fault changed the result"
     missed = Counter((m.what, place(m.file, m.line) if m.file else "") for m in power.missed)
     yield from (f"missed: {what}" + (f"  {where}" if where else "") for what, where in missed)

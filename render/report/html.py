@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from render.report import codes, svg, words
+from render.report import codes, explained, svg, words
 from render.report.frame import code_frame
 from render.report.text import place
 
@@ -66,6 +66,8 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     for output in verdict.outputs:
         yield from _output(output, verdict.reference)
     yield _table("Where the bound comes from", _budget(verdict))
+    yield _table("What would change it (re-run)", explained.what_if_rows(verdict.counterfactuals, verdict.label))
+    yield _list("Power", tuple(explained.power_rows(verdict.power)) if verdict.power else ())
     yield _table("Memory", ((f.code, words.fact(f), place(f.file, f.line or None)) for f in verdict.findings))
     yield _table("Not bounded", ((t.code, words.fact(t), place(t.file, t.line or None)) for t in verdict.taints))
     yield _frame(verdict)
