@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from render.errors import RenderError
 from render.execution import Execution
@@ -146,7 +147,6 @@ def _last_store(nodes: list[Node], place: int) -> int | None:
 def _sources(reached: list[Reached], run: Execution, record: Any) -> list[Source]:
     """The loaded elements, by tensor."""
     places: dict[str, set[int]] = {}
-    where: dict[str, Any] = {}
     lines: dict[str, set[int]] = {}
     for node, wanted in reached:
         if node.op != "load":
@@ -156,10 +156,9 @@ def _sources(reached: list[Reached], run: Execution, record: Any) -> list[Source
         for a in addresses.tolist():
             name = _named(run, a)
             places.setdefault(name, set()).add(a)
-            where[name] = run.session.memory.find(a)
             lines.setdefault(name, set()).add(node.site.line)
     return [
-        Source(name, len(found), _indices(sorted(found)[:SHOWN], where[name], record.args.get(name)),
+        Source(name, len(found), _indices(sorted(found)[:SHOWN], run, record.args.get(name)),
                tuple(sorted(lines[name])))
         for name, found in places.items()
     ]  # fmt: skip
@@ -167,18 +166,22 @@ def _sources(reached: list[Reached], run: Execution, record: Any) -> list[Source
 
 def _named(run: Execution, place: int) -> str:
     storage = run.session.memory.find(place)
-    return (storage.name if storage is not None else None) or "memory of no known tensor"
+    return (storage.name if storage is not None else None) or "unnamed memory"
 
 
-def _indices(addresses: list[int], storage: Any, described: Any) -> tuple[tuple[int, ...], ...]:
-    """Indices into the tensor as the launch got it; flat offsets in bytes where that is not known."""
-    if storage is None or not isinstance(described, tuple) or len(described) != 3:
-        return tuple((a - (storage.base if storage is not None else 0),) for a in addresses)
-    dtype, shape, strides = described
-    import torch
-
-    size = getattr(torch, dtype.removeprefix("torch.")).itemsize
-    return tuple(_unravel((a - storage.base - storage.start) // size, shape, strides) for a in addresses)
+def _indices(addresses: list[int], run: Execution, described: Any) -> tuple[tuple[int, ...], ...]:
+    """Indices into the tensor as the launch got it; offsets in bytes where its shape is not known."""
+    found = []
+    for a in addresses:
+        storage = run.session.memory.find(a)
+        offset = a - storage.base - storage.start if storage is not None else a
+        if isinstance(described, tuple) and len(described) == 3:
+            dtype, shape, strides = described
+            size = getattr(torch, dtype.removeprefix("torch.")).itemsize
+            found.append(_unravel(offset // size, shape, strides))
+        else:
+            found.append((offset,))
+    return tuple(found)
 
 
 def _unravel(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:

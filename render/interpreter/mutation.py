@@ -55,19 +55,23 @@ def faults(tree: ast.Module, entry: bool) -> list[Fault]:
     parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
                   if a.annotation is None or "constexpr" not in ast.unparse(a.annotation)}  # fmt: skip
     carried = _carried(function)
+    arguments = {id(a) for call in ast.walk(tree) if isinstance(call, ast.Call)
+                 for a in (*call.args, *(k.value for k in call.keywords))}  # fmt: skip
     found = [Fault("program", "the last program does nothing", function.lineno, 0)] if entry else []
     for place, node in enumerate(ast.walk(tree)):
         found += [Fault(kind, what, node.lineno, place, variant)  # type: ignore[attr-defined]
-                  for kind, what, variant in _of_node(node, parameters, carried)]  # fmt: skip
+                  for kind, what, variant in _of_node(node, parameters, carried, arguments)]  # fmt: skip
     return found
 
 
-def _of_node(node: ast.AST, parameters: set[str], carried: set[int]) -> Iterator[tuple[str, str, Any]]:
+def _of_node(
+    node: ast.AST, parameters: set[str], carried: set[int], arguments: set[int]
+) -> Iterator[tuple[str, str, Any]]:
     if isinstance(node, ast.For):
         yield "trip", f"the loop over {ast.unparse(node.iter)} leaves out its last turn", None
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _FLIP:
         yield from _boundaries(node)
-    elif isinstance(node, ast.BinOp | ast.Tuple | ast.List | ast.AugAssign):
+    elif isinstance(node, ast.BinOp) or (isinstance(node, ast.Tuple | ast.List) and id(node) in arguments):
         for one, other in _scales(node, parameters):
             yield "strides", f"{one} and {other} change places in {ast.unparse(node)}", (one, other)
     if id(node) in carried:

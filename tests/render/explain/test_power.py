@@ -62,6 +62,13 @@ def test_one_fault_at_a_time_and_loops_that_cannot_hang():
         assert sum(source.count(f"__render_{name}__") for name in ("trip", "narrow", "last")) <= 1
 
 
+def test_parameters_side_by_side_change_places_only_as_arguments():
+    source = "def k(p, s, t):\n    b = make(p, strides=(s, t))\n    return (s, t)\n"
+    (swapped,) = [text for f, text in planted(source, entry=False) if f.kind == "strides"]
+    assert "strides=(t, s)" in swapped
+    assert "return (s, t)" in swapped
+
+
 def test_a_helper_has_no_program_to_skip():
     assert not any(f.kind == "program" for f, _ in planted(entry=False))
 
