@@ -7,6 +7,7 @@ are monotone in each magnitude. Exact ones (remainder, copysign, fdim up to its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,14 +48,14 @@ def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
     the base may overflow or lose digits below the normal range before the division: above max / 8 the result is open.
     """
     error = error_of("pow", fmt, fmt, profile)
-    params = list(error.params)
+    r, a, flush, gate, limit = error.params
     negative = n[0] < 0
     if not profile.muted("function"):
         largest = float(np.max(np.abs(n[0].astype(np.float64)), initial=1.0))
-        params[0] = max(params[0], np.expm1((largest + 1) * np.log1p(fmt.u)) * (1 + 2.0**-20))
-        params[1] = max(params[1], fmt.min_subnormal * largest)
-        params[2] = max(params[2], fmt.min_normal if negative.any() else 0.0)
-    lo, hi = _bounds(kernels.close_pow, (*x, *n), fmt, profile, *params)
+        r = max(r, math.expm1((largest + 1) * math.log1p(fmt.u)) * (1 + 2.0**-20))
+        a = max(a, fmt.min_subnormal * largest)
+        flush = max(flush, fmt.min_normal if negative.any() else 0.0)
+    lo, hi = _bounds(kernels.close_pow, (*x, *n), fmt, profile, r, a, flush, gate, limit)
     if negative.any() and not profile.muted("function"):
         edge = fmt.max / 8
         high, low = (hi > edge) & negative, (lo < -edge) & negative

@@ -193,7 +193,7 @@ def remainders(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
                 room = abs(n) * 2.0**-48 + 2.0**-50
                 if abs(n) < 2.0**40 and q0 > n - 0.5 + room and q1 < n + 0.5 - room:
                     a, b = n * y0, n * y1
-                    slack = (abs(x0) + abs(x1) + abs(a) + abs(b)) * 2.0**-51
+                    slack = (max(abs(x0), abs(x1)) + max(abs(a), abs(b))) * 2.0**-50
                     low, high = max(low, x0 - max(a, b) - slack), min(high, x1 - min(a, b) + slack)
         same &= (low == high) and not top
         lo[i], hi[i] = (np.nan if top else low), (np.nan if top else high)
@@ -238,6 +238,17 @@ def directed(alo, ahi, lo, hi, mode, gate):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
+def _fma_error(a, b, c, s):  # type: ignore[no-untyped-def]
+    """a b + c - s for s = fma(a, b, c). Source: Boldo and Muller, Exact and approximated error of the FMA."""
+    p = a * b
+    rest = fused(a, b, -p)
+    t = c + rest
+    low = sum_error(c, rest, t)
+    high = p + t
+    return ((high - s) + sum_error(p, t, high)) + low
+
+
+@njit(**OPTIONS)
 def directed_values(kind, mode, double, gate, x, y, z, out):  # type: ignore[no-untyped-def]
     """x + y, x y, x / y, sqrt x or x y + z rounded in a direction. `kind` is its place in that list.
 
@@ -258,9 +269,8 @@ def directed_values(kind, mode, double, gate, x, y, z, out):  # type: ignore[no-
             s = math.sqrt(a)
             lost = -fused(s, s, -a)
         else:
-            p = a * b
-            s = p + c
-            lost = fused(a, b, -p) + sum_error(p, c, s)
+            s = fused(a, b, c)
+            lost = _fma_error(a, b, c, s)
         if abs(s) <= FP64_MAX and lost != 0.0:
             if double:
                 lower = mode == DOWN or (mode == ZERO and s > 0.0)

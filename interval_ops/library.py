@@ -162,16 +162,16 @@ _function("tgamma", "tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1
 _LGAMMA = "Both ends and the minimum at 1.4616; below 0 points outside (-23.0001, -2.2637) only, else top."
 _function("lgamma", "lgamma", Shape.SPECIAL, doc=_LGAMMA)
 
-jointly("pow", 2, lambda args, fmt, profile: joint.power(*args, fmt, profile), "pow",
+jointly("pow", 2, lambda args, fmt, profile: joint.power(args[0], args[1], fmt, profile), "pow",
         "Corners of the box; a base below 0 needs one integer exponent, else top.")  # fmt: skip
-jointly("atan2", 2, lambda args, fmt, profile: joint.atan2(*args, fmt, profile), "atan2",
+jointly("atan2", 2, lambda args, fmt, profile: joint.atan2(args[0], args[1], fmt, profile), "atan2",
         "Corners of the box; [-pi, pi] where it meets the origin or the negative axis.")  # fmt: skip
 for _name, _arity in (("hypot", 2), ("rhypot", 2), ("norm3d", 3), ("rnorm3d", 3), ("norm4d", 4), ("rnorm4d", 4)):
     jointly(_name, _arity, lambda args, fmt, profile, name=_name: joint.norm(name, args, fmt, profile), _name,
             "Ends of the magnitudes.")  # fmt: skip
 exactly("remainder", 2, lambda args: joint.remainder(*args), "x - n y with one n, else [-|y|/2, |y|/2].", tight=False)
 _add(Rule("fmod", Shape.SPECIAL, "As x % y: both the compiled sequence and the exact remainder.",
-          flushed(lambda args, fmt, profile: arithmetic.fmod(*args, fmt, profile)), 2, "function",
+          flushed(lambda args, fmt, profile: arithmetic.fmod(args[0], args[1], fmt, profile)), 2, "function",
           rule_errors.remainder, tight=False))  # fmt: skip
 exactly("copysign", 2, lambda args: joint.copysign(*args), "|x| with the sign of y; both signs where that is open.")
 exactly("abs", 1, lambda args: arithmetic.abs_(args[0]), "Magnitudes; 0 if inside.")
@@ -184,7 +184,7 @@ exactly("nearbyint", 1, _integral(arithmetic.rint), "Nearest integer, ties to ev
 exactly("round", 1, _integral(joint.round_away), "Nearest integer, halves away from zero, at both ends.")
 exactly("logb", 1, lambda args: joint.logb(args[0]), "Exponent of the magnitudes at both ends.")
 _add(Rule("nextafter", Shape.SPECIAL, "The neighbours of both ends.",
-          flushed(lambda args, fmt, profile: joint.nextafter(*args, fmt)), 2, "function", rule_errors.flush,
+          flushed(lambda args, fmt, profile: joint.nextafter(args[0], args[1], fmt)), 2, "function", rule_errors.flush,
           tight=False))  # fmt: skip
 
 rounded("fdim", 2, joint.fdim, "max(x - y, 0) at the ends.")

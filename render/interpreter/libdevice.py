@@ -142,12 +142,15 @@ class Libdevice:
         if name in LIBRARY:
             return self._exactly(name, name) if assumed else self._by_rule(name)
         if name in INTEGERS:
-            return lambda builder, ty, *handles: self._no_form(name, [])
+            return self._refused(name)
         if assumed and name in ASSUMED:
             return self._exactly(name, ASSUMED[name])
         if self.builder.vendor(name) is None:
             self.builder.unsupported(f"libdevice.{name}", REFUSED.get(name, "this vendor function has no rule yet"))
         return self._by_rule(name)
+
+    def _refused(self, name: str) -> Callable[..., Any]:
+        return lambda builder, ty, *handles: self._no_form(name, [])
 
     @staticmethod
     def _by_rule(name: str) -> Callable[..., Handle]:

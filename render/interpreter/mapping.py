@@ -90,7 +90,7 @@ def _pick(h: Handle, group: Lanes) -> Handle:
     return h.map(lambda a: a[group], ())
 
 
-def _scatter(parts: list[Piece] | Any, batch: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def _scatter(parts: list[tuple[Lanes, np.ndarray]], batch: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     out = np.empty(batch * int(np.prod(shape)), dtype)
     for group, a in parts:
         out[group] = a.reshape(-1)

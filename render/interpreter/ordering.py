@@ -81,7 +81,12 @@ class Ordering:
         self.semantic = semantic
 
     def natives(self) -> dict[int, Callable[..., Any]]:
-        mine = {"sort": self.sort, "topk": self.topk, "bitonic_merge": self.bitonic_merge, "flip": self.flip}
+        mine: dict[str, Callable[..., Any]] = {
+            "sort": self.sort,
+            "topk": self.topk,
+            "bitonic_merge": self.bitonic_merge,
+            "flip": self.flip,
+        }
         found = ((getattr(standard, name, None), function) for name, function in mine.items())
         return {id(fn): function for fn, function in found if fn is not None}
 
@@ -128,7 +133,7 @@ class Ordering:
 
     def _bounds(self, handle: Handle, order: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         ends = [handle.full(end).astype(np.float64) for end in handle.pair]
-        nan = np.isnan(ends[0]).any(axis=-1, keepdims=True)
+        nan: np.ndarray = np.isnan(ends[0]).any(axis=-1, keepdims=True)  # type: ignore[assignment]
         lo, hi = (_open_rows(order(np.where(nan, 0.0, end)), nan) for end in ends)
         return lo, hi
 

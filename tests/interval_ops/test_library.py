@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import triton.language as tl
-from containment import hard_intervals, point, well_formed
+from containment import hard_intervals, point, sample, well_formed
 from support import rng, trials
 
 from interval_ops.formats import FP32, FP64
@@ -55,6 +55,11 @@ def test_entries_are_documented(name: str) -> None:
             assert text and "\n" not in text
 
 
+def slack(name: str) -> float:
+    """Directed rounding of a bound that float64 could not hold exactly may go one number further."""
+    return 2.0**-22 if name.endswith(("_rd", "_ru", "_rz")) else 2.0**-45
+
+
 @pytest.mark.parametrize("name", LIBRARY)
 def test_every_target_encloses_correct_rounding(name: str) -> None:
     generator, rule = rng(111), LIBRARY[name]
@@ -70,7 +75,7 @@ def test_every_target_encloses_correct_rounding(name: str) -> None:
         except MissingRule:
             continue
         well_formed(outer)
-        low, high = (np.where(np.isinf(end), 0, 2.0**-45 * np.abs(end) + 2.0**-1060) for end in inner)
+        low, high = (np.where(np.isinf(end), 0, slack(name) * np.abs(end) + 2.0**-1060) for end in inner)
         ok = np.isnan(outer[0]) | ((outer[0] - low <= inner[0]) & (inner[1] <= outer[1] + high))
         assert ok.all(), [v[~ok][0] for pair in (*args, outer, inner) for v in pair]
 
@@ -83,11 +88,11 @@ def test_smaller_operands_give_smaller_results(name: str) -> None:
         lo, hi = hard_intervals(generator, FP32, trials(300))
         low, high = max(rule.domain[0], -40.0), min(rule.domain[1], 40.0)
         args.append((np.clip(lo, low, high), np.clip(hi, low, high)))
-    part = [((lo + hi) * 0.5, hi) for lo, hi in args]
+    part = [(np.minimum(sample(generator, a, FP32), a[1]), a[1]) for a in args]
     outer, inner = (rule.apply(tuple(a), FP32, SM80) for a in (args, part))  # type: ignore[misc]
     # Where part of the operands is an exact zero, a quotient is top by convention.
     zero = np.any([(lo == 0) & (hi == 0) for lo, hi in part], axis=0)
-    low, high = (np.where(np.isinf(end), 0, 2.0**-45 * np.abs(end) + 2.0**-1060) for end in inner)
+    low, high = (np.where(np.isinf(end), 0, slack(name) * np.abs(end) + 2.0**-1060) for end in inner)
     ok = np.isnan(outer[0]) | zero | ((outer[0] - low <= inner[0]) & (inner[1] <= outer[1] + high))
     assert ok.all(), [v[~ok][0] for pair in (*args, *part, outer, inner) for v in pair]
 

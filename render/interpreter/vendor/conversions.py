@@ -22,7 +22,13 @@ Method = Callable[..., Handle]
 """(builder, result type, operand handles...) -> result."""
 
 _INTEGRAL = {"rn": "rint", "rz": "trunc", "rd": "floor", "ru": "ceil"}
-_NUMPY = {"rint": np.rint, "trunc": np.trunc, "floor": np.floor, "ceil": np.ceil, "round": joint.away}
+_NUMPY: dict[str, Callable[..., np.ndarray]] = {
+    "rint": np.rint,
+    "trunc": np.trunc,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": joint.away,
+}
 
 
 def _to_integer(rounding: str, unsigned: bool = False) -> Method:
@@ -35,8 +41,8 @@ def _to_integer(rounding: str, unsigned: bool = False) -> Method:
             v = casting.float_to_int_value(_NUMPY[rounding](x.v.astype(np.float64)), target).view(signed)
         taint = x.taint
         if b.ctx.interval:
-            bounds = LIBRARY[rounding].apply((x.pair,), float_format(x.dtype), b.ctx.profile)  # type: ignore[misc]
-            if not casting.float_to_int_decided(*bounds, target).all():
+            lo, hi = LIBRARY[rounding].apply((x.pair,), float_format(x.dtype), b.ctx.profile)  # type: ignore[misc]
+            if not casting.float_to_int_decided(lo, hi, target).all():
                 taint |= b.ctx.taint("RND302", "libdevice", "the bounds leave open which integer a float becomes")
         return Handle(v, ty.scalar, x.shape, taint=taint)
 
