@@ -62,7 +62,9 @@ def _function(name: str, key: str, shape: Shape, domain: Domain = EVERYWHERE, do
     def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
         return functions.unary(key, args[0], fmt, profile)
 
-    _add(Rule(name, shape, about, apply, 1, "function", rule_errors.function(key), domain, source))
+    # Correct rounding has no flush of its own in the profile.
+    flushing = flushed(apply) if key.endswith("_rn") else apply
+    _add(Rule(name, shape, about, flushing, 1, "function", rule_errors.function(key), domain, source))
 
 
 def monotone(*names: str, domain: Domain = EVERYWHERE) -> None:

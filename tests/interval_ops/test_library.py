@@ -103,6 +103,7 @@ def test_flushing_moves_subnormal_operands_and_results() -> None:
     for name, args in (
         ("add_rn", (point(tiny), point(0.0))),
         ("abs", (point(-tiny),)),
+        ("sqrt_rn", (point(tiny),)),
         ("mul_rn", (point(1e-20), point(float(np.float32(1e-19))))),
         ("fma_rd", (point(tiny), point(1.0), point(0.0))),
     ):
