@@ -89,6 +89,16 @@ def ragged_kernel(x, offsets, out, B: tl.constexpr):
 
 
 @triton.jit
+def parting_kernel(x, out):
+    """The bits of a rounded product are not bounded; after them, even and odd programs part."""
+    p = tl.program_id(0)
+    bits = (tl.load(x + p) * 1.1).to(tl.int32, bitcast=True)
+    if p % 2 == 0:
+        bits = bits + 1
+    tl.store(out + p, bits)
+
+
+@triton.jit
 def prefix_chain_kernel(x, out):
     """Program p reads what program p - 1 stored."""
     p = tl.program_id(0)

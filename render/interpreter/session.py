@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from interval_ops.profile import Profile, load_profile
@@ -15,20 +14,8 @@ from render.interpreter.compat import patch_autotuner, quiet_driver
 from render.interpreter.context import Context, Site
 from render.interpreter.host import HostTracker, cuda_on_cpu
 from render.interpreter.launch import Launch, run_launch
-from render.interpreter.memory import Envelope, Finding, Memory
+from render.interpreter.memory import Envelope, Finding, Memory, Taint
 from render.interpreter.scope import PatchScope
-
-
-@dataclass
-class Taint:
-    """A place where no sound bound exists; `count` is how often it was met."""
-
-    code: str
-    op: str
-    file: str
-    line: int
-    message: str
-    count: int = 1
 
 
 class Session:
@@ -74,25 +61,23 @@ class Session:
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
         self.launches: list[Launch] = []
-        self.taints: dict[int, Taint] = {}
         self.notes: list[str] = []
         self.causes: set[tuple[str, str, int]] = set()
-        self._taint_ids: dict[tuple[str, str, str, int], int] = {}
+        self._messages: dict[tuple[str, str, str, int], str] = {}
         self._stack = contextlib.ExitStack()
         self._registering = False
         self.memory.bind(self.add_taint, lambda: self.profile)
 
     # findings
     def add_taint(self, code: str, op: str, site: Site, message: str) -> int:
-        key = (code, op, site.file, site.line)
-        if key in self._taint_ids:
-            taint = self._taint_ids[key]
-            self.taints[taint].count += 1
-            return taint
-        taint = len(self.taints)
-        self._taint_ids[key] = taint
-        self.taints[taint] = Taint(code, op, site.file, site.line, message)
-        return taint
+        """The id of the taint of this code, op and line; the first message met there stands for all."""
+        message = self._messages.setdefault((code, op, site.file, site.line), message)
+        return self.memory.taints.add(code, op, site, message)
+
+    @property
+    def taints(self) -> dict[int, Taint]:
+        """Places where no sound bound exists, by id. Work that was undone and run again counts once."""
+        return self.memory.taints.all
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -120,6 +120,7 @@ class Memory:
 
     def begin_chunk(self) -> None:
         self.log.clear()
+        self.taints.commit()  # what was met between launches is not the chunk's to undo
         self._serial += 1
         self._chunk = self._epoch = (self._serial + 1) << 32
         self._first_program, self._several = None, False

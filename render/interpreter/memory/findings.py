@@ -5,6 +5,7 @@ What a chunk reports is provisional until the chunk is committed: a chunk that i
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -105,7 +106,7 @@ def _merge(into: dict[tuple, _Case], case: _Case) -> None:
 
 
 class TaintLog:
-    """Taints by id; an id is never reused, its count covers committed work only."""
+    """Taints by id; an id is never reused, its count covers work that was not undone."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str, str, int, str], int] = {}
@@ -134,9 +135,12 @@ class TaintLog:
         del self._open[mark:]
 
     def get(self, ident: int) -> Taint:
-        return replace(self._taints[ident], count=self._settled.get(ident, 0))
+        return replace(self._taints[ident], count=self._counts()[ident])
+
+    def _counts(self) -> Counter[int]:
+        return Counter(self._settled) + Counter(self._open)
 
     @property
     def all(self) -> dict[int, Taint]:
-        """Taints of committed work."""
-        return {ident: self.get(ident) for ident in self._settled}
+        """Taints of committed work and of the chunk in progress, by id."""
+        return {ident: replace(self._taints[ident], count=n) for ident, n in sorted(self._counts().items())}

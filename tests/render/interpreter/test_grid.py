@@ -10,6 +10,7 @@ import torch
 import triton
 import zoo
 
+from render.interpreter.context import Site
 from render.interpreter.session import Session
 
 CHUNKS = [1, 3, 16, None]
@@ -31,6 +32,27 @@ def test_divergent_loops_equal_the_plain_result():
     env = s.envelope(out)
     assert (env.lo <= expected.numpy()).all() and (expected.numpy() <= env.hi).all()
     torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_undone_work_does_not_count_its_taints(chunk):
+    """A chunk that diverges is undone and run again in two parts: one taint per pass that stays."""
+    x, out = torch.linspace(1, 2, 8), torch.zeros(8, dtype=torch.int32)
+    with Session("ieee", chunk=chunk) as s:
+        zoo.parting_kernel[(8,)](x, out)
+    stats = s.launches[0].stats
+    assert (stats.rollbacks > 0) == (chunk != 1)
+    assert [(t.code, t.count) for t in s.taints.values()] == [("RND302", stats.passes - stats.rollbacks)]
+    assert s.envelope(out).taints == s.taints.keys()
+
+
+def test_taints_between_launches_outlive_an_undone_chunk():
+    """What was met outside any chunk is not undone with the next one."""
+    x, out = torch.linspace(1, 2, 8), torch.zeros(8, dtype=torch.int32)
+    with Session("ieee") as s:
+        early = s.add_taint("RND302", "host", Site("a.py", 1), "met between launches")
+        zoo.parting_kernel[(8,)](x, out)
+    assert s.taints[early].count == 1
 
 
 def test_bounds_do_not_depend_on_the_chunk():
