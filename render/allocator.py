@@ -7,11 +7,17 @@ several times what the arithmetic on it costs.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Iterator
+from typing import Any
 
 _OPTIONS = (-3, -1, -2)  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD of glibc's malloc.h
 _KEEP = (1 << 30, (1 << 31) - 1, 64 << 20)
 _DEFAULT = (128 << 10, 128 << 10, 128 << 10)
+_AHEAD = 256 << 20
+_PAGE = 4096
+_MADV_HUGEPAGE = 14  # sys/mman.h of Linux
+_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _depth = 0
 
 
@@ -31,11 +37,26 @@ def large_blocks_kept() -> Iterator[None]:
 
 
 def _configure(values: tuple[int, int, int], trim: bool = False) -> None:
-    import ctypes
-
     with contextlib.suppress(OSError, AttributeError):  # another C library: its own behaviour stays
         libc = ctypes.CDLL("libc.so.6")
         for option, value in zip(_OPTIONS, values, strict=True):
             libc.mallopt(option, value)
         if trim:
             libc.malloc_trim(0)
+        else:
+            _prefer_huge_pages(libc)
+
+
+def _prefer_huge_pages(libc: Any) -> None:
+    """Asks for 2 MiB pages in what the heap will grow into: a block is advised and freed without being touched.
+
+    numpy asks for them itself only for arrays of 4 MiB and more, so temporaries below would fault page by page.
+    """
+    libc.malloc.restype, libc.malloc.argtypes = _POINTER, (_SIZE,)
+    libc.free.argtypes = (_POINTER,)
+    libc.madvise.argtypes = (_POINTER, _SIZE, _INT)
+    block = libc.malloc(_AHEAD)
+    if block:
+        start = -(-block // _PAGE) * _PAGE
+        libc.madvise(start, (block + _AHEAD - start) // _PAGE * _PAGE, _MADV_HUGEPAGE)
+        libc.free(block)

@@ -165,8 +165,10 @@ class Integers(Base):
 
     def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
         width = max(1, ptr.dtype.scalar.element_ty.primitive_bitwidth // 8)
-        step = offset.v if offset.v.dtype == np.int64 else offset.v.astype(np.int64)
-        moved = ptr.v + (step if width == 1 else step * width)
+        step = np.multiply(offset.v, width, dtype=np.int64)
+        # The product is a temporary of this very operation: where it has the result's shape it becomes the result.
+        fits = step.ndim == ptr.v.ndim and all(n in (1, m) for n, m in zip(ptr.v.shape, step.shape, strict=True))
+        moved = np.add(ptr.v, step, out=step if fits else None)
         return Handle(moved, ptr.dtype, ptr.shape, taint=taint_of(ptr, offset), origin=ptr.origin)
 
     def create_select(self, cond: Handle, x: Handle, y: Handle) -> Handle:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from interval_ops import tables
+from interval_ops.formats import Format
 from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage, address
+from render.interpreter.memory.shadow import bounds_of
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
 from render.interpreter.memory.taint_map import union
 from render.interpreter.memory.unwritten import notice_writes
@@ -41,21 +43,15 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
     """Bounds, written flags and taints of the tensor's elements."""
     bits = bits_view(storage, tensor)
     fmt = FORMAT_OF.get(tensor.dtype)
-    if fmt is None:
-        lo = hi = _integers(bits, tensor)
-    else:
-        value = tables.decode(bits, fmt).astype(np.float64)
-        lo, hi = value, value
-        shadow = storage.shadows.get(fmt.name)
-        if shadow is not None:
-            live = element_view(shadow.stamp, storage, tensor) == bits
-            lo = np.where(live, element_view(shadow.lo, storage, tensor), value)
-            hi = np.where(live, element_view(shadow.hi, storage, tensor), value)
     written = np.ones(bits.shape, np.bool_)
     if storage.written is not None:
         notice_writes(storage)
-        written = (byte_view(storage.written, storage, tensor) != 0).all(axis=-1)
-        lo, hi = (np.where(written, a, np.nan) for a in (lo, hi)) if fmt is not None else (lo, hi)
+    if fmt is not None:
+        lo, hi = _floats(storage, tensor, bits, fmt, written)
+    else:
+        lo = hi = _integers(bits, tensor)
+        if storage.written is not None:
+            written = element_view(storage.written_view(bits.itemsize), storage, tensor) == -1
     taints = storage.taint
     if storage.taint_map is not None:
         taints |= union(memory, np.unique(byte_view(storage.taint_map, storage, tensor)))
@@ -65,6 +61,30 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
         message = "bits of a bounded float are read as another type"
         taints |= {memory.taint("RND302", "view", cast("Site", _HOST), message)}
     return Envelope(lo, hi, written, True, taints)
+
+
+def _floats(
+    storage: Storage, tensor: torch.Tensor, bits: np.ndarray, fmt: Format, written: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of float elements; clears `written` (and gives NaN) where a byte of an element was never written."""
+    flat = np.ascontiguousarray(bits).reshape(-1)
+    lo, hi = np.empty(flat.size), np.empty(flat.size)
+    shadow = storage.shadows.get(fmt.name)
+    sources = (None, None, None) if shadow is None else (shadow.lo, shadow.hi, shadow.stamp)
+    state = None if storage.written is None else storage.written_view(bits.itemsize)
+
+    def along(array: np.ndarray | None, dtype: Any) -> np.ndarray:
+        if array is None:
+            return np.empty(0, dtype)
+        return np.ascontiguousarray(element_view(array, storage, tensor)).reshape(-1)
+
+    slo, shi, stamp = (along(a, d) for a, d in zip(sources, (np.float64, np.float64, bits.dtype), strict=True))
+    values = tables.decode(flat, fmt)
+    bounds_of(
+        values, flat, shadow is not None, slo, shi, stamp, state is not None,
+        along(state, np.dtype(f"i{bits.itemsize}")), lo, hi, written.reshape(-1),
+    )  # fmt: skip
+    return lo.reshape(bits.shape), hi.reshape(bits.shape)
 
 
 class _Host(NamedTuple):

@@ -84,6 +84,21 @@ def gather_bounds(
 
 
 @njit(**JIT)
+def bounds_of(values, bits, use_shadow, slo, shi, stamp, use_written, written, lo, hi, all_written):
+    """Bounds of elements into `lo`, `hi`, flat; NaN where `written` is not -1, and `all_written` is False there."""
+    for n in range(len(bits)):
+        x = np.float64(values[n])
+        a, z = x, x
+        if use_shadow and stamp[n] == bits[n]:
+            a, z = slo[n], shi[n]
+        if use_written and written[n] != -1:
+            a, z = np.nan, np.nan
+            all_written[n] = False
+        lo[n] = a
+        hi[n] = z
+
+
+@njit(**JIT)
 def overlapping(dims, st, ptr, mask, base, limit, size, mem, slo, shi, stamp, events):
     """Lanes whose `size` bytes share memory with a live, non-point element of another format; their flat numbers.
 
