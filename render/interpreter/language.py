@@ -13,6 +13,7 @@ from triton.runtime import interpreter, jit
 from render.interpreter.blockptr import BlockPointer, BlockPointers
 from render.interpreter.libdevice import Libdevice
 from render.interpreter.mapping import Mapping
+from render.interpreter.memo import remember_types
 from render.interpreter.mutation import Helpers
 from render.interpreter.ordering import Ordering
 from render.interpreter.reduce import Reductions
@@ -95,6 +96,7 @@ class Language:
         Libdevice(self.semantic).install(scope, self._wrapped)
         self._patch_tensor(scope)
         self._patch_types(scope)
+        remember_types(scope)
         self._patch_functions(scope)
         language = self
         for cls in (jit.JITFunction, interpreter.InterpretedFunction):
