@@ -135,7 +135,7 @@ def command(
     """
     file = _found(file)
     _check(inputs, output)
-    options = {"entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
+    options: dict[str, Any] = {"entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
                "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget}  # fmt: skip
     if assume_exact:
         options["options"] = {"assume_exact": frozenset(assume_exact)}

@@ -45,13 +45,13 @@ def command(
             typer.echo("\n".join(_wrapped(f"  {name:<12}  ", value)))
         typer.echo()
     typer.echo("self-test")
-    checks = []
+    done = []
     for check in self_test():
-        checks.append(check)
+        done.append(check)
         mark = {True: "pass", False: "FAIL", None: "skip"}[check.ok]
         typer.echo(f"  {mark}  {check.name}: {check.detail}")
-    failed = sum(check.ok is False for check in checks)
-    typer.echo(f"\n{len(checks)} checks, {failed} failed{' ' * 40}exit {int(failed > 0)}")
+    failed = sum(check.ok is False for check in done)
+    typer.echo(f"\n{len(done)} checks, {failed} failed{' ' * 40}exit {int(failed > 0)}")
     return int(failed > 0)
 
 

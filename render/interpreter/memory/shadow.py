@@ -92,7 +92,7 @@ def bounds_of(values, bits, use_shadow, slo, shi, stamp, use_written, written, l
         if use_shadow and stamp[n] == bits[n]:
             a, z = slo[n], shi[n]
         if use_written and written[n] != -1:
-            a, z = np.nan, np.nan
+            a = z = np.float64(np.nan)
             all_written[n] = False
         lo[n] = a
         hi[n] = z
