@@ -135,8 +135,10 @@ def command(
     """
     file = _found(file)
     _check(inputs, output)
-    options: dict[str, Any] = {"entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
-               "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget}  # fmt: skip
+    options: dict[str, Any] = {
+        "entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
+        "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget,
+    }  # fmt: skip
     if assume_exact:
         options["options"] = {"assume_exact": frozenset(assume_exact)}
     wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines}
