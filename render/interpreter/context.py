@@ -14,6 +14,7 @@ import triton
 
 from interval_ops.profile import MissingRule, Profile
 from render.errors import UnsupportedOp
+from render.interpreter.writers import Writers
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
@@ -57,6 +58,7 @@ class Context:
     undefined_sites: set[Site] = field(default_factory=set)
     change: Callable[[Any, ast.Module], ast.Module] | None = None
     assume_exact: frozenset[str] = frozenset()
+    writers: Writers = field(default_factory=Writers)
     _muted: dict[str, Profile] = field(default_factory=dict)
 
     @property

@@ -39,14 +39,15 @@ class Grid:
     body: Callable[[], None]
     chunk: int | None = None
     on_progress: Callable[[int, int], None] | None = None
-    stats: GridStats = field(default_factory=GridStats)
     order: Callable[[int], np.ndarray] | None = None
+    begin_pass: Callable[[np.ndarray], None] | None = None
+    stats: GridStats = field(default_factory=GridStats)
 
     def run(self) -> GridStats:
         pids = program_ids(self.ctx.grid)
-        self.stats.programs = total = len(pids)
-        linear = np.arange(total, dtype=np.int32) if self.order is None else self.order(total)
+        linear = np.arange(len(pids), dtype=np.int32) if self.order is None else self.order(len(pids))
         pids = pids[linear]
+        self.stats.programs = total = len(pids)
         done = 0
         # The first program runs alone: it shows how large the blocks are, and its own results count.
         size = min(self.chunk or 1, 1) if total else 0
@@ -121,6 +122,8 @@ class Grid:
         ctx = self.ctx
         ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
         self.stats.passes += 1
+        if self.begin_pass is not None:
+            self.begin_pass(linear)
         self.body()
 
 

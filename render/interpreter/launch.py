@@ -116,7 +116,10 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
             }
             body = language.bind(kernel)
             positional = [values[n] for n in kernel.arg_names if n in values]
-            grid_run = Grid(ctx, lambda: body(*positional), session.chunk, session.progress, order=builder.order)
+            builder.given(values)
+            grid_run = Grid(
+                ctx, lambda: body(*positional), session.chunk, session.progress, builder.order, builder.begin_pass
+            )
             record.stats = grid_run.stats
             grid_run.run()
     finally:

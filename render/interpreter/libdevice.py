@@ -120,6 +120,7 @@ class Libdevice:
             handle = Handle(v, result, handles[0].shape, taint=taint_of(*handles))
         else:
             handle = method(self.builder, result, *handles)
+        self.builder.called(name, handles, handle)
         scalar = handle.dtype.scalar
         return tl.tensor(handle, core.block_type(scalar, list(handle.shape)) if handle.shape else scalar)
 

@@ -155,10 +155,10 @@ class Reductions:
         current = parts
         while current[0].shape[axis] > 1:
             half = current[0].shape[axis] // 2
-            left = [_slice(h, axis, slice(0, half)) for h in current]
-            right = [_slice(h, axis, slice(half, 2 * half)) for h in current]
+            left = [self._slice(h, axis, slice(0, half)) for h in current]
+            right = [self._slice(h, axis, slice(half, 2 * half)) for h in current]
             current = self._combine(fn, left, right)
-        out = [_slice(h, axis, 0) for h in current]
+        out = [self._slice(h, axis, 0) for h in current]
         return self._order_taint(out, before, "reduce")
 
     def _order_taint(self, out: list[Handle], before: int, op: str) -> list[Handle]:
@@ -167,6 +167,12 @@ class Reductions:
             for h in out:
                 h.taint = h.taint | taint
         return out
+
+    def _slice(self, h: Handle, axis: int, part: Any) -> Handle:
+        return _slice(h, axis, part)
+
+    def _concatenate(self, parts: list[Handle], axis: int, like: Handle) -> Handle:
+        return _concatenate(parts, axis, like)
 
     def _combine(self, fn: Any, left: list[Handle], right: list[Handle]) -> list[Handle]:
         args = [self._tensor(h, h.dtype) for h in (*left, *right)]
@@ -212,11 +218,11 @@ class Reductions:
         order = range(parts[0].shape[axis])
         steps: list[list[Handle]] = []
         for i in reversed(order) if reverse else order:
-            here = [_slice(h, axis, slice(i, i + 1)) for h in parts]
+            here = [self._slice(h, axis, slice(i, i + 1)) for h in parts]
             steps.append(self._combine(fn, steps[-1], here) if steps else here)
         if reverse:
             steps.reverse()
-        out = [_concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
+        out = [self._concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
         return self._order_taint(out, before, "associative_scan")
 
 

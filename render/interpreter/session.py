@@ -16,6 +16,7 @@ from render.interpreter.host import HostTracker, cuda_on_cpu
 from render.interpreter.launch import Launch, run_launch
 from render.interpreter.memory import Envelope, Finding, Memory, Taint
 from render.interpreter.scope import PatchScope
+from render.interpreter.writers import Writers
 
 
 class Session:
@@ -61,6 +62,7 @@ class Session:
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
         self.launches: list[Launch] = []
+        self.writers: list[Writers] = []
         self.notes: list[str] = []
         self.causes: set[tuple[str, str, int]] = set()
         self._messages: dict[tuple[str, str, str, int], str] = {}
@@ -92,6 +94,7 @@ class Session:
         return self.memory.envelope(tensor)
 
     def context(self, grid: tuple[int, int, int]) -> Context:
+        self.writers.append(Writers())
         return Context(
             profile=self.profile,
             interval=self.interval,
@@ -106,6 +109,7 @@ class Session:
             undefined_sites=self.undefined_sites,
             change=self.change,
             assume_exact=self.assume_exact,
+            writers=self.writers[-1],
         )
 
     # scope

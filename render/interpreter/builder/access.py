@@ -95,6 +95,7 @@ class Access(Base):
             ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(),
             taint,
         )  # fmt: skip
+        ctx.writers.note(ptr, ctx.linear)
 
     # atomics
     def create_atomic_rmw(self, op: Any, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> Handle:
@@ -136,6 +137,8 @@ class Access(Base):
             kind, np.broadcast_to(ptr.v, shape), whole(None if value is None else value.v), lo, hi,
             whole(None if cmp is None else cmp.v), active, elem, ptr.origin, ctx.linear, ctx.site(), taint,
         )  # fmt: skip
+        if value is not None:
+            ctx.writers.note(ptr, ctx.linear)
         v = got.v.astype(carrier(pointee), copy=False)
         return Handle(v, pointee, ptr.shape, got.lo, got.hi, got.taint | taint)
 

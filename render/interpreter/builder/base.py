@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,15 @@ class Base:
     def order(self, programs: int) -> np.ndarray:
         """The order in which the programs of the launch run."""
         return np.arange(programs, dtype=np.int32)
+
+    def begin_pass(self, linear: np.ndarray) -> None:
+        """The kernel's body is about to run for these programs; what an undone pass did never happened."""
+
+    def given(self, values: Mapping[str, Any]) -> None:
+        """The launch's arguments, as the kernel's body gets them."""
+
+    def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
+        """A function that is no method of the builder (a vendor function, a native `flip`) made `out`."""
 
     def vendor(self, name: str) -> Callable[..., Handle] | None:
         """What runs the vendor function `name` on (builder, handles...); None: the rules of `libdevice`."""

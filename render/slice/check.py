@@ -1,0 +1,89 @@
+"""A slice evaluated in real arithmetic (float64): a check of the cut, since every value must lie in its bound.
+
+The bound of every value holds the exact result of the formula for any choice of the leaves in theirs. A slice that
+takes a wrong operand, row or column anywhere does not stay inside. What float64 itself rounds is allowed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from render.interpreter.builder.floats import COMPARISONS, VALUES
+from render.interpreter.vendor import values as vendor
+from render.slice.model import ABSENT, LEAF, Node, NotSliceable, Slice
+
+_ROOM = 2.0**-34
+
+Values = np.ndarray
+
+
+def evaluate(found: Slice) -> Values:
+    """Every value of the slice in real arithmetic, from the leaves as they were."""
+    out = np.empty(found.size)
+    with np.errstate(all="ignore"):
+        for node in found.nodes:
+            out[node.start : node.stop] = value_of(node, out)
+    return out
+
+
+def value_of(node: Node, known: Values) -> Values:
+    """The values of one node from those of its operands."""
+    if node.op == LEAF:
+        return node.v
+    args = [known[o] for o in node.operands]
+    if node.op in VALUES:
+        return VALUES[node.op](*args)
+    if node.op in COMPARISONS:
+        return COMPARISONS[node.op](*args)
+    if node.op.startswith("library "):
+        return vendor.VALUES[node.op.removeprefix("library ")](*args)
+    return _OTHER[node.op](node, args)
+
+
+def _present(node: Node, args: list[Values], neutral: float) -> Values:
+    return np.where(node.operands[0] == ABSENT, neutral, args[0])
+
+
+_OTHER: dict[str, Callable[[Node, list[Values]], Values]] = {
+    "cast": lambda n, a: a[0],
+    "from_integer": lambda n, a: a[0],
+    "from_truth": lambda n, a: a[0],
+    "select": lambda n, a: np.where(a[0] != 0, a[1], a[2]),
+    "and": lambda n, a: (a[0] != 0) & (a[1] != 0),
+    "or": lambda n, a: (a[0] != 0) | (a[1] != 0),
+    "xor": lambda n, a: (a[0] != 0) != (a[1] != 0),
+    "sum": lambda n, a: _present(n, a, 0.0).sum(axis=1),
+    "atomic_sum": lambda n, a: _present(n, a, 0.0).sum(axis=1),
+    "prod": lambda n, a: _present(n, a, 1.0).prod(axis=1),
+    "max": lambda n, a: _present(n, a, -np.inf).max(axis=1),
+    "min": lambda n, a: _present(n, a, np.inf).min(axis=1),
+    "dot": lambda n, a: a[0] + (a[1] * a[2]).sum(axis=1),
+    "fold": lambda n, a: a[0] + a[1],
+}
+
+
+def _magnitude(node: Node, known: Values) -> Values:
+    """Size of what is added up: float64 loses a few 2^-53 of it."""
+    if node.op == "dot":
+        acc, a, b = (np.abs(known[o]) for o in node.operands)
+        return acc + (a * b).sum(axis=1)
+    size = np.zeros(node.size)
+    for o in node.operands:
+        part = np.abs(np.where(o == ABSENT, 0.0, known[o]))
+        size = size + (part.sum(axis=1) if part.ndim == 2 else part)
+    return size
+
+
+def check(found: Slice) -> None:
+    """Raises NotSliceable for the first operation with a value outside its bound."""
+    values = evaluate(found)
+    with np.errstate(all="ignore"):
+        for node in found.nodes:
+            v = values[node.start : node.stop]
+            room = _ROOM * (np.abs(node.lo) + np.abs(node.hi) + _magnitude(node, values)) + 2.0**-1000
+            known = np.isfinite(node.lo) & np.isfinite(node.hi) & np.isfinite(v) & np.isfinite(room)
+            if (known & ((v < node.lo - room) | (v > node.hi + room))).any():
+                why = "evaluated again, a value leaves its bound: the cut is wrong"
+                raise NotSliceable(node.op, why, node.file, node.line)

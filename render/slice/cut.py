@@ -1,0 +1,213 @@
+"""The walk back from stored values to leaves, and the numbered nodes that it leaves behind.
+
+Backwards over the recorded operations, the lanes that are needed spread from a result to its operands (`links`); then,
+forwards, every needed lane gets a number. Movements, loads and decided selects give a lane the number of the lane it
+came from, so only arithmetic is left. An operation that is not known here stops the cut: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from interval_ops.casting import holds
+from interval_ops.formats import FORMATS
+from render.interpreter.handle import Handle
+from render.slice.links import Step, step_of
+from render.slice.model import ABSENT, LEAF, Node, NotSliceable
+from render.slice.moves import lanes_of
+from render.slice.recorder import Entry, Recorder
+
+LIMIT = 2_000_000
+"""Operand references of one slice; a larger one costs more than it explains."""
+
+
+def at_lanes(h: Handle, array: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Entries of one of the handle's arrays at these lanes."""
+    whole = np.broadcast_to(array, (h.v.shape[0], *h.shape))
+    return whole[np.unravel_index(lanes, whole.shape)]
+
+
+class Cutter:
+    """Cuts one element out of what a recorder wrote down."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.entries = [e for p in recorder.valid() for e in p.entries]
+        self.place = {id(e): k for k, e in enumerate(self.entries)}
+        self.maker: dict[int, tuple[Entry, int]] = {}
+        for entry in self.entries:
+            for k, out in enumerate(entry.outs):
+                self.maker.setdefault(id(out), (entry, k))
+        self.stores = [e for e in self.entries if e.op in ("store", "atomic")]
+        self.needed: dict[int, np.ndarray] = {}
+        self.handles: dict[int, Handle] = {}
+        self.numbers: dict[int, np.ndarray] = {}
+        self.nodes: list[Node] = []
+        self.total = 0
+        self.terms = 0
+        self.notes: dict[str, int] = {}
+        self._steps: dict[int, list[tuple[np.ndarray, Step]]] = {}
+
+    # what is needed
+    def need(self, h: Handle, lanes: np.ndarray) -> None:
+        lanes = lanes[lanes != ABSENT]
+        if not lanes.size:
+            return
+        mask = self.needed.get(id(h))
+        if mask is None:
+            mask = self.needed[id(h)] = np.zeros(lanes_of(h), bool)
+            self.handles[id(h)] = h
+        mask[lanes] = True
+
+    def follows(self, h: Handle) -> bool:
+        """Whether values of this handle are traced to what made them; others are exact and taken as they are."""
+        scalar = h.dtype.scalar
+        return bool(scalar.is_floating()) or id(h) in self.recorder.soft
+
+    def back(self) -> None:
+        """Spreads the need from results to operands, last operation first."""
+        for entry in reversed(self.entries):
+            steps = []
+            for k, out in enumerate(entry.outs):
+                mask = self.needed.get(id(out))
+                if mask is None or self.maker[id(out)][0] is not entry or not self.follows(out):
+                    continue
+                wanted = np.flatnonzero(mask)
+                step = step_of(self, entry, k, wanted)
+                steps.append((wanted, step))
+                for h, lanes in step.links:
+                    self.terms += lanes.size
+                    if self.terms > LIMIT:
+                        raise NotSliceable(
+                            entry.op, f"more than {LIMIT} operands lie behind this element", *_place(entry)
+                        )
+                    self.need(h, lanes.reshape(-1))
+            if steps:
+                self._steps[id(entry)] = steps
+
+    # numbers
+    def forward(self) -> None:
+        """Numbers every needed lane, operands first."""
+        for entry in self.entries:
+            for (wanted, step), out in zip(self._steps.get(id(entry), ()), self._outs(entry), strict=True):
+                self._number(entry, out, wanted, step)
+
+    def _outs(self, entry: Entry) -> list[Handle]:
+        if id(entry) not in self._steps:
+            return []
+        return [o for o in entry.outs if id(o) in self.needed and self.maker[id(o)][0] is entry and self.follows(o)]
+
+    def numbers_of(self, h: Handle, lanes: np.ndarray) -> np.ndarray:
+        """Numbers of these lanes (ABSENT stays ABSENT); lanes that nothing recorded made become leaves."""
+        if (lanes == ABSENT).all():
+            return lanes
+        if id(h) not in self.numbers:
+            self._leaf_of(h)
+        return np.where(lanes == ABSENT, ABSENT, self.numbers[id(h)][np.maximum(lanes, 0)])
+
+    def _leaf_of(self, h: Handle) -> None:
+        wanted = np.flatnonzero(self.needed[id(h)])
+        scalar = h.dtype.scalar
+        if not self.follows(h):
+            self._note_decided(h)
+            kind = "truth" if scalar.is_int1() else "integer"
+            self.assign(h, wanted, self.add(LEAF, {"source": kind}, None, (), h, wanted))
+        elif id(h) not in self.maker and h.is_point and h.v.size == 1:
+            self.assign(h, wanted, self.add(LEAF, {"source": "constant"}, None, (), h, wanted))
+        else:
+            raise NotSliceable("an operation outside the builder", "nothing says how its result was made")
+
+    def _note_decided(self, h: Handle) -> None:
+        if id(h) in self.recorder.decided:
+            self.note("an integer or truth value that the bounds of a float decide is taken as the run has it")
+
+    def note(self, text: str) -> None:
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+    def assign(self, h: Handle, lanes: np.ndarray, numbers: np.ndarray) -> None:
+        if id(h) not in self.numbers:
+            self.numbers[id(h)] = np.full(lanes_of(h), ABSENT, np.int64)
+        self.numbers[id(h)][lanes] = numbers
+
+    def add(
+        self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], h: Handle,
+        lanes: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """A new node with the values of these lanes; gives their numbers.
+
+        A sum that nobody has closed has no bound yet (asking would close it): NaN.
+        """
+        low, high = h.pair if h.pend is None else (np.full((1,) * h.v.ndim, np.nan),) * 2
+        ends = (at_lanes(h, a, lanes).astype(np.float64) for a in (h.v, low, high))
+        return self.add_values(op, attrs, entry, operands, *ends)
+
+    def add_values(
+        self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], v: np.ndarray,
+        lo: np.ndarray, hi: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        file, line = _place(entry) if entry is not None else ("", 0)
+        self.nodes.append(Node(op, attrs, file, line, self.total, operands, v, lo, hi))
+        self.total += len(v)
+        return np.arange(self.total - len(v), self.total)
+
+    def _number(self, entry: Entry, out: Handle, wanted: np.ndarray, step: Step) -> None:
+        found = [self.numbers_of(h, lanes) for h, lanes in step.links]
+        numbers = np.full(wanted.shape, ABSENT, np.int64)
+        if step.op:
+            made = np.ones(wanted.shape, bool) if step.made is None else step.made
+            operands = tuple(f[made] for f in found)
+            if made.any():
+                numbers[made] = self.add(step.op, step.attrs, entry, operands, out, wanted[made])
+            passing = [np.where(made, ABSENT, f) for f in found if f.ndim == 1]
+        else:
+            passing = found
+        for f in passing:
+            numbers = np.where(numbers == ABSENT, f, numbers)
+        left = np.flatnonzero(numbers == ABSENT)
+        if left.size:
+            numbers[left] = self._leaves(entry, out, wanted[left], left, step)
+        self.assign(out, wanted, numbers)
+
+    def _leaves(self, entry: Entry, out: Handle, lanes: np.ndarray, at: np.ndarray, step: Step) -> np.ndarray:
+        """Loads from outside, arguments and literals, tensor by tensor."""
+        if entry.op != "load":
+            return self.add(LEAF, {"source": entry.op, **entry.attrs}, entry, (), out, lanes)
+        addresses = step.attrs["addresses"][at]
+        low, high = (at_lanes(out, end, lanes) for end in out.pair)
+        numbers = np.empty(lanes.shape, np.int64)
+        memory = self.recorder.context.memory  # type: ignore[union-attr]
+        bounded = low != high
+        for wide in (False, True):
+            for name, mine in _by_storage(memory, addresses, np.flatnonzero(bounded == wide)):
+                source = "memory" if wide else "input"
+                numbers[mine] = self.add(LEAF, {"source": source, "name": name}, entry, (), out, lanes[mine])
+                if wide:
+                    self.note(f"elements of {name} are taken with the bounds that they had when the kernel started")
+        return numbers
+
+
+def _by_storage(memory: Any, addresses: np.ndarray, lanes: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """(tensor name, lanes) for the tensors that these addresses lie in; masked-off lanes (address 0) are literals."""
+    found = []
+    left = lanes
+    while left.size:
+        first = int(addresses[left[0]])
+        storage = memory.find(first) if first else None
+        if storage is None:
+            inside = addresses[left] == first
+        else:
+            inside = (addresses[left] >= storage.base) & (addresses[left] < storage.base + storage.nbytes)
+        name = "masked-off lanes" if not first else (storage.name if storage else None) or "unnamed memory"
+        found.append((name, left[inside]))
+        left = left[~inside]
+    return found
+
+
+def _place(entry: Entry) -> tuple[str, int]:
+    return entry.site.file, entry.site.line
+
+
+def exact_cast(src: str, dst: str) -> bool:
+    return holds(FORMATS[dst], FORMATS[src])

@@ -1,0 +1,68 @@
+"""Where each lane of a moved block came from: the movement itself, applied to lane numbers.
+
+A lane of a handle is its flat number in (programs, *block), programs being 1 where all of them share the value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from render.interpreter.builder import Builder
+from render.interpreter.handle import Handle
+from render.slice.model import ABSENT
+from render.slice.recorder import Entry
+
+MOVES = frozenset(
+    ["splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat", "gather"]
+)
+
+
+class _NoContext:
+    """Stands in for the builder while lane numbers are moved: nothing is reported."""
+
+    class ctx:
+        @staticmethod
+        def taint(*_: Any) -> frozenset[int]:
+            return frozenset()
+
+
+def lanes_of(h: Handle) -> int:
+    """How many lanes the handle has."""
+    return h.v.shape[0] * int(np.prod(h.shape, dtype=np.int64))
+
+
+def numbers(h: Handle, first: int = 0) -> Handle:
+    """A handle of the same shape that holds its own lane numbers, from `first` on."""
+    at = np.arange(first, first + lanes_of(h), dtype=np.int64).reshape(h.v.shape[0], *h.shape)
+    return Handle(at, h.dtype, h.shape)
+
+
+def moved(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
+    """For each operand of the movement, the lanes that the wanted lanes of result `out` came from, or ABSENT."""
+    data = entry.args[:1] if entry.op == "gather" else entry.args
+    first, probes = 0, {}
+    starts = []
+    for h in data:
+        starts.append(first)
+        if id(h) not in probes:
+            probes[id(h)] = numbers(h, first)
+        first += lanes_of(h)
+    if entry.op == "slice":
+        a = probes[id(data[0])].v
+        found = entry.attrs["move"](a)
+    elif entry.op == "concatenate":
+        batch = max(h.v.shape[0] for h in data)
+        parts = [np.broadcast_to(probes[id(h)].v, (batch, *h.shape)) for h in data]
+        found = np.concatenate(parts, axis=entry.attrs["axis"] + 1)
+    else:
+        given = (probes.get(id(a), a) if isinstance(a, Handle) else a for a in entry.attrs["given"])
+        made = getattr(Builder, f"create_{entry.op}")(_NoContext(), *given)
+        handle = made if isinstance(made, Handle) else made[out]
+        found = handle.full(handle.v)
+    came = np.ascontiguousarray(found).reshape(-1)[wanted]
+    return [
+        np.where((came >= start) & (came < start + lanes_of(h)), came - start, ABSENT)
+        for h, start in zip(data, starts, strict=True)
+    ]

@@ -1,0 +1,204 @@
+"""Slices: what is cut out is the computation of that element, and what cannot be cut out says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from render.execution import Entry
+from render.inputs import of_call
+from render.slice import ABSENT, LEAF, NotSliceable, slice_of
+from render.slice.check import check, evaluate
+from tests.kernels.cases import CASES
+
+B = 16
+
+
+@triton.jit
+def shuffled(X, Y, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i[:, None] * N + i[None, :])
+    y = tl.load(Y + i)
+    both = tl.join(tl.trans(x), x + y[None, :])
+    left, right = tl.split(both)
+    picked = tl.gather(right, (i[:, None] + i[None, :]) % N, axis=1)
+    flat = tl.reshape(tl.cumsum(left * picked, axis=0), [N * N])
+    tl.store(Out + tl.arange(0, N * N), tl.where(tl.arange(0, N * N) % 3 == 0, flat, -flat))
+
+
+def shuffle(x, y):
+    out = torch.empty_like(x)
+    shuffled[(1,)](x, y, out, x.shape[0])
+    return out
+
+
+def shuffled_exactly(x, y):
+    n = x.shape[0]
+    i = torch.arange(n)
+    picked = torch.gather(x + y[None, :], 1, (i[:, None] + i[None, :]) % n)
+    flat = (x.T * picked).cumsum(0).reshape(-1)
+    return torch.where(torch.arange(n * n) % 3 == 0, flat, -flat).reshape(n, n)
+
+
+@triton.jit
+def adding(X, Out, Lock, N: tl.constexpr, LOCKED: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + tl.program_id(0) * N + i) * 1.5
+    if LOCKED:
+        while tl.atomic_cas(Lock, 0, 1) == 1:
+            pass
+        tl.store(Out + i, tl.load(Out + i) + x)
+        tl.atomic_xchg(Lock, 0)
+    else:
+        tl.atomic_add(Out + i, x)
+
+
+def added(x, locked):
+    out, lock = torch.ones(x.shape[1]), torch.zeros(1, dtype=torch.int32)
+    adding[(x.shape[0],)](x, out, lock, x.shape[1], locked)
+    return out
+
+
+@triton.jit
+def rereading(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    tl.store(Out + i, x * x)
+    tl.debug_barrier()
+    tl.store(Out + i, tl.load(Out + N - 1 - i) - x)
+
+
+def reread(x):
+    out = torch.empty_like(x)
+    rereading[(1,)](x, out, x.shape[0])
+    return out
+
+
+@triton.jit
+def sorting(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.sort(tl.load(X + i) * 1.1))
+
+
+def sorted_(x):
+    out = torch.empty_like(x)
+    sorting[(1,)](x, out, x.shape[0])
+    return out
+
+
+@triton.jit
+def doubling(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.load(X + i) * 1.1)
+
+
+def doubled_twice(x):
+    middle, out = torch.empty_like(x), torch.empty_like(x)
+    doubling[(1,)](x, middle, x.shape[0])
+    doubling[(1,)](middle, out, x.shape[0])
+    return out
+
+
+def on_host(x):
+    return doubled_twice(x) * 2
+
+
+def run(fn, *args):
+    call = Entry(fn, of_call(fn, args, {}))
+    return call, call.run()
+
+
+def worth(found):
+    """The root in real arithmetic."""
+    return evaluate(found)[found.root]
+
+
+def test_movements_are_followed_to_the_right_elements():
+    x, y = torch.randn(B, B), torch.randn(B)
+    call, done = run(shuffle, x, y)
+    want = shuffled_exactly(x.double(), y.double())
+    for index in ((0, 0), (3, 5), (15, 15), (9, 14)):
+        found = slice_of(call, done, "out", index)
+        assert worth(found) == pytest.approx(float(want[index]), rel=1e-12)
+        assert found.lo <= worth(found) <= found.hi
+        assert {n.op for n in found.nodes} <= {LEAF, "fadd", "fmul", "sum", "fneg", "fsub"}
+
+
+def test_lines_are_those_of_the_source():
+    call, done = run(shuffle, torch.randn(B, B), torch.randn(B))
+    first = shuffled.fn.__code__.co_firstlineno
+    lines = {n.op: n.line - first for n in slice_of(call, done, "out", (1, 0)).nodes if n.op != LEAF}
+    assert (lines["fadd"], lines["sum"]) == (5, 8)
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_every_program_that_adds_is_there(locked):
+    x = torch.rand(5, B)
+    call, done = run(added, x, locked)
+    found = slice_of(call, done, "out", (7,))
+    assert found.programs == (0, 1, 2, 3, 4)
+    assert found.nodes[-1].op == "atomic_sum"
+    assert found.nodes[-1].operands[0].shape == (1, 6)
+    assert worth(found) == pytest.approx(1 + 1.5 * float(x[:, 7].double().sum()), rel=1e-12)
+
+
+def test_what_a_program_stored_and_loads_again_is_followed():
+    x = torch.randn(B)
+    call, done = run(reread, x)
+    found = slice_of(call, done, "out", (2,))
+    assert not found.notes
+    assert worth(found) == pytest.approx(float(x[B - 3].double() ** 2 - x[2].double()), rel=1e-12)
+
+
+def test_an_earlier_launch_gives_leaves_and_says_so():
+    call, done = run(doubled_twice, torch.randn(B))
+    found = slice_of(call, done, "out", (4,))
+    (leaf,) = (n for n in found.nodes if n.attrs.get("source") == "memory")
+    assert leaf.lo < leaf.hi
+    assert "X" in found.notes[0]
+
+
+def test_an_operation_without_a_record_stops_the_cut():
+    call, done = run(sorted_, torch.randn(B))
+    with pytest.raises(NotSliceable, match="outside the builder"):
+        slice_of(call, done, "out", (0,))
+
+
+def test_what_the_host_computed_is_not_cut():
+    call, done = run(on_host, torch.randn(B))
+    with pytest.raises(NotSliceable, match="host"):
+        slice_of(call, done, done.outputs[0].name, (0,))
+
+
+def test_a_wrong_operand_does_not_pass_the_check():
+    call, done = run(shuffle, torch.randn(B, B), torch.randn(B))
+    found = slice_of(call, done, "out", (9, 4))
+    at = next(i for i, n in enumerate(found.nodes) if n.op == "sum")
+    terms = found.nodes[at].operands[0].copy()
+    terms[0, np.flatnonzero(terms[0] != ABSENT)[0]] = ABSENT
+    nodes = list(found.nodes)
+    nodes[at] = replace(nodes[at], operands=(terms,))
+    with pytest.raises(NotSliceable, match="leaves its bound"):
+        check(replace(found, nodes=tuple(nodes)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_packaged_kernel_can_be_cut(case):
+    from render.execution import on_cpu
+    from render.inputs import gather
+    from render.target import find_entry, load_module
+
+    with on_cpu():
+        module = load_module(case.path)
+        fn = find_entry(module, None, None)
+        call = Entry(fn, gather(fn, module, None, (), 0))
+    done = call.run()
+    for output in done.outputs:
+        index = tuple(n // 2 for n in output.value.shape)
+        found = slice_of(call, done, output.name, index)
+        assert (found.lo, found.hi) == (output.lo[index], output.hi[index])
