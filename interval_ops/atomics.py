@@ -30,8 +30,8 @@ def close_sum(
         u = 0.0 if muted else rounding_unit(fmt)
         flush = FP32.min_normal if fmt.bits == 32 and profile.atomic_flush_fp32 and not muted else 0.0
         growth = np.expm1(n * u) * (1 + 2.0**-40)
-        # Our own float64 sums: n + 1 additions here and before.
-        margin = (growth + (n + 2) * 2.0**-52) * total + 2 * n * flush * (1 + growth)
+        # Our own float64 sums: n + 1 additions here and before, of values and of magnitudes; four operations more.
+        margin = (growth + (n + 5) * 2.0**-53 * (1 + 2 * growth)) * total + 2 * n * flush * (1 + growth)
         margin = np.where(n == 0, 0.0, margin)
         lo, hi = low_in + sum_lo - margin, high_in + sum_hi + margin
         limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold

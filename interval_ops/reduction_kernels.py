@@ -78,7 +78,8 @@ def sum_bounds(sums, o, k, u, integers, limit, depth):  # type: ignore[no-untype
     if magnitude > FP64_MAX:
         return _infinite_sum(s_lo, s_hi, m_lo, m_hi, growth(max(count - 1.0, 0.0), u))
     g = growth(max(count - 1.0, 0.0), u)
-    slack = (depth + 2.0) * EPS if count > 1.0 else 0.0
+    # Our sum errs by gamma_depth, its magnitude as well, and the three operations below by a unit each.
+    slack = (depth + 5.0) * (EPS / 2) * (1.0 + 2.0 * g) if count > 1.0 else 0.0
     if g >= 0.5:
         # x - g |x| need not grow with x any more: charge the larger magnitude of every addend.
         m_lo = m_hi = (m_lo + m_hi) * (1.0 + 2.0**-20)
