@@ -63,6 +63,7 @@ from render.oracle import Exact, Oracle, array
 from render.outputs import Named, Pair, devices, match, of_reference, shape_mismatch
 from render.reference import Reference, plans, resolve
 from render.reference import run as run_reference
+from render.script import left_out_note
 from render.target import find_entry, load_module
 from render.tf32 import reference_precision
 from render.undefined import undefined_note
@@ -129,7 +130,9 @@ def classify_file(
         given = gather(fn, module, inputs, specs, seed)
     asked = of_names(explain, explain_seconds, progress)
     settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}), asked)
-    return Judgement(fn, given, resolve(ref, module), _recorded(output), settings).verdict()
+    note = left_out_note(module)
+    told = () if note is None else (note,)
+    return Judgement(fn, given, resolve(ref, module), _recorded(output), settings, told).verdict()
 
 
 def _recorded(output: Any) -> Any:
@@ -162,6 +165,7 @@ class Judgement:
     reference: Reference
     recorded: Any
     settings: Settings
+    told: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
         with large_blocks_kept():
@@ -183,7 +187,7 @@ class Judgement:
         exact = self._exact(native)
         cases = [self._case(run, pair, native, exact, device) for pair, device in self._devices(run, pairs)]
         undefined = undefined_note(self.entry, run)
-        notes = [*run.session.notes, *notes, *([undefined] if undefined else [])]
+        notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]
         return self._conclude(run, cases, notes, began)
 
     # the reference

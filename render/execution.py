@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,11 +34,14 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
     return Session(device=device, mute=frozenset(mute), **options)
 
 
-def on_cpu() -> AbstractContextManager[Any]:
+@contextmanager
+def on_cpu() -> Iterator[None]:
     """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs."""
+    from render.interpreter.compat import quiet_driver
     from render.interpreter.host import cuda_on_cpu
 
-    return cuda_on_cpu()
+    with quiet_driver(), cuda_on_cpu():
+        yield
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,13 @@ def _takes_any(fn: Callable[..., Any]) -> bool:
     return any(p.kind is p.VAR_KEYWORD for p in _signature(fn).values())
 
 
+def _takes_nothing(fn: Callable[..., Any]) -> bool:
+    try:
+        return not inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def _name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", type(fn).__name__)
 
@@ -183,6 +190,8 @@ def gather(
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
         return from_mapping(fn, make())
+    if _takes_nothing(fn):
+        return from_mapping(fn, {})  # it makes its inputs itself
     raise RenderError(NO_INPUTS, f"no inputs for {_name(fn)}{signature(fn)}", _recipe(fn))
 
 

@@ -200,7 +200,7 @@ def _failed(reference: Reference, error: Exception | None, values: Mapping[str, 
     shapes = ", ".join(f"{n}: {describe(v)}" for n, v in values.items())
     text = str(error).strip().split("\n")[0]
     return RenderError(NOT_FOUND, f"the reference {reference.title} raised {type(error).__name__}{where}: {text}",
-                       f"it was called with {shapes}")
+                       f"it was called with {shapes or "no arguments"}")
 
 
 def describe(value: Any) -> str:

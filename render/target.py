@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from render.errors import KernelError, RenderError
+from render.script import execute, left_out_note
 
 NOT_FOUND = "RND902"
 _TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba")
@@ -28,7 +29,10 @@ Node = ast.FunctionDef | ast.ClassDef | ast.Assign
 
 
 def load_module(path: str | Path) -> ModuleType:
-    """Import a file under a name of its own, so that `if __name__ == "__main__":` stays asleep."""
+    """Import a file under a name of its own, so that `if __name__ == "__main__":` stays asleep.
+
+    Statements that launch kernels are left out (see `script`).
+    """
     path = Path(path)
     if not path.is_file():
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
@@ -43,8 +47,11 @@ def load_module(path: str | Path) -> ModuleType:
         # Stays there: the file may import its neighbours inside functions.
         sys.path.insert(0, folder)
     sys.modules[name] = module
+    from render.interpreter.compat import import_scope
+
     try:
-        spec.loader.exec_module(module)
+        with import_scope():
+            execute(module, path)
     except SyntaxError as error:
         raise RenderError(NOT_FOUND, f"{path}:{error.lineno}: {error.msg}", "this is not valid Python") from error
     except (Exception, SystemExit) as error:
@@ -67,7 +74,9 @@ def find_entry(module: ModuleType, entry: str | None = None, reference: str | No
         return _named(module, entry, path)
     names = launchers(module, exclude={reference} if reference else set())
     if not names:
-        raise RenderError(NOT_FOUND, f"no function in {path} launches a Triton kernel", "name it with --entry NAME")
+        note = left_out_note(module)
+        hint = "name it with --entry NAME" if note is None else f"{note}; put them into a function that returns the output"
+        raise RenderError(NOT_FOUND, f"no function in {path} launches a Triton kernel", hint)
     if len(names) > 1:
         listed = ", ".join(f"{name} (line {line})" for name, line in names)
         raise RenderError(NOT_FOUND, f"{len(names)} functions in {path} launch kernels: {listed}",
@@ -85,6 +94,9 @@ def _named(module: ModuleType, entry: str, path: str) -> Callable[..., Any]:
     if not callable(owner) or is_kernel(owner):
         what = "a kernel, not the function that launches it" if is_kernel(owner) else "not a function"
         raise RenderError(NOT_FOUND, f"--entry {entry} is {what}", "name the Python function around the launch")
+    if isinstance(owner, type):
+        hint = f"write a function around it, e.g. `def run(x): return {entry}(...)(x)`"
+        raise RenderError(NOT_FOUND, f"--entry {entry} is a class", hint)
     return owner
 
 

@@ -137,11 +137,9 @@ class Case:
 
     def load(self) -> ModuleType:
         """The kernel's file as a module; nothing is launched."""
-        from render.interpreter.compat import import_scope
         from render.target import load_module
 
-        with import_scope():
-            return load_module(self.kernel_file)
+        return load_module(self.kernel_file)
 
     def entry(self, module: ModuleType) -> Callable[..., Any]:
         """The function under test."""

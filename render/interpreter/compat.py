@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from render.interpreter.scope import PatchScope
+from render.script import LaunchOnImport
 
 if TYPE_CHECKING:
     from interval_ops.profile import Profile
@@ -145,12 +146,18 @@ def _reset(tuner: Any, arguments: dict[str, Any]) -> None:
         tuner.pre_hook(arguments)
 
 
+def _no_launch(*args: Any, **kwargs: Any) -> Any:
+    raise LaunchOnImport
+
+
 @contextlib.contextmanager
 def import_scope() -> Iterator[None]:
-    """What importing a user's file needs on a machine without a GPU; nothing is launched in it.
+    """What importing a user's file needs on a machine without a GPU; a launch or a benchmark raises LaunchOnImport.
 
     Autotune keys that are no kernel argument are an error in newer Triton; older files carry them, so they are dropped.
     """
+    from triton import testing
+    from triton.runtime import interpreter, jit
     from triton.runtime.autotuner import Autotuner
 
     from render.interpreter.host import cuda_on_cpu
@@ -163,4 +170,8 @@ def import_scope() -> Iterator[None]:
 
     with PatchScope() as scope, quiet_driver(), cuda_on_cpu():
         scope.set(Autotuner, "__init__", init)
+        for owner in (jit.JITFunction, interpreter.InterpretedFunction, Autotuner, testing.Mark):
+            scope.set(owner, "run", _no_launch)
+        for name in ("do_bench", "do_bench_cudagraph"):
+            scope.set(testing, name, _no_launch)
         yield

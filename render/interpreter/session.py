@@ -11,6 +11,7 @@ from interval_ops.profile import Profile, load_profile
 from render.allocator import large_blocks_kept
 from render.interpreter.builder import Builder
 from render.interpreter.compat import patch_autotuner, quiet_driver
+from render.interpreter.compiled import Compiled
 from render.interpreter.context import Context, Site
 from render.interpreter.host import HostTracker, cuda_on_cpu
 from render.interpreter.launch import Launch, run_launch
@@ -123,7 +124,7 @@ class Session:
             stack.enter_context(quiet_driver(self.profile))
             stack.enter_context(cuda_on_cpu())
             session = self
-            scope.set(jit.JITFunction, "run", lambda k, *a, grid, warmup=False, **kw: session.run(k, grid, a, kw))
+            scope.set(jit.JITFunction, "run", lambda k, *a, **kw: session.run(k, a, kw))
             self._patch_interpreted(scope)
             patch_autotuner(scope, self)
             self._watch_addresses(scope)
@@ -143,10 +144,10 @@ class Session:
 
         session, made = self, {}
 
-        def run(fn: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
+        def run(fn: Any, *args: Any, **kwargs: Any) -> Any:
             if fn.fn not in made:
                 made[fn.fn] = jit.JITFunction(fn.fn)
-            session.run(made[fn.fn], grid, args, kwargs)
+            return session.run(made[fn.fn], args, kwargs)
 
         scope.set(interpreter.InterpretedFunction, "run", run)
 
@@ -167,7 +168,15 @@ class Session:
 
         scope.set(torch.Tensor, "data_ptr", data_ptr)
 
-    def run(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def run(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+        """One call of `JITFunction.run`; with `warmup` nothing is launched."""
+        kwargs = dict(kwargs)
+        grid, warmup = kwargs.pop("grid"), kwargs.pop("warmup", False)
+        if not warmup:
+            self._launch(kernel, grid, args, kwargs)
+        return Compiled(self._launch, kernel, args, kwargs)
+
+    def _launch(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         with self._tracker.paused():
             run_launch(self, kernel, grid, args, kwargs)

@@ -1,0 +1,89 @@
+"""Runs the definitions of a user's file and leaves out its script part.
+
+Tutorials and issue reproducers launch their kernel, compare and benchmark at the top level. Statement by statement, a
+file is executed as Python would, except that a statement which launches a kernel (or starts a benchmark) ends there.
+Statements that use what it would have bound, or a tensor that it mentions (it may be the output), are left out too.
+"""
+
+from __future__ import annotations
+
+import __future__
+import ast
+import importlib.util
+from pathlib import Path
+from types import CodeType, ModuleType
+
+LEFT_OUT = "__render_left_out__"
+"""Attribute of a loaded module: lines of the statements that were left out."""
+
+
+class LaunchOnImport(BaseException):
+    """A kernel is launched while its file is loaded. Not an Exception, so that no handler of the file swallows it."""
+
+
+def execute(module: ModuleType, path: Path) -> None:
+    """Runs the file's statements in the module's namespace; the lines left out become its attribute `LEFT_OUT`.
+
+    Raises SyntaxError, and whatever a statement raises that has nothing to do with a launch.
+    """
+    file = getattr(module.__spec__, "origin", None) or str(path)
+    tree = ast.parse(importlib.util.decode_source(path.read_bytes()), file)
+    module.__doc__ = ast.get_docstring(tree)
+    flags = _future_flags(tree)
+    stale: set[str] = set()
+    lines: list[int] = []
+    for statement in tree.body:
+        if _defines(statement) or not stale & _names(statement, ast.Load):
+            try:
+                exec(_compiled(statement, file, flags), module.__dict__)
+                continue
+            except LaunchOnImport:
+                stale |= _tensors(module, _names(statement, ast.Load))
+            except NameError as error:
+                if error.name not in stale:
+                    raise
+        lines.append(statement.lineno)
+        stale |= _names(statement, ast.Store)
+    setattr(module, LEFT_OUT, tuple(lines))
+
+
+def left_out_note(module: ModuleType) -> str | None:
+    """What to tell the user of statements that were not run."""
+    lines = getattr(module, LEFT_OUT, ())
+    if not lines:
+        return None
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:8]))}"
+    more = f" and {len(lines) - 8} more" if len(lines) > 8 else ""
+    return f"{where}{more} of the file launch kernels at the top level: not run"
+
+
+def _compiled(statement: ast.stmt, file: str, flags: int) -> CodeType:
+    return compile(ast.Module([statement], []), file, "exec", flags=flags, dont_inherit=True)
+
+
+def _future_flags(tree: ast.Module) -> int:
+    """`from __future__` binds the whole file, so each statement is compiled with it."""
+    flags = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            for alias in node.names:
+                feature = getattr(__future__, alias.name, None)
+                flags |= getattr(feature, "compiler_flag", 0)
+    return flags
+
+
+def _defines(statement: ast.stmt) -> bool:
+    """Binds a function, a class or a module: nothing is computed from what it mentions."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    return isinstance(statement, kinds) or isinstance(getattr(statement, "value", None), ast.Lambda)
+
+
+def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
+
+
+def _tensors(module: ModuleType, names: set[str]) -> set[str]:
+    """Names of tensors: a launch that was left out may have been meant to write them."""
+    import torch
+
+    return {n for n in names if isinstance(module.__dict__.get(n), torch.Tensor)}

@@ -1,0 +1,51 @@
+"""Launchers that ask a compiled kernel for its resources, and launch it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from render.interpreter.session import Session
+
+
+@triton.jit
+def scale(out, x, n, factor, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+
+@pytest.fixture
+def tensors():
+    return torch.zeros(40), torch.arange(40.0)
+
+
+def test_warmup_launches_nothing(tensors):
+    out, x = tensors
+    with Session() as session:
+        kernel = scale.warmup(out, x, 40, 3.0, B=16, num_warps=8, grid=(1,))
+        kernel._init_handles()
+    assert not session.launches
+    assert torch.equal(out, torch.zeros(40))
+    assert (kernel.n_regs > 0, kernel.metadata.shared > 0, kernel.metadata.num_warps) == (True, True, 8)
+
+
+@pytest.mark.parametrize("constants", [(), (16,)], ids=["without constants", "with constants"])
+def test_a_warmed_up_kernel_can_be_launched(tensors, constants):
+    out, x = tensors
+    with Session() as session:
+        kernel = scale.warmup(torch.float32, torch.float32, 40, 3.0, B=16, grid=(1,))
+        kernel[(3, 1, 1)](out, x, 40, 3.0, *constants)
+        found = session.envelope(out)
+    assert torch.equal(out, 3 * x)
+    assert (found.lo <= 3 * x.numpy()).all() and (3 * x.numpy() <= found.hi).all()
+
+
+def test_what_a_launch_returns_has_no_assembly(tensors):
+    out, x = tensors
+    with Session():
+        kernel = scale[(3,)](out, x, 40, 3.0, B=16)
+    assert torch.equal(out, 3 * x)
+    with pytest.raises(AttributeError, match="compiles nothing"):
+        _ = kernel.asm
