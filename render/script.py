@@ -6,8 +6,8 @@ Statements that use what it would have bound, or a tensor that it mentions (it m
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import importlib.util
 from pathlib import Path

@@ -75,7 +75,8 @@ def find_entry(module: ModuleType, entry: str | None = None, reference: str | No
     names = launchers(module, exclude={reference} if reference else set())
     if not names:
         note = left_out_note(module)
-        hint = "name it with --entry NAME" if note is None else f"{note}; put them into a function that returns the output"
+        wrap = f"{note}; put them into a function that returns the output"
+        hint = "name it with --entry NAME" if note is None else wrap
         raise RenderError(NOT_FOUND, f"no function in {path} launches a Triton kernel", hint)
     if len(names) > 1:
         listed = ", ".join(f"{name} (line {line})" for name, line in names)

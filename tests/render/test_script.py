@@ -122,8 +122,8 @@ def test_launches_work_again_after_loading(write):
 
 
 def test_a_function_that_makes_its_own_inputs(write):
-    verdict = classify_file(write("def run():\n    return double(torch.ones(8))\ndef ref():\n    return 2 * torch.ones(8)\n"),
-                            entry="run", ref="ref")  # fmt: skip
+    path = write("def run():\n    return double(torch.ones(8))\ndef ref():\n    return 2 * torch.ones(8)\n")
+    verdict = classify_file(path, entry="run", ref="ref")
     assert verdict.label == "Type-I"
 
 
