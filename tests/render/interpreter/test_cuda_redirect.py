@@ -139,3 +139,16 @@ def test_nothing_is_patched_where_a_gpu_is_there(monkeypatch):
     before = snapshot()
     with cuda_on_cpu():
         assert snapshot() == before
+
+
+def test_tritons_binding_of_cublas_is_there_and_goes_again():
+    nvidia = pytest.importorskip("triton._C.libtriton").nvidia
+    if not hasattr(nvidia, "cublas"):
+        pytest.skip("this Triton has no binding of cuBLAS")
+    real = nvidia.cublas.CublasLt
+    with cuda_on_cpu():
+        c = torch.empty(2, 3, dtype=torch.float16, device="cuda")
+        a, b = torch.full((2, 4), 2.0).half(), torch.ones(3, 4).half()
+        nvidia.cublas.CublasLt(torch.empty(1)).matmul(a, b, c)
+    assert torch.equal(c, torch.full((2, 3), 8.0).half())
+    assert nvidia.cublas.CublasLt is real
