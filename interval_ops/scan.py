@@ -50,19 +50,20 @@ def _extremum(a: Pair, axis: int, reverse: bool, ufunc: np.ufunc, ignoring: np.u
 
 
 def _scan(a: Pair, axis: int, reverse: bool, kernel: Callable[..., None]) -> Pair:
-    lo = _three(a[0], axis, reverse)
-    hi = lo if is_point(a) else _three(a[1], axis, reverse)
+    lo = along(a[0], axis, reverse)
+    hi = lo if is_point(a) else along(a[1], axis, reverse)
     out_lo, out_hi = np.empty((2, *lo.shape))
     kernel(lo, hi, out_lo, out_hi)
-    return tuple(_back(out, a[0].shape, axis, reverse) for out in (out_lo, out_hi))  # type: ignore[return-value]
+    return tuple(back(out, a[0].shape, axis, reverse) for out in (out_lo, out_hi))  # type: ignore[return-value]
 
 
-def _three(x: Array, axis: int, reverse: bool) -> Array:
+def along(x: Array, axis: int, reverse: bool) -> Array:
     """(outer, n, inner), contiguous float64, the scan direction first to last."""
     ordered = np.flip(x, axis) if reverse else x
     return np.ascontiguousarray(ordered, np.float64).reshape(-1, x.shape[axis], int(np.prod(x.shape[axis + 1 :])))
 
 
-def _back(x: Array, shape: tuple[int, ...], axis: int, reverse: bool) -> Array:
+def back(x: Array, shape: tuple[int, ...], axis: int, reverse: bool) -> Array:
+    """Undoes `along`."""
     out = x.reshape(shape)
     return np.ascontiguousarray(np.flip(out, axis)) if reverse else out

@@ -71,6 +71,38 @@ def linear(a1, b1, a2, b2):
 
 
 @triton.jit
+def linear_by_fma(b1, a1, b2, a2):
+    """Another order of the components, and names in between."""
+    carried = tl.fma(a2, b1, b2)
+    return carried, a2 * a1
+
+
+@triton.jit
+def not_linear(a1, b1, a2, b2):
+    return a1 * a2, b1 * a1 + b2
+
+
+@triton.jit
+def by_component(s1, m1, p1, s2, m2, p2):
+    total = s2 + s1
+    return total, tl.maximum(m1, m2), p1 * p2
+
+
+@triton.jit
+def components_kernel(x, out, running, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    s, m, p = tl.reduce((v, v, tl.abs(v)), 0, by_component)
+    tl.store(out, s)
+    tl.store(out + 1, m)
+    tl.store(out + 2, p)
+    a, b, c = tl.associative_scan((v, v, tl.abs(v)), 0, by_component)
+    tl.store(running + i, a)
+    tl.store(running + N + i, b)
+    tl.store(running + 2 * N + i, c)
+
+
+@triton.jit
 def recurrence_kernel(a, b, out, N: tl.constexpr, BACK: tl.constexpr):
     i = tl.arange(0, N)
     _, h = tl.associative_scan((tl.load(a + i), tl.load(b + i)), 0, linear, reverse=BACK)

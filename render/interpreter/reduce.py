@@ -2,67 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from triton.language import core, standard
+from triton.language import core
 
-from interval_ops import reduction, scan
+from interval_ops import recurrence, reduction, scan
 from render.interpreter.builder.floats import in_format
+from render.interpreter.combine import combine_kind, componentwise, linear_recurrence
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
 
-_KNOWN = {
-    "_sum_combine": "sum",
-    "_prod_combine": "prod",
-    "_elementwise_max": "max",
-    "_elementwise_min": "min",
-    "_argmax_combine_tie_break_left": "argmax",
-    "_argmax_combine_tie_break_fast": "argmax",
-    "_argmin_combine_tie_break_left": "argmin",
-    "_argmin_combine_tie_break_fast": "argmin",
-    "_xor_combine": "xor",
-    "_or_combine": "or",
-    "_and_combine": "and",
-}
 _UFUNCS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin,
     "xor": np.bitwise_xor, "or": np.bitwise_or, "and": np.bitwise_and,
 }  # fmt: skip
-
-
-def combine_kind(fn: Any) -> str | None:
-    """Name of the native rule for a combine function: Triton's own by identity, `a + b` and the like by source."""
-    python = getattr(fn, "fn", fn)
-    name = python.__name__
-    if getattr(standard, name, None) is fn and name in _KNOWN:
-        return _KNOWN[name]
-    return _kind_by_source(fn)
-
-
-def _kind_by_source(fn: Any) -> str | None:
-    try:
-        tree = ast.parse(textwrap.dedent("".join(fn.raw_src)))
-    except (AttributeError, SyntaxError):
-        return None
-    body = [s for s in tree.body[0].body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]  # type: ignore[attr-defined]
-    names = [a.arg for a in tree.body[0].args.args]  # type: ignore[attr-defined]
-    if len(names) != 2 or len(body) != 1 or not isinstance(body[0], ast.Return):
-        return None
-    value = body[0].value
-    if isinstance(value, ast.BinOp) and _are(names, [value.left, value.right]):
-        return {ast.Add: "sum", ast.Mult: "prod"}.get(type(value.op))
-    if isinstance(value, ast.Call) and _are(names, value.args) and not value.keywords:
-        called = ast.unparse(value.func)
-        return {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}.get(called)
-    return None
-
-
-def _are(names: list[str], nodes: list[ast.expr]) -> bool:
-    return sorted(names) == sorted(n.id for n in nodes if isinstance(n, ast.Name)) and len(nodes) == 2
 
 
 class Reductions:
@@ -100,6 +55,9 @@ class Reductions:
             return [self._native(parts[0], axis, kind)]
         if kind in ("argmax", "argmin") and len(parts) == 2:
             return self._arg(parts[0], parts[1], axis, kind)
+        each = componentwise(fn)
+        if each is not None:
+            return [self._native(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
         return self._tree(parts, axis, fn)
 
     def _native(self, x: Handle, axis: int, kind: str) -> Handle:
@@ -189,8 +147,9 @@ class Reductions:
         backwards = bool(core._unwrap_if_constexpr(reverse))
         handles = [t.handle for t in tensors]
         kind = combine_kind(combine_fn)
-        if kind in ("sum", "prod", "max", "min") and single:
-            out = [self._native_scan(handles[0], ax, kind, backwards)]
+        each = (kind,) if kind in ("sum", "prod", "max", "min") else componentwise(combine_fn)
+        if each is not None:
+            out = [self._native_scan(h, ax, k, backwards) for h, k in zip(handles, each, strict=True)]
         else:
             out = self._generic_scan(handles, ax, combine_fn, backwards)
         results = [self._tensor(h, t.dtype) for h, t in zip(out, tensors, strict=True)]
@@ -223,7 +182,30 @@ class Reductions:
         if reverse:
             steps.reverse()
         out = [self._concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
+        if self._linear(parts, out, axis, fn, reverse):
+            return out
         return self._order_taint(out, before, "associative_scan")
+
+    def _linear(self, parts: list[Handle], out: list[Handle], axis: int, fn: Any, reverse: bool) -> bool:
+        """Gives the results of a linear recurrence the bounds of every bracketing; False if it is none."""
+        found = linear_recurrence(fn)
+        formats = {format_of(h.dtype) for h in parts}
+        fmt = formats.pop()
+        if found is None or formats or fmt is None or not self.ctx.interval:
+            return False
+        profile = self.ctx.model("lowacc" if fmt.p < 24 else "accumulation")
+        batch = max(h.v.shape[0] for h in parts)
+        shape = (batch, *parts[0].shape)
+        a, b = ([np.broadcast_to(x, shape) for x in parts[k].pair] for k in found)
+        bounds = {
+            found.factor: scan.cumprod((a[0], a[1]), axis + 1, reverse, fmt, profile),
+            found.addend: recurrence.linear((a[0], a[1]), (b[0], b[1]), axis + 1, reverse, fmt, profile),
+        }
+        for k, (lo, hi) in bounds.items():
+            h = out[k]
+            v = np.broadcast_to(h.v, shape)
+            out[k] = Handle(v, h.dtype, h.shape, lo, hi, h.taint)
+        return True
 
 
 def _along(x: Handle, a: np.ndarray, axis: int) -> np.ndarray:

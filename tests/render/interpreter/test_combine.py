@@ -8,6 +8,7 @@ import pytest
 import torch
 from support import rng
 
+from render.interpreter.combine import Linear, componentwise, linear_recurrence
 from render.interpreter.session import Session
 
 M, N = 8, 16
@@ -114,7 +115,29 @@ def test_linear_recurrences(back: bool) -> None:
         h = float(a[i]) * h + float(b[i])
         want[i] = h
     torch.testing.assert_close(out.double(), want, rtol=1e-4, atol=1e-5)
-    assert holds(s, out, want) and {t.op for t in s.taints.values()} == {"associative_scan"}
+    assert holds(s, out, want) and not s.taints
+    found = s.envelope(out)
+    assert found is not None and np.all(found.hi - found.lo <= 1e-4)
+
+
+def test_components_that_are_combined_by_themselves() -> None:
+    x = normal(N)
+    out, running = torch.empty(3), torch.empty(3, N)
+    with Session("sm_80") as s:
+        zoo.components_kernel[(1,)](x, out, running, N)
+    wide = x.double()
+    assert holds(s, out, torch.stack([wide.sum(), wide.max(), wide.abs().prod()])) and not s.taints
+    want = torch.stack([wide.cumsum(0), wide.cummax(0)[0], wide.abs().cumprod(0)])
+    assert holds(s, running, want)
+    torch.testing.assert_close(running.double(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_combine_function_is_taken_for() -> None:
+    assert linear_recurrence(zoo.linear) == Linear(factor=0, addend=1)
+    assert linear_recurrence(zoo.linear_by_fma) == Linear(factor=1, addend=0)
+    assert componentwise(zoo.by_component) == ("sum", "max", "prod")
+    for fn in (zoo.not_linear, zoo.welford):
+        assert linear_recurrence(fn) is None and componentwise(fn) is None
 
 
 def test_a_combine_function_that_does_not_round_leaves_no_taint() -> None:

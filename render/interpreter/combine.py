@@ -1,0 +1,148 @@
+"""What a combine function of `tl.reduce` or `tl.associative_scan` computes, read from its source.
+
+A function that Triton ships is known by identity. Of others, straight-line code of sums, products and extrema is
+expanded symbolically and compared with the forms that have a rule for every order of combination; a form that is not
+recognised gives None, never a guess.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from triton.language import standard
+
+KNOWN = {
+    "_sum_combine": "sum",
+    "_prod_combine": "prod",
+    "_elementwise_max": "max",
+    "_elementwise_min": "min",
+    "_argmax_combine_tie_break_left": "argmax",
+    "_argmax_combine_tie_break_fast": "argmax",
+    "_argmin_combine_tie_break_left": "argmin",
+    "_argmin_combine_tie_break_fast": "argmin",
+    "_xor_combine": "xor",
+    "_or_combine": "or",
+    "_and_combine": "and",
+}
+_CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
+Expression = tuple[Any, ...]
+
+
+class Linear(NamedTuple):
+    """(.., a, .., b, ..) of a linear recurrence: positions of factor and addend."""
+
+    factor: int
+    addend: int
+
+
+def combine_kind(fn: Any) -> str | None:
+    """Name of the rule for a combine function of one value (argmax and argmin: of a value and its index)."""
+    name = getattr(fn, "fn", fn).__name__
+    if getattr(standard, name, None) is fn and name in KNOWN:
+        return KNOWN[name]
+    each = componentwise(fn)
+    return each[0] if each is not None and len(each) == 1 else None
+
+
+def componentwise(fn: Any) -> tuple[str, ...] | None:
+    """Rule of each component, where every component is combined by itself ("sum", "prod", "max" or "min")."""
+    found = _read(fn)
+    if found is None:
+        return None
+    left, right, outputs = found
+    kinds = tuple(_kind(out, x, y) for out, x, y in zip(outputs, left, right, strict=True))
+    return kinds if all(kinds) else None  # type: ignore[return-value]
+
+
+def linear_recurrence(fn: Any) -> Linear | None:
+    """Which components are factor and addend, if the function is (a, b), (c, d) -> (a c, b c + d)."""
+    found = _read(fn)
+    if found is None or len(found[2]) != 2:
+        return None
+    left, right, outputs = found
+    for factor, addend in ((0, 1), (1, 0)):
+        product = _commutative("*", left[factor], right[factor])
+        grown = _commutative("+", _commutative("*", left[addend], right[factor]), right[addend])
+        if outputs[factor] == product and outputs[addend] == grown:
+            return Linear(factor, addend)
+    return None
+
+
+def _kind(out: Expression, x: Expression, y: Expression) -> str | None:
+    for symbol, kind in (("+", "sum"), ("*", "prod"), ("max", "max"), ("min", "min")):
+        if out == _commutative(symbol, x, y):
+            return kind
+    return None
+
+
+Read = tuple[list[Expression], list[Expression], list[Expression]]
+
+
+def _read(fn: Any) -> Read | None:
+    """Left parameters, right parameters and outputs as expressions; None if the body is anything but such code."""
+    source = getattr(fn, "raw_src", None)
+    return None if source is None else _parse("".join(source))
+
+
+@lru_cache(maxsize=256)
+def _parse(source: str) -> Read | None:
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:
+        return None
+    function = tree.body[0]
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    known: dict[str, Expression] = {a.arg: ("name", a.arg) for a in function.args.args}
+    names, count = list(known.values()), len(known) // 2
+    for statement in function.body:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+            outputs = [_expand(v, known) for v in values]
+            if len(names) != 2 * count or len(outputs) != count or None in outputs:
+                return None
+            return names[:count], names[count:], outputs  # type: ignore[return-value]
+        if not _assign(statement, known):
+            return None
+    return None
+
+
+def _assign(statement: ast.stmt, known: dict[str, Expression]) -> bool:
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target, value = statement.targets[0], _expand(statement.value, known)
+    if not isinstance(target, ast.Name) or value is None:
+        return False
+    known[target.id] = value
+    return True
+
+
+def _expand(node: ast.expr, known: dict[str, Expression]) -> Expression | None:
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        symbol = "+" if isinstance(node.op, ast.Add) else "*"
+        return _joined(symbol, [node.left, node.right], known)
+    if isinstance(node, ast.Call) and not node.keywords:
+        called = ast.unparse(node.func)
+        if called in _CALLS and len(node.args) == 2:
+            return _joined(_CALLS[called], node.args, known)
+        if called in ("tl.fma", "tl.math.fma") and len(node.args) == 3:
+            product = _joined("*", node.args[:2], known)
+            addend = _expand(node.args[2], known)
+            return None if product is None or addend is None else _commutative("+", product, addend)
+    return None
+
+
+def _joined(symbol: str, nodes: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
+    parts = [_expand(n, known) for n in nodes]
+    return None if None in parts else _commutative(symbol, *parts)  # type: ignore[arg-type]
+
+
+def _commutative(symbol: str, *parts: Expression) -> Expression:
+    return (symbol, *sorted(parts, key=repr))
