@@ -41,7 +41,7 @@ Function = tuple[str, int]
 def power(study: Study, run: Execution, seconds: float, progress: Progress | None = None) -> Power:
     """Runs as many mutants as `seconds` allow, the kinds of fault in turn."""
     began = time.perf_counter()
-    base, todo = _inventory(study)
+    base, todo = inventory(study)
     mutants = [m for case in study.cases for m in _zeros(case)]
     each = base.seconds
     for i, (function, fault) in enumerate(todo):
@@ -78,8 +78,11 @@ def hollow(found: Power) -> Decision | None:
 
 
 # what can be changed
-def _inventory(study: Study) -> tuple[Execution, list[tuple[Function, Fault]]]:
-    """The value-only run without a fault, and every fault of the user's functions that it used."""
+def inventory(study: Study, zeros: bool = False) -> tuple[Execution, list[tuple[Function, Fault]]]:
+    """The value-only run without a fault, and every fault of the user's functions that it used, kinds in turn.
+
+    `zeros`: those too that `power` knows without a run.
+    """
     trees: dict[Function, ast.Module] = {}
 
     def collect(jit_fn: Any, tree: ast.Module) -> ast.Module:
@@ -92,7 +95,8 @@ def _inventory(study: Study) -> tuple[Execution, list[tuple[Function, Fault]]]:
     by_kind: dict[str, list[tuple[Function, Fault]]] = {}
     for key, tree in trees.items():
         for fault in faults(tree, (key[0], tree.body[0].name) in launched):  # type: ignore[attr-defined]
-            by_kind.setdefault(fault.kind, []).append((key, fault))
+            if zeros or fault.kind != "zero":
+                by_kind.setdefault(fault.kind, []).append((key, fault))
     rounds = zip_longest(*by_kind.values())
     return run, [item for turn in rounds for item in turn if item is not None]
 
@@ -102,7 +106,7 @@ def _key(jit_fn: Any) -> Function:
     return code.co_filename, code.co_firstlineno
 
 
-def _plant(function: Function, fault: Fault) -> Callable[[Any, ast.Module], ast.Module]:
+def plant(function: Function, fault: Fault) -> Callable[[Any, ast.Module], ast.Module]:
     return lambda jit_fn, tree: mutate(tree, fault) if _key(jit_fn) == function else tree
 
 
@@ -110,10 +114,10 @@ def _plant(function: Function, fault: Fault) -> Callable[[Any, ast.Module], ast.
 def _judge(study: Study, base: Execution, function: Function, fault: Fault) -> Mutant:
     mutant = Mutant(fault.kind, fault.what, function[0], fault.line, "same")
     try:
-        run = study.run({"interval": False, "change": _plant(function, fault)})
+        run = study.run({"interval": False, "change": plant(function, fault)})
     except Exception:  # whatever a broken kernel raises: it does not run to its end
         return replace(mutant, outcome="crash")
-    if _memory_notices(base, run):
+    if memory_notices(base, run):
         return replace(mutant, outcome="memory")
     before = {o.name: o for o in base.outputs}
     after = {o.name: o for o in run.outputs}
@@ -142,7 +146,7 @@ def _compare(case: Case, before: np.ndarray, after: np.ndarray) -> tuple[int, bo
     return int(outside.sum()), bool(changed.any())
 
 
-def _memory_notices(base: Execution, run: Execution) -> bool:
+def memory_notices(base: Execution, run: Execution) -> bool:
     if _defects(run) - _defects(base):
         return True
     before = {o.name: o for o in base.outputs}

@@ -14,8 +14,8 @@ from render.interpreter.blockptr import BlockPointer, BlockPointers
 from render.interpreter.libdevice import Libdevice
 from render.interpreter.mapping import Mapping
 from render.interpreter.memo import remember_types
-from render.interpreter.mutation import Helpers
 from render.interpreter.ordering import Ordering
+from render.interpreter.planted import Helpers
 from render.interpreter.reduce import Reductions
 from render.interpreter.rewrite import Code, code_of, namespace_of
 from render.interpreter.scope import PatchScope
@@ -82,7 +82,7 @@ class Language:
         for name, value in live.items():
             if id(value) in self._wrapped:
                 live[name] = self._wrapped[id(value)]
-        planted = {} if self.ctx.change is None else Helpers(self.ctx, uniform).table()
+        planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
         return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 
     def call(self, jit_fn: Any, *args: Any, **kwargs: Any) -> Any:

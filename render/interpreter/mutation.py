@@ -1,40 +1,32 @@
-"""Seeded faults: one change of a kernel's syntax tree, and the helpers that changed kernels call.
+"""Seeded faults: one change of a kernel's syntax tree. What changed kernels call stands in `planted`.
 
-A fault is found by its shape in the tree, never by a name:
-  trip      a `for` loop leaves out its last turn
-  boundary  a comparison lets one more in (< becomes <=), or one fewer (n becomes n - 1)
-  strides   two parameters that scale two parts of one address (a*p + b*q, or (p, q) in a call) change places
-  narrow    what a loop accumulates, or a sum or product of matrices, is rounded to float16 or bfloat16
-  program   the last program returns at once
+A fault is found by its shape in the tree, never by the name of a kernel:
+  trip       a `for` loop leaves out its last turn
+  boundary   a comparison lets one more in (< becomes <=), or one fewer (n becomes n - 1)
+  strides    two parameters that scale two parts of one address (a*p + b*q, or (p, q) in a call) change places
+  update     a loop leaves out the statement that moves a pointer or rescales what it carries
+  narrow     what a loop accumulates, or a sum or product of matrices, is rounded to float16 or bfloat16
+  downgrade  what a load brings is rounded to bfloat16 or float8
+  scale      what a store takes is multiplied by 1 + 2^-k, k = 3, 6, 9
+  zero       a store takes zeros instead
+  program    the last program returns at once
 Trap: a fault in the condition of a `while` may never end; such loops get a deadline.
 """
 
 from __future__ import annotations
 
 import ast
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
+from render.interpreter.planted import LAST, NARROW, SCALE, TICK, TRIP, ZERO
 
-from interval_ops.casting import round_value
-from interval_ops.formats import FORMATS
-from render.interpreter.handle import Handle
-from render.interpreter.types import format_of
-
-TRIP, NARROW, LAST, TICK = "__render_trip__", "__render_narrow__", "__render_last__", "__render_tick__"
-SECONDS = 10.0
-"""A mutant that runs longer than this inside `while` loops is taken for one that never ends."""
-
+_POWERS = (3, 6, 9)
+"""12 %, 1.6 % and 0.2 %: from what anyone sees to what a half-precision result only just shows."""
 _FLIP = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _SIGNS = {ast.LtE: "<=", ast.Lt: "<", ast.Gt: ">", ast.GtE: ">="}
-
-
-class Endless(RuntimeError):
-    """A `while` loop of a mutant did not come to its end in time."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +46,15 @@ def faults(tree: ast.Module, entry: bool) -> list[Fault]:
     assert isinstance(function, ast.FunctionDef)
     parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
                   if a.annotation is None or "constexpr" not in ast.unparse(a.annotation)}  # fmt: skip
-    carried = _carried(function)
+    carried, moved = _carried(function), _moved(function)
     arguments = {id(a) for call in ast.walk(tree) if isinstance(call, ast.Call)
                  for a in (*call.args, *(k.value for k in call.keywords))}  # fmt: skip
     found = [Fault("program", "the last program does nothing", function.lineno, 0)] if entry else []
     for place, node in enumerate(ast.walk(tree)):
         found += [Fault(kind, what, node.lineno, place, variant)  # type: ignore[attr-defined]
-                  for kind, what, variant in _of_node(node, parameters, carried, arguments)]  # fmt: skip
+                  for kind, what, variant in (*_of_node(node, parameters, carried, arguments), *_of_access(node))]
+        if id(node) in moved:
+            found.append(Fault("update", f"{_first(node)} is left out", node.lineno, place))  # type: ignore[attr-defined]
     return found
 
 
@@ -76,7 +70,26 @@ def _of_node(
             yield "strides", f"{one} and {other} change places in {ast.unparse(node)}", (one, other)
     if id(node) in carried:
         for fmt in ("fp16", "bf16"):
-            yield "narrow", f"{ast.unparse(node).splitlines()[0]} is rounded to {fmt}", fmt  # type: ignore[arg-type]
+            yield "narrow", f"{_first(node)} is rounded to {fmt}", fmt
+
+
+def _first(node: ast.AST) -> str:
+    return ast.unparse(node).splitlines()[0]
+
+
+def _of_access(node: ast.AST) -> Iterator[tuple[str, str, Any]]:
+    """Faults of what a store takes and of what a load brings."""
+    if not isinstance(node, ast.Call):
+        return
+    name = ast.unparse(node.func).rsplit(".", 1)[-1]
+    if name == "load":
+        for fmt in ("bf16", "fp8e4nv"):
+            yield "downgrade", f"{_first(node)} is rounded to {fmt}", fmt
+    elif name in ("store", "atomic_add") and len(node.args) > 1:
+        value = _first(node.args[1])
+        for k in _POWERS:
+            yield "scale", f"{value} times 1 + 2^-{k}", k
+        yield "zero", f"zeros instead of {value}", None
 
 
 def _boundaries(node: ast.Compare) -> Iterator[tuple[str, str, Any]]:
@@ -110,22 +123,33 @@ def _factors(node: ast.expr, parameters: set[str]) -> set[str]:
     return {n.id for n in (node.left, node.right) if isinstance(n, ast.Name) and n.id in parameters}
 
 
-def _carried(function: ast.FunctionDef) -> set[int]:
-    """Assignments inside loops that use what they assign, and, outside of loops, calls that reduce an axis."""
-    found = set()
+def _updates(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
+    """(assignment inside a loop that uses what it assigns, the name)."""
     for loop in (n for n in ast.walk(function) if isinstance(n, ast.For | ast.While)):
         for node in ast.walk(loop):
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                found.add(id(node))
+                yield node, node.target.id
             elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 used = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
                 if node.targets[0].id in used:
-                    found.add(id(node))
+                    yield node, node.targets[0].id
+
+
+def _carried(function: ast.FunctionDef) -> set[int]:
+    """Updates inside loops and, where there are none, calls that reduce an axis."""
+    found = {id(node) for node, _ in _updates(function)}
     if not found:
         for node in ast.walk(function):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _reduces(node.value):
                 found.add(id(node))
     return found
+
+
+def _moved(function: ast.FunctionDef) -> set[int]:
+    """Assignments inside loops that use what they assign, unless a `while` waits for them."""
+    waited = {n.id for loop in ast.walk(function) if isinstance(loop, ast.While)
+              for n in ast.walk(loop.test) if isinstance(n, ast.Name)}  # fmt: skip
+    return {id(node) for node, name in _updates(function) if name not in waited}
 
 
 def _reduces(call: ast.Call) -> bool:
@@ -148,6 +172,16 @@ def mutate(tree: ast.Module, fault: Fault) -> ast.Module:
         _shift(node, fault.variant)
     elif fault.kind == "strides":
         _swap(node, *fault.variant)
+    elif fault.kind in ("scale", "zero"):
+        assert isinstance(node, ast.Call)
+        extra: list[ast.expr] = [] if fault.variant is None else [ast.Constant(fault.variant)]
+        node.args[1] = ast.copy_location(_call(SCALE if extra else ZERO, [node.args[1], *extra]), node.args[1])
+    elif fault.kind == "downgrade":
+        assert isinstance(node, ast.expr)
+        rounded = ast.copy_location(_call(NARROW, [node, ast.Constant(fault.variant)]), node)
+        _Replace(node, rounded).visit(tree)
+    elif fault.kind == "update":
+        _Replace(node, ast.copy_location(ast.Pass(), node)).visit(tree)
     else:
         _Replace(node, _narrowed(node, fault.variant)).visit(tree)
     for loop in ast.walk(tree):
@@ -206,41 +240,3 @@ class _Replace(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         return self.new if node is self.old else self.generic_visit(node)
-
-
-class Helpers:
-    """What mutants call, bound to one launch."""
-
-    def __init__(self, ctx: Any, uniform: Callable[[Any, np.ndarray], Any]) -> None:
-        self.ctx = ctx
-        self.uniform = uniform
-        self.deadline = time.perf_counter() + SECONDS
-
-    def table(self) -> dict[str, Any]:
-        return {TRIP: self.trips, NARROW: self.narrow, LAST: self.last, TICK: self.tick}
-
-    def trips(self, turns: Any) -> Iterator[Any]:
-        """All but the last turn."""
-        waiting: list[Any] = []
-        for turn in turns:
-            yield from waiting
-            waiting = [turn]
-
-    def last(self) -> bool:
-        x, y, z = self.ctx.grid
-        return bool(self.uniform(self.ctx, self.ctx.linear == x * y * z - 1))
-
-    def tick(self) -> None:
-        if time.perf_counter() > self.deadline:
-            raise Endless("a loop of this mutant does not end")
-
-    def narrow(self, value: Any, name: str) -> Any:
-        """A float tensor rounded to `name`, its type unchanged; anything else as it is."""
-        if not hasattr(value, "handle"):
-            return value
-        x: Handle = value.handle
-        fmt = format_of(x.dtype)
-        if fmt is None or fmt.p <= FORMATS[name].p:
-            return value
-        v = round_value(x.v, FORMATS[name], "rtne", "inf").astype(x.v.dtype, copy=False)
-        return type(value)(Handle(v, x.dtype, x.shape, taint=x.taint), value.type)

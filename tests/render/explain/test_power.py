@@ -13,6 +13,7 @@ import triton.language as tl
 
 import render
 from interval_ops.formats import FP32
+from interval_ops.profile import CAUSES
 from render.explain.power import hollow, smallest_fault
 from render.explain.records import Mutant, Power
 from render.interpreter.mutation import faults, mutate
@@ -33,6 +34,9 @@ KERNEL = textwrap.dedent("""
 """)
 
 
+HELPERS = ("trip", "narrow", "last", "scale", "zero")
+
+
 def planted(source=KERNEL, entry=True):
     tree = ast.parse(source)
     return [(f, ast.unparse(mutate(ast.parse(source), f))) for f in faults(tree, entry)]
@@ -50,6 +54,9 @@ def planted(source=KERNEL, entry=True):
         ("narrow", "acc = __render_narrow__(acc + tl.load(ptrs, mask=i < n - j), 'fp16')"),
         ("narrow", "acc = __render_narrow__(helper(acc), 'bf16')"),
         ("program", "if __render_last__():\n        return"),
+        ("downgrade", "acc += __render_narrow__(tl.load(ptrs, mask=i < n - j), 'bf16')"),
+        ("scale", "tl.store(q, __render_scale__(acc, 6))"),
+        ("zero", "tl.store(q, __render_zero__(acc))"),
     ],
 )
 def test_a_fault_of_each_kind(kind, text):
@@ -59,7 +66,15 @@ def test_a_fault_of_each_kind(kind, text):
 def test_one_fault_at_a_time_and_loops_that_cannot_hang():
     for _, source in planted():
         assert source.count("__render_tick__()") == 1
-        assert sum(source.count(f"__render_{name}__") for name in ("trip", "narrow", "last")) <= 1
+        assert sum(source.count(f"__render_{name}__") for name in HELPERS) <= 1
+
+
+def test_updates_are_left_out_unless_a_while_waits_for_them():
+    source = "def k(p, n):\n    while i < n:\n        i += 1\n        p += n\n        s = s * 2\n        t = n\n"
+    texts = [text for f, text in planted(source) if f.kind == "update"]
+    assert len(texts) == 2
+    assert "p += n" not in texts[0] and "s = s * 2" in texts[0]
+    assert "s = s * 2" not in texts[1] and "p += n" in texts[1]
 
 
 def test_parameters_side_by_side_change_places_only_as_arguments():
@@ -110,6 +125,60 @@ def spinning(X, Out, n):
     while i < n:
         i = tl.minimum(i + 1, n)
     tl.store(Out, tl.load(X) + i)
+
+
+def run_with(kind, variant=None, **options):
+    """The values of `add` and their bounds with the first fault of this kind."""
+
+    def plant(fn, tree):
+        found = [f for f in faults(tree, True) if f.kind == kind and variant in (None, f.variant)]
+        return mutate(tree, found[0]) if fn is adding else tree
+
+    torch.manual_seed(0)
+    x, y = torch.rand(100), torch.rand(100)
+    with Session(change=plant, **options) as session:
+        out = add(x, y)
+    return x, y, out, session.envelope(out)
+
+
+def test_a_scaled_store_has_the_scaled_bound():
+    x, y, out, bound = run_with("scale", 9)
+    exact = (x.double() + y.double()).numpy() * (1 + 2.0**-9)
+    assert np.all((bound.lo <= exact) & (exact <= bound.hi))
+    assert np.all((bound.lo <= out.double().numpy()) & (out.double().numpy() <= bound.hi))
+    assert np.all(bound.hi - bound.lo <= 2.0**-21)  # values up to 2 (1 + 2^-9), two roundings and a hull
+    plain = (x + y).double().numpy()
+    assert np.all((plain < bound.lo) | (plain > bound.hi))
+
+
+def test_a_narrowed_load_is_a_cast():
+    """The mutant is a kernel of its own: its bound holds the exact sum and the one of the rounded operand."""
+    x, y, out, bound = run_with("downgrade", "bf16")
+    exact, rounded = x.double() + y.double(), x.bfloat16().double() + y.double()
+    torch.testing.assert_close(out.double(), rounded, rtol=2.0**-24, atol=0)
+    for legal in (exact.numpy(), rounded.numpy()):
+        assert np.all((bound.lo <= legal) & (legal <= bound.hi))
+    assert np.median(bound.hi - bound.lo) > 2.0**-12
+
+
+def test_zeros_are_stored():
+    _, _, out, bound = run_with("zero")
+    assert not out.any() and not bound.lo.any() and not bound.hi.any()
+
+
+def test_a_lifted_run_still_rounds_what_was_planted():
+    """A wider format must not undo the fault: values in float64, the operand in bfloat16."""
+    from render.interpreter.lift import LiftedBuilder, wide_values
+    from render.interpreter.types import lifted_formats
+
+    def plant(fn, tree):
+        found = [f for f in faults(tree, True) if f.variant == "bf16"]
+        return mutate(tree, found[0]) if fn is adding else tree
+
+    x, y = torch.rand(100), torch.rand(100)
+    with lifted_formats(), Session(builder=LiftedBuilder, mute=CAUSES, change=plant) as session:
+        wide = wide_values(session, add(x, y))
+    np.testing.assert_array_equal(wide, (x.bfloat16().double() + y.double()).numpy())
 
 
 def test_what_the_memory_check_notices_is_listed_apart():
@@ -163,7 +232,7 @@ def test_a_sharp_bound_stays_type_one():
 
 
 def test_a_loop_that_would_never_end_is_a_crash(monkeypatch):
-    monkeypatch.setattr("render.interpreter.mutation.SECONDS", 0.2)
+    monkeypatch.setattr("render.interpreter.planted.SECONDS", 0.2)
 
     def spin(x):
         out = torch.empty_like(x)

@@ -1,0 +1,232 @@
+"""How much would notice: mutants of every packaged kernel against RENDER's bound, assert_close and the 2x rule.
+
+    python benchmarks/power_table.py [--device any sm_80] [--kernel TEXT] [--rewrites] [--markdown PATH] [--json PATH]
+
+Every automatic mutant (`render/interpreter/mutation.py`) that changes the result beyond rounding (the rule stands in
+`mutants.py`; it uses no bound) is judged in two ways: the unchanged kernel with the mutant's result as its device
+output (`bound`), and the mutant as a kernel of its own (`source`). Beside it: torch.testing.assert_close with its
+defaults, and "at most twice the reference's error against float64". --rewrites adds the same rules' answers to
+equivalent rewrites of the kernels, which nobody should call wrong. Exits with 1 if a kernel or rewrite is Type-II.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mutants import Row, Subject
+
+from render.interpreter import planted
+
+ROOT = Path(__file__).resolve().parent.parent
+PRECISION = ("narrow", "downgrade")
+
+
+@dataclass
+class Table:
+    """Everything that was measured."""
+
+    devices: list[str]
+    rows: list[Row] = field(default_factory=list)
+    smallest: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
+    alarms: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def counted(self, device: str) -> list[Row]:
+        return [r for r in self.rows if r.device == device and r.beyond and r.bound != "crash"]
+
+
+class Progress:
+    """One line on stderr, with what is left at the pace so far."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.began = total, 0, time.perf_counter()
+
+    def step(self, what: str) -> None:
+        self.done += 1
+        spent = time.perf_counter() - self.began
+        left = spent / self.done * (self.total - self.done)
+        print(f"[{self.done}/{self.total}] {what}, {spent:.0f} s, about {left:.0f} s left", file=sys.stderr, flush=True)
+
+
+def measure(paths: list[Path], devices: list[str], tell: Callable[[str], None]) -> Table:
+    table, began = Table(devices), time.perf_counter()
+    for path in paths:
+        wide: dict[Any, Any] = {}
+        for device in devices:
+            subject = Subject(path, device, wide)
+            table.alarms.append(_alarm("kernel", path.stem, device, subject))
+            table.smallest.setdefault(path.stem, {})[device] = subject.smallest()
+            table.rows += subject.rows()
+            tell(f"{path.stem} on {device}: {len(subject.todo)} mutants")
+    table.seconds = time.perf_counter() - began
+    return table
+
+
+def rewrites(table: Table, tell: Callable[[str], None], only: str, folder: Path) -> None:
+    """The rules' answers to kernels that are right, written in another way."""
+    for rewrite in known_rewrites(only):
+        path = rewrite.write(folder)
+        for device in table.devices:
+            table.alarms.append(_alarm("rewrite", str(rewrite), device, Subject(path, device, faults=False)))
+        tell(f"rewrite {rewrite}")
+
+
+def known_rewrites(only: str) -> list[Any]:
+    sys.path.insert(0, str(ROOT))
+    from tests.kernels.rewrites import REWRITES
+
+    return [r for r in REWRITES if only in r.kernel]
+
+
+def _alarm(what: str, name: str, device: str, subject: Subject) -> dict[str, Any]:
+    verdict = subject.verdict
+    return {"what": what, "name": name, "device": device, "label": verdict.label, "code": verdict.code,
+            **subject.false_alarms()}  # fmt: skip
+
+
+# words
+def markdown(table: Table) -> str:
+    parts = [_summary(table), _by(table, "Kind of fault", lambda r: r.kind), _kernels(table), _missed(table)]
+    if any(a["what"] == "rewrite" for a in table.alarms):
+        parts.append(_rewritten(table))
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(table: Table) -> str:
+    lines = ["| | " + " | ".join(table.devices) + " |", "|---" * (len(table.devices) + 1) + "|"]
+    counted = [table.counted(d) for d in table.devices]
+    lines.append(_line("mutants that change the result beyond rounding", [str(len(rows)) for rows in counted]))
+    for title, test in _NOTICED.items():
+        lines.append(_line(title, [_share(rows, test) for rows in counted]))
+    for what in ("kernel", "rewrite"):
+        answers = [[a for a in table.alarms if a["what"] == what and a["device"] == d] for d in table.devices]
+        if not answers[0]:
+            continue
+        for name, key in (("RENDER", "render"), ("assert_close", "assert_close"), ("twice the reference", "twice")):
+            cells = [f"{sum(a[key] for a in group)} / {len(group)}" for group in answers]
+            lines.append(_line(f"false alarms of {name} on correct {what}s", cells))
+    return "\n".join(lines)
+
+
+_NOTICED: dict[str, Callable[[Row], bool]] = {
+    "RENDER, result against the kernel's bound: not Type-I": lambda r: r.bound != "Type-I",
+    "RENDER, mutant as a kernel of its own: not Type-I": lambda r: r.source != "Type-I",
+    "... or Type-I, with the lost precision as the cause": lambda r: r.source != "Type-I" or _precision(r),
+    "assert_close defaults": lambda r: r.assert_close,
+    "error at most twice the reference's": lambda r: r.twice,
+}
+
+
+def _precision(row: Row) -> bool:
+    """The verdict names the narrow format: subtype `downgrade`, or low-precision accumulator or cast as the cause."""
+    return row.kind in PRECISION and (row.source_subtype == "downgrade" or row.source_code in ("RND103", "RND104"))
+
+
+def _share(rows: list[Row], test: Callable[[Row], bool]) -> str:
+    hit = sum(map(test, rows))
+    return f"{hit} ({100 * hit / len(rows):.1f} %)" if rows else "-"
+
+
+def _line(*cells: Any) -> str:
+    flat = [c for cell in cells for c in (cell if isinstance(cell, list) else [cell])]
+    return "| " + " | ".join(map(str, flat)) + " |"
+
+
+_COLUMNS = ("mutants", "bound", "source", "assert_close", "2x reference")
+
+
+def _cells(rows: list[Row]) -> list[str]:
+    tests = [_NOTICED[k] for i, k in enumerate(_NOTICED) if i != 2]
+    return [str(len(rows)), *(str(sum(map(t, rows))) for t in tests)]
+
+
+def _by(table: Table, title: str, key: Callable[[Row], str]) -> str:
+    blocks = []
+    for device in table.devices:
+        rows = table.counted(device)
+        lines = [f"{title}, `{device}`", "", _line("", list(_COLUMNS)), "|---|" + "---:|" * len(_COLUMNS)]
+        for name in sorted({key(r) for r in rows}):
+            lines.append(_line(name, _cells([r for r in rows if key(r) == name])))
+        lines.append(_line("all", _cells(rows)))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _kernels(table: Table) -> str:
+    blocks = []
+    for device in table.devices:
+        lines = [f"Kernel, `{device}`", "", _line("", [*_COLUMNS, "smallest relative fault noticed"]),
+                 "|---|" + "---:|" * len(_COLUMNS) + "---|"]  # fmt: skip
+        for name in table.smallest:
+            rows = [r for r in table.counted(device) if r.kernel == name]
+            lines.append(_line(name, _cells(rows), _faults(table.smallest[name][device])))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _faults(found: dict[str, float | None]) -> str:
+    return ", ".join(f"{name} {'none' if x is None else f'2^{round(math.log2(x))}'}" for name, x in found.items())
+
+
+def _missed(table: Table) -> str:
+    lines = ["Called Type-I against the kernel's bound:", ""]
+    count = Counter((r.kernel, r.device, r.kind, r.what, r.line) for d in table.devices for r in table.counted(d)
+                    if r.bound == "Type-I")  # fmt: skip
+    lines += [f"- {kernel}:{line} on {device}, {kind}: {what}" for (kernel, device, kind, what, line) in count]
+    return "\n".join(lines if count else [*lines, "- none"])
+
+
+def _rewritten(table: Table) -> str:
+    head = ["Rewrite", *(f"{d}: label" for d in table.devices), "assert_close", "2x reference"]
+    lines = [_line(head), "|---" * len(head) + "|"]
+    by: dict[str, list[dict[str, Any]]] = {}
+    for a in table.alarms:
+        if a["what"] == "rewrite":
+            by.setdefault(a["name"], []).append(a)
+    for name, answers in by.items():
+        words = [f"{a['label']} {a['code']}" for a in answers]
+        lines.append(_line(name, words, *("fails" if answers[0][k] else "passes" for k in ("assert_close", "twice"))))
+    return "\n".join(lines)
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    import tempfile
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", nargs="+", default=["any", "sm_80"])
+    parser.add_argument("--kernel", default="", help="kernels whose name contains this")
+    parser.add_argument("--rewrites", action="store_true", help="also judge the equivalent rewrites")
+    parser.add_argument("--markdown", type=Path, help="write the tables here instead of to stdout")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(None if argv is None else list(argv))
+    planted.SECONDS = 2.0  # no packaged kernel takes a tenth of that
+    paths = [p for p in sorted((ROOT / "kernels").glob("*.py")) if options.kernel in p.stem]
+    more = known_rewrites(options.kernel) if options.rewrites else []
+    progress = Progress(len(paths) * len(options.device) + len(more))
+    table = measure(paths, options.device, progress.step)
+    if more:
+        with tempfile.TemporaryDirectory() as folder:
+            rewrites(table, progress.step, options.kernel, Path(folder))
+    text = markdown(table)
+    if options.markdown:
+        options.markdown.write_text(text)
+    else:
+        print(text)
+    if options.json:
+        data = {"devices": table.devices, "seconds": table.seconds, "mutants": [r.to_dict() for r in table.rows],
+                "smallest_fault": table.smallest, "correct": table.alarms}  # fmt: skip
+        options.json.write_text(json.dumps(data, indent=1))
+    return int(any(a["label"] == "Type-II" for a in table.alarms))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
