@@ -96,11 +96,11 @@ class Subject:
         ]
         decision = worst(decisions)
         noticed = memory_notices(self.base, run)
-        source = self._source(change)
+        label, code, subtype = self._source(change)
         return replace(
             row, beyond=self._beyond(lifted, values),
             bound="Type-II" if noticed else decision.label, bound_code="memory" if noticed else decision.code,
-            source=source.label, source_code=source.code, source_subtype=source.subtype,
+            source=label, source_code=code, source_subtype=subtype,
             assert_close=self._tolerance(values), twice=self._twice(values),
         )  # fmt: skip
 
@@ -115,8 +115,13 @@ class Subject:
         by = {o.name: o for o in run.outputs}
         return [by[case.name] for case in self.study.cases]
 
-    def _source(self, change: Change) -> Verdict:
-        return classify_file(self.path, device=self.device, budget=False, options={"change": change})
+    def _source(self, change: Change) -> tuple[str, str, str]:
+        """(label, code, subtype) of the mutant itself; one that stops with an error is no Type-I either."""
+        try:
+            found = classify_file(self.path, device=self.device, budget=False, options={"change": change})
+        except Exception as error:
+            return "crash", type(error).__name__, ""
+        return found.label, found.code, found.subtype
 
     # beyond rounding?
     def _lifted(self, key: Any, change: Change) -> list[np.ndarray] | None:

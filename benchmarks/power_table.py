@@ -208,7 +208,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("--markdown", type=Path, help="write the tables here instead of to stdout")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(None if argv is None else list(argv))
-    planted.SECONDS = 2.0  # no packaged kernel takes a tenth of that
+    planted.SECONDS = 5.0  # no packaged kernel takes a tenth of that
     paths = [p for p in sorted((ROOT / "kernels").glob("*.py")) if options.kernel in p.stem]
     more = known_rewrites(options.kernel) if options.rewrites else []
     progress = Progress(len(paths) * len(options.device) + len(more))
