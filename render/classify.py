@@ -64,6 +64,7 @@ from render.outputs import Named, Pair, devices, match, of_reference, shape_mism
 from render.reference import Reference, plans, resolve
 from render.reference import run as run_reference
 from render.script import left_out_note
+from render.sides import blamed
 from render.target import find_entry, load_module
 from render.tf32 import reference_precision
 from render.undefined import undefined_note
@@ -268,6 +269,7 @@ class Judgement:
         decision = worst(decisions)
         if findings:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
+            outputs = blamed(outputs, "memory")
         study = Study(self.entry, tuple(j.case for j in judged))
         weak, decision = unstable(study, run, self.oracle, self.places, decision)
         notes += instability_notes(weak) if weak else []
@@ -298,10 +300,10 @@ class Judgement:
             return replace(verdict, subtype="downgrade")
         if verdict.code != "RND206":
             return verdict
-        blamed = [
+        outputs = [
             replace(o, label=verdict.label, code=verdict.code) if o.name == weak.output else o for o in verdict.outputs
         ]
-        verdict = replace(verdict, outputs=Outputs(blamed))
+        verdict = replace(verdict, outputs=Outputs(blamed(outputs, "unstable", weak.output)))
         if not weak.file:
             return verdict
         first, last = advice.columns(weak.file, weak.line, "arith")

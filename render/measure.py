@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from render.judge import Case, Decision, Masks, device_bound, ref_bound
+from render.sides import sides
 from render.verdict import Bound, OutputVerdict
 
 # torch.testing.assert_close (2.6 .. 2.13), by the wider of the two dtypes.
@@ -106,7 +107,7 @@ def measure(
         worst_usage=float(known.max()) if known.size else float("nan"), worst_index=place,
         got=at(got), ref=at(case.ref), exact=at(case.exact), low=at(lo), high=at(hi), usage=at(used),
         covering_atol=float(max(finite_cover.max(), 0.0)) if finite_cover.size else float("nan"),
-        bound=bound_of(case.lo, case.hi, used),
+        bound=bound_of(case.lo, case.hi, used), sides=sides(case, masks, decision),
     )  # fmt: skip
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from render.errors import RenderError
 from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, Provenance, plain
+
+if TYPE_CHECKING:
+    from render.sides import Sides
 
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
@@ -102,7 +105,8 @@ class OutputVerdict:
     else the reference: 0 in the middle of the bound, 1 at its edge, more outside. `worst_index` is the element of the
     largest usage where something is outside, else of the largest |got - ref|; `got`, `ref`, `exact`, `low`, `high`
     and `usage` belong to it. `tainted` counts elements about which the bound says nothing.
-    `covering_atol` is the smallest absolute tolerance around the reference that admits every legal result.
+    `covering_atol` is the smallest absolute tolerance around the reference that admits every legal result. `sides`
+    says which of kernel, device and reference is wrong.
     """
 
     name: str
@@ -133,6 +137,7 @@ class OutputVerdict:
     covering_atol: float
     bound: Bound
     detail: str = ""
+    sides: Sides | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _plain(self)

@@ -70,6 +70,7 @@ def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         yield "tainted", f"{output.tainted} / {n} elements have no bound ({percent(output.tainted / n)})"
     if n:
         yield from _worst(output)
+        yield from _sides(output)
     elif output.detail:  # shapes or dtypes that cannot be compared: there are no numbers to say it
         yield "", output.detail
 
@@ -127,6 +128,19 @@ def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         used = f"   [{words}]"
     bound = interval(output.low, output.high)
     yield "", f"  got {number(output.got)}   ref {number(output.ref)}   bound {bound}{used}"
+
+
+def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
+    """Both sides against float64, where they differ by more than the usual tolerance or one of them is blamed."""
+    found = output.sides
+    if found is None or not (output.allclose_mismatch or found.wrong not in ("neither", "unknown")):
+        return
+    errors = [("kernel", found.kernel_error), ("reference", found.reference_error)]
+    if found.device_error is not None:
+        errors.insert(1, ("device", found.device_error))
+    listed = ", ".join(f"{name} {number(error, 3)}" for name, error in errors)
+    yield "who errs", found.sentence
+    yield "", f"  off from float64 by: {listed}, float64 itself {number(found.exact_error, 2)}"
 
 
 def place_note(code: str) -> str:

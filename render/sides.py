@@ -1,0 +1,94 @@
+"""Which side is wrong: kernel, device and reference, each against the reference recomputed in float64 (E).
+
+What decides is not who is closer but whether an error can be rounding: the kernel is wrong where its bound misses E
+(no legal execution reaches it), the device where only its output is outside, the reference where E is inside and the
+value that it returned is not. The errors beside it are the largest |y - E|;
+`exact_error` is the largest error of E itself, below which a difference means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from render.judge import Case, Decision, Masks
+
+if TYPE_CHECKING:
+    from render.verdict import OutputVerdict
+
+WORDS = {
+    "neither": "neither is wrong, both lie in the bound",
+    "kernel": "the kernel is wrong: no legal rounding of it reaches the reference's exact value",
+    "device": "the device is wrong: the kernel's source reaches the reference, its output does not",
+    "reference": "the reference carries the error: its exact value is in the bound, what it returned is not",
+    "memory": "the kernel is wrong: it uses memory that it must not use",
+    "unstable": "the kernel is wrong: rounding explains its error, but a stable form would not have it",
+    "unknown": "which one is wrong cannot be told",
+}
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Largest absolute errors against E, where they are, and who is wrong (a key of `WORDS`).
+
+    `kernel_*` is the re-executed kernel, `device_*` the recorded output if there is one; errors are infinite where only
+    one side is NaN or infinite, 0 where both are the same infinity or NaN.
+    """
+
+    wrong: str
+    kernel_error: float
+    kernel_index: tuple[int, ...]
+    reference_error: float
+    reference_index: tuple[int, ...]
+    exact_error: float
+    device_error: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        return WORDS[self.wrong]
+
+    def to_dict(self) -> dict[str, Any]:
+        from render.explain.records import plain
+
+        return {**plain(self), "sentence": self.sentence}
+
+
+def sides(case: Case, masks: Masks, decision: Decision) -> Sides:
+    """Both sides of one output whose shape fits the reference's."""
+    kernel, kernel_at = _largest(case.value, case.exact)
+    reference, reference_at = _largest(case.ref, case.exact)
+    device = None if case.device is None else _largest(case.device, case.exact)[0]
+    with np.errstate(invalid="ignore"):
+        own = np.nan_to_num((case.exact_hi - case.exact_lo) / 2, nan=0.0, posinf=np.inf)
+    error = float(own.max(initial=0.0))
+    return Sides(_wrong(masks, decision), kernel, kernel_at, reference, reference_at, error, device)
+
+
+def blamed(outputs: Iterable[OutputVerdict], wrong: str, name: str | None = None) -> list[OutputVerdict]:
+    """The outputs (or the one called `name`) with another answer: what is not a matter of one output's bound."""
+    return [
+        replace(o, sides=replace(o.sides, wrong=wrong)) if o.sides and name in (None, o.name) else o for o in outputs
+    ]
+
+
+def _wrong(masks: Masks, decision: Decision) -> str:
+    if decision.label == "Inconclusive":
+        return "unknown"
+    if decision.code == "RND202":
+        return "device"
+    if decision.label == "Type-II":
+        return "kernel"
+    return "reference" if masks.outside_ref.any() else "neither"
+
+
+def _largest(y: np.ndarray, exact: np.ndarray) -> tuple[float, tuple[int, ...]]:
+    if not y.size:
+        return 0.0, ()
+    same = (y == exact) | (np.isnan(y) & np.isnan(exact))
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.where(same, 0.0, np.nan_to_num(np.abs(y - exact), nan=np.inf, posinf=np.inf))
+    place = np.unravel_index(int(np.argmax(gap)), gap.shape)
+    return float(gap[place]), tuple(int(i) for i in place)
