@@ -47,7 +47,8 @@ def slice_of(call: Call, run: Execution, output: str, index: Sequence[int]) -> S
     where = tuple(int(i) for i in index)
     if "builder" in call.options:
         raise NotSliceable("the session", "it runs with a builder of its own")
-    for place in _places(run, _address(tensor, where)):
+    last = NotSliceable("the host", f"no kernel stored {output}{list(where)}")
+    for place in _places(run, tensor, where):
         for run_all in (False, True):
             found = _cut(call, run, tensor, where, place, run_all)
             if found is None:
@@ -55,10 +56,9 @@ def slice_of(call: Call, run: Execution, output: str, index: Sequence[int]) -> S
             if same(found, tensor, where):
                 check(found)
                 return found
-        if found is not None:
-            raise NotSliceable("the run", "run again, the element has another value or bound: another program or the "
-                               "host changes it")  # fmt: skip
-    raise NotSliceable("the host", f"no kernel stored {output}{list(where)}")
+            why = "run again, the element has another value or bound: another program or the host changes it"
+            last = NotSliceable("the run", why)
+    raise last
 
 
 def same(found: Slice, tensor: Tensor, where: tuple[int, ...]) -> bool:
@@ -81,10 +81,14 @@ def _address(tensor: Tensor, where: tuple[int, ...]) -> int:
     return address(t) + sum(i * s for i, s in zip(where, t.stride(), strict=True)) * t.element_size()
 
 
-def _places(run: Execution, at: int) -> Iterator[_Place]:
-    """Every launch that may have stored to the address, the last one first."""
+def _places(run: Execution, tensor: Tensor, where: tuple[int, ...]) -> Iterator[_Place]:
+    """Every launch that may have stored the element, the last one first.
+
+    Memory that was given back may come again under the same address: a span counts only with the storage's own start.
+    """
+    at, base = _address(tensor, where), tensor.tensor.untyped_storage().data_ptr()
     for launch in reversed(range(len(run.session.writers))):
-        spans = list(run.session.writers[launch].of(at))
+        spans = [s for s in run.session.writers[launch].of(at) if s[0].name is None or s[0].base == base]
         if not spans:
             continue
         programs = np.unique(np.concatenate([p for _, p in spans]))
