@@ -1,0 +1,119 @@
+"""A witness as a JSON document: the computation, its leaves as exact numbers, the target's figures, and the claim.
+
+Numbers are hexadecimal floats, so nothing is lost; value numbers are written as runs [first, step, count]. Nothing here
+needs the kernel, torch or Triton.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+
+class Malformed(ValueError):
+    """The document is not one that this module wrote."""
+
+
+@dataclass
+class Operation:
+    """One node: `operands` has one list per operand, of numbers or (sums, dots) of lists of numbers; -1: no term."""
+
+    op: str
+    attrs: dict[str, Any]
+    start: int
+    size: int
+    operands: list[list[Any]] = field(default_factory=list)
+    low: list[str] = field(default_factory=list)
+    high: list[str] = field(default_factory=list)
+
+
+def runs(numbers: Iterable[int]) -> list[list[int]]:
+    """Numbers as [first, step, count]."""
+    out: list[list[int]] = []
+    for n in numbers:
+        if out:
+            first, step, count = out[-1]
+            if count == 1:
+                out[-1] = [first, n - first, 2]
+                continue
+            if n == first + step * count:
+                out[-1][2] += 1
+                continue
+        out.append([n, 0, 1])
+    return out
+
+
+def unrun(pieces: Iterable[Iterable[int]]) -> list[int]:
+    out: list[int] = []
+    for first, step, count in pieces:
+        if not 0 < count <= 10_000_000:
+            raise Malformed("a run of numbers has no length")
+        out.extend([first] * count if step == 0 else range(first, first + step * count, step))
+    return out
+
+
+def packed(values: Iterable[float]) -> list[Any]:
+    """Hexadecimal numbers, equal neighbours as [number, count]."""
+    out: list[Any] = []
+    for text in (float(v).hex() for v in values):
+        if out and out[-1] == text:
+            out[-1] = [text, 2]
+        elif out and isinstance(out[-1], list) and out[-1][0] == text:
+            out[-1][1] += 1
+        else:
+            out.append(text)
+    return out
+
+
+def unpacked(items: Iterable[Any]) -> list[str]:
+    out: list[str] = []
+    for item in items:
+        out.extend([item] if isinstance(item, str) else [item[0]] * int(item[1]))
+    return out
+
+
+def operations(document: Mapping[str, Any]) -> list[Operation]:
+    """The nodes, operands first. Raises Malformed for anything that does not fit together."""
+    found: list[Operation] = []
+    start = 0
+    try:
+        for item in document["nodes"]:
+            made = _operation(item, start)
+            found.append(made)
+            start += made.size
+        if not 0 <= document["root"] < start:
+            raise Malformed("the root is no value")
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise error if isinstance(error, Malformed) else Malformed(f"not a witness: {error!r}") from None
+    return found
+
+
+def _operation(item: Mapping[str, Any], start: int) -> Operation:
+    size = int(item["size"])
+    made = Operation(str(item["op"]), dict(item.get("attrs", {})), start, size)
+    if "low" in item:
+        made.low = unpacked(item["low"])
+        made.high = unpacked(item["high"]) if "high" in item else made.low
+        if len(made.low) != size or len(made.high) != size:
+            raise Malformed("a leaf has too few numbers")
+    for operand in item.get("operands", ()):
+        numbers = unrun(operand["runs"])
+        width = operand.get("width")
+        if len(numbers) != size * (1 if width is None else int(width)):
+            raise Malformed("an operand has too few terms")
+        if any(not -1 <= n < start for n in numbers):
+            raise Malformed("an operand comes after its use")
+        rows = numbers if width is None else [numbers[i * width : (i + 1) * width] for i in range(size)]
+        made.operands.append(rows)
+    return made
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """Fingerprint of everything but itself."""
+    body = {k: v for k, v in document.items() if k != "digest"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

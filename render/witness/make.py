@@ -1,0 +1,114 @@
+"""From a slice to a witness: the document with the target's figures, evaluated and compared with the claim."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interval_ops.formats import FORMATS
+from interval_ops.profile import MissingRule, Profile
+from render.witness.check import Answer, evaluated
+from render.witness.document import SCHEMA, digest, packed, runs
+from render.witness.evaluate import FUNCTIONS, KNOWN
+
+if TYPE_CHECKING:
+    from render.slice import Node, Slice
+
+LIMIT = 300_000
+"""Operand references of the largest slice that is evaluated: about five seconds."""
+
+
+class CannotMake(Exception):
+    """There is no witness for this element; says why."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`low` .. `high` (of `side`: "reference", the exact value with its error, or "device") cannot be reached."""
+
+    side: str
+    low: float
+    high: float
+
+
+def document(found: Slice, claim: Claim) -> dict[str, Any]:
+    """Everything that is needed to evaluate the slice again. Raises CannotMake."""
+    for node in found.nodes:
+        if node.op not in KNOWN:
+            raise CannotMake(f"no second formula for {node.op} ({node.file.rsplit('/', 1)[-1]}:{node.line})")
+    if found.terms > LIMIT:
+        raise CannotMake(f"{found.terms} operations lie behind the element, more than {LIMIT}")
+    try:
+        rules = _rules(found, found.profile)
+    except MissingRule as missing:
+        raise CannotMake(str(missing)) from None
+    return {
+        "schema": SCHEMA,
+        "output": found.output,
+        "index": list(found.index),
+        "kernel": found.kernel,
+        "programs": list(found.programs),
+        "profile": found.profile.name,
+        "claim": {"side": claim.side, "low": float(claim.low).hex(), "high": float(claim.high).hex()},
+        "bound": {"low": float(found.lo).hex(), "high": float(found.hi).hex()},
+        "notes": list(found.notes),
+        "rules": rules,
+        "nodes": [_node(n) for n in found.nodes],
+        "root": int(found.root),
+    }
+
+
+def make(found: Slice, claim: Claim) -> tuple[dict[str, Any], Answer]:
+    """(the witness, whether it agrees)."""
+    made = document(found, claim)
+    answer = evaluated(made)
+    made["enclosure"] = answer.enclosure
+    made["agrees"] = answer.agrees
+    made["digest"] = digest(made)
+    return made, answer
+
+
+def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
+    functions, dots, overflow = {}, {}, {}
+    for node in found.nodes:
+        if node.op in FUNCTIONS:
+            fmt = FORMATS[node.attrs["fmt"]]
+            key = FUNCTIONS[node.op]
+            error = profile.fn(key.removeprefix("libdevice_") if fmt.bits == 64 else key, fmt.name)
+            functions[f"{key} {fmt.name}"] = {"r": error.r, "a": error.a, "ftz": error.ftz}
+        elif node.op in ("dot", "fold"):
+            kind = node.attrs["kind"]
+            dots[kind] = {k: v for k, v in asdict(profile.dot(kind)).items() if k != "source"}
+        elif node.op == "cast":
+            dst = FORMATS[node.attrs["dst"]]
+            overflow[dst.name] = profile.cast_overflow.get(dst.name, "inf" if dst.has_inf else "either")
+    return {
+        "functions": functions,
+        "dots": dots,
+        "overflow": overflow,
+        "double_rounding": dict(profile.cast_double_rounding),
+        "exp_via_exp2": profile.exp_via_exp2,
+        "atomic_flush": profile.atomic_flush_fp32,
+    }
+
+
+_ATTRS = ("fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name")
+
+
+def _node(node: Node) -> dict[str, Any]:
+    attrs = {k: v for k, v in node.attrs.items() if k in _ATTRS and v is not None}
+    item: dict[str, Any] = {"op": node.op, "size": node.size, "line": node.line, "attrs": attrs}
+    if node.op == "leaf":
+        item["low"] = packed(node.lo.tolist())
+        if not np.array_equal(node.lo, node.hi, equal_nan=True):
+            item["high"] = packed(node.hi.tolist())
+    elif node.operands:
+        item["operands"] = [_operand(o) for o in node.operands]
+    return item
+
+
+def _operand(numbers: np.ndarray) -> dict[str, Any]:
+    found: dict[str, Any] = {"runs": runs(numbers.reshape(-1).tolist())}
+    return found if numbers.ndim == 1 else {"width": numbers.shape[1], **found}
