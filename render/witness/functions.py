@@ -58,7 +58,7 @@ KNOWN = frozenset([*INCREASING, *DECREASING, "sin", "cos", "cosh"])
 def _end(function: Callable[[Any], Any], x: Raw, direction: str) -> Raw:
     """A bound of the function at x from below ("f") or above ("c")."""
     y: Raw = function(_ctx.make_mpf(x))._mpf_
-    if y in (finf, fninf) or (y == fzero and x in (fzero, fninf, finf)):
+    if y in (finf, fninf) or (x in (fzero, fninf, finf) and y in (fzero, fone, libmp.mpf_neg(fone))):
         return y
     room = libmp.mpf_add(libmp.mpf_mul(libmp.mpf_abs(y), _PAD), b.power(-4000))
     return b.down(y, libmp.mpf_neg(room)) if direction == "f" else b.up(y, room)
@@ -126,6 +126,8 @@ def apply(name: str, x: Maybe, error: dict[str, Any], fmt: Format, through_exp2:
     if x is not None and error["ftz"]:
         x = with_zero(x, wide)
     y = exact(name, x)
+    if x in _SPECIAL:  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1
+        return y if y is None or not _inexact(y) else b.rounded(y, wide)
     if name == "exp" and through_exp2 and wide is FP32:
         out = b.hull(b.rounded(y, wide), _through_exp2(x, error))
     else:
@@ -133,6 +135,13 @@ def apply(name: str, x: Maybe, error: dict[str, Any], fmt: Format, through_exp2:
     if out is not None and fmt.bits < 32:
         out = b.hull(out, (b.nearest(out[0], fmt), b.nearest(out[1], fmt)))
     return out
+
+
+_SPECIAL = ((fzero, fzero), (finf, finf), (fninf, fninf))
+
+
+def _inexact(y: Interval) -> bool:
+    return y[0] != y[1]
 
 
 def _through_exp2(x: Maybe, error: dict[str, Any]) -> Maybe:
