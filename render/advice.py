@@ -91,6 +91,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "RND302": ("`render ops` lists what has a rule",),
     "RND303": ("choose inputs away from the threshold of the condition",),
     "RND304": ("scale the inputs down, or accumulate in a wider format",),
+    "RND306": ("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),
     "RND305": ("make the order explicit (a second kernel, or atomics on integers)",),
 }
 

@@ -53,7 +53,7 @@ from render.explain.asked import (
     widths,
 )
 from render.explain.counterfactuals import Progress
-from render.explain.records import Counterfactual, Instability, Origin
+from render.explain.records import Counterfactual, Instability, Origin, Witness
 from render.explain.study import Study
 from render.inputs import Inputs, gather, of_call
 from render.judge import Case, Decision, compare, decide, follows_paper, worst
@@ -68,6 +68,7 @@ from render.sides import blamed
 from render.target import find_entry, load_module
 from render.tf32 import reference_precision
 from render.undefined import undefined_note
+from render.witness.second import DEFECT, ON_BOUND, second_opinion
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 
 BUDGET_SECONDS = 10.0
@@ -271,6 +272,10 @@ class Judgement:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
             outputs = blamed(outputs, "memory")
         study = Study(self.entry, tuple(j.case for j in judged))
+        witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
+        if decision.code == DEFECT:
+            outputs = [replace(o, label=decision.label, code=DEFECT) if o.code in ON_BOUND else o for o in outputs]
+        notes += [witness.sentence] if witness else []
         weak, decision = unstable(study, run, self.oracle, self.places, decision)
         notes += instability_notes(weak) if weak else []
         budget: list[BudgetItem] = []
@@ -286,10 +291,19 @@ class Judgement:
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         taints = taints_of(run, judged)
         found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
-        found = replace(found, power=power, study=study, lines=widths(study, self.settings.asked))
+        found = replace(found, power=power, study=study, witness=witness, lines=widths(study, self.settings.asked))
         found = self._with_origins(found, nonfinite(study, decision, run.seconds))
         found = self._with_instability(found, weak)
         return self._explained(found, run, what_ifs, began)
+
+    def _second_opinion(
+        self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision
+    ) -> tuple[Witness | None, Decision]:
+        began = time.perf_counter()
+        found = second_opinion(self.entry, run, [j.case for j in judged], masks, decisions, decision)
+        if found[0] is not None:
+            self.timing["witness_s"] = time.perf_counter() - began
+        return found
 
     def _with_instability(self, verdict: Verdict, weak: Instability | None) -> Verdict:
         """The verdict with the output to blame, and the line where the bound grows most as the place to look at."""

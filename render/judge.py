@@ -323,7 +323,7 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
 
 RANK = (
     *("RND207", "RND208", "RND209", "RND204", "RND205", "RND201", "RND202", "RND206"),
-    *("RND302", "RND303", "RND305", "RND304", "RND301"),
+    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND301"),
     *("RND110", "RND103", "RND101", "RND104", "RND105", "RND102", "RND106", "RND100"),
 )
 

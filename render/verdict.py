@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from render.errors import RenderError
-from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, Provenance, plain
+from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, Provenance, Witness, plain
 
 if TYPE_CHECKING:
     from render.sides import Sides
@@ -45,6 +45,7 @@ TITLES: Mapping[str, str] = {
     "RND303": "branch or mask condition spans the interval",
     "RND304": "overflow possible, bound infinite",
     "RND305": "order of atomics or programs",
+    "RND306": "a second evaluation does not confirm the bound",
 }
 
 
@@ -242,6 +243,7 @@ class Verdict:
     lines: tuple[LineWidth, ...] = ()
     origins: tuple[Origin, ...] = ()
     instability: Instability | None = None
+    witness: Witness | None = None
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -279,6 +281,7 @@ class Verdict:
             "lines": plain(self.lines),
             "origins": plain(self.origins),
             "instability": plain(self.instability),
+            "witness": plain(self.witness),
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -19,8 +19,18 @@ def command(
             help="A rule code such as RND101, a saved verdict (JSON), or `last`; without it, all codes are listed.",
         ),
     ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(metavar="REPORT", help="Evaluate the witness of a saved verdict (JSON, or `last`) again."),
+    ] = None,
 ) -> int:
     """Explain a rule code, or a saved verdict: its error budget, what would change it, its growth per line."""
+    if check is not None:
+        from render.report.witnessed import recheck
+
+        holds, text = recheck(saved.load(check))
+        typer.echo(text)
+        return 0 if holds else 1
     if code is None:
         typer.echo(_list())
         return 0

@@ -137,6 +137,34 @@ class Instability:
 
 
 @dataclass(frozen=True)
+class Witness:
+    """What the second evaluation of an element outside its bound says.
+
+    `status`: "agrees" (the value cannot be reached), "disagrees", or "none" (there is no witness; `why` gives the
+    reason). `document` is the computation itself, as `render.witness` wrote it.
+    """
+
+    status: str
+    output: str
+    index: tuple[int, ...]
+    why: str
+    document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def place(self) -> str:
+        return f"{self.output}{list(self.index)}"
+
+    @property
+    def sentence(self) -> str:
+        """One line for a report."""
+        if self.status == "agrees":
+            return f"witness: evaluated a second time by other code, {self.place} cannot have the value either"
+        if self.status == "disagrees":
+            return f"the second evaluation of {self.place} does not agree: {self.why}; please report this"
+        return f"no witness for {self.place}: {self.why}"
+
+
+@dataclass(frozen=True)
 class Source:
     """Elements of one tensor that an output element was computed from; `indices` lists the first of `count`."""
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from render.errors import RenderError
-from render.explain.records import Counterfactual, LineWidth, Mutant, Power
+from render.explain.records import Counterfactual, LineWidth, Mutant, Power, Witness
 from render.report.explained import power_rows, what_if_rows
 from render.report.text import percent, place, relative
 
@@ -55,6 +55,7 @@ def lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield from _section("what would change it (re-run)", _what_ifs(data))
     yield from _section("power", _power(data))
     yield from _section("where NaN and inf are made", _origins(data))
+    yield from _section("second opinion", _second(data))
     yield from _listings([LineWidth(**_numbers(item, math.nan)) for item in data.get("lines", ())])
     yield from _section("rests on", (f"  {line}" for line in data.get("assumptions", ())))
     if missing := [flag for key, flag in _FLAGS.items() if not data.get(key)]:
@@ -110,6 +111,14 @@ def _origins(data: Mapping[str, Any]) -> Iterator[str]:
         o = SimpleNamespace(**item)
         what = f"read from {o.memory}" if o.memory else o.operands or o.op
         yield f"  {o.kind}: {what}  {place(o.file, o.line)}  (program {tuple(o.program)})"
+
+
+def _second(data: Mapping[str, Any]) -> Iterator[str]:
+    found = data.get("witness")
+    if found:
+        yield f"  {Witness(found['status'], found['output'], tuple(found['index']), found['why']).sentence}"
+        if found.get("document"):
+            yield "  evaluate it again with: render explain --check REPORT"
 
 
 def _listings(widths: list[LineWidth]) -> Iterator[str]:

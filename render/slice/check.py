@@ -12,7 +12,7 @@ import numpy as np
 
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.vendor import values as vendor
-from render.slice.model import ABSENT, LEAF, Node, NotSliceable, Slice
+from render.slice.model import ABSENT, LEAF, Contradiction, Node, Slice
 
 _ROOM = 2.0**-34
 
@@ -77,7 +77,7 @@ def _magnitude(node: Node, known: Values) -> Values:
 
 
 def check(found: Slice) -> None:
-    """Raises NotSliceable for the first operation with a value outside its bound."""
+    """Raises Contradiction for the first operation with a value outside its bound."""
     values = evaluate(found)
     with np.errstate(all="ignore"):
         for node in found.nodes:
@@ -85,5 +85,5 @@ def check(found: Slice) -> None:
             room = _ROOM * (np.abs(node.lo) + np.abs(node.hi) + _magnitude(node, values)) + 2.0**-1000
             known = np.isfinite(node.lo) & np.isfinite(node.hi) & np.isfinite(v) & np.isfinite(room)
             if (known & ((v < node.lo - room) | (v > node.hi + room))).any():
-                why = "evaluated again, a value leaves its bound: the cut is wrong"
-                raise NotSliceable(node.op, why, node.file, node.line)
+                why = "evaluated in real arithmetic, a value leaves its bound"
+                raise Contradiction(node.op, why, node.file, node.line)

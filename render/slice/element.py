@@ -47,6 +47,8 @@ def slice_of(call: Call, run: Execution, output: str, index: Sequence[int]) -> S
     where = tuple(int(i) for i in index)
     if "builder" in call.options:
         raise NotSliceable("the session", "it runs with a builder of its own")
+    if not hasattr(run.session, "writers"):
+        raise NotSliceable("the session", "it keeps no record of stores")
     last = NotSliceable("the host", f"no kernel stored {output}{list(where)}")
     for place in _places(run, tensor, where):
         for run_all in (False, True):

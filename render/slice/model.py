@@ -32,6 +32,10 @@ class NotSliceable(Exception):
         self.op, self.why, self.file, self.line = op, why, file, line
 
 
+class Contradiction(NotSliceable):
+    """Evaluated in real arithmetic, a value of the cut leaves the bound of the run: one of the two is wrong."""
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """`size` values of one operation. `v`, `lo`, `hi`: what the run computed for each (truths are 0 and 1)."""

@@ -1,6 +1,6 @@
 """A witness as a JSON document: the computation, its leaves as exact numbers, the target's figures, and the claim.
 
-Numbers are hexadecimal floats, so nothing is lost; value numbers are written as runs [first, step, count]. Nothing here
+Numbers are hexadecimal floats, so nothing is lost; value numbers are written as runs `first:step:count`. Nothing here
 needs the kernel, torch or Triton.
 """
 
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 1
+LONGEST = 10_000_000
+"""Numbers that one run may stand for."""
 
 
 class Malformed(ValueError):
@@ -32,48 +34,49 @@ class Operation:
     high: list[str] = field(default_factory=list)
 
 
-def runs(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers as [first, step, count]."""
+def runs(numbers: Iterable[int]) -> str:
+    """Numbers as runs: `7` alone, `7:2:5` for the five numbers 7, 9, 11, 13, 15."""
     out: list[list[int]] = []
     for n in numbers:
-        if out:
-            first, step, count = out[-1]
-            if count == 1:
-                out[-1] = [first, n - first, 2]
-                continue
-            if n == first + step * count:
-                out[-1][2] += 1
-                continue
-        out.append([n, 0, 1])
-    return out
+        last = out[-1] if out else None
+        if last is not None and last[2] == 1:
+            last[1:] = [n - last[0], 2]
+        elif last is not None and n == last[0] + last[1] * last[2]:
+            last[2] += 1
+        else:
+            out.append([n, 0, 1])
+    return " ".join(str(r[0]) if r[2] == 1 else ":".join(map(str, r)) for r in out)
 
 
-def unrun(pieces: Iterable[Iterable[int]]) -> list[int]:
+def unrun(text: str) -> list[int]:
     out: list[int] = []
-    for first, step, count in pieces:
-        if not 0 < count <= 10_000_000:
+    for piece in text.split():
+        first, step, count = (int(x) for x in (piece if ":" in piece else f"{piece}:0:1").split(":"))
+        if not 0 < count <= LONGEST:
             raise Malformed("a run of numbers has no length")
-        out.extend([first] * count if step == 0 else range(first, first + step * count, step))
+        out.extend(first + step * i for i in range(count))
     return out
 
 
-def packed(values: Iterable[float]) -> list[Any]:
-    """Hexadecimal numbers, equal neighbours as [number, count]."""
-    out: list[Any] = []
-    for text in (float(v).hex() for v in values):
-        if out and out[-1] == text:
-            out[-1] = [text, 2]
-        elif out and isinstance(out[-1], list) and out[-1][0] == text:
+def packed(values: Iterable[float]) -> str:
+    """Hexadecimal numbers, equal neighbours as `number*count`."""
+    out: list[list[Any]] = []
+    for value in values:
+        text = float(value).hex()
+        if out and out[-1][0] == text:
             out[-1][1] += 1
         else:
-            out.append(text)
-    return out
+            out.append([text, 1])
+    return " ".join(text if count == 1 else f"{text}*{count}" for text, count in out)
 
 
-def unpacked(items: Iterable[Any]) -> list[str]:
+def unpacked(text: str) -> list[str]:
     out: list[str] = []
-    for item in items:
-        out.extend([item] if isinstance(item, str) else [item[0]] * int(item[1]))
+    for item in text.split():
+        number, _, count = item.partition("*")
+        if not 0 < int(count or 1) <= LONGEST:
+            raise Malformed("a number is repeated no times")
+        out.extend([number] * int(count or 1))
     return out
 
 
@@ -88,7 +91,7 @@ def operations(document: Mapping[str, Any]) -> list[Operation]:
             start += made.size
         if not 0 <= document["root"] < start:
             raise Malformed("the root is no value")
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
         raise error if isinstance(error, Malformed) else Malformed(f"not a witness: {error!r}") from None
     return found
 

@@ -1,0 +1,56 @@
+"""The witness of a saved verdict, evaluated again: `render explain --check REPORT`.
+
+Works on the JSON alone; what it imports evaluates numbers and knows neither kernels nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from render.errors import RenderError
+
+
+def recheck(report: Mapping[str, Any]) -> tuple[bool, str]:
+    """(does the witness hold, the answer in words). Raises RenderError where the report has none."""
+    from render.witness.check import rechecked
+
+    found = report.get("witness")
+    if not found or not found.get("document"):
+        verdict = report["verdict"]
+        why = f": {found['why']}" if found else ""
+        hint = "only a Type-II that rests on the bound (RND201, RND202) carries one"
+        raise RenderError("RND901", f"{verdict['label']} {verdict['code']} has no witness{why}", hint)
+    document = found["document"]
+    place = f"{document.get('output')}{document.get('index')}"
+    if wrong := _other_verdict(report, document):
+        return False, f"the witness of {place} does not belong to this verdict: {wrong}"
+    answer = rechecked(document)
+    if not answer.agrees:
+        return False, f"the witness of {place} does not hold: {answer.why}"
+    assert answer.enclosure is not None
+    low, high = (float.fromhex(end) for end in answer.enclosure)
+    claim = [float.fromhex(document["claim"][end]) for end in ("low", "high")]
+    which = "the reference's exact value" if document["claim"]["side"] == "reference" else "the device's value"
+    value = f"{claim[0]:.9g}" if claim[0] == claim[1] else f"[{claim[0]:.9g}, {claim[1]:.9g}]"
+    lines = [f"the witness of {place} holds: [{low:.9g}, {high:.9g}] does not reach {which} {value}"]
+    return True, "\n".join([*lines, *(f"  taken from the run: {note}" for note in document.get("notes", ()))])
+
+
+def _other_verdict(report: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """What of the verdict contradicts the witness, or ''."""
+    verdict = report["verdict"]
+    agreed = document.get("agrees")
+    if (verdict["label"] == "Type-II") != bool(agreed):
+        return f"it is {verdict['label']} {verdict['code']}"
+    same = [o for o in report["outputs"] if o["name"] == document.get("output")]
+    if not same:
+        return "it has no such output"
+    for output in same:
+        key = "exact" if document["claim"]["side"] == "reference" else "got"
+        value = output[key]
+        if output["worst_index"] == document["index"] and value is not None:
+            low, high = (float.fromhex(document["claim"][end]) for end in ("low", "high"))
+            if not low <= value <= high:
+                return f"the verdict names {value:.9g} there"
+    return ""

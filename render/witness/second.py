@@ -1,0 +1,136 @@
+"""Asks for a second opinion on a Type-II that rests on the bound, and what follows from it.
+
+One agreeing witness is enough: an element that cannot have the value is a bug wherever it lies. Tried are, per output
+that was called Type-II, the element furthest outside and the one that lies furthest outside in units of its own bound.
+Where a witness was made and none agrees, the verdict becomes Inconclusive (RND306): one of our two evaluations is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from render.errors import KernelError, RenderError, UnsupportedOp
+from render.execution import Entry, Execution
+from render.explain.records import Witness
+from render.judge import Case, Decision, Masks, device_bound
+
+DEFECT = "RND306"
+ON_BOUND = frozenset(["RND201", "RND202", "RND204"])
+"""Codes that can rest on the bound."""
+
+
+@dataclass(frozen=True)
+class _Outside:
+    """An element that is claimed to be out of reach: `low` .. `high` of `side`."""
+
+    case: Case
+    place: tuple[int, ...]
+    side: str
+    low: float
+    high: float
+
+
+def second_opinion(
+    entry: Entry, run: Execution, cases: Sequence[Case], masks: Sequence[Masks | None], decisions: Sequence[Decision],
+    decision: Decision,
+) -> tuple[Witness | None, Decision]:  # fmt: skip
+    """(what the second evaluation says, the decision in its light); None where the verdict does not rest on a bound."""
+    if decision.label != "Type-II" or decision.code not in ON_BOUND:
+        return None, decision
+    tried: list[Witness] = []
+    for case, mask, own in zip(cases, masks, decisions, strict=True):
+        if own.code != decision.code or mask is None or case.fmt is None:
+            continue
+        for claim in _claims(case, mask, own.code):
+            found = _witness(entry, run, claim)
+            if found.status == "agrees":
+                return found, decision
+            tried.append(found)
+    against = [w for w in tried if w.status == "disagrees"]
+    if against:
+        detail = f"a second evaluation of {against[0].place} does not confirm it ({against[0].why})"
+        return against[0], Decision("Inconclusive", DEFECT, detail)
+    return (tried[0] if tried else None), decision
+
+
+def _claims(case: Case, masks: Masks, code: str) -> Iterator[_Outside]:
+    """The elements to try, each with the numbers that lie outside its bound."""
+    seen = set()
+    for place in _places(case, masks, code):
+        if place not in seen:
+            seen.add(place)
+            yield _claim(case, place, code)
+
+
+def _claim(case: Case, place: tuple[int, ...], code: str) -> _Outside:
+    exact = (float(case.exact_lo[place]), float(case.exact_hi[place]))
+    if code == "RND201":
+        return _Outside(case, place, "reference", *exact)
+    if code == "RND204" and not np.isfinite(case.exact[place]):
+        return _Outside(case, place, "reference", *(float(case.exact[place]),) * 2)
+    assert case.device is not None
+    return _Outside(case, place, "device", *_unrounded(float(case.device[place]), case))
+
+
+def _unrounded(y: float, case: Case) -> tuple[float, float]:
+    """Every number that becomes y where the device's format is coarser than the kernel's."""
+    lo, hi = device_bound(case)
+    if lo is case.lo or case.device_fmt is None or not np.isfinite(y):
+        return y, y
+    reach = 1.01 * case.device_fmt.u * abs(y) + case.device_fmt.half_subnormal
+    return y - reach, y + reach
+
+
+def _places(case: Case, masks: Masks, code: str) -> Iterator[tuple[int, ...]]:
+    """Most out of bound first: in absolute terms, then against the width of the bound."""
+    if code == "RND204":
+        yield from _patterns(case, masks)
+        return
+    mask, y = (masks.outside_exact, case.exact) if code == "RND201" else (masks.outside_device, case.device)
+    if mask is None or y is None or not mask.any():
+        return
+    low, high = (case.lo, case.hi) if code == "RND201" else device_bound(case)
+    with np.errstate(all="ignore"):
+        beyond = np.nan_to_num(np.maximum(low - y, y - high), nan=0.0)
+        for score in (beyond, beyond / (high - low + np.abs(y) * 2.0**-40 + 2.0**-1000)):
+            ranked = np.where(mask, np.nan_to_num(score, nan=0.0), -np.inf)
+            yield tuple(int(i) for i in np.unravel_index(int(np.argmax(ranked)), ranked.shape))
+
+
+def _patterns(case: Case, masks: Masks) -> Iterator[tuple[int, ...]]:
+    """Elements whose value is finite, so that only the bound excludes an infinity or NaN of the other side."""
+    other = ~np.isfinite(case.exact)
+    if case.device is not None:
+        other |= ~np.isfinite(case.device)
+    found = np.argwhere(masks.nonfinite & np.isfinite(case.value) & other)
+    if len(found):
+        yield tuple(int(i) for i in found[0])
+
+
+def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
+    from render.slice import Contradiction, NotSliceable, slice_of
+    from render.witness.document import Malformed
+    from render.witness.evaluate import NoFormula
+    from render.witness.make import CannotMake, Claim, make
+
+    def answer(status: str, why: str, document: dict[str, Any] | None = None) -> Witness:
+        return Witness(status, claim.case.name, claim.place, why, document)
+
+    try:
+        found = slice_of(entry, run, claim.case.name, claim.place)
+        document, said = make(found, Claim(claim.side, claim.low, claim.high))
+    except Contradiction as error:
+        return answer("disagrees", str(error))
+    except NotSliceable as error:
+        return answer("none", f"not sliceable: {error}")
+    except CannotMake as error:
+        return answer("none", str(error))
+    except (NoFormula, Malformed) as error:
+        return answer("none", f"no second formula: {error}")
+    except (KernelError, UnsupportedOp, RenderError) as error:
+        return answer("none", f"the run cannot be repeated: {str(error).splitlines()[0]}")
+    return answer("agrees" if said.agrees else "disagrees", said.why, document)

@@ -1,0 +1,208 @@
+"""A Type-II that rests on the bound carries a witness; a changed witness is rejected, a wrong engine is found out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+from render.classify import classify_file
+from render.interpreter.builder.floats import Arithmetic
+from render.interpreter.handle import Handle
+from render.report.witnessed import recheck
+from render.witness.check import rechecked
+from render.witness.document import digest, packed, runs, unpacked, unrun
+from tests.kernels.bugs import BUGS
+
+B = 32
+
+
+@triton.jit
+def scaling(X, Out, factor, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(X + i, mask=i < n)
+    tl.store(Out + i, tl.exp(x * factor) + x, mask=i < n)
+
+
+def scaled(x, factor=1.001):
+    out = torch.empty_like(x)
+    scaling[(triton.cdiv(x.numel(), B),)](x, out, factor, x.numel(), B)
+    return out
+
+
+def reference(x):
+    return torch.exp(x) + x
+
+
+@triton.jit
+def multiplying(X, Y, Out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(Out + i, tl.load(X + i) * tl.load(Y + i))
+
+
+def multiplied(x, y):
+    out = torch.empty_like(x)
+    multiplying[(1,)](x, y, out, B)
+    return out
+
+
+def host_scaled(x):
+    return scaled(x) * 1.0
+
+
+@pytest.fixture(scope="module")
+def verdict():
+    return render.classify(scaled, torch.randn(3 * B), ref=reference, budget=False)
+
+
+def test_a_bug_has_an_agreeing_witness(verdict):
+    assert (verdict.label, verdict.code, verdict.witness.status) == ("Type-II", "RND201", "agrees")
+    assert any(note.startswith("witness:") for note in verdict.notes)
+    assert rechecked(verdict.witness.document).agrees
+
+
+def test_round_off_has_none():
+    found = render.classify(scaled, torch.randn(B), ref=lambda x: torch.exp(x * 1.001) + x, budget=False)
+    assert (found.label, found.witness) == ("Type-I", None)
+
+
+def test_it_survives_json_in_a_fresh_process_without_torch(verdict, tmp_path):
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps(verdict.to_dict()))
+    code = (
+        "import sys; from render.cli import main; sys.argv = ['render', 'explain', '--check', sys.argv[1]]\n"
+        "try: main()\nfinally: assert not {'torch', 'triton', 'numba'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(report)], capture_output=True, text=True)
+    assert (done.returncode, "holds" in done.stdout) == (0, True), done.stderr
+
+
+def tampered(document, change, sign):
+    changed = copy.deepcopy(dict(document))
+    change(changed)
+    if sign:
+        changed["digest"] = digest(changed)
+    return changed
+
+
+def leaf(d):
+    node = next(n for n in d["nodes"] if n["op"] == "leaf" and n["attrs"]["source"] == "input")
+    node["low"] = (float.fromhex(node["low"]) + 0.5).hex()
+
+
+def claim(d):
+    d["claim"] = {"side": "reference", "low": d["bound"]["low"], "high": d["bound"]["high"]}
+
+
+def operand(d):
+    next(n for n in d["nodes"] if n["op"] == "fadd")["operands"][0]["runs"] = "0"
+
+
+def error(d):
+    d["rules"]["functions"]["exp fp32"]["r"] = 1.0
+
+
+def forward(d):
+    next(n for n in d["nodes"] if n["op"] == "fadd")["operands"][0]["runs"] = "99999"
+
+
+def lines(d):
+    del d["nodes"][0]
+
+
+@pytest.mark.parametrize("sign", [False, True])
+@pytest.mark.parametrize("change", [leaf, claim, operand, error, forward, lines])
+def test_a_tampered_witness_is_rejected(verdict, change, sign):
+    assert not rechecked(tampered(verdict.witness.document, change, sign)).agrees
+
+
+def test_a_witness_of_another_verdict_is_rejected(verdict):
+    report = json.loads(json.dumps(verdict.to_dict()))
+    assert recheck(report)[0]
+    report["outputs"][0]["exact"] += 1.0
+    holds, text = recheck(report)
+    assert not holds and "does not belong" in text
+
+
+def test_a_wrong_rule_of_the_engine_is_our_own_defect():
+    """A product without its exact value: the reference in float64 is outside this bound, and inside the witness's."""
+
+    x = torch.rand(2, B)
+
+    def create(self, x, y):
+        v = x.v * y.v
+        wide = v.astype(np.float64)
+        return Handle(v, x.dtype, x.shape, wide, wide + np.abs(wide) * 2.0**-40)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Arithmetic, "create_fmul", create)
+        found = render.classify(multiplied, x[0], x[1], ref=torch.mul, budget=False)
+    assert (found.label, found.code) == ("Inconclusive", "RND306")
+    assert found.witness.status == "disagrees"
+    assert {o.code for o in found.outputs} == {"RND306"}
+
+
+def test_a_bound_without_the_legal_rounding_is_found_out():
+    """The exact product alone: a device that rounds it is outside, and the witness reaches it."""
+    def create(self, x, y):
+        exact = x.v.astype(np.float64) * y.v
+        return Handle(x.v * y.v, x.dtype, x.shape, exact, np.nextafter(exact, np.inf))
+
+    x = torch.rand(2, B)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Arithmetic, "create_fmul", create)
+        found = render.classify(multiplied, x[0], x[1], ref=torch.mul, output=x[0] * x[1], budget=False)
+    assert (found.label, found.code) == ("Inconclusive", "RND306")
+    assert "reaches the value" in found.witness.why
+
+
+def test_without_a_slice_the_verdict_stays_and_says_why():
+    found = render.classify(host_scaled, torch.randn(B), ref=reference, budget=False)
+    assert (found.label, found.code, found.witness.status) == ("Type-II", "RND201", "none")
+    assert any("no witness" in note and "no kernel stored" in note for note in found.notes)
+
+
+def test_a_device_output_in_a_coarser_format_is_judged_with_its_rounding():
+    x = torch.randn(B)
+    good = scaled_reference(x)
+    found = render.classify(scaled, x, ref=lambda x: torch.exp(x * 1.001) + x, output=good.half(), budget=False)
+    assert found.label == "Type-I"
+    bad = good.half()
+    bad[3] *= 1.01
+    found = render.classify(scaled, x, ref=lambda x: torch.exp(x * 1.001) + x, output=bad, budget=False)
+    assert (found.code, found.witness.status) == ("RND202", "agrees")
+
+
+def scaled_reference(x):
+    return torch.exp(x * 1.001) + x
+
+
+def test_numbers_survive_their_encoding():
+    for numbers in ([], [5], [5, 5, 5], [0, 1, 2, 9, 8, 7, 7], [-1, 4, -1, 4]):
+        assert unrun(runs(numbers)) == numbers
+    values = [0.0, 0.1, 0.1, -1e-320, float("inf"), 3.0]
+    assert [float.fromhex(v) for v in unpacked(packed(values))] == values
+
+
+QUICK = [b for b in BUGS if b.kernel in ("vector_add", "matmul", "swiglu", "matmul_split_k") and "RND201" in b.codes]
+
+
+@pytest.mark.parametrize("bug", QUICK, ids=str)
+def test_planted_bugs_are_confirmed(bug, tmp_path):
+    found = classify_file(str(bug.write(tmp_path)), device="any", budget=False)
+    assert (found.code, found.witness.status) == ("RND201", "agrees")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", [b for b in BUGS if b not in QUICK], ids=str)
+def test_all_planted_bugs_are_confirmed(bug, tmp_path):
+    found = classify_file(str(bug.write(tmp_path)), device="any", budget=False)
+    assert found.witness is None or found.witness.status == "agrees"
