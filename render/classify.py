@@ -68,8 +68,8 @@ from render.sides import blamed
 from render.target import find_entry, load_module
 from render.tf32 import reference_precision
 from render.undefined import undefined_note
-from render.witness.second import DEFECT, ON_BOUND, second_opinion
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+from render.witness.second import DEFECT, ON_BOUND, second_opinion
 
 BUDGET_SECONDS = 10.0
 

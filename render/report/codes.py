@@ -274,8 +274,8 @@ _TABLE = (
     Code(
         "RND306",
         "a second evaluation does not confirm the bound",
-        "The value lies outside the bound, but the same element, evaluated again from its loads by slow and simple code "
-        "(render.witness), does reach it. One of the two evaluations is wrong, and that is our defect, not the kernel's.",
+        "The value lies outside the bound, but the same element, evaluated again from its loads by slow and simple "
+        "code (render.witness), does reach it. One of the two evaluations is wrong: our defect, not the kernel's.",
         "y not in T, but y in W: W from mpmath, one plain formula per operation, the same figures of the target",
         "a rule of the interval engine that leaves out a rounding",
         "Please report it, with the JSON of the verdict: it holds the whole computation of the element.",

@@ -11,10 +11,16 @@ rounding can change leave no node. What comes from outside the launch is a leaf 
 
 Raises `NotSliceable` with the operation and line where an operation is not known; a slice is never silently wrong: its
 stored value and bound must be those of the run that was judged, and evaluated in real arithmetic every value must lie
-in its bound (`check`; a `Contradiction` otherwise, which is our own defect). Which branch of the kernel ran, addresses and masks are taken from the run.
+in its bound (`check`; a `Contradiction` otherwise, which is our own defect). Which branch of the kernel ran, addresses
+and masks are taken from the run.
 """
 
+from typing import TYPE_CHECKING
+
 from render.slice.model import ABSENT, LEAF, Contradiction, Node, NotSliceable, Slice
+
+if TYPE_CHECKING:
+    from render.slice.element import slice_of
 
 __all__ = ["ABSENT", "LEAF", "Contradiction", "Node", "NotSliceable", "Slice", "slice_of"]
 

@@ -2,7 +2,7 @@
 
 One agreeing witness is enough: an element that cannot have the value is a bug wherever it lies. Tried are, per output
 that was called Type-II, the element furthest outside and the one that lies furthest outside in units of its own bound.
-Where a witness was made and none agrees, the verdict becomes Inconclusive (RND306): one of our two evaluations is wrong.
+Where a witness was made and none agrees, the verdict is Inconclusive (RND306): one of our two evaluations is wrong.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _claim(case: Case, place: tuple[int, ...], code: str) -> _Outside:
 
 def _unrounded(y: float, case: Case) -> tuple[float, float]:
     """Every number that becomes y where the device's format is coarser than the kernel's."""
-    lo, hi = device_bound(case)
+    lo, _ = device_bound(case)
     if lo is case.lo or case.device_fmt is None or not np.isfinite(y):
         return y, y
     reach = 1.01 * case.device_fmt.u * abs(y) + case.device_fmt.half_subnormal

@@ -1,7 +1,8 @@
 r"""Sums and dots in no particular order, from the standard error bounds.
 
 A plain sum of n terms, each addition rounded with unit u: |error| <= ((1 + u)^(n-1) - 1) sum |x| (Higham, Accuracy and
-Stability of Numerical Algorithms, 2nd ed., 4.2). Sums of multiples of 2^q whose magnitudes stay below 2^(p+q) are exact.
+Stability of Numerical Algorithms, 2nd ed., 4.2). Sums of multiples of 2^q whose magnitudes stay below 2^(p+q) are
+exact.
 
 A dot on a matrix unit (block-FMA model: at most L products and the accumulator per block, cut to F fraction bits at the
 largest exponent, one rounding rho). The partial sum after b blocks is at most V_b = min(R, sum |c| + b L max |p|), with
@@ -267,9 +268,7 @@ def _widest(chain: Chain, model: dict[str, Any], emin: int, peak: Raw) -> Raw:
     return b.most((b.power(emin), products, b.times_up(b.raw(model["subnormal"]), peak)))
 
 
-def _compound(
-    reach: Raw, align: Raw, rho: Raw, u: Raw, omega: Raw, wide: Raw, blocks: int, adds: int
-) -> Raw:
+def _compound(reach: Raw, align: Raw, rho: Raw, u: Raw, omega: Raw, wide: Raw, blocks: int, adds: int) -> Raw:
     """reach ((1 + theta)^blocks (1 + u)^adds - 1), and what each block loses absolutely."""
     theta = b.up(align, rho)
     whole = b.times_up(b.up(fone, growth(theta, blocks)), b.up(fone, growth(u, adds)))

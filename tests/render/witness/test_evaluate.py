@@ -182,7 +182,12 @@ def test_undecided_conditions_give_both_sides():
 
 def test_casts_overflow_as_the_target_does():
     leaf = {"op": "leaf", "size": 1, "attrs": {}, "low": "0x1.2cp+16"}
-    cast = {"op": "cast", "size": 1, "attrs": {"src": "fp32", "dst": "fp16", "mode": "rtne"}, "operands": [{"runs": "0"}]}
+    cast = {
+        "op": "cast",
+        "size": 1,
+        "attrs": {"src": "fp32", "dst": "fp16", "mode": "rtne"},
+        "operands": [{"runs": "0"}],
+    }
     rules = {"double_rounding": {}, "overflow": {"fp16": "inf"}}
     bound = Evaluator(document([leaf, cast], 1, rules)).result()
     assert bound == (b.raw(76800.0), libmp.finf)

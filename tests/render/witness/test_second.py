@@ -152,6 +152,7 @@ def test_a_wrong_rule_of_the_engine_is_our_own_defect():
 
 def test_a_bound_without_the_legal_rounding_is_found_out():
     """The exact product alone: a device that rounds it is outside, and the witness reaches it."""
+
     def create(self, x, y):
         exact = x.v.astype(np.float64) * y.v
         return Handle(x.v * y.v, x.dtype, x.shape, exact, np.nextafter(exact, np.inf))
