@@ -33,11 +33,15 @@ _scratch = threading.local()
 
 @dataclass(frozen=True)
 class Product:
-    """One deferred dot: operand pairs (..., M, K) and (..., K, N) and its K. A point passes one array twice."""
+    """One deferred dot: operand pairs (..., M, K) and (..., K, N) and its K. A point passes one array twice.
+
+    `starts`: the products of the queue at which the chain of additions that this one belongs to may have begun.
+    """
 
     a: Pair
     b: Pair
     k: int
+    starts: tuple[int, ...] = (0,)
 
     @property
     def kind(self) -> str:

@@ -25,6 +25,23 @@ CAUSES: dict[str, str] = {
 """Why a bound has width; `Profile.mute` switches one of them off."""
 
 
+NEWEST = (3, 9)
+"""The newest version of Triton whose lowering the profiles describe."""
+
+SUM_ORDERS: dict[str, str] = {
+    "any": "sums and atomics in any order",
+    "tree": "reductions as balanced trees, fma dots along k, as Triton lowers them; atomics in any order",
+}
+"""What may be assumed of the order of additions inside one program."""
+
+CONTRACTIONS: dict[str, str] = {
+    "any": "with or without fma contraction",
+    "on": "products that are added may be contracted to fma",
+    "off": "without fma contraction",
+}
+"""What the compiler does with a product that is added. Bounds hold the exact product beside the rounded one whatever is
+chosen, because they hold the exact result of the kernel's formula; so they hold every contraction of it as well."""
+
 _FP8 = re.compile(r"^fp8e\w+?(?=_|$)")
 
 
@@ -71,7 +88,7 @@ class DotModel:
     `chops`: everything the unit discards it discards towards zero, the rounding of the block included. `flush`:
     subnormal operands and results become zero. `convert`: each dot sums in fp32 and converts its result to `acc`.
     `subnormal` adds to `emin` with block-scaled operands: the ratio by which the alignment of a product of
-    subnormals may exceed the largest product.
+    subnormals may exceed the largest product. `sequential`: a chain that Triton lowers to fused multiply-adds along k.
     """
 
     block: int
@@ -92,6 +109,7 @@ class DotModel:
     chops: bool = False
     convert: bool = False
     subnormal: float = 0.0
+    sequential: bool = False
 
     @property
     def aligned(self) -> float:
@@ -116,7 +134,11 @@ class DotModel:
 
 @dataclass(frozen=True)
 class Profile:
-    """One target: errors of functions, models of dots, conversions, and the causes that are switched off."""
+    """One target: errors of functions, models of dots, conversions, and the causes that are switched off.
+
+    `sum_order` and `contraction` are keys of `SUM_ORDERS` and `CONTRACTIONS`; `triton` is the version that compiles for
+    the target, `tree_since` the first one whose reductions are balanced trees there (None: not known of any).
+    """
 
     name: str
     title: str
@@ -131,6 +153,10 @@ class Profile:
     off: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = field(default=(), repr=False)
     refused: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tree_since: tuple[int, int] | None = None
+    sum_order: str = "any"
+    contraction: str = "any"
+    triton: tuple[int, int] = NEWEST
 
     def fn(self, name: str, fmt: str = "fp32") -> FnError:
         """Error of function `name`. Raises MissingRule.
@@ -171,8 +197,30 @@ class Profile:
     def muted(self, cause: str) -> bool:
         return cause in self.off
 
+    def chosen(
+        self, sum_order: str | None = None, contraction: str | None = None, triton: tuple[int, int] | None = None
+    ) -> Profile:
+        """The same target under these assumptions; None keeps one. ValueError for an unknown or impossible choice."""
+        order, fused = sum_order or self.sum_order, contraction or self.contraction
+        for what, choice, known in (("sum order", order, SUM_ORDERS), ("fp contraction", fused, CONTRACTIONS)):
+            if choice not in known:
+                raise ValueError(f"unknown {what} {choice!r}; known: {', '.join(known)}")
+        if order == "tree" and self.tree_since is None:
+            raise ValueError(f"the order of sums is not known for profile {self.name!r}; only any order is")
+        return replace(self, sum_order=order, contraction=fused, triton=triton or self.triton)
+
+    @property
+    def known_order(self) -> bool:
+        """Whether additions inside one program are assumed to come as Triton lowers them."""
+        return self.sum_order == "tree"
+
+    @property
+    def trees(self) -> bool:
+        """Whether reductions are balanced trees: assumed, and true of the version that compiles for the target."""
+        return self.known_order and self.tree_since is not None and self.triton >= self.tree_since
+
     def __hash__(self) -> int:
-        return hash((self.name, self.off))
+        return hash((self.name, self.off, self.sum_order, self.contraction, self.triton))
 
 
 def load_profile(name: str) -> Profile:

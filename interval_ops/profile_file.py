@@ -20,6 +20,7 @@ Table = dict[str, Any]
 _TABLES = ("sources", "lowering", "functions", "dots", "refused")
 _TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", *_TABLES}
 _LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
+_OPTIONAL = {"tree_since"}
 _CAST = {"overflow", "via"}
 _FUNCTION = {"ulp", "r", "a", "ftz", "source"}
 _DOT_NUMBERS = ("rho", "eps", "extra", "floor", "growth")
@@ -137,7 +138,7 @@ def parse(text: str, where: str, parent: Callable[[str], Table]) -> Table:
 def build(raw: Table, where: str) -> Profile:
     """A validated profile from resolved tables."""
     sources, lowering = raw.get("sources", {}), raw.get("lowering", {})
-    _keys(lowering, _LOWERING, f"{where} [lowering]")
+    _keys(lowering, _LOWERING | _OPTIONAL, f"{where} [lowering]")
     missing = [k for k in ("name", "title", "confidence") if k not in raw] + sorted(_LOWERING - set(lowering))
     if missing:
         raise ProfileError(f"{where}: missing {', '.join(missing)}")
@@ -166,7 +167,18 @@ def build(raw: Table, where: str) -> Profile:
         default_input_precision=lowering["default_input_precision"],
         aliases=tuple(raw.get("aliases", ())),
         refused=MappingProxyType(refused),
+        tree_since=_version(lowering.get("tree_since", ""), where),
     )
+
+
+def _version(text: str, where: str) -> tuple[int, int] | None:
+    """(3, 8) of "3.8"; None of nothing."""
+    if not text:
+        return None
+    if not re.fullmatch(r"\d+\.\d+", text):
+        raise ProfileError(f"{where} [lowering]: {text!r} is not a version such as 3.8")
+    major, minor = map(int, text.split("."))
+    return major, minor
 
 
 def _read(name: str) -> str:

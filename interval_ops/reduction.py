@@ -35,8 +35,19 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     sums = np.empty((outer, 6, inner))
     _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, sums[cut], kernels.accumulate))
     lo, hi = np.empty((2, outer, inner))
-    same = kernels.close_sums(sums, lo, hi, *sum_params(fmt, muted), _depth(n, inner))
+    same = kernels.close_sums(sums, lo, hi, *sum_params(fmt, muted), _levels(n, profile), _depth(n, inner))
     return _shaped(a, axis, lo, lo if same and not (muted and fmt.bits < 64) else hi)
+
+
+def _levels(n: int, profile: Profile) -> float:
+    """Roundings that one of n addends passes at most: the depth of a balanced tree, inf where the order is open.
+
+    Triton 3.8 and 3.9 reduce in halves throughout (elements of a thread, lanes by shuffles, warps through shared
+    memory), each a balanced tree of a power of two; so the depth is log2 n for every layout, number of warps and axis.
+    Seen in the LLVM IR of both for sm_80, sm_90, sm_100, gfx90a and gfx942. Triton 3.6 and 3.7 add the elements of a
+    thread one after the other, and how many it holds depends on the layout: n - 1 is safe there.
+    """
+    return float((n - 1).bit_length()) if profile.trees else np.inf
 
 
 def sum_cause(fmt: Format) -> str:
@@ -57,7 +68,8 @@ def rounding_unit(fmt: Format) -> float:
 
 
 def prod_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: Profile) -> Pair:
-    r"""Product along `axis` in any order: relative (1 + u)^(n-1) - 1 with n factors other than +-1.
+    r"""Product along `axis` in any order: relative (1 + u)^(n-1) - 1 with n factors other than +-1. A balanced tree
+    gains nothing: the relative errors of all its n - 1 products multiply.
 
     Where a partial product may underflow, each of the n roundings adds half a subnormal times the largest product of
     the other factors; where one may overflow the result is top.

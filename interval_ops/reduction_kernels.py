@@ -65,9 +65,9 @@ def growth(n: float, u: float) -> float:
 
 
 @njit(**OPTIONS)
-def sum_bounds(sums, o, k, u, integers, limit, depth):  # type: ignore[no-untyped-def]
-    """Ends of the sum in sums[o, :, k], any order, see `reduction.sum_axis`; `depth` additions lie on the longest path
-    of the accumulators."""
+def sum_bounds(sums, o, k, u, integers, limit, levels, depth):  # type: ignore[no-untyped-def]
+    """Ends of the sum in sums[o, :, k], see `reduction.sum_axis`: no term passes more than `levels` roundings. `depth`
+    additions lie on the longest path of the accumulators."""
     s_lo, s_hi, m_lo, m_hi = sums[o, 0, k], sums[o, 1, k], sums[o, 2, k], sums[o, 3, k]
     count, fractional = sums[o, 4, k], sums[o, 5, k]
     magnitude = max(m_lo, m_hi)
@@ -76,8 +76,8 @@ def sum_bounds(sums, o, k, u, integers, limit, depth):  # type: ignore[no-untype
     if fractional == 0.0 and magnitude <= integers:
         return s_lo, s_hi
     if magnitude > FP64_MAX:
-        return _infinite_sum(s_lo, s_hi, m_lo, m_hi, growth(max(count - 1.0, 0.0), u))
-    g = growth(max(count - 1.0, 0.0), u)
+        return _infinite_sum(s_lo, s_hi, m_lo, m_hi, growth(min(max(count - 1.0, 0.0), levels), u))
+    g = growth(min(max(count - 1.0, 0.0), levels), u)
     # Our sum errs by gamma_depth, its magnitude as well, and the three operations below by a unit each.
     slack = (depth + 5.0) * (EPS / 2) * (1.0 + 2.0 * g) if count > 1.0 else 0.0
     if g >= 0.5:
@@ -105,12 +105,12 @@ def _infinite_sum(s_lo, s_hi, m_lo, m_hi, g):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def close_sums(sums, lo, hi, u, integers, limit, depth):  # type: ignore[no-untyped-def]
+def close_sums(sums, lo, hi, u, integers, limit, levels, depth):  # type: ignore[no-untyped-def]
     """(outer, 6, inner) accumulators -> bounds (outer, inner); returns whether every sum is a point."""
     moved = False
     for o in range(sums.shape[0]):
         for k in range(sums.shape[2]):
-            low, high = sum_bounds(sums, o, k, u, integers, limit, depth)
+            low, high = sum_bounds(sums, o, k, u, integers, limit, levels, depth)
             moved |= low != high
             lo[o, k], hi[o, k] = low, high
     return not moved
@@ -168,7 +168,8 @@ def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-
                 acc[0, 3, k] += abs(b)
                 acc[0, 4, k] += 1.0 if (a != 0.0) | (b != 0.0) else 0.0
                 acc[0, 5, k] += 0.0 if (a == b) & (np.rint(a) == a) else 1.0
-                out_lo[o, i, k], out_hi[o, i, k] = sum_bounds(acc, 0, k, u, integers, limit, i + 1.0)
+                ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, i + 1.0)
+                out_lo[o, i, k], out_hi[o, i, k] = ends
 
 
 @njit(**OPTIONS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from interval_ops.profile import MissingRule
+from interval_ops.profile import CONTRACTIONS, NEWEST, SUM_ORDERS, MissingRule
 from render import advice, execution
 from render.allocator import large_blocks_kept
 from render.budget import Clock, Halves, attribute, halves_of
@@ -87,6 +87,9 @@ def classify(
     explain: Iterable[str] = (),
     explain_seconds: float = SECONDS,
     progress: Progress | None = None,
+    sum_order: str = "any",
+    fp_contraction: str = "any",
+    triton_version: str | None = None,
     options: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Verdict:
@@ -94,7 +97,10 @@ def classify(
 
     `device` names the profile whose legal executions the bound covers; `output` is what a real device returned for
     the same inputs (tensors, or the path of a tensors file). `ref_precision="tf32"` says that the reference multiplied
-    with TF32 operands ("tf32-rna": rounded to nearest instead of truncated). `options` go to the interpreter session.
+    with TF32 operands ("tf32-rna": rounded to nearest instead of truncated). `sum_order` "tree" assumes the order of
+    additions inside a program that Triton's lowering gives, `fp_contraction` says whether products that are added may
+    be contracted ("on", "off"), `triton_version` which version compiles the kernel (default: the installed one).
+    `options` go to the interpreter session.
     `explain` names what else to find out ("counterfactuals"), each in at most `explain_seconds` of further runs, with
     `progress(done, total, what)` called before each.
     Raises RenderError for a call that cannot be judged and KernelError for what the user's own code raises.
@@ -104,7 +110,8 @@ def classify(
         raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
     given = of_call(fn, inputs, keywords)
     asked = of_names(explain, explain_seconds, progress)
-    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}), asked)
+    chosen = choices(sum_order, fp_contraction, triton_version, options)
+    settings = Settings(device, seed, ref_precision, budget, budget_seconds, chosen, asked)
     return Judgement(fn, given, resolve(ref), _recorded(output), settings).verdict()
 
 
@@ -123,6 +130,9 @@ def classify_file(
     explain: Iterable[str] = (),
     explain_seconds: float = SECONDS,
     progress: Progress | None = None,
+    sum_order: str = "any",
+    fp_contraction: str = "any",
+    triton_version: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """`classify` for a Python file: finds the entry function, the inputs and the reference in it."""
@@ -131,10 +141,19 @@ def classify_file(
         fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
         given = gather(fn, module, inputs, specs, seed)
     asked = of_names(explain, explain_seconds, progress)
-    settings = Settings(device, seed, ref_precision, budget, budget_seconds, dict(options or {}), asked)
+    chosen = choices(sum_order, fp_contraction, triton_version, options)
+    settings = Settings(device, seed, ref_precision, budget, budget_seconds, chosen, asked)
     note = left_out_note(module)
     told = () if note is None else (note,)
     return Judgement(fn, given, resolve(ref, module), _recorded(output), settings, told).verdict()
+
+
+def choices(
+    sum_order: str, fp_contraction: str, triton_version: str | None, options: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Session options with what the user lets bounds assume of the compiler; nothing for what was left open."""
+    asked = {"sum_order": sum_order, "fp_contraction": fp_contraction, "triton_version": triton_version}
+    return {**{name: value for name, value in asked.items() if value not in (None, "any")}, **(options or {})}
 
 
 def _recorded(output: Any) -> Any:
@@ -332,9 +351,7 @@ class Judgement:
         notes = (*verdict.notes, *(origin_note(o) for o in origins))
         return replace(verdict, origins=origins, notes=notes, file=file, line=line, column=first, end_column=last)
 
-    def _explained(
-        self, verdict: Verdict, run: Execution, what_ifs: list[Counterfactual], began: float
-    ) -> Verdict:
+    def _explained(self, verdict: Verdict, run: Execution, what_ifs: list[Counterfactual], began: float) -> Verdict:
         """The verdict with its explanations and with help that quotes only what was run."""
         gain = None
         if verdict.code == "RND101" and self.settings.budget:
@@ -343,9 +360,7 @@ class Judgement:
         help = [*gain_help(verdict.code, what_ifs), *help]
         return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs), timing=self._timing(began))
 
-    def _measured(
-        self, judged: list[Judged], masks: list[Any], decisions: list[Decision]
-    ) -> list[OutputVerdict]:
+    def _measured(self, judged: list[Judged], masks: list[Any], decisions: list[Decision]) -> list[OutputVerdict]:
         found = []
         for j, m, d in zip(judged, masks, decisions, strict=True):
             if m is None:
@@ -388,7 +403,7 @@ class Judgement:
             outputs=outputs, budget=tuple(budget), findings=tuple(findings), taints=tuple(taints),
             notes=tuple(dict.fromkeys(notes)), assumptions=self._assumptions(run, decision),
             timing=self._timing(began), versions=versions(), exit_code=EXIT_CODES[decision.label],
-            file=file, line=line, column=first, end_column=last,
+            file=file, line=line, column=first, end_column=last, compiler=compiler_of(run.session),
         )  # fmt: skip
 
     def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:
@@ -397,7 +412,7 @@ class Judgement:
         confidence = getattr(profile, "confidence", "")
         lines = [
             f"device {self.settings.device}: {title}" + (f" ({confidence})" if confidence else ""),
-            "sums and atomics in any order, with or without fma contraction",
+            *_compiled(profile),
             *self.exact.assumptions,
         ]
         if self.settings.ref_precision != "ieee":
@@ -426,6 +441,27 @@ class Judgement:
             exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
             help=tuple(advice.advice(UNKNOWN, (), (), "")),
         )  # fmt: skip
+
+
+def compiler_of(session: Any) -> dict[str, str]:
+    """What bounds assume of the compiler, as the options that say so."""
+    profile = getattr(session, "profile", None)
+    if profile is None:
+        return {}
+    version = ".".join(map(str, profile.triton))
+    return {"sum_order": profile.sum_order, "fp_contraction": profile.contraction, "triton": version}
+
+
+def _compiled(profile: Any) -> Iterator[str]:
+    """What is assumed of the compiler: order of additions, contraction, version."""
+    if profile is None:
+        return
+    yield f"{SUM_ORDERS[profile.sum_order]}, {CONTRACTIONS[profile.contraction]}"
+    if profile.known_order and not profile.trees:
+        since = ".".join(map(str, profile.tree_since))
+        yield f"reductions in any order: they are balanced trees from Triton {since} on only"
+    if profile.known_order or profile.triton != NEWEST:
+        yield f"compiled by Triton {'.'.join(map(str, profile.triton))}"
 
 
 def _as_differences(case: Case, ours: torch.Tensor, theirs: torch.Tensor, device: torch.Tensor | None) -> Case:

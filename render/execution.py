@@ -31,7 +31,10 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
         raise  # a broken data file of ours is no mistake of the user
     except (ValueError, LookupError) as error:
         raise RenderError("RND902", str(error).strip("'\""), "choose one with --device") from None
-    return Session(device=device, mute=frozenset(mute), **options)
+    try:
+        return Session(device=device, mute=frozenset(mute), **options)
+    except ValueError as error:
+        raise RenderError("RND902", str(error), "see `render classify --help`, Target") from None
 
 
 @contextmanager

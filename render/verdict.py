@@ -244,6 +244,7 @@ class Verdict:
     origins: tuple[Origin, ...] = ()
     instability: Instability | None = None
     witness: Witness | None = None
+    compiler: Mapping[str, str] = field(default_factory=dict)
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -270,7 +271,8 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """The canonical result in JSON types. Keys are only ever added."""
         head = ("label", "code", "paper_rule", "subtype", "message", "file", "line", "column", "end_column", "help")
-        body = ("kernels", "grid", "device", "reference", "notes", "assumptions", "timing", "versions", "exit_code")
+        body = ("kernels", "grid", "device", "reference", "notes", "assumptions", "compiler", "timing", "versions",
+                "exit_code")  # fmt: skip
         parts = ("outputs", "budget", "findings", "taints")
         return {
             "schema": SCHEMA,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from interval_ops.profile import MissingRule, load_profile
+from interval_ops.profile import MissingRule, Profile, load_profile
 from render.adversary.builder import AdversaryBuilder
 from render.adversary.material import Inputs
 from render.adversary.plan import Plan
@@ -84,11 +84,14 @@ def as_array(t: torch.Tensor) -> Array:
 class Target:
     """One subject with one set of inputs on one profile, and its bounds. `mute` narrows them (to test the attack)."""
 
-    def __init__(self, subject: Subject, profile: str, style: str, seed: int, mute: Iterable[str] = ()) -> None:
-        self.subject, self.profile, self.style = subject, load_profile(profile), style
-        with Session(profile, interval=False):
+    def __init__(
+        self, subject: Subject, profile: str | Profile, style: str, seed: int, mute: Iterable[str] = ()
+    ) -> None:
+        self.subject, self.style = subject, style
+        self.profile = load_profile(profile) if isinstance(profile, str) else profile
+        with Session(profile=self.profile, interval=False):
             self.inputs = subject.inputs(np.random.default_rng(seed), style)
-        with Session(profile, mute=mute) as session:
+        with Session(profile=self.profile, mute=mute) as session:
             found = call(subject, self.inputs)
         self.bounds: list[tuple[Array, Array] | None] = []
         for t in found:
@@ -200,14 +203,20 @@ class Climber:
 
 
 def attack(
-    subject: Subject, profile: str, seed: int, seconds: float = 1.0, runs: int = 1000, mute: Iterable[str] = ()
+    subject: Subject,
+    profile: str | Profile,
+    seed: int,
+    seconds: float = 1.0,
+    runs: int = 1000,
+    mute: Iterable[str] = (),
 ) -> Tally:
     """Attacks in the styles of the subject until time or runs are used up.
 
     Few runs take few styles, other ones on each profile: a climb needs a dozen runs.
     """
     tally = Tally()
-    first = (seed + zlib.crc32(profile.encode())) % len(subject.styles)
+    name = profile if isinstance(profile, str) else profile.name
+    first = (seed + zlib.crc32(name.encode())) % len(subject.styles)
     styles = (*subject.styles[first:], *subject.styles[:first])[: max(1, runs // 12)]
     share, end = seconds / len(styles), time.perf_counter()
     for i, style in enumerate(styles):

@@ -85,7 +85,8 @@ class Dots(Elementwise):
         x, y = _whole(a), _whole(b)
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             return Handle(np.matmul(x, y, dtype=carrier(out)) + acc.v, out, acc.shape)
-        order = self.pick("dot", *ORDERS)
+        ordered = self.ctx.profile.known_order and model.sequential
+        order = "in order" if ordered else self.pick("dot", *ORDERS)
         if model.terms > 1 or model.convert:
             return Handle(self._closed(model, kind, x, y, acc, order), out, acc.shape)
         if model.promote and imprecise and imprecise < x.shape[-1]:

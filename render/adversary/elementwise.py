@@ -71,7 +71,8 @@ class Elementwise(Builder):
         fmt = format_of(x.dtype)
         assert fmt is not None
         fusable = [side for side, h in (("left", x), ("right", y)) if isinstance(h, Product)]
-        how = self.pick("contract", "apart", *fusable) if fusable and fmt.bits > 8 else "apart"
+        fusable = fusable if fmt.bits > 8 and self.ctx.profile.contraction != "off" else []
+        how = self.pick("contract", "apart", *fusable) if fusable else "apart"
         one = np.float32(sign)
         if how == "left" and isinstance(x, Product):
             left, right = x.factors

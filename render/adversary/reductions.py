@@ -26,15 +26,17 @@ class FreeReductions(Reductions):
         if fmt is None or kind not in ("sum", "prod"):
             return super()._native(x, axis, kind)
         builder: Any = self.semantic.builder
-        order = builder.pick(f"{kind} order", *summation.ORDERS)
+        orders = summation.TREES if self.ctx.profile.trees else summation.ORDERS
+        order = builder.pick(f"{kind} order", *orders)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
         chained = kind == "sum" and isinstance(x, Product) and order in ("forward", "backward", "shuffled")
+        chained = chained and self.ctx.profile.contraction != "off"
         if chained and builder.pick("contract sum", "apart", "fused") == "fused":
             left, right = (_leading(x, f, axis) for f in x.factors)  # type: ignore[attr-defined]
             return Handle(summation.fused(left, right, order, fmt, builder.rng), x.dtype, shape)
         terms = _leading(x, x.v, axis)
-        if terms.size > _SORTED_LIMIT and summation.ORDERS.index(order) >= 5:
-            order = "random tree"
+        if terms.size > _SORTED_LIMIT and order in (*summation.ORDERS[5:], *summation.TREES[2:]):
+            order = "shuffled tree" if order in summation.TREES else "random tree"
         wide = self._step_format(fmt, builder)
         v = summation.reduce(terms, kind, wide, order, builder.rng)
         return Handle(_narrow(v, wide, fmt), x.dtype, shape)

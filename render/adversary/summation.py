@@ -15,6 +15,9 @@ ORDERS = (
 )  # fmt: skip
 """Orders of a reduction. The last five sort the terms of each result on its own, by magnitude or by value."""
 
+TREES = ("tree", "shuffled tree", "growing tree", "by sign tree")
+"""Balanced trees: halves are added to halves, of the terms as they are, at random, or sorted for each result."""
+
 SCANS = ("forward", "doubling", "chunks", "prefixes")
 
 Step = Callable[[Array, Array], Array]
@@ -26,9 +29,9 @@ def step(kind: str, fmt: Format) -> Step:
 
 def reduce(x: Array, kind: str, fmt: Format, order: str, rng: np.random.Generator) -> Array:
     """Combines along axis 0. `fmt` is the format of every step."""
+    if order in TREES:
+        return _tree(arranged(x, order.removesuffix("tree").strip(), rng), step(kind, fmt))
     x = arranged(x, order, rng)
-    if order == "tree":
-        return _tree(x, step(kind, fmt))
     if order == "random tree":
         return _random_tree(x, step(kind, fmt), rng)
     return _chain(x, step(kind, fmt))

@@ -69,11 +69,20 @@ class Reductions:
             if full.dtype == np.bool_ and kind == "sum":
                 out = np.logical_xor.reduce(full, axis=axis + 1)
             return Handle(out.astype(full.dtype, copy=False), x.dtype, shape, taint=x.taint)
-        v = in_format(_UFUNCS[kind].reduce(full, axis=axis + 1), fmt)
+        halved = self.ctx.profile.trees and kind in ("sum", "prod")
+        v = self._halved(full, axis + 1, kind, fmt) if halved else _UFUNCS[kind].reduce(full, axis=axis + 1)
+        v = in_format(v, fmt)
         if not self.ctx.interval or (x.is_point and kind in ("max", "min")):
             return Handle(v, x.dtype, shape, taint=x.taint)
         lo, hi = self._bounds(x, axis, kind, fmt)
         return Handle(v, x.dtype, shape, lo, hi, x.taint)
+
+    def _halved(self, v: np.ndarray, axis: int, kind: str, fmt: Any) -> np.ndarray:
+        """The value of a balanced tree, each step rounded: it must lie in bounds that hold for trees only."""
+        while v.shape[axis] > 1:
+            left, right = np.split(v, 2, axis)
+            v = in_format(_UFUNCS[kind](left, right), fmt)
+        return v.squeeze(axis)
 
     def _bounds(self, x: Handle, axis: int, kind: str, fmt: Any) -> Any:
         shape = (x.v.shape[0], *x.shape)

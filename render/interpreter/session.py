@@ -10,7 +10,7 @@ from typing import Any
 from interval_ops.profile import Profile, load_profile
 from render.allocator import large_blocks_kept
 from render.interpreter.builder import Builder
-from render.interpreter.compat import patch_autotuner, quiet_driver
+from render.interpreter.compat import installed, patch_autotuner, quiet_driver, version
 from render.interpreter.compiled import Compiled
 from render.interpreter.context import Context, Site
 from render.interpreter.host import HostTracker, cuda_on_cpu
@@ -29,7 +29,9 @@ class Session:
     `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output.
     `builder` makes what executes the operations of a launch, for executors with another arithmetic. `change` may plant
     a fault in the tree of each jitted function before it runs (`mutation`). `assume_exact` names vendor functions whose
-    documented or unknown error is left out: their results are tainted.
+    documented or unknown error is left out: their results are tainted. `sum_order` ("any", "tree"), `fp_contraction`
+    ("any", "on", "off") and `triton_version` ("3.9"; the installed one unless told) are what bounds may assume of the
+    compiler; None leaves the profile's. ValueError for an unknown one.
     Sessions nest; the innermost one interprets.
     """
 
@@ -47,8 +49,12 @@ class Session:
         builder: Callable[[Context], Builder] = Builder,
         change: Callable[[Any, ast.Module], ast.Module] | None = None,
         assume_exact: Iterable[str] = (),
+        sum_order: str | None = None,
+        fp_contraction: str | None = None,
+        triton_version: str | None = None,
     ) -> None:
-        base = profile if profile is not None else load_profile(device)
+        base = profile if profile is not None else load_profile(device).chosen(triton=installed())
+        base = base.chosen(sum_order, fp_contraction, None if triton_version is None else version(triton_version))
         self.mute = frozenset(mute)
         self.profile = base.mute(*(m for m in self.mute if isinstance(m, str)))
         self.interval = interval

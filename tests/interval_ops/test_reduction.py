@@ -206,3 +206,51 @@ def test_argmax_is_decided_only_without_rivals() -> None:
     assert index[:3].tolist() == [0, 0, 3] and decided[:3].all()
     tie = interval([[0.0, 0.0]], [[0.0, 0.5]])
     assert not reduction.argmax_axis(tie, tie[0], 1, (1, 2))[1][0]
+
+
+def balanced_tree(x: np.ndarray, fmt: Format, product: bool = False) -> float:
+    """Halves combined with halves until one value is left, every step rounded."""
+    values = [Fraction(float(v)) for v in x]
+    while len(values) > 1:
+        half = len(values) // 2
+        both = zip(values[:half], values[half:], strict=True)
+        values = [Fraction(rounded(a * b if product else a + b, fmt)) for a, b in both]
+    return float(values[0])
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=lambda f: f.name)
+def test_balanced_trees_where_the_order_is_known(fmt: Format) -> None:
+    generator, tree = rng(47), SM80.chosen("tree")
+    for _ in range(trials(40)):
+        n = 2 ** int(generator.integers(0, 9))
+        x = to_format(generator.standard_normal(n) * np.exp2(generator.integers(-6, 6, n).astype(float)), fmt)
+        wide = reduction.sum_axis((x[None], x[None]), 1, (1, n), fmt, SM80)
+        lo, hi = reduction.sum_axis((x[None], x[None]), 1, (1, n), fmt, tree)
+        assert wide[0][0] <= lo[0] <= hi[0] <= wide[1][0]
+        assert holds(lo[0], hi[0], sum(map(Fraction, x), Fraction(0)))
+        for _ in range(4):
+            assert lo[0] <= balanced_tree(generator.permutation(x), fmt) <= hi[0]
+    assert (hi[0] - lo[0]) * 2 <= wide[1][0] - wide[0][0] or n < 16
+
+
+def test_a_balanced_tree_is_not_a_chain() -> None:
+    """The bound for trees is for trees: a chain of fp16 additions leaves it, and the one for any order holds it."""
+    x = np.concatenate([[2048.0], np.ones(255)])
+    chain, tree = sequential(x[None], FP16), SM80.chosen("tree")
+    lo, hi = reduction.sum_axis((x[None], x[None]), 1, (1, 256), FP16, tree)
+    assert chain[0] == 2048.0 and not lo[0] <= chain[0] <= hi[0]
+    assert_inside(reduction.sum_axis((x[None], x[None]), 1, (1, 256), FP16, SM80), chain)
+    assert lo[0] <= balanced_tree(x, FP16) <= hi[0]
+    older = tree.chosen(triton=(3, 7))
+    assert_inside(reduction.sum_axis((x[None], x[None]), 1, (1, 256), FP16, older), chain)
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16], ids=lambda f: f.name)
+def test_balanced_trees_of_products(fmt: Format) -> None:
+    generator, tree = rng(48), SM80.chosen("tree")
+    for _ in range(trials(30)):
+        x = to_format(np.exp2(generator.uniform(-0.1, 0.1, 64)), fmt)
+        lo, hi = reduction.prod_axis((x[None], x[None]), 1, (1, 64), fmt, tree)
+        wide = reduction.prod_axis((x[None], x[None]), 1, (1, 64), fmt, SM80)
+        assert (lo[0], hi[0]) == (wide[0][0], wide[1][0])  # n - 1 relative errors, in a tree as in a chain
+        assert lo[0] <= balanced_tree(generator.permutation(x), fmt, product=True) <= hi[0]

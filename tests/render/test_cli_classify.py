@@ -65,6 +65,22 @@ def test_json_is_all_of_stdout(tmp_path: Path) -> None:
     assert "making inputs" in result.stderr
 
 
+def test_assumptions_about_the_compiler(tmp_path: Path) -> None:
+    """They are in the result, they narrow the bound, and one that cannot be is refused."""
+    ieee = {"old": "tl.dot(x, y)", "new": 'tl.dot(x, y, input_precision="ieee")'}
+    plain = json.loads(classify(tmp_path, "--json", "-", "--no-budget", **ieee).stdout)
+    assert plain["compiler"]["sum_order"] == "any"
+    options = ("--sum-order", "tree", "--fp-contraction", "off", "--triton-version", "3.7")
+    data = json.loads(classify(tmp_path, "--json", "-", "--no-budget", *options, **ieee).stdout)
+    assert data["compiler"] == {"sum_order": "tree", "fp_contraction": "off", "triton": "3.7"}
+    assert any("balanced trees from Triton 3.8 on only" in line for line in data["assumptions"])
+    half = [d["outputs"][0]["bound"]["median_half_width"] for d in (plain, data)]
+    assert half[1] < 0.5 * half[0]
+    for wrong in (("--triton-version", "2.0"), ("--sum-order", "sorted"), ("--device", "torch-cpu", *options[:2])):
+        refused = classify(tmp_path, *wrong)
+        assert refused.exit_code == 2 and "Traceback" not in refused.stderr
+
+
 def test_wrong_formula(tmp_path: Path) -> None:
     result = classify(tmp_path, old="tl.dot(x, y)", new="tl.dot(x, x)")
     assert result.exit_code == 1

@@ -8,6 +8,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.dot import PendingDot, dot_int
+from interval_ops.dot_chain import chain_value
 from interval_ops.formats import Format
 from interval_ops.profile import MissingRule
 from render.interpreter.builder.floats import Floats, in_format
@@ -56,7 +57,7 @@ class Dots(Floats):
         if format_of(b.dtype) != operand and operand is not None and operand.bits != 8:
             self.unsupported("dot", "operands of two formats")
         x, y = _dense(a, a.v), _dense(b, b.v)
-        v = in_format(np.matmul(x, y, dtype=carrier(out)) + acc.v, float_format(out))
+        v = self._value(x, y, acc, dot_kind(operand, out, precision))
         taint = taint_of(a, b, acc)
         if not self.ctx.interval:
             return Handle(v, out, acc.shape, taint=taint)
@@ -65,6 +66,13 @@ class Dots(Floats):
         pb = (y, y) if b.is_point else _pair(b)
         pend = self._pending(acc, kind, pa, pb, imprecise)
         return Handle(v, out, acc.shape, taint=taint, pend=pend)
+
+    def _value(self, x: np.ndarray, y: np.ndarray, acc: Handle, kind: str) -> np.ndarray:
+        """acc + x @ y in the carrier; in the order of the lowering where bounds hold for that order only."""
+        out, model = acc.dtype.scalar, self.ctx.profile.dots.get(kind)
+        if self.ctx.profile.known_order and model is not None and model.sequential and out.is_fp32():
+            return chain_value(x, y, acc.full(acc.v))
+        return in_format(np.matmul(x, y, dtype=carrier(out)) + acc.v, float_format(out))
 
     def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> Pending:
         try:

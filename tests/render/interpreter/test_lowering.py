@@ -1,0 +1,130 @@
+"""What `--sum-order tree` assumes, read in the code that the installed Triton makes for a target (no GPU needed)."""
+
+from __future__ import annotations
+
+from math import log2
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+from lowering import chains, compiled, depth
+
+from render.interpreter.compat import installed
+
+
+@triton.jit
+def row(x, y, N: tl.constexpr):
+    tl.store(y, tl.sum(tl.load(x + tl.arange(0, N)), 0))
+
+
+@triton.jit
+def tile(x, y, M: tl.constexpr, N: tl.constexpr, A: tl.constexpr):
+    i = tl.arange(0, M)
+    j = tl.arange(0, N)
+    s = tl.sum(tl.load(x + i[:, None] * N + j[None, :]), A)
+    if A == 0:
+        tl.store(y + j, s)
+    else:
+        tl.store(y + i, s)
+
+
+@triton.jit
+def after_max(x, y, M: tl.constexpr, N: tl.constexpr):
+    """A sum over a slice of a tile: its layout is not the one of a contiguous row."""
+    v = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    tl.store(y, tl.sum(tl.max(v, 1), 0))
+
+
+@triton.jit
+def after_dot(x, y, M: tl.constexpr, N: tl.constexpr, A: tl.constexpr):
+    i = tl.arange(0, M)
+    j = tl.arange(0, N)
+    v = tl.load(x + i[:, None] * N + j[None, :])
+    s = tl.sum(tl.dot(v, v), A)
+    if A == 0:
+        tl.store(y + j, s)
+    else:
+        tl.store(y + i, s)
+
+
+@triton.jit
+def matmul(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, B: tl.constexpr, OUT: tl.constexpr):
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, B)
+    acc = tl.zeros((M, N), OUT)
+    for start in tl.static_range(0, K, B):
+        x = tl.load(a + m[:, None] * K + start + k[None, :])
+        y = tl.load(b + (start + k[:, None]) * N + n[None, :])
+        acc += tl.dot(x, y, input_precision="ieee", out_dtype=OUT)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+REDUCTIONS: dict[str, tuple[Any, dict[str, int], int, str]] = {
+    "row of 1024": (row, {"N": 1024}, 1024, "fp32"),
+    "row of 2048 halves": (row, {"N": 2048}, 2048, "fp16"),
+    "columns of a tile": (tile, {"M": 128, "N": 64, "A": 0}, 128, "fp32"),
+    "rows of a tile": (tile, {"M": 4, "N": 1024, "A": 1}, 1024, "fp32"),
+    "a slice": (after_max, {"M": 128, "N": 64}, 128, "fp32"),
+    "rows of a dot": (after_dot, {"M": 64, "N": 64, "A": 1}, 64, "fp16"),
+}
+WIDE = {
+    "row of 8192": (row, {"N": 8192}, 8192, "fp32"),
+    "row of doubles": (row, {"N": 2048}, 2048, "fp64"),
+    "row of bf16": (row, {"N": 2048}, 2048, "bf16"),
+    "columns of a dot": (after_dot, {"M": 64, "N": 64, "A": 0}, 64, "fp16"),
+    "tall tile": (tile, {"M": 512, "N": 4, "A": 0}, 512, "fp32"),
+}  # fmt: skip
+
+
+def additions(what: Any, target: Any, **options: Any) -> tuple[int, int]:
+    kernel, constants, n, fmt = what
+    code = compiled(kernel, {"x": fmt, "y": "fp32" if kernel is after_dot else fmt}, constants, target, **options)
+    return depth(code.asm["llir"]), n
+
+
+trees = pytest.mark.skipif(installed() < (3, 8), reason="Triton 3.6 and 3.7 add the elements of a thread one by one")
+
+
+@trees
+@pytest.mark.parametrize("target", [80, "gfx942"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_are_balanced_trees(name: str, target: Any) -> None:
+    found, n = additions(REDUCTIONS[name], target)
+    assert 0 < found <= log2(n)
+
+
+@trees
+@pytest.mark.slow
+@pytest.mark.parametrize("warps", [1, 4, 8])
+@pytest.mark.parametrize("target", [75, 80, 90, 100, "gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", {**REDUCTIONS, **WIDE})
+def test_reductions_are_balanced_trees_on_every_target(name: str, target: Any, warps: int) -> None:
+    found, n = additions({**REDUCTIONS, **WIDE}[name], target, num_warps=warps)
+    assert 0 < found <= log2(n)
+
+
+@pytest.mark.skipif(installed() >= (3, 8), reason="balanced trees from Triton 3.8 on")
+def test_older_versions_add_the_elements_of_a_thread_one_by_one() -> None:
+    """So that nothing less than n - 1 additions is safe there: a thread may hold any number of elements."""
+    found, n = additions(REDUCTIONS["columns of a tile"], 80)
+    assert found > log2(n)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("target", [75, 80, 90, 100])
+def test_fp32_dots_are_chains_of_fma_along_the_whole_k(target: int, fused: bool) -> None:
+    constants = {"M": 16, "N": 16, "K": 32, "B": 16, "OUT": tl.float32}
+    code = compiled(matmul, dict.fromkeys("abc", "fp32"), constants, target, num_warps=1, enable_fp_fusion=fused)
+    count, longest, others = chains(code.asm["llir"])
+    assert (count, longest, others) == (16 * 16 * 32 // 32, 32, 0)
+    assert "mul.f32" not in code.asm["ptx"] and "mul.rn.f32" not in code.asm["ptx"]
+
+
+@pytest.mark.parametrize(("fmt", "out"), [("fp16", tl.float32), ("bf16", tl.float32), ("fp16", tl.float16)])
+def test_dots_without_a_unit_are_chains_too(fmt: str, out: Any) -> None:
+    constants = {"M": 16, "N": 16, "K": 32, "B": 16, "OUT": out}
+    types = {"a": fmt, "b": fmt, "c": "fp16" if out == tl.float16 else "fp32"}
+    _, longest, others = chains(compiled(matmul, types, constants, 75, num_warps=1).asm["llir"])
+    assert (longest, others) == (32, 0)
