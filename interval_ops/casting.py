@@ -16,7 +16,7 @@ import numpy as np
 
 from interval_ops import casting_kernels as kernels
 from interval_ops.formats import E8M0, FORMATS, FP8E4B15, FP16, FP32, FP64, Format, Overflow
-from interval_ops.profile import Profile
+from interval_ops.profile import OlderCast, Profile
 from interval_ops.tables import carrier
 
 Mode = Literal["rtne", "rtz"]
@@ -107,6 +107,7 @@ def cast_interval(
     error |x - fl(x)| <= max(u |x| / (1 + u), half a subnormal) needs no formula, subnormals are right by construction.
     Where the target converts through another format (`profile.cast_double_rounding`, e.g. "fp16rz"; fp64 to bf16 and
     fp8 through fp32), the two conversions are enclosed one after the other, which encloses the direct one as well.
+    Where the version of Triton that compiles the kernel converts in another way (`older_cast`), that one is enclosed.
     An exact conversion (to a format that holds `src`) and a muted "cast" return the ends unchanged.
 
     Shapes: lo and hi alike; pass one array twice for points (float32 or float64). Returns float64.
@@ -114,6 +115,9 @@ def cast_interval(
     """
     if profile.muted("cast") or holds(dst, src):
         return _widened(lo, hi)
+    older = profile.older_cast(src.name, dst.name) if mode == "rtne" else None
+    if older is not None:
+        return _older_interval(lo, hi, dst, older)
     middle = profile.cast_double_rounding.get(f"{src.name}->{dst.name}")
     if middle:
         lo, hi = _through(lo, hi, middle)
@@ -152,6 +156,24 @@ def _hull(lo: np.ndarray, hi: np.ndarray, fmt: Format, truncate: bool, overflow:
         x, y = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
         kernels.hull_pair(_flat(x), _flat(y), low, high, fmt.gate, truncate, *ends)
     return low.reshape(shape), high.reshape(shape)
+
+
+def _older_interval(lo: np.ndarray, hi: np.ndarray, dst: Format, older: OlderCast) -> Pair:
+    """As `cast_interval`, for the software conversions of earlier versions."""
+    if older.via:
+        lo, hi = _through(lo, hi, older.via)
+    rule = _ties_both_ways if older.ties_away else _nearest_hull
+    low, high = rule(lo, hi, dst, "rtne", older.overflow)
+    if older.floor:
+        start, end = _float64(lo), _float64(hi)
+        small = (start < older.until) & (end > -older.until)
+        low = np.where(small, np.minimum(low, np.maximum(start, -older.until) - older.floor), low)
+        high = np.where(small, np.maximum(high, np.minimum(end, older.until) + older.floor), high)
+    return low, high
+
+
+def _nearest_hull(lo: np.ndarray, hi: np.ndarray, fmt: Format, mode: Mode, overflow: Overflow) -> Pair:
+    return _hull(lo, hi, fmt, _truncates(mode), overflow)
 
 
 def _ties_both_ways(lo: np.ndarray, hi: np.ndarray, fmt: Format, mode: Mode, overflow: Overflow) -> Pair:

@@ -132,6 +132,23 @@ class DotModel:
         return "lowacc" if low else "accumulation"
 
 
+@dataclass(frozen=True, slots=True)
+class OlderCast:
+    """A conversion as Triton lowered it before version `below`.
+
+    `via` as in [cast.via]; `ties_away`: ties go away from zero (half is added, the rest cut); `overflow` what numbers
+    past the largest become; results of magnitudes below `until` may be off by `floor`.
+    """
+
+    below: tuple[int, int]
+    via: str = ""
+    ties_away: bool = False
+    overflow: Overflow = "inf"
+    floor: float = 0.0
+    until: float = 0.0
+    source: str = ""
+
+
 @dataclass(frozen=True)
 class Profile:
     """One target: errors of functions, models of dots, conversions, and the causes that are switched off.
@@ -153,6 +170,7 @@ class Profile:
     off: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = field(default=(), repr=False)
     refused: Mapping[str, str] = field(default_factory=dict, repr=False)
+    older_casts: Mapping[str, OlderCast] = field(default_factory=dict, repr=False)
     tree_since: tuple[int, int] | None = None
     sum_order: str = "any"
     contraction: str = "any"
@@ -186,6 +204,11 @@ class Profile:
                 if key in self.dots:
                     return self.dots[key]
         raise MissingRule(f"dot {kind}", self.name, refused)
+
+    def older_cast(self, src: str, dst: str) -> OlderCast | None:
+        """How the version that compiles for the target converts, where newer ones do it otherwise."""
+        older = self.older_casts.get(f"{src}->{dst}")
+        return older if older is not None and self.triton < older.below else None
 
     def mute(self, *causes: str) -> Profile:
         """The same target with these causes adding no error (float64 slack stays). ValueError for an unknown cause."""

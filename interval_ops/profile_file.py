@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from interval_ops.formats import FORMATS
-from interval_ops.profile import DotModel, FnError, Profile
+from interval_ops.profile import DotModel, FnError, OlderCast, Profile
 
 Table = dict[str, Any]
 
@@ -21,7 +21,8 @@ _TABLES = ("sources", "lowering", "functions", "dots", "refused")
 _TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", *_TABLES}
 _LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
 _OPTIONAL = {"tree_since"}
-_CAST = {"overflow", "via"}
+_CAST = {"overflow", "via", "older"}
+_OLDER = {"below", "via", "ties", "overflow", "floor", "until"}
 _FUNCTION = {"ulp", "r", "a", "ftz", "source"}
 _DOT_NUMBERS = ("rho", "eps", "extra", "floor", "growth")
 _DOT = {f for f in DotModel.__dataclass_fields__ if f != "emin"} | {"operand"}
@@ -112,6 +113,31 @@ def _casts(cast: Table, sources: Mapping[str, str], where: str) -> tuple[Table, 
     return overflow, via
 
 
+def _older(cast: Table, sources: Mapping[str, str], where: str) -> dict[str, OlderCast]:
+    """Conversions of earlier versions by pair; an empty table takes an inherited one away."""
+    found = {pair: entry for pair, entry in cast.get("older", {}).items() if entry}
+    if not set(found) - {"source"}:
+        return {}
+    source = _source(found, sources, f"{where} [cast.older]")
+    del found["source"]
+    made = {}
+    for pair, entry in found.items():
+        place = f"{where} [cast.older] {pair}"
+        _keys(entry, _OLDER, place)
+        below, ties, overflow = (
+            _version(entry.get("below", ""), where),
+            entry.get("ties", ""),
+            entry.get("overflow", "inf"),
+        )
+        if not _VIA.match(pair) or below is None or ties not in ("", "away"):
+            raise ProfileError(f'{place}: give a pair \'src->dst\', below = "3.9", and ties = "away" or none')
+        if overflow not in ("inf", "nan", "saturate", "either"):
+            raise ProfileError(f"{place}: overflow = {overflow!r} is not inf|nan|saturate|either")
+        floor, until = number(entry.get("floor", 0)), number(entry.get("until", 0))
+        made[pair] = OlderCast(below, entry.get("via", ""), bool(ties), overflow, floor, until, source)
+    return made
+
+
 def _merge(base: Table, top: Table) -> Table:
     """`top` over `base`, table by table; single functions and dots are replaced as a whole."""
     merged = {**base, **top}
@@ -167,6 +193,7 @@ def build(raw: Table, where: str) -> Profile:
         default_input_precision=lowering["default_input_precision"],
         aliases=tuple(raw.get("aliases", ())),
         refused=MappingProxyType(refused),
+        older_casts=MappingProxyType(_older(raw.get("cast", {}), sources, where)),
         tree_since=_version(lowering.get("tree_since", ""), where),
     )
 

@@ -141,6 +141,9 @@ class Floats(Arithmetic):
             return x
         profile = self.ctx.profile
         overflow = profile.cast_overflow.get(dst.name, "inf" if dst.has_inf else "saturate")
+        older = profile.older_cast(src.name, dst.name) if mode == "rtne" else None
+        if older is not None:
+            overflow = older.overflow
         if overflow == "either":
             overflow = "saturate" if dst.bits == 8 else "inf"
         widening = dst.p >= src.p and dst.emin <= src.emin and dst.max >= src.max
