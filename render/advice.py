@@ -116,6 +116,10 @@ def columns(file: str | None, line: int, key: str = "") -> tuple[int, int]:
     tree = _tree(file) if file else None
     if tree is None:
         return 0, 0
+    heads = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno == line]
+    if heads:  # the whole kernel is meant: its name
+        start = heads[0].col_offset + len("def ")
+        return start + 1, start + len(heads[0].name) + 1
     here = [n for n in ast.walk(tree) if isinstance(n, ast.expr) and n.lineno == line]
     wanted = {"operand": ("dot",), "accumulation": ("dot", "sum", "atomic"), "lowacc": ("dot", "sum", "atomic")}
     names = wanted.get(key, ())

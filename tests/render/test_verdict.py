@@ -135,6 +135,7 @@ def test_words():
 def test_columns_of_the_expression_to_blame(tmp_path):
     path = tmp_path / "k.py"
     path.write_text("def k(x, y):\n    o = foo(x) + tl.dot(x, y)\n    z = x * y + 1\n\n")
+    assert columns(str(path), 1) == (5, 6)
     assert columns(str(path), 2, "operand") == (18, 30)
     assert columns(str(path), 2, "cast") == (9, 15)
     assert columns(str(path), 3, "arith") == (9, 18)
