@@ -2,6 +2,11 @@
 
     python benchmarks/soundness.py [--json PATH] [--checks 10000000] [--profile sm_90 ...] [--only TEXT] [--seed 1]
 
+    python benchmarks/soundness.py --cross PATH [--runs 12] [--limit SECONDS]
+
+The second form attacks every kernel on every profile once, pair by pair, and writes each pair to PATH: run it again
+to go on where it stopped. It prints how long the rest may take.
+
 Exits with 1 if any result of a legal execution lies outside its bounds. About 25 minutes on two cores.
 """
 
@@ -15,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from interval_ops.profile import profile_names
-from render.adversary import campaign
+from render.adversary import campaign, cross
 from render.adversary.attack import Tally
 from render.adversary.catalogue import every
 
@@ -30,6 +35,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--share", type=int, default=0, help="profiles per kernel, in turn; 0: all of them")
     parser.add_argument("--limit", type=float, help="stop after so many seconds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cross", type=Path, help="every kernel on every profile, written here; resumable")
+    parser.add_argument("--redo", default="", help="with --cross: forget pairs whose kernel contains this")
     return parser.parse_args()
 
 
@@ -48,9 +55,24 @@ def show(profile: str, name: str, tally: Tally) -> None:
         )
 
 
-def main() -> int:
-    options = arguments()
-    profiles, found = options.profile or profile_names(), subjects(options.only)
+def crossed(options: argparse.Namespace, profiles: list[str], found: list[Any]) -> campaign.Report:
+    """The cross product, as far as the time allows."""
+
+    def tell(done: int, all_: int, left: float, line: dict[str, Any]) -> None:
+        for part in line["parts"]:
+            show(line["profile"], line["name"], cross.tally_of(part))
+        if done % 50 == 0 or done == all_:
+            print(f"{done} of {all_} pairs, about {left / 60:.0f} min left", flush=True)
+
+    if options.redo:
+        kept = [line for line in cross.read(options.cross) if options.redo not in line["name"]]
+        options.cross.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    effort = cross.Effort(options.runs, seed=options.seed)
+    return cross.report(cross.run(options.cross, found, profiles, effort, tell, options.limit))
+
+
+def summed(options: argparse.Namespace, profiles: list[str], found: list[Any]) -> campaign.Report:
+    """As many checks as asked for, with other seeds each time around."""
     report, seed = None, options.seed
     while report is None or (report.total.checks < options.checks and not report.total.violated):
         random.Random(seed).shuffle(found)
@@ -58,6 +80,13 @@ def main() -> int:
         part = campaign.run(profiles, found, 60.0, seed, options.runs, show, options.limit, direct, options.share)
         report = part if report is None else report.merged(part)
         seed += 1
+    return report
+
+
+def main() -> int:
+    options = arguments()
+    profiles, found = options.profile or profile_names(), subjects(options.only)
+    report = (crossed if options.cross else summed)(options, profiles, found)
     text = json.dumps(report.as_dict(), indent=1)
     if options.json:
         options.json.write_text(text + "\n")

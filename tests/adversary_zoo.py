@@ -103,18 +103,21 @@ def biased(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return out
 
 
+_SUMS = ("normal", "wide", "cancelling", "giant", "stagnant")
+
+
 def zoo_subjects() -> Iterator[Subject]:
     yield subject("nested", nested, (64,))
-    yield subject("tuned", tuned, (100,))
+    yield subject("tuned", tuned, (100,), styles=_SUMS)
     yield subject("multiply", multiply, (100,), (100,))
-    yield subject("ragged", ragged, (60,))
+    yield subject("ragged", ragged, (60,), styles=_SUMS)
     yield subject("prefix chain", prefix_chain, (12,), in_order=True)
     yield subject("in-place scan", in_place_scan, (4, 32))
-    yield subject("lock", locked, (128,), locks=True)
+    yield subject("lock", locked, (128,), locks=True, styles=_SUMS)
     yield subject("persistent", persistent, (128,))
     yield subject("argmax", best, (4, 32))
     yield subject("dropout", dropout, (100,))
     yield subject("block pointer", block_pointer, (20, 24))
     yield subject("descriptor", descriptor, (20, 24))
-    yield subject("methods", methods, (16, 16))
+    yield subject("methods", methods, (16, 16), styles=(*_SUMS, "flat stagnant"))
     yield subject("bias", biased, (32,), (32,))

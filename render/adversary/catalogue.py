@@ -11,7 +11,7 @@ import torch
 
 from render import data
 from render.adversary import subjects as make
-from render.adversary.material import Inputs
+from render.adversary.material import DTYPES, Inputs, stagnant_operands, values
 from render.adversary.subjects import Subject
 
 
@@ -63,6 +63,7 @@ def dot_subjects() -> Iterator[Subject]:
     for precision in ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"):
         yield make.dots("fp32", "chained", precision)
     yield from (make.dots("fp32", "added", precision) for precision in ("ieee", "tf32", "tf32x3"))
+    yield from (make.dots("fp32", "chained", precision, bk=64) for precision in make.SPLIT)
     yield from (make.dots("fp16", how, acc="fp16") for how in ("chained", "added"))
     yield from (make.dots("fp8e5", "chained", acc="fp16"), make.dots("fp8e4nv", "imprecise", bk=64))
     yield make.dots("fp64", "chained", acc="fp64")
@@ -94,6 +95,21 @@ _PACKAGED: dict[str, tuple[str, dict[str, Any]]] = {
 """Entry and sizes of the packaged kernels; their own inputs, small."""
 
 
+_HARD: dict[str, tuple[str, ...]] = {
+    "cross_entropy": ("logs",),
+    "fused_softmax": ("logs",),
+    "layer_norm": ("roots, constant", "stagnant, constant"),
+    "matmul": ("operands 25",),
+    "matmul_descriptor": ("operands 25",),
+    "matmul_fp8": ("operands 13",),
+    "matmul_split_k": ("operands 24",),
+    "mse_loss": ("roots, zeros",),
+    "rms_norm": ("roots, constant",),
+    "vector_add": ("wide",),
+}
+"""Styles of inputs in which the errors of these kernels add up: one per tensor, the last for the rest."""
+
+
 def packaged() -> Iterator[Subject]:
     """The kernels that come with RENDER, as their files launch them."""
     folder = data.folder("kernels")
@@ -111,9 +127,28 @@ def _packaged(name: str, path: Any, entry: str, sizes: dict[str, Any]) -> Subjec
 
     def inputs(rng: np.random.Generator, style: str) -> Inputs:
         torch.manual_seed(int(rng.integers(1 << 31)))
-        return module.make_inputs(**sizes)
+        own = module.make_inputs(**sizes)
+        return own if style == "normal" else _restyled(rng, own, style)
 
-    return Subject(f"{name}.py", getattr(module, entry), inputs, (), ("normal",))
+    return Subject(f"{name}.py", getattr(module, entry), inputs, (), ("normal", *_HARD.get(name, ())))
+
+
+def _restyled(rng: np.random.Generator, own: Any, style: str) -> Inputs:
+    """The kernel's own arguments with other numbers in its tensors: one style each, the last for the rest."""
+    if isinstance(own, dict):
+        return dict(zip(own, _restyled(rng, tuple(own.values()), style), strict=True))
+    styles, found = style.split(", "), []
+    names = {dtype: fmt for fmt, dtype in DTYPES.items()}
+    if style.startswith("operands"):
+        (m, k), (_, n), fmt = own[0].shape, own[1].shape, names[own[0].dtype]
+        depth = int(style.removeprefix("operands") or 0)
+        return (*stagnant_operands(rng, fmt, "fp32", (m, k), (n, k), depth), *own[2:])
+    for x in own:
+        if isinstance(x, torch.Tensor) and x.dtype in names:
+            how = styles.pop(0) if len(styles) > 1 else styles[0]
+            x = values(rng, tuple(x.shape), names[x.dtype], how)
+        found.append(x)
+    return tuple(found)
 
 
 def every() -> list[Subject]:

@@ -11,6 +11,7 @@ import torch
 import triton.language as tl
 
 from render.adversary import kernels
+from render.adversary.aligned import split_operands
 from render.adversary.material import BOTTOM, DTYPES, Inputs, stagnant_operands, values
 
 
@@ -50,6 +51,11 @@ BINARY = {
 }  # fmt: skip
 ROWS = ("sum", "square_sum", "max", "norm", "logsumexp", "variance", "prod")
 SCANS = ("cumsum", "reverse", "cumprod", "twice")
+_ALIGNED = {
+    "square_sum": ("roots",), "norm": ("roots",), "variance": ("roots",), "logsumexp": ("logs",), "prod": ("climbing",),
+    "cumprod": ("climbing",), "twice": ("roots",),
+}  # fmt: skip
+"""Styles in which the errors of these kernels add up."""
 
 
 def unary(op: str, fmt: str) -> Subject:
@@ -129,7 +135,8 @@ def rows(op: str, fmt: str, n: int) -> Subject:
 
     named = {"sum": ("reduce",), "square_sum": ("reduce",)}.get(op, ())
     return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (128, n), fmt, s),), named,
-                   ("normal", "wide", "cancelling", "giant", "stagnant", "constant"))  # fmt: skip
+                   ("normal", "wide", "cancelling", "giant", "stagnant", "constant",
+                    *_ALIGNED.get(op, ())))  # fmt: skip
 
 
 def scans(op: str, fmt: str, n: int) -> Subject:
@@ -139,7 +146,8 @@ def scans(op: str, fmt: str, n: int) -> Subject:
         return out
 
     return Subject(f"{op} {fmt} {n}", run, lambda g, s: (values(g, (8, n), fmt, s),),
-                   ("scan",) if op == "cumsum" else (), ("normal", "wide", "cancelling", "stagnant"))  # fmt: skip
+                   ("scan",) if op == "cumsum" else (),
+                   ("normal", "wide", "cancelling", "stagnant", *_ALIGNED.get(op, ())))  # fmt: skip
 
 
 def softmax() -> Subject:
@@ -148,7 +156,8 @@ def softmax() -> Subject:
         kernels.softmax_kernel[(len(x),)](x, out, x.shape[1])
         return out
 
-    return Subject("softmax", run, lambda g, s: (values(g, (16, 64), "fp32", s) * 4,), (), ("normal", "powers"))
+    return Subject("softmax", run, lambda g, s: (values(g, (16, 64), "fp32", s) * (1 if s == "logs" else 4),), (),
+                   ("normal", "powers", "logs"))  # fmt: skip
 
 
 def moves() -> Subject:
@@ -158,6 +167,10 @@ def moves() -> Subject:
         return out
 
     return Subject("moves", run, lambda g, s: (values(g, (256,), "fp32", s),), ("gather", "split", "join"))
+
+
+SPLIT = ("tf32x3", "bf16x3", "bf16x6")
+"""Input precisions that multiply fp32 operands in parts."""
 
 
 def dots(fmt: str, how: str, precision: str = "ieee", acc: str = "fp32", bk: int = 32) -> Subject:
@@ -173,16 +186,19 @@ def dots(fmt: str, how: str, precision: str = "ieee", acc: str = "fp32", bk: int
         a, b = values(rng, (g, m, k), fmt, style), values(rng, (g, k, n), fmt, style)
         if style == "stagnant":
             a, b = stagnant_operands(rng, fmt, acc, (g, m, k), (g, n, k))
-        if style == "constant":  # along K as well
+        if style == "split":
+            a, b = (torch.from_numpy(x).float() for x in split_operands(rng, precision, (g, m, k), (g, n, k), bk))
+            b = b.mT.contiguous()
+        if style in ("constant", "halves"):  # along K as well
             b = values(rng, (g, n, k), fmt, style).mT.contiguous()
         if style == "cancelling":  # along K: each product next to (nearly) its opposite
             b[:, 1::2] = b[:, ::2]
         return a, b
 
     name = f"dot {fmt} {how} {precision} {acc} {bk}"
-    return Subject(
-        name, run, inputs, ("dot",), ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "constant")
-    )
+    styles = ("normal", "wide", "cancelling", "tiny", "giant", "stagnant", "constant")
+    more = ("split", "halves") if precision in SPLIT else ()
+    return Subject(name, run, inputs, ("dot",), (*styles, *more))
 
 
 def attend(fmt: str, precision: str = "ieee") -> Subject:
@@ -218,4 +234,5 @@ def atomic_partials() -> Subject:
         kernels.atomic_max_kernel[(len(x) // 64,)](x, most, 16, 64)
         return torch.cat([out, most])
 
-    return Subject("atomic partial sums", run, lambda g, s: (values(g, (SIZE,), "fp32", s),), ("atomic_rmw",))
+    return Subject("atomic partial sums", run, lambda g, s: (values(g, (SIZE,), "fp32", s),), ("atomic_rmw",),
+                   ("normal", "wide", "tiny", "roots"))  # fmt: skip

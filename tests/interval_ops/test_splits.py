@@ -1,4 +1,4 @@
-"""The error of split products (tf32x3, bf16x3, bf16x6): from every significand of fp32, by exact arithmetic in float64."""
+"""The error of split products (tf32x3, bf16x3, bf16x6): from every significand of fp32, exact in float64."""
 
 from __future__ import annotations
 
