@@ -2,7 +2,7 @@
 
 Recorded by a re-run with bounds. Width of a result: median over its elements of (hi - lo) / |mid|, points 0; elements
 without a finite bound or with midpoint 0 (padding, above all) are left out. A line shows its widest operation, beside
-the widest operand of that operation. A chain of dots is one pending sum, so its width is taken once, from its last
+the widest value that went into the line. A chain of dots is one pending sum, so its width is taken once, from its last
 result.
 """
 
@@ -48,6 +48,8 @@ class Widths(Listener):
     def __init__(self) -> None:
         self._seen: dict[tuple[Site, str], list[tuple[float, float]]] = {}
         self._pending: dict[tuple[Site, str], Handle] = {}
+        self._line: Site | None = None
+        self._made: list[tuple[Handle, float]] = []
 
     def op(self, ctx: Context, name: str, args: tuple[Any, ...], outs: list[Handle]) -> None:
         self._note(ctx, name, [a for a in args if isinstance(a, Handle)], outs)
@@ -63,13 +65,23 @@ class Widths(Listener):
         if not floats:
             return
         key = (ctx.site(), name)
+        if key[0] != self._line:
+            self._line, self._made = key[0], []
         if any(o.pend is not None for o in floats):
             # Asking for its width would end the chain; what came before it in the chain is part of it.
             self._pending[key] = next(o for o in floats if o.pend is not None)
             return
-        before = [relative_width(h) for h in operands if _is_float(h) and h.pend is None]
+        before = max((self._entering(h) for h in operands if _is_float(h) and h.pend is None), default=0.0)
         after = max((relative_width(o) for o in floats), default=0.0)
-        self._seen.setdefault(key, []).append((after, max(before, default=0.0)))
+        self._made += [(o, before) for o in floats]
+        self._seen.setdefault(key, []).append((after, before))
+
+    def _entering(self, h: Handle) -> float:
+        """Width of an operand; of one that the same line has just made, the width of what went into that."""
+        for made, before in self._made:
+            if made is h:
+                return before
+        return relative_width(h)
 
     def table(self) -> list[LineWidth]:
         for key, handle in self._pending.items():

@@ -94,7 +94,7 @@ class Power:
 class LineWidth:
     """Growth of the bound at one line: the median over its results of (hi - lo) / |mid|, of the widest operation.
 
-    `operands` is the same number for what went into that operation, so `relative / operands` is what the line adds.
+    `operands` is the same number for what went into the line, so `relative / operands` is what the line adds.
     """
 
     file: str

@@ -15,6 +15,7 @@ import numpy as np
 
 from render.report import codes, explained, svg, words
 from render.report.frame import code_frame
+from render.report.growth import growth
 from render.report.text import place
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     yield _table("Where the bound comes from", _budget(verdict))
     yield _table("What would change it (re-run)", explained.what_if_rows(verdict.counterfactuals, verdict.label))
     yield _list("Power", tuple(explained.power_rows(verdict.power)) if verdict.power else ())
+    yield _growth(verdict)
     yield _table("Memory", ((f.code, words.fact(f), place(f.file, f.line or None)) for f in verdict.findings))
     yield _table("Not bounded", ((t.code, words.fact(t), place(t.file, t.line or None)) for t in verdict.taints))
     yield _frame(verdict)
@@ -138,6 +140,11 @@ def _frame(verdict: Verdict) -> str:
     lines.append(f"{'':>{gutter}} | {' ' * frame.start}{'^' * max(1, frame.end - frame.start)}")
     text = escape("\n".join(line.rstrip() for line in lines))
     return f'<pre style="{_MONO};margin:0.8em 0;overflow-x:auto"><b>{where}</b>\n{text}</pre>'
+
+
+def _growth(verdict: Verdict) -> str:
+    text = escape("\n".join(growth(verdict.lines)).rstrip())
+    return f'<pre style="{_MONO};margin:0.8em 0;overflow-x:auto">{text}</pre>' if text else ""
 
 
 def _list(title: str, lines: tuple[str, ...]) -> str:

@@ -6,7 +6,6 @@ Works on the JSON alone (and on the source files it names, if they are still the
 from __future__ import annotations
 
 import json
-import linecache
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -17,11 +16,10 @@ from typing import Any
 from render.errors import RenderError
 from render.explain.records import Counterfactual, LineWidth, Mutant, Power, Witness
 from render.report.explained import power_rows, what_if_rows
-from render.report.text import percent, place, relative
+from render.report.growth import growth
+from render.report.text import percent, place
 
 LAST = "last"
-AROUND = 2
-"""Lines of source shown before the first and after the last line that has a width."""
 
 
 def last_path() -> Path:
@@ -56,7 +54,7 @@ def lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield from _section("power", _power(data))
     yield from _section("where NaN and inf are made", _origins(data))
     yield from _section("second opinion", _second(data))
-    yield from _listings([LineWidth(**_numbers(item, math.nan)) for item in data.get("lines", ())])
+    yield from growth([LineWidth(**_numbers(item, math.nan)) for item in data.get("lines", ())])
     yield from _section("rests on", (f"  {line}" for line in data.get("assumptions", ())))
     if missing := [flag for key, flag in _FLAGS.items() if not data.get(key)]:
         yield f"more with: render classify ... {' '.join(missing)}"
@@ -119,33 +117,6 @@ def _second(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {Witness(found['status'], found['output'], tuple(found['index']), found['why']).sentence}"
         if found.get("document"):
             yield "  evaluate it again with: render explain --check REPORT"
-
-
-def _listings(widths: list[LineWidth]) -> Iterator[str]:
-    """The source of each file with the width of each line and what the line adds to it."""
-    for file in dict.fromkeys(w.file for w in widths):
-        here = {w.line: w for w in widths if w.file == file}
-        yield f"growth of the bound in {relative(file)} (median relative width, and its growth over the operands')"
-        last = 0
-        for n in range(max(1, min(here) - AROUND), max(here) + AROUND + 1):
-            source = linecache.getline(file, n).rstrip()
-            if n not in here and not any(abs(n - k) <= AROUND for k in here):
-                continue
-            if last and n > last + 1:
-                yield f"  {'':>9} {'':>8}  {'...':>5}"
-            last = n
-            yield f"  {_columns(here.get(n))}  {n:>5} | {source}".rstrip()
-        yield ""
-
-
-def _columns(width: LineWidth | None) -> str:
-    if width is None:
-        return f"{'':>9} {'':>8}"
-    if width.relative == 0:
-        return f"{'exact':>9} {'':>8}"
-    growth = width.relative / width.operands if width.operands else math.inf
-    shown = f"x {growth:.2g}" if 1.05 < growth < math.inf else "new" if growth == math.inf else ""
-    return f"{width.relative:>9.1e} {shown:>8}"
 
 
 def keep_last(text: str) -> None:

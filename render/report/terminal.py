@@ -15,6 +15,7 @@ from rich.text import Text
 
 from render.report import codes, explained, words
 from render.report.frame import Frame, code_frame
+from render.report.growth import growth
 from render.report.text import count, place
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _section("what would change it (re-run)", _what_ifs(verdict, width))
     if verdict.power is not None:
         yield from _power(verdict.power, width)
+    for line in growth(verdict.lines):
+        yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
     yield from _section("memory", _facts(verdict.findings, "finding", width, few))
     yield from _section("not bounded", _facts(verdict.taints, "place", width, few))
     yield from _section("", _place_and_advice(verdict, width, few))
