@@ -17,7 +17,7 @@ def growth(widths: Sequence[LineWidth]) -> Iterator[str]:
     """The source of each file with the width of each line and what the line adds to it."""
     for file in dict.fromkeys(w.file for w in widths):
         here = {w.line: w for w in widths if w.file == file}
-        yield f"growth of the bound in {relative(file)} (median relative width, and its growth over what goes into the line)"
+        yield f"growth of the bound in {relative(file)} (median relative width, and what the line adds)"
         last = 0
         for n in range(max(1, min(here) - AROUND), max(here) + AROUND + 1):
             source = linecache.getline(file, n).rstrip()

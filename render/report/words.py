@@ -139,8 +139,9 @@ def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     if found.device_error is not None:
         errors.insert(1, ("device", found.device_error))
     listed = ", ".join(f"{name} {number(error, 3)}" for name, error in errors)
+    own = number(found.exact_error, 2) if math.isfinite(found.exact_error) else "by an amount without a bound"
     yield "who errs", found.sentence
-    yield "", f"  off from float64 by: {listed}, float64 itself {number(found.exact_error, 2)}"
+    yield "", f"  off from float64 by: {listed}, float64 itself {own}"
 
 
 def place_note(code: str) -> str:
