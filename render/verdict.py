@@ -265,8 +265,8 @@ class Verdict:
         device = [o.outside_device for o in self.outputs if o.outside_device is not None]
         outside = sum(device) if device else sum(o.outside_reference for o in self.outputs)
         used = max(o.worst_usage for o in self.outputs)
-        share = f", worst {100 * used:.0f}% used" if math.isfinite(used) else ""
-        return f": {total - outside}/{total} in bound{share}"
+        share = f", worst {100 * used:.0f}% used" if used <= 10 else f", worst at {used:.2g} half widths"
+        return f": {total - outside}/{total} in bound{share if math.isfinite(used) else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical result in JSON types. Keys are only ever added."""
