@@ -311,7 +311,7 @@ class Judgement:
         taints = taints_of(run, judged)
         found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
         found = replace(found, power=power, study=study, witness=witness, lines=widths(study, self.settings.asked))
-        found = self._with_origins(found, nonfinite(study, decision, run.seconds))
+        found = self._with_origins(found, nonfinite(study, decision, run.seconds, self.settings.asked))
         found = self._with_instability(found, weak)
         return self._explained(found, run, what_ifs, began)
 
@@ -349,6 +349,8 @@ class Judgement:
         file, line = origins[0].file, origins[0].line
         first, last = advice.columns(file, line)
         notes = (*verdict.notes, *(origin_note(o) for o in origins))
+        if verdict.code not in ("RND204", "RND304") or origins[0].reach != "output":
+            return replace(verdict, origins=origins, notes=notes)
         return replace(verdict, origins=origins, notes=notes, file=file, line=line, column=first, end_column=last)
 
     def _explained(self, verdict: Verdict, run: Execution, what_ifs: list[Counterfactual], began: float) -> Verdict:

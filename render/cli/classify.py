@@ -144,6 +144,14 @@ def command(
             rich_help_panel=_EXPLAIN,
         ),
     ] = False,
+    nonfinite: Annotated[
+        bool,
+        typer.Option(
+            "--nonfinite",
+            help="Say where NaN and infinity are made, also where nothing of them reaches an output.",
+            rich_help_panel=_EXPLAIN,
+        ),
+    ] = False,
     explain_seconds: Annotated[
         float, typer.Option(help="Time that each of these may take.", rich_help_panel=_EXPLAIN)
     ] = 60.0,
@@ -174,7 +182,7 @@ def command(
     options |= {name: value for name, value in chosen.items() if value not in (None, "any")}
     if assume_exact:
         options["options"] = {"assume_exact": frozenset(assume_exact)}
-    wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines}
+    wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines, "nonfinite": nonfinite}
     if any(wanted.values()):
         options |= {"explain": [name for name, on in wanted.items() if on], "explain_seconds": explain_seconds}
     doing = [f"running {file.name} on the CPU"]

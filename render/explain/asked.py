@@ -29,11 +29,12 @@ class Asked:
     counterfactuals: bool = False
     power: bool = False
     lines: bool = False
+    nonfinite: bool = False
     seconds: float = SECONDS
     progress: Progress | None = field(default=None, compare=False)
 
 
-NAMES = ("counterfactuals", "power", "lines")
+NAMES = ("counterfactuals", "power", "lines", "nonfinite")
 
 
 def of_names(names: Iterable[str], seconds: float = SECONDS, progress: Progress | None = None) -> Asked:
@@ -41,7 +42,7 @@ def of_names(names: Iterable[str], seconds: float = SECONDS, progress: Progress 
     wanted = {names} if isinstance(names, str) else set(names)
     if unknown := sorted(wanted - set(NAMES)):
         raise RenderError("RND902", f"no explanation is called {unknown[0]!r}", f"there are: {', '.join(NAMES)}")
-    return Asked("counterfactuals" in wanted, "power" in wanted, "lines" in wanted, seconds, progress)
+    return Asked(**{name: name in wanted for name in NAMES}, seconds=seconds, progress=progress)
 
 
 def what_if(study: Study, run: Execution, asked: Asked) -> tuple[list[Counterfactual], str | None]:
@@ -76,23 +77,42 @@ def widths(study: Study, asked: Asked) -> tuple[LineWidth, ...]:
     return tuple(line_widths(study))
 
 
-def nonfinite(study: Study, decision: Decision, seconds: float) -> tuple[Origin, ...]:
-    """Where the first element with a NaN or infinity that the reference does not have got it (two or three re-runs)."""
-    if decision.code != "RND204" or seconds > WORTH_SECONDS:
+def nonfinite(study: Study, decision: Decision, seconds: float, asked: Asked) -> tuple[Origin, ...]:
+    """Where NaN and infinity are made (re-runs, values only; for an infinite bound, with bounds).
+
+    Without being asked: for the first element with one that the reference does not have (RND204), or whose bound is
+    infinite (RND304). On request also those behind an element where both sides agree, and those that no output has.
+    """
+    if not asked.nonfinite and (decision.code not in ("RND204", "RND304") or seconds > WORTH_SECONDS):
         return ()
+    from render.explain.masked import appearances
     from render.explain.nonfinite import origins
 
+    found: tuple[Origin, ...] = ()
+    if place := _nonfinite_place(study, decision):
+        try:
+            found = tuple(origins(study, *place, bounds=decision.code == "RND304"))
+        except RenderError:  # the host made it: there is no line of the kernel to name
+            found = ()
+    if not asked.nonfinite:
+        return found
+    known = {(o.kind, o.file, o.line) for o in found}
+    return found + tuple(o for o in appearances(study) if (o.kind, o.file, o.line) not in known)
+
+
+def _nonfinite_place(study: Study, decision: Decision) -> tuple[str, tuple[int, ...]] | None:
+    """(output, index) of the first element to ask about."""
     for case in study.cases:
         if case.mismatch:
             continue
-        bad = compare(case).nonfinite & ~np.isfinite(case.value)
+        bad = ~np.isfinite(case.value)
+        if decision.code == "RND204":
+            bad &= compare(case).nonfinite
+        elif decision.code == "RND304":
+            bad = compare(case).unbounded
         if bad.any():
-            place = tuple(int(i) for i in np.argwhere(bad)[0])
-            try:
-                return tuple(origins(study, case.name, place))
-            except RenderError:  # the host made it: there is no line of the kernel to name
-                return ()
-    return ()
+            return case.name, tuple(int(i) for i in np.argwhere(bad)[0])
+    return None
 
 
 def unstable(
@@ -127,12 +147,21 @@ def instability_notes(found: Instability) -> list[str]:
 
 
 def origin_note(origin: Origin) -> str:
-    """`inf first arises in exp, softmax.py:12: exp(89.3) = inf`"""
+    """`the first inf behind this element is made by exp (softmax.py:12): exp(89.3) = inf, ...`"""
     where = f"{os.path.basename(origin.file)}:{origin.line}"
+    if origin.kernel and origin.launch:
+        where += f", {origin.kernel}, launch {origin.launch}"
+    what = "infinite bound" if origin.kind == "bound" else origin.kind
+    if origin.reach != "output":
+        made = f"{what} read from {origin.memory}" if origin.memory else f"{what} made by {origin.op}"
+        fate = "is masked: no output has one" if origin.reach == "masked" else "is not behind the element looked at"
+        return f"{made} ({where}) in {origin.lanes} lane{'s' * (origin.lanes != 1)} {fate}"
+    passes = [n for n in origin.lines if n != origin.line]
+    way = f"; it passes line{'s' * (len(passes) > 1)} {', '.join(map(str, passes))}" if passes else ""
     if origin.memory:
-        return f"the first {origin.kind} behind this element is read from {origin.memory} ({where})"
+        return f"the first {what} behind this element is read from {origin.memory} ({where}){way}"
     example = f": {origin.operands}" if origin.operands else ""
-    return f"the first {origin.kind} behind this element is made by {origin.op} ({where}){example}"
+    return f"the first {what} behind this element is made by {origin.op} ({where}){example}{way}"
 
 
 def ieee_gain(study: Study, run: Execution, known: Iterable[Counterfactual], seconds: float) -> Counterfactual | None:

@@ -107,7 +107,13 @@ class LineWidth:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where NaN or inf first appeared: an operation whose operands were all finite (or one that loaded it)."""
+    """Where a NaN, an infinity or an infinite bound (`kind` "nan", "inf", "bound") first appeared.
+
+    `op` is the operation whose operands had none ("load": it came in with `memory`); `kernel` and `launch` say where,
+    `program` which one. `reach`: "output" (it is behind the element that was asked about; `lines` are those it passes
+    on its way there), "masked" (no output element is NaN or infinite, so nothing of it arrives), "elsewhere" (it is not
+    behind that element). `lanes` counts the lanes that made it, where the whole run was looked at.
+    """
 
     kind: str
     op: str
@@ -116,6 +122,11 @@ class Origin:
     program: tuple[int, ...]
     operands: str = ""
     memory: str = ""
+    kernel: str = ""
+    launch: int = 0
+    lines: tuple[int, ...] = ()
+    reach: str = "output"
+    lanes: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,13 +176,33 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Maker:
+    """An earlier launch (its number in the order of the run) that stored elements, the programs, and the line."""
+
+    launch: int
+    kernel: str
+    programs: tuple[int, ...]
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        several = "programs" if len(self.programs) > 1 else "program"
+        numbers = ", ".join(map(str, self.programs))
+        return f"stored by {several} {numbers} of {self.kernel} (launch {self.launch}), {self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
 class Source:
-    """Elements of one tensor that an output element was computed from; `indices` lists the first of `count`."""
+    """Elements of one tensor that an output element was computed from; `indices` lists the first of `count`.
+
+    `makers` are the earlier launches that the listed elements come from; none where the host or the caller made them.
+    """
 
     tensor: str
     count: int
     indices: tuple[tuple[int, ...], ...]
     lines: tuple[int, ...]
+    makers: tuple[Maker, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,6 +224,7 @@ class Provenance:
         for s in self.sources:
             shown = ", ".join(str(list(i)) for i in s.indices) + (", ..." if s.count > len(s.indices) else "")
             lines.append(f"  from {s.tensor}: {s.count} element{'s' * (s.count != 1)} {shown}")
+            lines += [f"    {maker}" for maker in s.makers]
         return "\n".join([*lines, *(f"  note: {n}" for n in self.notes)])
 
 

@@ -1,4 +1,4 @@
-"""What one program did, operation by operation, and the walk back from one lane of a store to what it came from.
+"""What chosen programs did, operation by operation, and the walk back from one lane of a store to what it came from.
 
 A lane depends on the lanes of the operands that its operation reads: the same lane of an elementwise operation, a row
 and a column of a dot, the whole axis of a reduction, the chosen side of a select, wherever a reshape or a gather took
@@ -8,7 +8,7 @@ about values. The library spells `flip` and `sort` as sums of bits, so behind th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,46 +45,51 @@ class Node:
 
 
 class Tape(Listener):
-    """Records the passes of one program in launch number `launch`, where it runs first and alone."""
+    """Records the passes of one program each in some launches (`targets`: launch -> program); it runs first and alone.
 
-    def __init__(self, program: int, launch: int) -> None:
-        self.program = program
-        self.launch = launch
-        self.nodes: list[Node] = []
-        self.pid: tuple[int, ...] = ()
+    `nodes` and `pids` are kept per launch.
+    """
+
+    def __init__(self, targets: Mapping[int, int]) -> None:
+        self.targets = dict(targets)
+        self.nodes: dict[int, list[Node]] = {}
+        self.pids: dict[int, tuple[int, ...]] = {}
         self._launches = -1
 
     def launched(self, ctx: Context) -> None:
         self._launches += 1
-        self.first = self.program if self._launches == self.launch else None
+        self.first = self.targets.get(self._launches)
 
-    def _wanted(self, ctx: Context) -> bool:
-        if self._launches != self.launch or len(ctx.linear) != 1 or int(ctx.linear[0]) != self.program:
-            return False
-        self.pid = tuple(int(i) for i in ctx.pids[0])
-        return True
+    def _wanted(self, ctx: Context) -> list[Node] | None:
+        """Where to write down what happens now; None for other programs."""
+        if len(ctx.linear) != 1 or int(ctx.linear[0]) != self.targets.get(self._launches):
+            return None
+        self.pids[self._launches] = tuple(int(i) for i in ctx.pids[0])
+        return self.nodes.setdefault(self._launches, [])
 
     def op(self, ctx: Context, name: str, args: tuple[Any, ...], outs: list[Handle]) -> None:
-        if self._wanted(ctx):
-            fresh = [o for o in outs if not any(o is a for a in args)]
-            if fresh:
-                self.nodes.append(Node(name, ctx.site(), args, outs))
+        nodes = self._wanted(ctx)
+        if nodes is not None and any(not any(o is a for a in args) for o in outs):
+            nodes.append(Node(name, ctx.site(), args, outs))
 
     def reduced(self, ctx: Context, name: str, axis: int, parts: list[Handle], outs: list[Handle]) -> None:
-        if self._wanted(ctx):
-            self.nodes.append(Node(name, ctx.site(), tuple(parts), outs, axis))
+        nodes = self._wanted(ctx)
+        if nodes is not None:
+            nodes.append(Node(name, ctx.site(), tuple(parts), outs, axis))
 
     def loaded(self, ctx: Context, ptr: Handle, mask: Handle | None, other: Handle | None, out: Handle) -> None:
-        if self._wanted(ctx):
+        nodes = self._wanted(ctx)
+        if nodes is not None:
             ptr_v, active = lanes(ptr, mask)
             args = () if other is None else (other,)
-            self.nodes.append(Node("load", ctx.site(), args, [out], ptr=ptr_v, active=active))
+            nodes.append(Node("load", ctx.site(), args, [out], ptr=ptr_v, active=active))
 
     def stored(self, ctx: Context, ptr: Handle, value: Handle, mask: Handle | None, atomic: bool) -> None:
-        if self._wanted(ctx):
+        nodes = self._wanted(ctx)
+        if nodes is not None:
             ptr_v, active = lanes(ptr, mask)
             name = "atomic" if atomic else "store"
-            self.nodes.append(Node(name, ctx.site(), (value,), [], ptr=ptr_v, active=active))
+            nodes.append(Node(name, ctx.site(), (value,), [], ptr=ptr_v, active=active))
 
 
 def lanes(ptr: Handle, mask: Handle | None) -> tuple[np.ndarray, np.ndarray]:

@@ -108,7 +108,8 @@ def _origins(data: Mapping[str, Any]) -> Iterator[str]:
     for item in data.get("origins", ()):
         o = SimpleNamespace(**item)
         what = f"read from {o.memory}" if o.memory else o.operands or o.op
-        yield f"  {o.kind}: {what}  {place(o.file, o.line)}  (program {tuple(o.program)})"
+        fate = "" if getattr(o, "reach", "output") == "output" else f", {o.reach}, {o.lanes} lanes"
+        yield f"  {o.kind}: {what}  {place(o.file, o.line)}  (program {tuple(o.program)}{fate})"
 
 
 def _second(data: Mapping[str, Any]) -> Iterator[str]:

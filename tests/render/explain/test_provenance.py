@@ -94,3 +94,36 @@ def test_what_cannot_be_asked():
         v.provenance("c", (0,))
     with pytest.raises(render.RenderError, match="has shape"):
         v.provenance("out", (40,))
+
+
+@triton.jit
+def row_means(X, Mean, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(X + tl.program_id(0) * n + i, mask=i < n, other=0.0)
+    tl.store(Mean + tl.program_id(0), tl.sum(x) / n)
+
+
+@triton.jit
+def off_the_mean(X, Mean, Out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(X + tl.program_id(0) * n + i, mask=i < n)
+    tl.store(Out + tl.program_id(0) * n + i, x - tl.load(Mean + tl.program_id(0)), mask=i < n)
+
+
+def centred(x):
+    mean, out = torch.empty(x.shape[0]), torch.empty_like(x)
+    row_means[(x.shape[0],)](x, mean, x.shape[1], 16)
+    off_the_mean[(x.shape[0],)](x, mean, out, x.shape[1], 16)
+    return out
+
+
+def test_an_intermediate_and_the_launch_that_made_it():
+    v = render.classify(centred, torch.rand(5, 12), ref=lambda x: x - x.mean(1, keepdim=True))
+    found = v.provenance("out", (3, 7))
+    by = sources(found)
+    assert by["X"].makers == ()
+    assert by["Mean"].indices == ((3,),)
+    (maker,) = by["Mean"].makers
+    assert (maker.launch, maker.kernel, maker.programs) == (0, "row_means", (3,))
+    assert maker.line == row_means.fn.__code__.co_firstlineno + 4
+    assert "stored by program 3 of row_means (launch 0)" in str(found)
