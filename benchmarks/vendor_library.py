@@ -35,7 +35,7 @@ SETTINGS = {
 }
 """(whether a * b + c of the library's own code fuses, where its approximate instructions lie in their documented
 error): all exact; fused; at the upper ends; at the lower ends."""
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 _RENAMED = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt"}
 
 
@@ -76,7 +76,7 @@ def swept(name: str, row: Row, libraries: dict[bool, Library], stride: int) -> N
     for i, (setting, (fused, lean)) in enumerate(SETTINGS.items()):
         function = libraries[fused].function(name)
         best, at = 0.0, 0.0
-        for bits in _chunks(stride, i * (stride // len(SETTINGS))):
+        for bits in chunks(stride, i * (stride // len(SETTINGS))):
             best, at = _try(row, compare, function, lean, bits, name, best, at)
         start = int(np.float32(at).view(np.uint32)) & 0xFF800000
         for first in range(start, start + (1 << 23), _CHUNK):
@@ -100,7 +100,7 @@ def _try(
     return (error, float(x[where])) if error > best else (best, at)
 
 
-def _chunks(stride: int, offset: int) -> Iterator[np.ndarray]:
+def chunks(stride: int, offset: int) -> Iterator[np.ndarray]:
     step = _CHUNK * stride
     for first in range(offset, 1 << 32, step):
         yield np.arange(first, min(first + step, 1 << 32), stride, dtype=np.uint64).astype(np.uint32)

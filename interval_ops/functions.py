@@ -168,7 +168,8 @@ def error_of(name: str, fmt: Format, wide: Format, profile: Profile) -> Error:
     gate = rounding_gate(wide, False)
     if correctly_rounded(error, wide):
         return Error(0.0, 0.0, 0.0, gate, math.inf)
-    return Error(error.r + FLOAT64_SLACK, error.a, wide.min_normal if error.ftz else 0.0, gate, wide.max)
+    flush = wide.min_normal if error.ftz else 0.0
+    return Error(error.r + FLOAT64_SLACK, error.a, flush, gate, min(wide.max, error.huge))
 
 
 def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:

@@ -7,6 +7,7 @@ one and then states only the differences. Unknown keys are errors that name the 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -62,13 +63,15 @@ class MissingRule(LookupError):
 class FnError:
     """The computed value lies in exact * (1 +- r) +- a.
 
-    `ftz`: subnormal inputs may be read as 0, and a subnormal result may come out as 0, on top of r and a.
+    `ftz`: subnormal inputs may be read as 0, and a subnormal result may come out as 0, on top of r and a. `huge`: a
+    result of at least this magnitude may come out infinite.
     """
 
     r: float
     a: float = 0.0
     ftz: bool = False
     source: str = ""
+    huge: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

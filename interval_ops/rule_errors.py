@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from interval_ops.arithmetic import correctly_rounded
@@ -28,7 +29,10 @@ def _function_error(error: FnError) -> str:
     if correctly_rounded(error, FP32):
         return "correctly rounded, 2^-24"
     absolute = f" +- {describe(error.a)}" if error.a else ""
-    return f"x(1 +- {describe(error.r)}){absolute}{', subnormals may be 0' if error.ftz else ''}"
+    more = (", subnormals may be 0" if error.ftz else "") + (
+        f", infinite from {describe(error.huge)} on" if error.huge < math.inf else ""
+    )
+    return f"x(1 +- {describe(error.r)}){absolute}{more}"
 
 
 def rounding(profile: Profile) -> str:

@@ -37,7 +37,9 @@ def _one(name: str, bits: int, n: int, rng: np.random.Generator) -> Array:
         return np.minimum(x, 1 - 2.0**-depth) * rng.choice([-1.0, 1.0], n)
     around = rng.choice(_PLACES, n) * (1 + np.ldexp(rng.uniform(-1, 1, n), -rng.integers(0, depth, n)))
     plain = rng.uniform(0, min(limit, 10.0), n)
-    wide = np.ldexp(rng.uniform(1, 2, n), rng.integers(-40, 40, n))
+    most = 120 if bits == 32 else 1000
+    exponents = np.where(rng.random(n) < 0.8, rng.integers(-40, 40, n), rng.integers(-most, most, n))
+    wide = np.ldexp(rng.uniform(1, 2, n), exponents)
     x = np.where(kind == 0, around, np.where(kind == 1, plain, np.minimum(wide, limit * rng.uniform(0.5, 1, n))))
     if name == "acosh":
         return 1 + x
