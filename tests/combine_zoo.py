@@ -54,6 +54,20 @@ def welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
 
 
 @triton.jit
+def welford_without_guard(m2_a, n_a, mean_a, m2_b, n_b, mean_b):
+    n = n_b + n_a
+    delta = mean_b - mean_a
+    return (delta * delta) * (n_b / n) * n_a + (m2_b + m2_a), n, delta * (n_b / n) + mean_a
+
+
+@triton.jit
+def not_welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
+    delta = mean_b - mean_a
+    n = n_a + n_b
+    return mean_a + delta * (n_b / n), m2_a + m2_b + delta * delta * n_b * (n_b / n), n
+
+
+@triton.jit
 def welford_kernel(x, mean, var, running, N: tl.constexpr):
     i = tl.arange(0, N)
     v = tl.load(x + i)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from functools import lru_cache
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from triton.language import standard
@@ -28,6 +29,7 @@ KNOWN = {
     "_and_combine": "and",
 }
 _CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
+_SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/"}
 Expression = tuple[Any, ...]
 
 
@@ -36,6 +38,15 @@ class Linear(NamedTuple):
 
     factor: int
     addend: int
+
+
+class Welford(NamedTuple):
+    """Positions of mean, M2 and weight; `guarded`: the share is 0 where both weights are 0."""
+
+    mean: int
+    m2: int
+    weight: int
+    guarded: bool
 
 
 def combine_kind(fn: Any) -> str | None:
@@ -68,6 +79,28 @@ def linear_recurrence(fn: Any) -> Linear | None:
         grown = _commutative("+", _commutative("*", left[addend], right[factor]), right[addend])
         if outputs[factor] == product and outputs[addend] == grown:
             return Linear(factor, addend)
+    return None
+
+
+def welford(fn: Any) -> Welford | None:
+    """Which components are mean, M2 and weight, if the function combines them by the formula of Chan et al."""
+    found = _read(fn)
+    if found is None or len(found[2]) != 3:
+        return None
+    left, right, outputs = found
+    for mean, m2, weight in permutations(range(3)):
+        total = _commutative("+", left[weight], right[weight])
+        delta = ("-", right[mean], left[mean])
+        for guarded in (True, False):
+            share: Expression = ("/", right[weight], total)
+            share = ("where zero", total, ("number", 0.0), share) if guarded else share
+            wanted = {
+                mean: _commutative("+", left[mean], _commutative("*", delta, share)),
+                m2: _commutative("+", left[m2], right[m2], _commutative("*", delta, delta, left[weight], share)),
+                weight: total,
+            }
+            if all(outputs[k] == e for k, e in wanted.items()):
+                return Welford(mean, m2, weight, guarded)
     return None
 
 
@@ -125,18 +158,43 @@ def _assign(statement: ast.stmt, known: dict[str, Expression]) -> bool:
 def _expand(node: ast.expr, known: dict[str, Expression]) -> Expression | None:
     if isinstance(node, ast.Name):
         return known.get(node.id)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
-        symbol = "+" if isinstance(node.op, ast.Add) else "*"
-        return _joined(symbol, [node.left, node.right], known)
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return ("number", float(node.value))
+    if isinstance(node, ast.BinOp):
+        return _operation(node, known)
     if isinstance(node, ast.Call) and not node.keywords:
-        called = ast.unparse(node.func)
-        if called in _CALLS and len(node.args) == 2:
-            return _joined(_CALLS[called], node.args, known)
-        if called in ("tl.fma", "tl.math.fma") and len(node.args) == 3:
-            product = _joined("*", node.args[:2], known)
-            addend = _expand(node.args[2], known)
-            return None if product is None or addend is None else _commutative("+", product, addend)
+        return _call(ast.unparse(node.func), node.args, known)
     return None
+
+
+def _operation(node: ast.BinOp, known: dict[str, Expression]) -> Expression | None:
+    symbol = _SYMBOLS.get(type(node.op))
+    if symbol in ("+", "*"):
+        return _joined(symbol, [node.left, node.right], known)
+    left, right = _expand(node.left, known), _expand(node.right, known)
+    return None if symbol is None or left is None or right is None else (symbol, left, right)
+
+
+def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
+    if called in _CALLS and len(args) == 2:
+        return _joined(_CALLS[called], args, known)
+    if called in ("tl.fma", "tl.math.fma") and len(args) == 3:
+        product, addend = _joined("*", args[:2], known), _expand(args[2], known)
+        return None if product is None or addend is None else _commutative("+", product, addend)
+    if called == "tl.where" and len(args) == 3:
+        return _where(args, known)
+    return None
+
+
+def _where(args: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
+    """`tl.where(x == 0, a, b)`."""
+    condition = args[0]
+    if not isinstance(condition, ast.Compare) or [type(op) for op in condition.ops] != [ast.Eq]:
+        return None
+    parts = [_expand(n, known) for n in (condition.left, condition.comparators[0], *args[1:])]
+    if None in parts or parts[1] != ("number", 0.0):
+        return None
+    return ("where zero", parts[0], *parts[2:])
 
 
 def _joined(symbol: str, nodes: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
@@ -145,4 +203,5 @@ def _joined(symbol: str, nodes: list[ast.expr], known: dict[str, Expression]) ->
 
 
 def _commutative(symbol: str, *parts: Expression) -> Expression:
-    return (symbol, *sorted(parts, key=repr))
+    flat = [q for p in parts for q in (p[1:] if p[0] == symbol else (p,))]
+    return (symbol, *sorted(flat, key=repr))

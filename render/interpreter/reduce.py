@@ -9,8 +9,9 @@ import numpy as np
 from triton.language import core
 
 from interval_ops import recurrence, reduction, scan
+from interval_ops import welford as rules
 from render.interpreter.builder.floats import in_format
-from render.interpreter.combine import combine_kind, componentwise, linear_recurrence
+from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, welford
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
 
@@ -58,7 +59,7 @@ class Reductions:
         each = componentwise(fn)
         if each is not None:
             return [self._native(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
-        return self._tree(parts, axis, fn)
+        return self._welford(parts, axis, fn) or self._tree(parts, axis, fn)
 
     def _native(self, x: Handle, axis: int, kind: str) -> Handle:
         shape = x.shape[:axis] + x.shape[axis + 1 :]
@@ -116,17 +117,42 @@ class Reductions:
         shape = x.shape[:axis] + x.shape[axis + 1 :]
         return Handle(out.astype(x.v.dtype, copy=False), x.dtype, shape, taint=x.taint)
 
+    def _welford(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle] | None:
+        """Mean, M2 and weight with bounds for every order; None if `fn` is anything else or the rule does not hold."""
+        found = welford(fn)
+        formats = {format_of(h.dtype) for h in parts}
+        fmt = formats.pop()
+        if found is None or formats or fmt is None or not self.ctx.interval or not parts[found.weight].is_point:
+            return None
+        shape = (max(h.v.shape[0] for h in parts), *parts[0].shape)
+        mean, m2 = ([np.broadcast_to(x, shape) for x in parts[k].pair] for k in (found.mean, found.m2))
+        weight = np.broadcast_to(parts[found.weight].v, shape)
+        profile = self.ctx.model("accumulation")
+        got = rules.reduce_axis((mean[0], mean[1]), (m2[0], m2[1]), weight, axis + 1, fmt, profile, found.guarded)
+        if got is None:
+            return None
+        values = self._halves(parts, axis, fn)
+        bounds = {found.mean: got[0], found.m2: got[1]}
+        out = []
+        for k, h in enumerate(values):
+            lo, hi = bounds.get(k, (None, None))
+            v = h.v if lo is None else np.broadcast_to(h.v, lo.shape)
+            out.append(Handle(v, h.dtype, h.shape, lo, hi, taint_of(*parts)))
+        return out
+
     def _tree(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         """Pairwise tree over the axis; a combine function that rounds is bounded for this order only: a taint."""
         before = self.ctx.roundings
+        return self._order_taint(self._halves(parts, axis, fn), before, "reduce")
+
+    def _halves(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         current = parts
         while current[0].shape[axis] > 1:
             half = current[0].shape[axis] // 2
             left = [self._slice(h, axis, slice(0, half)) for h in current]
             right = [self._slice(h, axis, slice(half, 2 * half)) for h in current]
             current = self._combine(fn, left, right)
-        out = [self._slice(h, axis, 0) for h in current]
-        return self._order_taint(out, before, "reduce")
+        return [self._slice(h, axis, 0) for h in current]
 
     def _order_taint(self, out: list[Handle], before: int, op: str) -> list[Handle]:
         if self.ctx.roundings > before:
