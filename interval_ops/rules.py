@@ -133,10 +133,10 @@ for _op in ("fp_to_si", "fp_to_ui"):
     external(_op, Shape.CAST, None, None, "Truncation; tainted where the bounds leave the integer open.", tight=False)
 external("bitcast", Shape.CAST, None, None, "Bits of a point; tainted for an interval.", tight=False)
 
-external("reduce", Shape.REDUCTION, "accumulation", rule_errors.summation, "tl.sum, prod, max, min, argmax, Welford: any order.",
-         tight=False)  # fmt: skip
-external("scan", Shape.REDUCTION, "accumulation", rule_errors.summation, "Prefixes in any order; linear recurrences in any bracketing.",
-         tight=False)  # fmt: skip
+external("reduce", Shape.REDUCTION, "accumulation", rule_errors.summation,
+         "tl.sum, prod, max, min, argmax, Welford: any order.", tight=False)  # fmt: skip
+external("scan", Shape.REDUCTION, "accumulation", rule_errors.summation,
+         "Prefixes in any order; linear recurrences in any bracketing.", tight=False)  # fmt: skip
 external("dot", Shape.DOT, "accumulation", rule_errors.dot, "Order-free sum over the total K of a chain of dots.",
          tight=False)  # fmt: skip
 
