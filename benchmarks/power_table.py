@@ -39,6 +39,7 @@ class Table:
     smallest: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
+    cpu: float = 0.0
 
     def counted(self, device: str) -> list[Row]:
         return [r for r in self.rows if r.device == device and r.beyond and r.bound != "crash"]
@@ -58,7 +59,7 @@ class Progress:
 
 
 def measure(paths: list[Path], devices: list[str], tell: Callable[[str], None]) -> Table:
-    table, began = Table(devices), time.perf_counter()
+    table, began, cpu = Table(devices), time.perf_counter(), time.process_time()
     for path in paths:
         wide: dict[Any, Any] = {}
         for device in devices:
@@ -67,7 +68,7 @@ def measure(paths: list[Path], devices: list[str], tell: Callable[[str], None]) 
             table.smallest.setdefault(path.stem, {})[device] = subject.smallest()
             table.rows += subject.rows()
             tell(f"{path.stem} on {device}: {len(subject.todo)} mutants")
-    table.seconds = time.perf_counter() - began
+    table.seconds, table.cpu = time.perf_counter() - began, time.process_time() - cpu
     return table
 
 
@@ -95,10 +96,26 @@ def _alarm(what: str, name: str, device: str, subject: Subject) -> dict[str, Any
 
 # words
 def markdown(table: Table) -> str:
-    parts = [_summary(table), _by(table, "Kind of fault", lambda r: r.kind), _kernels(table), _missed(table)]
+    parts = [
+        _totals(table),
+        _summary(table),
+        _by(table, "Kind of fault", lambda r: r.kind),
+        _kernels(table),
+        _missed(table),
+    ]
     if any(a["what"] == "rewrite" for a in table.alarms):
         parts.append(_rewritten(table))
     return "\n\n".join(parts) + "\n"
+
+
+def _totals(table: Table) -> str:
+    first = [r for r in table.rows if r.device == table.devices[0]]
+    counted, crashed = len(table.counted(table.devices[0])), sum(r.bound == "crash" for r in first)
+    return (
+        f"{len(first)} mutants of {len(table.smallest)} kernels: {counted} change the result beyond rounding, "
+        f"{len(first) - counted - crashed} do not, {crashed} do not run to their end. "
+        f"{table.cpu:.0f} s of CPU time for {len(table.devices)} profiles."
+    )
 
 
 def _summary(table: Table) -> str:
@@ -222,7 +239,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     else:
         print(text)
     if options.json:
-        data = {"devices": table.devices, "seconds": table.seconds, "mutants": [r.to_dict() for r in table.rows],
+        rows = [r.to_dict() for r in table.rows]
+        data = {"devices": table.devices, "seconds": table.seconds, "cpu_seconds": table.cpu, "mutants": rows,
                 "smallest_fault": table.smallest, "correct": table.alarms}  # fmt: skip
         options.json.write_text(json.dumps(data, indent=1))
     return int(any(a["label"] == "Type-II" for a in table.alarms))

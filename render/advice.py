@@ -57,15 +57,26 @@ def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
 
 
 def advice(
-    code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], tolerance: str, ieee: str = ""
+    code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], ieee: str = ""
 ) -> list[str]:
     """What to do, most useful first. `ieee` is the line about IEEE products; a factor in it must come from a run."""
     lines = list(_STEPS.get(code, ()))
     top = budget[0] if budget else None
     if top and code == "RND101" and top.key == "operand":
         lines.append(ieee or 'input_precision="ieee" in tl.dot keeps all bits of the operands')
-    if code.startswith("RND1") and code not in ("RND100", "RND110") and any(o.allclose_mismatch for o in outputs):
-        lines.append(f"or test with {tolerance}")
+    if code.startswith("RND1") and code not in ("RND100", "RND110"):
+        lines += _tolerances([o for o in outputs if o.allclose_mismatch and o.tolerance])
+    return lines
+
+
+def _tolerances(outputs: Sequence[OutputVerdict]) -> list[str]:
+    """One line per output that fails torch's defaults, and what it would let through."""
+    lines = []
+    for o in outputs:
+        assert o.tolerance is not None
+        name = f" for {o.name}" if len(outputs) > 1 else ""
+        lines.append(f"or test{name} with {o.tolerance.line}")
+        lines += [o.tolerance.misses] if o.tolerance.misses else []
     return lines
 
 

@@ -358,7 +358,7 @@ class Judgement:
         gain = None
         if verdict.code == "RND101" and self.settings.budget:
             gain = ieee_gain(verdict.study, run, what_ifs, self.settings.budget_seconds)
-        help = advice.advice(verdict.code, verdict.budget, verdict.outputs, verdict.tolerance(), ieee_help(gain))
+        help = advice.advice(verdict.code, verdict.budget, verdict.outputs, ieee_help(gain))
         help = [*gain_help(verdict.code, what_ifs), *help]
         return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs), timing=self._timing(began))
 
@@ -441,7 +441,7 @@ class Judgement:
             device=self.settings.device, reference=self.reference.title,
             taints=(TaintNote(UNKNOWN, op, str(error), file, line),), timing=self._timing(began), versions=versions(),
             exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
-            help=tuple(advice.advice(UNKNOWN, (), (), "")),
+            help=tuple(advice.advice(UNKNOWN, (), ())),
         )  # fmt: skip
 
 

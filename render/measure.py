@@ -7,6 +7,7 @@ import torch
 
 from render.judge import Case, Decision, Masks, device_bound, ref_bound
 from render.sides import sides
+from render.tolerance import tolerance
 from render.verdict import Bound, OutputVerdict
 
 # torch.testing.assert_close (2.6 .. 2.13), by the wider of the two dtypes.
@@ -108,6 +109,7 @@ def measure(
         got=at(got), ref=at(case.ref), exact=at(case.exact), low=at(lo), high=at(hi), usage=at(used),
         covering_atol=float(max(finite_cover.max(), 0.0)) if finite_cover.size else float("nan"),
         bound=bound_of(case.lo, case.hi, used), sides=sides(case, masks, decision),
+        tolerance=tolerance(lo, hi, case.ref, masks.settled, dtype, ref_dtype) if decision.label == "Type-I" else None,
     )  # fmt: skip
 
 

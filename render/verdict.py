@@ -18,6 +18,7 @@ from render.explain.records import Counterfactual, Instability, LineWidth, Origi
 
 if TYPE_CHECKING:
     from render.sides import Sides
+    from render.tolerance import Tolerance
 
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
@@ -107,7 +108,7 @@ class OutputVerdict:
     largest usage where something is outside, else of the largest |got - ref|; `got`, `ref`, `exact`, `low`, `high`
     and `usage` belong to it. `tainted` counts elements about which the bound says nothing.
     `covering_atol` is the smallest absolute tolerance around the reference that admits every legal result. `sides`
-    says which of kernel, device and reference is wrong.
+    says which of kernel, device and reference is wrong, `tolerance` is that of a Type-I.
     """
 
     name: str
@@ -139,6 +140,7 @@ class OutputVerdict:
     bound: Bound
     detail: str = ""
     sides: Sides | None = None
+    tolerance: Tolerance | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _plain(self)
@@ -292,10 +294,23 @@ class Verdict:
 
         return json.dumps(self.to_dict(), indent=2)
 
-    def tolerance(self) -> str:
-        """The bound as a line for a test: the smallest absolute tolerance that covers every element."""
-        atol = max((o.covering_atol for o in self.outputs), default=0.0)
-        return f"torch.testing.assert_close(actual, expected, atol={_round_up(atol):.2g}, rtol=0)"
+    def tolerance(self, output: str | None = None) -> str:
+        """The bound as a line for a test: the smallest tolerance that every legal execution passes.
+
+        Of one output, or of all (one that would do for each of them). Raises RenderError where there is none: the
+        verdict is not Type-I, or an element has no finite bound.
+        """
+        wanted = [self.outputs[output]] if output is not None else list(self.outputs)
+        found = [o.tolerance for o in wanted]
+        if not found or None in found:
+            raise RenderError("RND304", "no tolerance follows from this verdict", "only a bounded Type-I has one")
+        known = [t for t in found if t is not None]
+        if len(known) == 1:
+            return known[0].line
+        atol, rtol = max(t.atol for t in known), max(t.rtol for t in known)
+        more = "".join(f", {flag}" for flag in ("check_dtype=False", "equal_nan=True")
+                       if any(flag in t.line for t in known))  # fmt: skip
+        return f"torch.testing.assert_close(actual, expected, atol={atol:.2g}, rtol={rtol:.2g}{more})"
 
     def provenance(self, output: str, index: tuple[int, ...]) -> Provenance:
         """Which program and line stored `output[index]`, and which elements it was computed from (runs it again)."""
@@ -314,11 +329,3 @@ class Verdict:
         from render.report import terminal
 
         yield from terminal.render(self, console, options)
-
-
-def _round_up(x: float) -> float:
-    """x rounded up to two significant digits, so that a printed tolerance still covers the bound."""
-    if not math.isfinite(x) or x <= 0:
-        return max(x, 0.0)
-    step = 10.0 ** (math.floor(math.log10(x)) - 1)
-    return math.ceil(x / step) * step

@@ -1,0 +1,120 @@
+"""The tolerance of one output, derived from its bound: every legal execution passes it, and what it lets through.
+
+|y - y_ref| <= atol + rtol |y_ref| must hold at both ends of T for every element. Of the pairs that do, the one is taken
+whose allowance atol + rtol |y_ref| is smallest in the mean: a large rtol helps where the error grows with the element,
+an atol where it does not. torch compares in the wider of the two dtypes, so both are widened by what its subtraction,
+product and sum round (4u, and two half subnormals). Elements are first gathered by |y_ref| in bins, each as demanding
+as its widest element and as small as its smallest, which can only enlarge the result.
+
+What it would miss, from the same numbers: a relative error of the whole output up to rtol + atol / max |y_ref|, and
+zeros instead of every element with |y_ref| <= atol + rtol |y_ref|.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.formats import FORMATS, Format
+from render.noise import TORCH_FORMATS
+
+BINS = 4096
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`line` is ready to paste. `relative` and `zeros` (a share) are what passes although it is wrong."""
+
+    atol: float
+    rtol: float
+    line: str
+    relative: float
+    zeros: float
+
+    @property
+    def misses(self) -> str:
+        """What it lets through, in words; "" for an exact comparison."""
+        if not (self.atol or self.rtol):
+            return ""
+        text = f"a relative error of {self.relative:.2g} in the whole output"
+        if self.zeros:
+            text += f", zeros instead of {100 * self.zeros:.2g} % of it"
+        return f"that passes every legal execution; it would miss {text}"
+
+    def to_dict(self) -> dict[str, Any]:
+        from render.explain.records import plain
+
+        return {**plain(self), "misses": self.misses}
+
+
+def tolerance(
+    lo: np.ndarray, hi: np.ndarray, ref: np.ndarray, settled: np.ndarray, dtype: torch.dtype, ref_dtype: torch.dtype
+) -> Tolerance | None:
+    """None where an element has no finite bound. `settled` elements are infinite or NaN on both sides."""
+    known = ~settled
+    if not np.isfinite(ref[known]).all() or not (np.isfinite(lo) & np.isfinite(hi))[known].all():
+        return None
+    size = np.abs(ref[known])
+    cover = np.maximum(np.maximum(hi[known] - ref[known], ref[known] - lo[known]), 0.0)
+    fmt = _compared_in(dtype, ref_dtype)
+    atol, rtol = _smallest(size, np.nextafter(cover, np.inf) if fmt else cover, fmt)
+    arguments = f"atol={atol:.2g}, rtol={rtol:.2g}"
+    arguments += ", check_dtype=False" if dtype != ref_dtype else ""
+    arguments += ", equal_nan=True" if np.isnan(ref[settled]).any() else ""
+    sides = [f"{name}.float()" if _is_fp8(d) else name for name, d in (("actual", dtype), ("expected", ref_dtype))]
+    largest = float(size.max(initial=0.0))
+    relative = rtol + atol / largest if largest else math.inf if atol else 0.0
+    zeros = np.count_nonzero((size > 0) & (size <= atol + rtol * size)) / max(size.size, 1)
+    return Tolerance(atol, rtol, f"torch.testing.assert_close({', '.join(sides)}, {arguments})", relative, zeros)
+
+
+def _is_fp8(dtype: torch.dtype) -> bool:
+    return "float8" in str(dtype)
+
+
+def _compared_in(dtype: torch.dtype, ref_dtype: torch.dtype) -> Format | None:
+    """The format of torch's comparison; None for integers, which are exact."""
+    dtype, ref_dtype = (torch.float32 if _is_fp8(d) else d for d in (dtype, ref_dtype))
+    common = torch.promote_types(dtype, ref_dtype)
+    return TORCH_FORMATS.get(common, FORMATS["fp32"]) if common.is_floating_point else None
+
+
+def _smallest(size: np.ndarray, cover: np.ndarray, fmt: Format | None) -> tuple[float, float]:
+    """(atol, rtol), rounded up to two digits."""
+    if not size.size or not (need := cover.max()):
+        return 0.0, 0.0
+    if fmt is None:
+        return up(float(need)), 0.0
+    size, cover, mean = *_binned(size, cover), float(size.mean())
+    found = (float(need), 0.0)
+    for k in range(-1, fmt.p + 3):
+        rtol = 2.0**-k
+        atol = float(np.maximum(cover - rtol * size, 0.0).max())
+        if atol + rtol * mean < found[0] + found[1] * mean:
+            found = atol, rtol
+    slack = 1 + 4 * fmt.u
+    return up(found[0] * slack + 2 * fmt.half_subnormal), up(found[1] * slack)
+
+
+def _binned(size: np.ndarray, cover: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(smallest size, largest cover) of the elements of each bin."""
+    if size.size <= BINS:
+        return size, cover
+    at = np.minimum((size * (BINS / max(float(size.max()), np.finfo(float).tiny))).astype(np.int64), BINS - 1)
+    small, wide = np.full(BINS, np.inf), np.zeros(BINS)
+    np.minimum.at(small, at, size)
+    np.maximum.at(wide, at, cover)
+    used = np.isfinite(small)
+    return small[used], wide[used]
+
+
+def up(x: float) -> float:
+    """x rounded up to two significant digits, so that what is printed still covers the bound."""
+    if not math.isfinite(x) or x <= 0:
+        return max(x, 0.0)
+    step = 10.0 ** (math.floor(math.log10(x)) - 1)
+    return float(f"{math.ceil(x / step * (1 + 2**-50)) * step:.2g}")
