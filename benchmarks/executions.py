@@ -66,3 +66,9 @@ def worst(a: np.ndarray, b: np.ndarray, emin: int, unit: Unit, rng: np.random.Ge
         found = value if found is None else np.where(np.abs(value - true) > np.abs(found - true), value, found)
     assert found is not None
     return found
+
+
+def in_order(a: np.ndarray, b: np.ndarray, unit: Unit) -> np.ndarray:
+    """The chain of fused multiply-adds along k; a (M, K), b (K, N)."""
+    products = a[:, None, :].astype(np.float64) * b.T[None].astype(np.float64)
+    return execute(products, np.zeros(products.shape), unit)

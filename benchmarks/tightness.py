@@ -1,26 +1,33 @@
-"""Widths of dot bounds on random points, against the published rule and against the worst execution found.
+"""Widths of bounds on random points, against the published rule and against the worst execution found.
 
-python benchmarks/tightness.py [--k K ...] [--size N] [--seed S] [--json PATH|-]
+python benchmarks/tightness.py [--k K ...] [--size N] [--seed S] [--runs R] [--json PATH|-] [--page PATH]
 
-"published" is Algorithm 1 of the RENDER paper as its package charges it: a relative error on either operand and on the
-product (2^-23; 2^-10 for every fp32 dot) and 2^-23 of the sum of magnitudes per term. It is not sound for fp8 and for
-fp16 accumulators; there the ratio shows by how much it is too small. "reached" is the share of our half-width that the
-worst of six orders on the modelled unit uses up; "outside" counts executions that leave a bound. Our bounds hold for
-any order of the terms and grow with K; the published operand error of fp32 does not, so that ratio grows with K too.
+Dots: "published" is Algorithm 1 of the RENDER paper as its package charges it: a relative error on either operand and
+on the product (2^-23; 2^-10 for every fp32 dot) and 2^-23 of the sum of magnitudes per term. It is not sound for fp8
+and for fp16 accumulators; there the ratio shows by how much it is too small. "order" is what the bound assumes: any,
+or the one of Triton's lowering (`--sum-order tree`, k upwards for fp32 dots). "reached" is the share of our half-width
+that the worst execution uses up, of six orders on the modelled unit, or of the chain along k where the order is known;
+"outside" counts executions that leave a bound.
+
+Rows: softmax and layer norm on the sm_90 profile, attacked by `render.adversary` (`--runs` executions): the share of
+the half-width that the worst execution uses up, in the worst element and in the median element. 1 / 30 = 0.033 means
+that the bound is 30 times wider than the worst case found.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from executions import Unit, worst
+from executions import Unit, in_order, worst
 from measure import write_json
 from rich.console import Console
 from rich.table import Table
+from rows import Row, measure_rows
 
 from interval_ops.casting import round_value
 from interval_ops.dot import PendingDot
@@ -39,6 +46,7 @@ class Case:
     unit: Unit
     published: float = 2.0**-23
     aim: float | None = None
+    order: str = "any"
 
 
 CASES = [
@@ -46,6 +54,7 @@ CASES = [
     Case("sm_90", "bf16", "bf16", Unit(16, 25), aim=0.35),
     Case("sm_90", "tf32", "fp32", Unit(8, 25), 2.0**-10, 0.5),
     Case("sm_90", "ieee", "fp32", Unit(1, 0), 2.0**-10, 0.002),
+    Case("sm_90", "ieee", "fp32", Unit(1, 0), 2.0**-10, 0.002, "tree"),
     Case("sm_90", "fp8", "fp8e4nv", Unit(32, 13, 13)),
     Case("sm_90", "fp16acc", "fp16", Unit(16, 25, 10, nearest=True, emin=-14)),
     Case("sm_80", "fp16", "fp16", Unit(8, 24)),
@@ -73,11 +82,12 @@ def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, 
     a, b = (round_value(INPUTS[inputs](rng, shape), fmt) for shape in ((size, k), (k, size)))
     if case.kind == "fp16acc":
         a = round_value(a * 0.25, fmt)
-    pending = PendingDot.start(None, (size, size), case.kind, load_profile(case.target))
+    profile = load_profile(case.target).chosen(case.order)
+    pending = PendingDot.start(None, (size, size), case.kind, profile)
     lo, hi = (x[0] for x in pending.extend((a[None], a[None]), (b[None], b[None])).interval())
     read = (truncate_tf32(a), truncate_tf32(b)) if case.kind == "tf32" else (a, b)
     emin = FORMATS["tf32" if case.kind == "tf32" else case.operand].emin
-    value = worst(*read, emin, case.unit, rng)
+    value = worst(*read, emin, case.unit, rng) if case.order == "any" else in_order(*read, case.unit)
     true = a.astype(np.float64) @ b.astype(np.float64)
     half = (hi - lo) / 2
     room = np.where(value > true, hi - true, true - lo)
@@ -85,6 +95,7 @@ def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, 
     return {
         "target": case.target,
         "kind": case.kind,
+        "order": case.order,
         "inputs": inputs,
         "k": k,
         "half_width": float(np.median(half)),
@@ -97,44 +108,72 @@ def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, 
     }
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    names = (
-        "target",
-        "dot",
-        "inputs",
-        "K",
-        "half-width",
-        "published",
-        "ratio",
-        "aim",
-        "reached",
-        "outside",
-        "published's",
-    )
-    out = Table(*names, title="Bounds of dots on points (medians over outputs)")
-    for row in rows:
-        aim = "" if row["aim"] is None else f"{row['aim']:g}"
-        out.add_row(
-            row["target"], row["kind"], row["inputs"], str(row["k"]), f"{row['half_width']:.3g}",
-            f"{row['published']:.3g}", f"{row['ratio']:.3g}", aim, f"{row['reached']:.2f}", str(row["outside"]),
-            str(row["outside_published"]),
-        )  # fmt: skip
+DOTS = ("target", "dot", "order", "inputs", "K", "half-width", "published", "ratio", "aim", "reached", "outside",
+        "published's")  # fmt: skip
+ROWS = ("kernel", "row", "order", "half-width", "worst reached", "median reached", "runs", "outside")
+
+
+def dot_cells(row: dict[str, Any]) -> list[str]:
+    aim = "" if row["aim"] is None else f"{row['aim']:g}"
+    return [
+        row["target"], row["kind"], row["order"], row["inputs"], str(row["k"]), f"{row['half_width']:.3g}",
+        f"{row['published']:.3g}", f"{row['ratio']:.3g}", aim, f"{row['reached']:.2f}", str(row["outside"]),
+        str(row["outside_published"]),
+    ]  # fmt: skip
+
+
+def row_cells(row: Row) -> list[str]:
+    return [
+        row.kernel, str(row.n), row.order, f"{row.half_width:.3g}", f"{row.worst:.3f}", f"{row.median:.3f}",
+        str(row.runs), str(row.outside),
+    ]  # fmt: skip
+
+
+def shown(names: tuple[str, ...], cells: list[list[str]], title: str) -> Table:
+    out = Table(*names, title=title)
+    for line in cells:
+        out.add_row(*line)
     return out
+
+
+def markdown(names: tuple[str, ...], cells: list[list[str]]) -> str:
+    lines = [names, ["---"] * len(names), *cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def write_page(path: str, dots: list[list[str]], rows: list[list[str]]) -> None:
+    """Puts both tables between the markers of a Markdown page, the text around them stays."""
+    text = Path(path).read_text(encoding="utf-8")
+    for name, table in (("dots", markdown(DOTS, dots)), ("rows", markdown(ROWS, rows))):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end {name} -->")
+        if not end:
+            raise SystemExit(f"{path} has no markers <!-- {name} --> and <!-- end {name} -->")
+        text = f"{before}<!-- {name} -->\n{table}\n{end}{after}"
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--k", type=int, nargs="+", default=[64, 512, 2048])
+    parser.add_argument("--k", type=int, nargs="+", default=[64, 512, 4096])
     parser.add_argument("--size", type=int, default=16, help="rows and columns of the result")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=60, help="executions per kind of row")
     parser.add_argument("--json", metavar="PATH", help="also write the rows there, - for standard output")
+    parser.add_argument("--page", metavar="PATH", help="write the tables into this Markdown page")
     options = parser.parse_args()
-    rows = [
+    dots = [
         measure(case, inputs, k, options.size, options.seed) for case in CASES for inputs in INPUTS for k in options.k
     ]
-    Console(stderr=options.json == "-").print(table(rows))
+    rows = measure_rows(options.runs, options.seed)
+    cells = [dot_cells(d) for d in dots], [row_cells(r) for r in rows]
+    console = Console(stderr=options.json == "-")
+    console.print(shown(DOTS, cells[0], "Bounds of dots on points (medians over outputs)"))
+    console.print(shown(ROWS, cells[1], "Bounds of rows, attacked"))
     if options.json:
-        write_json(options.json, rows)
+        write_json(options.json, [*dots, *(asdict(r) for r in rows)])
+    if options.page:
+        write_page(options.page, *cells)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ class Options:
 
     sanitize_overflow = False
     debug = True
-    arch: str | None = None
     backend_name = "render"
     supported_fp8_dtypes = ("fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15")
     deprecated_fp8_dtypes: tuple[str, ...] = ()
@@ -34,8 +34,10 @@ class Options:
     instrumentation_mode = ""
     extern_libs: dict[str, str] | None = None
 
-    def __init__(self, default_dot_input_precision: str) -> None:
-        self.default_dot_input_precision = default_dot_input_precision
+    def __init__(self, ctx: Context) -> None:
+        self.default_dot_input_precision = ctx.profile.default_input_precision
+        self.arch = ctx.profile.name
+        self.num_warps = ctx.num_warps
 
 
 def _smallest_dot(lhs: Any, rhs: Any) -> tuple[int, int, int]:
@@ -60,7 +62,7 @@ class Base:
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
-        self.options = Options(ctx.profile.default_input_precision)
+        self.options = Options(ctx)
         self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
 
     def order(self, programs: int) -> np.ndarray:
@@ -81,9 +83,17 @@ class Base:
         return None
 
     def __getattr__(self, name: str) -> Any:
+        if name == "create_inline_asm":
+            return self._assembly
         if name.startswith(("create_", "get_")):
             self.unsupported(name)
         raise AttributeError(name)
+
+    def _assembly(self, text: str, *_: Any) -> Any:
+        """Assembly text has no rule; Triton before 3.9 writes its grid dependencies so, and these have no value."""
+        if not text.startswith("griddepcontrol."):
+            self.unsupported("inline_asm")
+        return SimpleNamespace(get_result=lambda _: self.int_constant(0, tl.int32))
 
     def unsupported(self, method: str, reason: str | None = None) -> None:
         """Raises UnsupportedOp with the user's line; nothing is computed in place of the missing rule."""

@@ -231,5 +231,31 @@ def test_refused_operations_say_why(name: str) -> None:
     assert name in caught.value.op and len(caught.value.reason.split()) > 3
 
 
+VENDOR = {
+    "globaltimer": "cuda.globaltimer()", "smid": "cuda.smid()", "num_threads": "cuda.num_threads()",
+    "num_warps": "cuda.num_warps()", "gdc_wait": "cuda.gdc_wait()",
+    "gdc_launch_dependents": "cuda.gdc_launch_dependents()", "memrealtime": "hip.memrealtime()",
+}  # fmt: skip
+VENDOR_COMPILER = {"libdevice", "convert_custom_float8_sm70", "convert_custom_float8_sm80", "utils", "gdc"}
+"""The library has its own tests; conversions of fp8e4b15 are called by the compiler."""
+
+
+@pytest.mark.parametrize("module", ["cuda", "hip"])
+def test_every_vendor_name_is_accounted_for(module: str) -> None:
+    found = {n for n in dir(getattr(tl.extra, module)) if not n.startswith("_")}
+    assert found and not found - set(VENDOR) - VENDOR_COMPILER
+
+
+@pytest.mark.parametrize("name", sorted(VENDOR))
+def test_vendor_names_run_or_say_why_not(name: str) -> None:
+    """Clocks and places in the machine have no value on a CPU; waiting for another grid needs none."""
+    if name.startswith(("gdc", "num")):
+        run(f"tl.extra.{VENDOR[name]}")
+        return
+    with pytest.raises(UnsupportedOp) as caught:
+        run(f"tl.extra.{VENDOR[name]}")
+    assert len(caught.value.reason.split()) > 3
+
+
 def test_the_version_is_one_that_was_looked_at() -> None:
     assert tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6)
