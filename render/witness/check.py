@@ -31,7 +31,7 @@ def evaluated(document: Mapping[str, Any]) -> Answer:
     enclosure = [hexed(found[0], "f"), hexed(found[1], "c")]
     claim, bound = (b.interval(*_ends(document[key])) for key in ("claim", "bound"))
     if claim is None:
-        return Answer(False, enclosure, "the claim is no number")
+        return Answer(True, enclosure, "the claim is no number, and all that can be reached are numbers")
     if not _apart(found, claim):
         return Answer(False, enclosure, "the second evaluation reaches the value that the bound excludes")
     if bound is not None and _apart(found, bound):
