@@ -142,6 +142,30 @@ def convert(x, y, N: tl.constexpr):
     tl.store(y + i, tl.load(x + i).to(y.dtype.element_ty))
 
 
+@triton.jit
+def small_dot(a, b, c, G: tl.constexpr, M: tl.constexpr, K: tl.constexpr):
+    m = tl.arange(0, M)
+    k = tl.arange(0, K)
+    if G == 1:
+        x = tl.load(a + m[:, None] * K + k[None, :])
+        y = tl.load(b + k[:, None] * M + m[None, :])
+        tl.store(c + m[:, None] * M + m[None, :], tl.dot(x * 2, y, input_precision="tf32"))
+    else:
+        g = tl.arange(0, G)[:, None, None]
+        x = tl.load(a + (g * M + m[None, :, None]) * K + k[None, None, :])
+        y = tl.load(b + (g * K + k[None, :, None]) * M + m[None, None, :])
+        tl.store(c + (g * M + m[None, :, None]) * M + m[None, None, :], tl.dot(x, y, input_precision="tf32"))
+
+
+@pytest.mark.parametrize("target", [80, 90, 100])
+@pytest.mark.parametrize(("g", "m"), [(1, 1), (1, 64), (4, 16)])
+def test_tf32_dots_reach_the_unit_with_raw_bits(target: int, g: int, m: int) -> None:
+    """No fma in place of the unit, and no operand rounded before: all operands are cut by the unit itself."""
+    code = compiled(small_dot, dict.fromkeys("abc", "fp32"), {"G": g, "M": m, "K": 32}, target).asm["ptx"]
+    assert "mma" in code and "tf32" in code
+    assert "cvt.rna" not in code and "fma.rn.f32" not in code
+
+
 PAIRS = [("fp32", "fp8e5"), ("fp16", "fp8e5"), ("bf16", "fp8e5"), ("fp32", "fp8e4nv")]
 
 
