@@ -48,6 +48,10 @@ class Effort:
     lanes: int = 256
     seed: int = 1
 
+    def met(self, other: dict[str, int]) -> bool:
+        """Whether a pair that was written with this effort counts as done."""
+        return other["seed"] == self.seed and other["runs"] >= self.runs and other["lanes"] >= self.lanes
+
 
 def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int) -> list[Pair]:
     """The cross product, in an order that mixes cheap and dear ones, so that the time left can be estimated."""
@@ -101,13 +105,13 @@ def run(
     path: Path, found: Sequence[Subject], profiles: Sequence[str], effort: Effort,
     progress: Callable[[int, int, float, dict[str, Any]], None] | None = None, limit: float | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Attacks the pairs that `path` lacks at this effort, appends each to it, and gives all of them.
+    """Attacks the pairs that `path` lacks at this effort or a greater one, appends each to it, and gives all of them.
 
     `progress` gets pairs done, pairs in all, the seconds that the rest may take, and the new line. `limit` stops after
     so many seconds.
     """
     todo = pairs(found, profiles, effort.seed)
-    done = {(line["name"], line["profile"]): line for line in read(path) if line["effort"] == asdict(effort)}
+    done = {(line["name"], line["profile"]): line for line in read(path) if effort.met(line["effort"])}
     began, new = time.perf_counter(), 0
     with path.open("a") as out:
         for pair in todo:

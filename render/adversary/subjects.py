@@ -208,9 +208,11 @@ def attend(fmt: str, precision: str = "ieee") -> Subject:
         return out
 
     def inputs(rng: np.random.Generator, style: str) -> Inputs:
+        if style == "logs":
+            return values(rng, (16, 64), "fp32", style), values(rng, (64, 16), fmt, "flat constant")
         return values(rng, (16, 64), "fp32", style), values(rng, (64, 16), fmt, style)
 
-    return Subject(f"attend {fmt} {precision}", run, inputs, ("dot",), ("normal",))
+    return Subject(f"attend {fmt} {precision}", run, inputs, ("dot",), ("normal", "logs"))
 
 
 def atomics(fmt: str, slots: int) -> Subject:

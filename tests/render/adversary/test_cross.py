@@ -35,11 +35,13 @@ def test_a_run_goes_on_where_it_stopped(tmp_path):
     assert strip == [{k: v for k, v in line.items() if k != "seconds"} for line in whole]
 
 
-def test_another_effort_is_another_run(tmp_path):
+def test_a_greater_effort_is_another_run(tmp_path):
     path = tmp_path / "pairs"
     cross.run(path, FEW[:1], ["ieee"], EFFORT)
     cross.run(path, FEW[:1], ["ieee"], cross.Effort(runs=3, lanes=4, seed=3))
     assert [line["effort"]["runs"] for line in cross.read(path)] == [2, 2, 3, 3]
+    cross.run(path, FEW[:1], ["ieee"], EFFORT)  # less than what is there
+    assert len(list(cross.read(path))) == 4
 
 
 def test_the_report_counts_what_was_written(tmp_path):
