@@ -126,4 +126,5 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
         session.memory.end_launch()
         record.seconds = time.perf_counter() - began
         session.launches.append(record)
+    builder.ended()
     return record

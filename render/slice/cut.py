@@ -177,32 +177,36 @@ class Cutter:
         addresses = step.attrs["addresses"][at]
         low, high = (at_lanes(out, end, lanes) for end in out.pair)
         numbers = np.empty(lanes.shape, np.int64)
-        memory = self.recorder.context.memory  # type: ignore[union-attr]
         bounded = low != high
         for wide in (False, True):
-            for name, mine in _by_storage(memory, addresses, np.flatnonzero(bounded == wide)):
-                source = "memory" if wide else "input"
-                numbers[mine] = self.add(LEAF, {"source": source, "name": name}, entry, (), out, lanes[mine])
-                if wide:
-                    self.note(f"elements of {name} are taken with the bounds that they had when the kernel started")
+            for name, base, mine in self.storages(addresses, np.flatnonzero(bounded == wide)):
+                attrs = self.memory_leaf(wide, name, base, addresses[mine])
+                numbers[mine] = self.add(LEAF, attrs, entry, (), out, lanes[mine])
         return numbers
 
+    def memory_leaf(self, wide: bool, name: str, base: int, addresses: np.ndarray) -> dict[str, Any]:
+        """Attributes of elements of one tensor; those with a bound say who may have stored them before."""
+        if not wide:
+            return {"source": "input", "name": name}
+        writers = self.recorder.writers[: self.recorder.launch_of_last]
+        return {"source": "memory", "name": name, "base": base, "addresses": addresses, "writers": writers}
 
-def _by_storage(memory: Any, addresses: np.ndarray, lanes: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """(tensor name, lanes) for the tensors that these addresses lie in; masked-off lanes (address 0) are literals."""
-    found = []
-    left = lanes
-    while left.size:
-        first = int(addresses[left[0]])
-        storage = memory.find(first) if first else None
-        if storage is None:
-            inside = addresses[left] == first
-        else:
-            inside = (addresses[left] >= storage.base) & (addresses[left] < storage.base + storage.nbytes)
-        name = "masked-off lanes" if not first else (storage.name if storage else None) or "unnamed memory"
-        found.append((name, left[inside]))
-        left = left[~inside]
-    return found
+    def storages(self, addresses: np.ndarray, lanes: np.ndarray) -> list[tuple[str, int, np.ndarray]]:
+        """(tensor name, its start, lanes) by tensor that these addresses lie in; masked-off lanes have address 0."""
+        memory = self.recorder.context.memory  # type: ignore[union-attr]
+        found = []
+        left = lanes
+        while left.size:
+            first = int(addresses[left[0]])
+            storage = memory.find(first) if first else None
+            if storage is None:
+                inside = addresses[left] == first
+            else:
+                inside = (addresses[left] >= storage.base) & (addresses[left] < storage.base + storage.nbytes)
+            name = "masked-off lanes" if not first else (storage.name if storage else None) or "unnamed memory"
+            found.append((name, storage.base if storage else 0, left[inside]))
+            left = left[~inside]
+        return found
 
 
 def _place(entry: Entry) -> tuple[str, int]:

@@ -20,6 +20,7 @@ from render.interpreter.handle import Handle, Place
 from render.interpreter.memory.reading import load_quietly
 from render.interpreter.reduce import Reductions, combine_kind
 from render.interpreter.types import elem_of, float_format, format_of
+from render.interpreter.writers import Writers
 
 _ELSEWHERE = ("load", "store", "atomic", "descriptor")
 
@@ -59,7 +60,13 @@ class Recorder:
         self.soft: set[int] = set()
         self.decided: set[int] = set()
         self.context: Context | None = None
+        self.writers: list[Writers] = []
         self._recording = False
+
+    @property
+    def launch_of_last(self) -> int:
+        """The last launch that is recorded."""
+        return max(self.programs)
 
     @property
     def chosen(self) -> bool:
@@ -76,6 +83,7 @@ class Recorder:
         if self.launch > max(self.programs):
             raise Enough
         self.context = ctx
+        self.writers.append(ctx.writers)
         self._recording = self.chosen
         if self.on:
             self.passes.append(Pass(self.launch, np.empty(0, np.int32)))
@@ -177,6 +185,16 @@ class RecordingBuilder(Builder):
         for name, value in values.items():
             for handle in _handles(value):
                 self.recorder.add("argument", (), (handle,), {"name": name})
+
+    def ended(self) -> None:
+        """Reads what the launch's atomics left behind, before the host can change it."""
+        if not self.recorder.chosen:
+            return
+        for entry in (e for p in self.recorder.passes if p.launch == self.recorder.launch for e in p.entries):
+            if entry.op == "atomic" and "before" in entry.attrs:
+                at, active, origin = (entry.attrs[k] for k in ("ptr", "active", "origin"))
+                elem = elem_of(entry.args[0].dtype.scalar)
+                entry.attrs["after"] = load_quietly(self.ctx.memory, at, active, elem, origin, entry.site)
 
     def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
         self.recorder.add(f"library {name}", args, (out,), {"fmt": _format_name(args[0]) if args else ""})

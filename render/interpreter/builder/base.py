@@ -75,6 +75,9 @@ class Base:
     def given(self, values: Mapping[str, Any]) -> None:
         """The launch's arguments, as the kernel's body gets them."""
 
+    def ended(self) -> None:
+        """The launch is over, its atomic sums are closed; the host goes on after this."""
+
     def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
         """A function that is no method of the builder (a vendor function, a native `flip`) made `out`."""
 

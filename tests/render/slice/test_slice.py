@@ -14,6 +14,7 @@ from render.execution import Entry
 from render.inputs import of_call
 from render.slice import ABSENT, LEAF, NotSliceable, slice_of
 from render.slice.check import check, evaluate
+from render.slice.element import slices_of
 from tests.kernels.cases import CASES
 
 B = 16
@@ -104,6 +105,14 @@ def doubled_twice(x):
     return out
 
 
+def doubled_with_a_host_step(x):
+    middle, out = torch.empty_like(x), torch.empty_like(x)
+    doubling[(1,)](x, middle, x.shape[0])
+    middle.mul_(3.0)
+    doubling[(1,)](middle, out, x.shape[0])
+    return out
+
+
 def on_host(x):
     return doubled_twice(x) * 2
 
@@ -155,12 +164,28 @@ def test_what_a_program_stored_and_loads_again_is_followed():
     assert worth(found) == pytest.approx(float(x[B - 3].double() ** 2 - x[2].double()), rel=1e-12)
 
 
-def test_an_earlier_launch_gives_leaves_and_says_so():
-    call, done = run(doubled_twice, torch.randn(B))
+def test_an_earlier_launch_is_followed():
+    x = torch.randn(B)
+    call, done = run(doubled_twice, x)
+    found = slice_of(call, done, "out", (4,))
+    assert [n.op for n in found.nodes if n.op != LEAF] == ["fmul", "fmul"]
+    assert not found.notes
+    assert worth(found) == pytest.approx(1.21 * float(x[4]), rel=1e-6)
+
+
+def test_what_the_host_made_between_launches_is_a_leaf_that_says_so():
+    call, done = run(doubled_with_a_host_step, torch.randn(B))
     found = slice_of(call, done, "out", (4,))
     (leaf,) = (n for n in found.nodes if n.attrs.get("source") == "memory")
     assert leaf.lo < leaf.hi
-    assert "X" in found.notes[0]
+    assert found.notes[0].endswith("elements of X")
+
+
+def test_two_elements_of_one_launch_take_one_run():
+    call, done = run(doubled_twice, torch.randn(B))
+    first, second = slices_of(call, done, [("out", (4,)), ("out", (5,))])
+    assert (first.v, second.v) == tuple(done.outputs[0].value[4:6])
+    assert first.size == second.size == slice_of(call, done, "out", (4,)).size
 
 
 def test_an_operation_without_a_record_stops_the_cut():

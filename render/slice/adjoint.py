@@ -1,0 +1,257 @@
+r"""How much of an element's bound each operation contributes, to first order, by one sweep back over its slice.
+
+Forwards, an operation's own error is what its bound has beyond its operands' widths, e_i = h_i - sum_j |d_ij| h_j, h
+being half widths and d the derivatives, taken as large as the operands' bounds allow. Backwards, the weight of a value
+is the sum over all paths to the result of the products of |d|: interval arithmetic adds absolute values along every
+path, so |d| and not d decides. Contribution of operation i: |w_i| e_i. Their sum is the bound to first order; how far it is
+from the bound itself is stated (`Contributions.covered`), because products of widths and hulls are left out.
+
+A chain of dots has one bound, that of its last sum: what the cut operands explain of it is "operand", the rest is the
+accumulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from interval_ops.dot_sums import truncate_tf32
+from interval_ops.formats import FORMATS
+from interval_ops.profile import Profile
+from interval_ops.reduction import rounding_unit, sum_cause
+from render.slice.check import value_of
+from render.slice.graph import is_earlier
+from render.slice.model import ABSENT, LEAF, Node, Slice
+
+Array = np.ndarray
+Key = tuple[str, str, int]
+"""Cause, file, line."""
+
+ATOMICS, INPUT, EARLIER = "atomics", "input", "earlier"
+_ARITH = frozenset(["fadd", "fsub", "fmul", "fma", "library fma", "library add_rn", "library mul_rn", "library sub_rn"])
+_LINEAR = frozenset(["fadd", "fsub", "fold", "fneg", "fabs", "cast", "from_integer", "from_truth", "sum", "atomic_sum"])
+_WINNER = frozenset(["maxnumf", "maximumf", "minnumf", "minimumf", "max", "min"])
+_TRUTHS = frozenset(["and", "or", "xor"])
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """`amounts` in units of the element, `half`: its half width, `covered`: their sum over `half`."""
+
+    amounts: dict[Key, float]
+    half: float
+
+    @property
+    def total(self) -> float:
+        return float(sum(self.amounts.values()))
+
+    @property
+    def covered(self) -> float:
+        return self.total / self.half if self.half else 1.0
+
+
+def contributions(found: Slice) -> Contributions:
+    """First-order shares of the bound of a slice's element; all amounts are 0 for a point."""
+    sweep = _Sweep(found)
+    sweep.forward()
+    amounts = sweep.backward()
+    half = (found.hi - found.lo) / 2
+    return Contributions({k: v for k, v in sorted(amounts.items()) if v > 0}, float(half))
+
+
+class _Sweep:
+    def __init__(self, found: Slice) -> None:
+        self.found = found
+        self.profile: Profile = found.profile
+        size = found.size
+        self.v, self.lo, self.hi = (np.empty(size) for _ in range(3))
+        for n in found.nodes:
+            at = slice(n.start, n.stop)
+            known = np.isfinite(n.lo) & np.isfinite(n.hi)
+            self.v[at] = n.v
+            self.lo[at], self.hi[at] = np.where(known, n.lo, n.v), np.where(known, n.hi, n.v)
+        self.half = (self.hi - self.lo) / 2
+        self.large = np.maximum(np.abs(self.lo), np.abs(self.hi))
+        self.small = np.where(
+            (self.lo <= 0) & (self.hi >= 0), np.abs(self.v), np.minimum(np.abs(self.lo), np.abs(self.hi))
+        )
+        self.cut = np.zeros(size)
+        self.loose = np.zeros(size)
+        self.own: dict[int, list[tuple[str, Array]]] = {}
+        self.slopes: dict[int, list[Array]] = {}
+
+    # forwards: what each operation adds
+    def forward(self) -> None:
+        with np.errstate(all="ignore"):
+            for i, node in enumerate(self.found.nodes):
+                if node.op == LEAF:
+                    cause = EARLIER if is_earlier(node) else INPUT
+                    self.own[i] = [(cause, self.half[node.start : node.stop])]
+                    continue
+                slopes = self.slopes[i] = [np.nan_to_num(s, posinf=0.0) for s in self._slopes(node)]
+                carried = np.zeros(node.size)
+                for o, s in zip(node.operands, slopes, strict=True):
+                    part = np.where(o == ABSENT, 0.0, s * self.half[o])
+                    carried = carried + (part.sum(axis=1) if part.ndim == 2 else part)
+                self.own[i] = self._own(node, carried)
+
+    def _own(self, node: Node, carried: Array) -> list[tuple[str, Array]]:
+        at = slice(node.start, node.stop)
+        if node.op in ("dot", "fold"):
+            self._operands(node)
+            open_ = np.isnan(node.lo)
+            self.half[at] = np.where(open_, carried, self.half[at])
+            rest = np.where(open_, 0.0, np.maximum(self.half[at] - carried, 0.0))
+            operand = np.minimum(np.abs(self.cut[at]) / 2 + self.loose[at], rest)
+            return [("operand", operand), (self.profile.dot(node.attrs["kind"]).cause, rest - operand)]
+        own = np.maximum(self.half[at] - carried, 0.0)
+        if node.op in _ARITH and "fmt" in node.attrs:
+            fmt = FORMATS[node.attrs["fmt"]]
+            own = np.minimum(own, rounding_unit(fmt) * self.large[at] + fmt.half_subnormal)
+        return [(_cause(node), own)]
+
+    def _operands(self, node: Node) -> None:
+        """What operands of fewer bits move: signed sums of points, magnitudes where both have a bound."""
+        at = slice(node.start, node.stop)
+        if node.op == "fold":
+            for o in node.operands:
+                mine = self._pending(o)
+                self.cut[at] += np.where(mine, self.cut[o], 0.0)
+                self.loose[at] += np.where(mine, self.loose[o], 0.0)
+            return
+        acc, a, b = node.operands
+        mine = self._pending(acc)
+        self.cut[at], self.loose[at] = np.where(mine, self.cut[acc], 0.0), np.where(mine, self.loose[acc], 0.0)
+        model = self.profile.dot(node.attrs["kind"])
+        x, y = self.v[a], self.v[b]
+        if model.truncate == "tf32":
+            lost = truncate_tf32(x) * truncate_tf32(y) - x * y
+            both = (self.half[a] > 0) & (self.half[b] > 0)
+            self.cut[at] += np.where(both, 0.0, lost).sum(axis=1)
+            self.loose[at] += np.where(both, np.abs(lost), 0.0).sum(axis=1) / 2
+        if model.eps:
+            self.loose[at] += model.eps * np.abs(x * y).sum(axis=1)
+
+    def _pending(self, numbers: Array) -> Array:
+        """Which of these values are sums that nobody closed, so that their error belongs to what extends them."""
+        return self._open[numbers]
+
+    @property
+    def _open(self) -> Array:
+        if not hasattr(self, "_unclosed"):
+            flags = [np.isnan(n.lo) if n.op in ("dot", "fold") else np.zeros(n.size, bool) for n in self.found.nodes]
+            self._unclosed = np.concatenate(flags)
+        return self._unclosed
+
+    def _slopes(self, node: Node) -> list[Array]:
+        """|derivative| by each operand, as large as the bounds allow."""
+        args = node.operands
+        if node.op in _LINEAR:
+            return [np.ones(o.shape) for o in args]
+        if node.op in _WINNER:
+            return self._winners(node)
+        if rule := _SLOPES.get(node.op):
+            return rule(self, node)
+        if node.op.startswith("fcmp") or node.op in _TRUTHS or node.op in ("floor", "ceil"):
+            return [np.zeros(o.shape) for o in args]
+        return [self._secant(node, i) for i in range(len(args))]
+
+    def _winners(self, node: Node) -> list[Array]:
+        result = self.v[node.start : node.stop]
+        if node.op in ("max", "min"):
+            (o,) = node.operands
+            hit = (o != ABSENT) & (self.v[o] == result[:, None])
+            first = hit & (np.cumsum(hit, axis=1) == 1)
+            return [first.astype(float)]
+        x, _ = node.operands
+        left = self.v[x] == result
+        return [left.astype(float), (~left).astype(float)]
+
+    def _secant(self, node: Node, i: int) -> Array:
+        """Steepest of the secant over the bounds and the slope at the value."""
+        o = node.operands[i]
+        step = 1e-6 * np.maximum(np.abs(self.v[o]), 1e-6)
+        inner = self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)
+        outer = self._with(node, i, self.hi[o]) - self._with(node, i, self.lo[o])
+        width = self.hi[o] - self.lo[o]
+        slope = np.abs(inner) / (2 * step)
+        return np.fmax(slope, np.where(width > 0, np.abs(outer) / np.where(width > 0, width, 1.0), 0.0))
+
+    def _with(self, node: Node, i: int, x: Array) -> Array:
+        """The node's exact values with operand i replaced."""
+        known = np.concatenate([*(self.v[o] if k != i else x for k, o in enumerate(node.operands))])
+        places = np.split(np.arange(known.size), len(node.operands))
+        moved = Node(node.op, node.attrs, "", 0, 0, tuple(places), node.v, node.lo, node.hi)
+        return np.asarray(value_of(moved, known), float)
+
+    # backwards: how far it reaches
+    def backward(self) -> dict[Key, float]:
+        weight = np.zeros(self.found.size)
+        weight[self.found.root] = 1.0
+        amounts: dict[Key, float] = {}
+        for i in range(len(self.found.nodes) - 1, -1, -1):
+            node = self.found.nodes[i]
+            mine = weight[node.start : node.stop]
+            for cause, own in self.own[i]:
+                amount = float((mine * own).sum())
+                key = (cause, node.file, node.line)
+                amounts[key] = amounts.get(key, 0.0) + (amount if np.isfinite(amount) else 0.0)
+            for o, slope in zip(node.operands, self.slopes.get(i, ()), strict=False):
+                flow = slope * (mine[:, None] if o.ndim == 2 else mine)
+                here = o != ABSENT
+                np.add.at(weight, o[here], flow[here])
+        return amounts
+
+
+def _cause(node: Node) -> str:
+    if node.op in ("sum", "prod"):
+        return sum_cause(FORMATS[node.attrs["fmt"]])
+    if node.op == "atomic_sum":
+        return ATOMICS
+    if node.op in ("cast", "from_integer"):
+        return "cast"
+    if node.op in _ARITH or node.op in ("select", *_WINNER) or node.op in ("fneg", "fabs", "floor", "ceil"):
+        return "arith"
+    return "function"
+
+
+def _product(s: _Sweep, node: Node) -> list[Array]:
+    x, y = node.operands[:2]
+    return [s.large[y], s.large[x], *(np.ones(o.shape) for o in node.operands[2:])]
+
+
+def _quotient(s: _Sweep, node: Node) -> list[Array]:
+    x, y = node.operands
+    return [1 / s.small[y], s.large[x] / s.small[y] ** 2]
+
+
+def _dot(s: _Sweep, node: Node) -> list[Array]:
+    acc, a, b = node.operands
+    return [np.ones(acc.shape), s.large[b], s.large[a]]
+
+
+def _select(s: _Sweep, node: Node) -> list[Array]:
+    cond = node.operands[0]
+    chosen = s.v[cond] != 0
+    return [np.zeros(cond.shape), chosen.astype(float), (~chosen).astype(float)]
+
+
+def _prod(s: _Sweep, node: Node) -> list[Array]:
+    (o,) = node.operands
+    whole = np.abs(s.v[node.start : node.stop])[:, None]
+    return [np.where(o == ABSENT, 0.0, whole / np.where(s.small[o] > 0, s.small[o], 1.0))]
+
+
+_SLOPES: dict[str, Callable[[_Sweep, Node], list[Array]]] = {
+    "fmul": _product,
+    "fma": _product,
+    "fdiv": _quotient,
+    "precise_divf": _quotient,
+    "dot": _dot,
+    "select": _select,
+    "prod": _prod,
+}
+
+__all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions"]

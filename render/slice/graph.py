@@ -1,0 +1,72 @@
+"""Slices as graphs: the part that the root needs, and one slice put in the place of leaves of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from render.slice.model import ABSENT, LEAF, Node, Slice
+
+
+def reached(nodes: Sequence[Node], root: int) -> np.ndarray:
+    """Which values the root depends on."""
+    used = np.zeros(nodes[-1].stop, bool)
+    used[root] = True
+    for node in reversed(nodes):
+        mine = used[node.start : node.stop]
+        for o in node.operands:
+            numbers = o[mine].reshape(-1)
+            used[numbers[numbers != ABSENT]] = True
+    return used
+
+
+def pruned(found: Slice) -> Slice:
+    """The slice without values that its root does not depend on."""
+    used = reached(found.nodes, found.root)
+    numbers = np.cumsum(used) - 1
+    nodes = []
+    for node in found.nodes:
+        mine = used[node.start : node.stop]
+        if mine.any():
+            nodes.append(_part(node, mine, numbers))
+    kept = tuple(nodes)
+    notes = [n for n in found.notes if not n.startswith(EARLIER)]
+    names = dict.fromkeys(n.attrs["name"] for n in kept if is_earlier(n))
+    return replace(
+        found, nodes=kept, root=int(numbers[found.root]), notes=(*notes, *(f"{EARLIER} {name}" for name in names))
+    )
+
+
+EARLIER = "taken with the bounds that an earlier launch, another program or the host gave them: elements of"
+
+
+def is_earlier(node: Node) -> bool:
+    """Whether the node holds elements with a bound that something outside the recorded programs made."""
+    return node.op == LEAF and node.attrs.get("source") == "memory"
+
+
+def _part(node: Node, mine: np.ndarray, numbers: np.ndarray) -> Node:
+    """The chosen values of a node under new numbers."""
+    operands = tuple(np.where(o[mine] == ABSENT, ABSENT, numbers[o[mine]]) for o in node.operands)
+    attrs = node.attrs
+    if "addresses" in attrs:
+        attrs = {**attrs, "addresses": attrs["addresses"][mine]}
+    start = int(numbers[node.start + int(np.argmax(mine))])
+    return replace(
+        node, attrs=attrs, start=start, operands=operands, v=node.v[mine], lo=node.lo[mine], hi=node.hi[mine]
+    )
+
+
+def joined(found: Slice, others: Sequence[Node], instead: Mapping[int, int]) -> Slice:
+    """`found` behind the nodes `others`, with the value numbers of `instead` replaced by numbers in those."""
+    shift = others[-1].stop
+    numbers = np.arange(found.size) + shift
+    for old, new in instead.items():
+        numbers[old] = new
+    nodes = [
+        replace(n, start=n.start + shift, operands=tuple(np.where(o == ABSENT, ABSENT, numbers[o]) for o in n.operands))
+        for n in found.nodes
+    ]
+    return pruned(replace(found, nodes=(*others, *nodes), root=int(numbers[found.root])))
