@@ -1,47 +1,59 @@
-"""Where the width of a bound comes from, by leaving one cause out at a time and running again.
+"""Where the width of a bound comes from: shares per cause and source line.
 
-share(c) is proportional to how much the half width shrinks without cause c, averaged over the median and the worst
-element of every output, and the shares sum to 1. Nothing is inferred from the interval itself: each figure is the
-result of a run with the errors of that cause (at that line) switched off.
+First choice are the slices of each output's worst and median element (`render.slice`): every operation's own error times
+its reach, to first order, grouped (`render.slice.adjoint`). Outputs count by their number of elements, the two elements
+of an output alike. Where elements that matter cannot be cut out, one cause at a time is left out instead and the run
+repeated: share(c) is proportional to how much the half width shrinks without cause c. The largest cause is then left
+out in one real run (`confirm`), so that what is printed as a fact was run.
 
-Where no single cause shrinks the bound (two causes of the same size hide each other in a hull), the opposite is
-measured: the width that each cause produces alone.
+Nothing here looks at a clock: the same run gives the same budget. What it may cost is limited by counted work.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from interval_ops.profile import CAUSES
-from render.verdict import BudgetItem
+from render.verdict import BudgetBasis, BudgetItem, LineShare
+
+if TYPE_CHECKING:
+    from render.execution import Entry, Execution
+    from render.verdict import OutputVerdict
 
 CODES = {
     "operand": "RND101",
     "accumulation": "RND102",
+    "atomics": "RND102",
     "lowacc": "RND103",
     "cast": "RND104",
+    "input": "RND104",
     "function": "RND105",
     "arith": "RND106",
 }
 TITLES = {
     "operand": "inputs rounded to TF32 or split bf16",
     "accumulation": "accumulation in any order",
+    "atomics": "atomics in any order",
     "lowacc": "low-precision accumulator",
     "cast": "casts",
     "function": "approximate functions and division",
     "arith": "elementwise arithmetic, fma contraction",
+    "input": "literals and arguments rounded to their format",
+    "earlier": "bounds that the host or another program gave",
 }
 LIKELY = ("operand", "lowacc", "cast", "accumulation", "function", "arith")
-"""Order in which a cause is named when there was no time to measure."""
+"""Order in which a cause is named when nothing could be measured."""
 
 MAX_LINES = 8
 NEGLIGIBLE = 1e-6
+WORK = 500_000_000
+"""Counted lanes of further runs: about five to ten seconds."""
 Cause = tuple[str, str | None, int]
+Shares = dict[Cause, float]
 
 
 @dataclass(frozen=True)
@@ -78,80 +90,166 @@ def halves_of(bounds: Sequence[tuple[np.ndarray, np.ndarray]], places: Sequence[
     return Halves(tuple(medians), tuple(worsts))
 
 
-@dataclass
-class Clock:
-    """Spends at most `limit` seconds on runs. `each` is what one run takes: the last one measured.
-
-    The first estimate is the original run, which may have compiled kernels for seconds; so it decides only whether one
-    run may be tried, and that one's time decides about the rest.
-    """
-
-    limit: float
-    each: float
-
-    def __post_init__(self) -> None:
-        self._end = time.perf_counter() + self.limit
-        self._measured = False
-
-    def allows(self, runs: int) -> bool:
-        needed = self.each * (runs if self._measured else min(runs, 1))
-        return time.perf_counter() + needed <= self._end
-
-    def time(self, rerun: Rerun) -> Rerun:
-        """`rerun` with its duration taken."""
-
-        def timed(mute: Iterable[Any]) -> Halves:
-            began = time.perf_counter()
-            halves = rerun(mute)
-            self.each, self._measured = time.perf_counter() - began, True
-            return halves
-
-        return timed
-
-
 Rerun = Callable[[Iterable[Any]], Halves]
 
 
-def attribute(causes: Iterable[Cause], full: Halves, rerun: Rerun, clock: Clock) -> tuple[list[BudgetItem], str | None]:
-    """(items, largest share first; a note if the shares could not be measured)."""
+@dataclass(frozen=True)
+class Budget:
+    items: list[BudgetItem]
+    basis: BudgetBasis
+    note: str | None = None
+
+
+def work_of(run: Execution) -> int:
+    """Counted lanes of a run."""
+    return sum(getattr(launch, "work", 0) for launch in run.session.launches)
+
+
+def budget(
+    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], full: Halves, rerun: Rerun
+) -> Budget:
+    """The budget of a finished run. `full`: its half widths, `rerun(mute)`: those of a run with causes left out."""
+    if full.point or not run.session.causes:
+        return Budget([], BudgetBasis())
+    found = first_order(entry, run, outputs)
+    if found is not None:
+        return found
+    return left_out(run.session.causes, full, rerun, work_of(run))
+
+
+# first order
+
+
+def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) -> Budget | None:
+    """Shares from slices; None where outputs with half of the elements or more cannot be cut."""
+    from render.slice.adjoint import contributions
+    from render.slice.element import slices_of
+    from render.slice.model import NotSliceable
+
+    wanted = [(o, role, place) for o in outputs for role, place in _elements(o)]
+    if not wanted:
+        return None
+    found = slices_of(entry, run, [(o.name, place) for o, _, place in wanted])
+    shares: dict[str, dict[str, list[Shares]]] = {}
+    covered, missing = [], {}
+    for (o, role, place), one in zip(wanted, found, strict=True):
+        if isinstance(one, NotSliceable):
+            missing[o.name] = str(one)
+            continue
+        here = contributions(one)
+        if here.total > 0 and here.half > 0:
+            covered.append((o.name, place, role, here.covered))
+            part = {key: amount / here.total for key, amount in here.amounts.items()}
+            shares.setdefault(o.name, {}).setdefault(role, []).append(part)
+    sizes = {o.name: o.elements for o, _, _ in wanted}
+    if 2 * sum(sizes[name] for name in shares) <= sum(sizes.values()):
+        return None
+    left = [f"{name}: {why}" for name, why in missing.items() if name not in shares]
+    worst, median = (_mean(shares, sizes, role) for role in ("worst", "median"))
+    note = f"the budget leaves out {left[0]}" if left else None
+    return Budget(_items(worst, median), BudgetBasis("first order", tuple(covered), tuple(left)), note)
+
+
+def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:
+    """The worst and the median element that have a bound with width."""
+    with np.errstate(invalid="ignore"):
+        half = np.asarray((o.bound.hi - o.bound.lo) / 2)
+    wide = np.flatnonzero((half > 0).reshape(-1) & np.isfinite(half).reshape(-1))
+    if not o.elements or not wide.size:
+        return []
+    order = wide[np.argsort(half.reshape(-1)[wide], kind="stable")]
+    places = {"median": tuple(int(i) for i in np.unravel_index(int(order[(len(order) - 1) // 2]), half.shape))}
+    if half[o.worst_index] > 0 and np.isfinite(half[o.worst_index]):
+        places["worst"] = o.worst_index
+    return sorted(places.items(), reverse=True)
+
+
+def _mean(shares: dict[str, dict[str, list[Shares]]], sizes: dict[str, int], role: str) -> Shares:
+    """Mean over the outputs, by size; an output without an element of this role gives its other one."""
+    total = sum(sizes[name] for name in shares)
+    out: Shares = {}
+    for name, roles in shares.items():
+        (part,) = roles.get(role) or next(iter(roles.values()))
+        for key, share in part.items():
+            out[key] = out.get(key, 0.0) + share * sizes[name] / total
+    return out
+
+
+def _items(worst: Shares, median: Shares) -> list[BudgetItem]:
+    both = {key: (worst.get(key, 0.0) + median.get(key, 0.0)) / 2 for key in sorted({*worst, *median}, key=str)}
+    items = []
+    for cause in dict.fromkeys(key[0] for key in both):
+        here = {key: share for key, share in both.items() if key[0] == cause}
+        share = sum(here.values())
+        lines = tuple(
+            LineShare(key[1] or None, key[2], part)
+            for key, part in sorted(here.items(), key=lambda item: (-item[1], str(item[0])))
+            if part > NEGLIGIBLE
+        )
+        if share <= NEGLIGIBLE:
+            continue
+        at = (sum(s for key, s in side.items() if key[0] == cause) for side in (worst, median))
+        first = next((x for x in lines if x.file), lines[0])
+        items.append(BudgetItem(TITLES.get(cause, cause), cause, first.file, first.line, share, 1.0, *at, lines))
+    total = sum(i.share for i in items) or 1.0
+    return sorted((replace(i, share=i.share / total) for i in items), key=lambda i: (-i.share, i.key))
+
+
+# re-runs
+
+
+def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int) -> Budget:
+    """Each cause left out in turn; the causes in their usual order where that is more work than allowed."""
     lines: dict[str, list[Cause]] = {}
     for cause in sorted(set(causes), key=lambda c: (c[0], c[1] or "", c[2])):
         lines.setdefault(cause[0], []).append(cause)
     if full.point or not lines:
-        return [], None
+        return Budget([], BudgetBasis())
     keys = sorted(lines, key=lambda k: LIKELY.index(k) if k in LIKELY else len(LIKELY))
-    rerun = clock.time(rerun)
-    without: dict[str, Halves] = {}
-    for i, k in enumerate(keys if len(keys) > 1 else []):
-        if not clock.allows(len(keys) - i):
-            items = [_item(k, lines[k], 0.0, 1.0) for k in keys]
-            return items, "the causes of the width are not measured (too slow), they stand in the usual order"
-        without[k] = rerun([k])
+    if len(keys) > 1 and work * len(keys) > WORK:
+        items = [_item(k, lines[k], 0.0, 1.0) for k in keys]
+        note = "the causes of the width are not measured (too much work), they stand in the usual order"
+        return Budget(items, BudgetBasis(), note)
+    without = {k: rerun([k]) for k in keys} if len(keys) > 1 else {}
     lost = {k: 1.0 - full.kept(halves) for k, halves in without.items()} or {keys[0]: 1.0}
     if sum(lost.values()) <= NEGLIGIBLE:
         lost = _alone(keys, full, rerun)
     total = sum(lost.values()) or 1.0
-    shrinks = {k: full.shrink(h) for k, h in without.items()}
     items = [
-        _item(k, _by_size(lines[k], full, rerun, clock), lost[k] / total, shrinks.get(k, 1.0))
+        _item(k, _by_size(lines[k], full, rerun, work), lost[k] / total, full.shrink(without[k]) if k in without else 1.0)
         for k in sorted(keys, key=lambda k: -lost[k])
         if lost[k] / total > NEGLIGIBLE
     ]
-    return items, None
+    return Budget(items, BudgetBasis("re-run"))
 
 
 def _alone(keys: list[str], full: Halves, rerun: Rerun) -> dict[str, float]:
-    """The width that each cause gives when all the others are silent."""
+    """The width that each cause gives when all the others are silent (causes of one size hide each other in a hull)."""
     return {k: full.kept(rerun([other for other in keys if other != k])) for k in keys}
 
 
-def _by_size(lines: list[Cause], full: Halves, rerun: Rerun, clock: Clock) -> list[Cause]:
-    """The lines of one cause, largest part of the bound first, as far as time allows."""
-    if len(lines) == 1 or len(lines) > MAX_LINES or not clock.allows(len(lines)):
+def _by_size(lines: list[Cause], full: Halves, rerun: Rerun, work: int) -> list[Cause]:
+    """The lines of one cause, largest part of the bound first, as far as the work allowed goes."""
+    if len(lines) == 1 or len(lines) > MAX_LINES or work * len(lines) > WORK:
         return lines
     return sorted(lines, key=lambda line: full.kept(rerun([line])))
 
 
 def _item(key: str, lines: list[Cause], share: float, shrink: float) -> BudgetItem:
     _, file, line = lines[0]
-    return BudgetItem(TITLES.get(key, CAUSES.get(key, key)), key, file, line, share, shrink)
+    return BudgetItem(TITLES.get(key, CAUSES.get(key, key)), key, file, line, share, shrink, confirmed=shrink > 1.0)
+
+
+def confirm(found: Budget, full: Halves, without: Callable[[str], Halves | None], work: int) -> Budget:
+    """The largest cause left out in one real run, if that is not too much work: `without(key)` gives its half widths."""
+    if not found.items or found.basis.method != "first order" or work > WORK:
+        return found
+    top = found.items[0]
+    halves = without(top.key)
+    if halves is None:
+        return found
+    confirmed = full.kept(halves) < 1.0 - 0.25 * top.share
+    items = [replace(top, shrink=full.shrink(halves), confirmed=confirmed), *found.items[1:]]
+    return replace(found, items=items)
+
+

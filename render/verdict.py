@@ -61,11 +61,33 @@ def _json(value: Any) -> Any:
     return value
 
 
+@dataclass(frozen=True)
+class BudgetBasis:
+    """What the budget was taken from.
+
+    `method`: "first order" (contributions of single operations to single elements), "re-run" (each cause left out in
+    turn) or "" (not measured). `covered`: sum of first-order contributions over the half width, per element taken.
+    """
+
+    method: str = ""
+    covered: tuple[tuple[str, tuple[int, ...], str, float], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """How far first order explains the bound."""
+        if self.method == "first order" and self.covered:
+            low, high = (f(c[3] for c in self.covered) for f in (min, max))
+            span = f"{low:.3g}" if low == high or f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+            return f"first-order shares; their sum is {span} times the bound"
+        return "measured by leaving out one cause at a time" if self.method == "re-run" else ""
+
+
 def _plain(record: Any) -> dict[str, Any]:
     """The fields of a dataclass in JSON types, arrays left out."""
     named = ((f.name, getattr(record, f.name)) for f in fields(record))
     return {
-        name: value.to_dict() if hasattr(value, "to_dict") else _json(value)
+        name: value.to_dict() if hasattr(value, "to_dict") else plain(value) if name == "lines" else _json(value)
         for name, value in named
         if not isinstance(value, np.ndarray)
     }
@@ -147,10 +169,21 @@ class OutputVerdict:
 
 
 @dataclass(frozen=True)
-class BudgetItem:
-    """One cause of width: `share` of the bound that vanishes when this cause alone adds no error, summing to 1.
+class LineShare:
+    """A source line's share of the bound, within one cause."""
 
-    `shrink` is the factor by which the median half width falls without the cause.
+    file: str | None
+    line: int
+    share: float
+
+
+@dataclass(frozen=True)
+class BudgetItem:
+    """One cause of width and its `share` of the bound; the shares of all causes sum to 1.
+
+    `worst` and `median` are the shares at the worst and at the median element (mean over the outputs, by their number
+    of elements), `lines` splits `share` by source line, largest first; `file` and `line` are the first of them.
+    `shrink` is the factor by which the median half width falls without the cause, where `confirmed` by a run (else 1).
     """
 
     cause: str
@@ -159,6 +192,10 @@ class BudgetItem:
     line: int
     share: float
     shrink: float = 1.0
+    worst: float | None = None
+    median: float | None = None
+    lines: tuple[LineShare, ...] = ()
+    confirmed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return _plain(self)
@@ -247,6 +284,7 @@ class Verdict:
     instability: Instability | None = None
     witness: Witness | None = None
     compiler: Mapping[str, str] = field(default_factory=dict)
+    budget_basis: BudgetBasis = field(default_factory=BudgetBasis)
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -286,6 +324,7 @@ class Verdict:
             "origins": plain(self.origins),
             "instability": plain(self.instability),
             "witness": plain(self.witness),
+            "budget_basis": plain(self.budget_basis),
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -58,6 +58,8 @@ class Handle:
     __slots__ = ("_hi", "_lo", "dtype", "grown", "origin", "pend", "place", "shape", "taint", "v")
 
     largest = 0
+    work = 0
+    """Lanes made since the launch began (a dot counts an eighth of its products): what a run costs, without a clock."""
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class Handle:
         self.origin = origin
         self.place: Place | None = None
         self.grown: tuple[Place, Handle] | None = None
+        Handle.work += v.size
         per_program = v.size // v.shape[0]
         if per_program > Handle.largest:
             Handle.largest = per_program

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Launch:
-    """Record of one launch. `seconds` is wall time, `args` maps names to (dtype, shape, strides) or the scalar."""
+    """Record of one launch.
+
+    `seconds` is wall time, `work` counts lanes (`Handle.work`), `args` maps names to (dtype, shape, strides) or the
+    scalar.
+    """
 
     kernel: str
     file: str
@@ -33,6 +37,7 @@ class Launch:
     args: dict[str, Any]
     options: dict[str, Any]
     seconds: float = 0.0
+    work: int = 0
     stats: GridStats = field(default_factory=GridStats)
     stored: tuple[str, ...] = ()
 
@@ -102,7 +107,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
     described = {k: _describe(v) for k, v in arguments.items()}
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     constant = constexpr_names(kernel)
-    Handle.largest = 0
+    Handle.largest = Handle.work = 0
     session.memory.begin_launch(record)
     try:
         with PatchScope() as scope, np.errstate(all="ignore"), _blas().limit(limits=1, user_api="blas"):
@@ -125,6 +130,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
     finally:
         session.memory.end_launch()
         record.seconds = time.perf_counter() - began
+        record.work = Handle.work
         session.launches.append(record)
     builder.ended()
     return record

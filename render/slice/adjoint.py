@@ -3,8 +3,8 @@ r"""How much of an element's bound each operation contributes, to first order, b
 Forwards, an operation's own error is what its bound has beyond its operands' widths, e_i = h_i - sum_j |d_ij| h_j, h
 being half widths and d the derivatives, taken as large as the operands' bounds allow. Backwards, the weight of a value
 is the sum over all paths to the result of the products of |d|: interval arithmetic adds absolute values along every
-path, so |d| and not d decides. Contribution of operation i: |w_i| e_i. Their sum is the bound to first order; how far it is
-from the bound itself is stated (`Contributions.covered`), because products of widths and hulls are left out.
+path, so |d| and not d decides. Contribution of operation i: |w_i| e_i. Their sum is the bound to first order; how far
+it is from the bound itself is stated (`Contributions.covered`), because products of widths and hulls are left out.
 
 A chain of dots has one bound, that of its last sum: what the cut operands explain of it is "operand", the rest is the
 accumulation.

@@ -58,6 +58,7 @@ class Dots(Floats):
             self.unsupported("dot", "operands of two formats")
         x, y = _dense(a, a.v), _dense(b, b.v)
         v = self._value(x, y, acc, dot_kind(operand, out, precision))
+        Handle.work += v.size * x.shape[-1] // 8
         taint = taint_of(a, b, acc)
         if not self.ctx.interval:
             return Handle(v, out, acc.shape, taint=taint)
