@@ -1,10 +1,10 @@
 """Where the width of a bound comes from: shares per cause and source line.
 
-First choice are the slices of each output's worst and median element (`render.slice`): every operation's own error times
-its reach, to first order, grouped (`render.slice.adjoint`). Outputs count by their number of elements, the two elements
-of an output alike. Where elements that matter cannot be cut out, one cause at a time is left out instead and the run
-repeated: share(c) is proportional to how much the half width shrinks without cause c. The largest cause is then left
-out in one real run (`confirm`), so that what is printed as a fact was run.
+First choice are the slices of each output's worst and median element (`render.slice`): every operation's own error
+times its reach, to first order, grouped (`render.slice.adjoint`). Outputs count by their number of elements, the two
+elements of an output alike. Where elements that matter cannot be cut out, one cause at a time is left out instead and
+the run repeated: share(c) is proportional to how much the half width shrinks without cause c. The largest cause is then
+left out in one real run (`confirm`), so that what is printed as a fact was run.
 
 Nothing here looks at a clock: the same run gives the same budget. What it may cost is limited by counted work.
 """
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interval_ops.profile import CAUSES
-from render.verdict import BudgetBasis, BudgetItem, LineShare
+from render.explain.records import BudgetBasis, LineShare
+from render.verdict import BudgetItem
 
 if TYPE_CHECKING:
     from render.execution import Entry, Execution
@@ -95,9 +96,14 @@ Rerun = Callable[[Iterable[Any]], Halves]
 
 @dataclass(frozen=True)
 class Budget:
+    """The causes, largest share first, what the shares were taken from, and what to say about it."""
+
     items: list[BudgetItem]
     basis: BudgetBasis
     note: str | None = None
+
+
+NOTHING = Budget([], BudgetBasis())
 
 
 def work_of(run: Execution) -> int:
@@ -106,7 +112,7 @@ def work_of(run: Execution) -> int:
 
 
 def budget(
-    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], full: Halves, rerun: Rerun
+    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], full: Halves, rerun: Rerun, limit: int = WORK
 ) -> Budget:
     """The budget of a finished run. `full`: its half widths, `rerun(mute)`: those of a run with causes left out."""
     if full.point or not run.session.causes:
@@ -114,7 +120,7 @@ def budget(
     found = first_order(entry, run, outputs)
     if found is not None:
         return found
-    return left_out(run.session.causes, full, rerun, work_of(run))
+    return left_out(run.session.causes, full, rerun, work_of(run), limit)
 
 
 # first order
@@ -139,7 +145,7 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
         here = contributions(one)
         if here.total > 0 and here.half > 0:
             covered.append((o.name, place, role, here.covered))
-            part = {key: amount / here.total for key, amount in here.amounts.items()}
+            part: Shares = {key: amount / here.total for key, amount in here.amounts.items()}
             shares.setdefault(o.name, {}).setdefault(role, []).append(part)
     sizes = {o.name: o.elements for o, _, _ in wanted}
     if 2 * sum(sizes[name] for name in shares) <= sum(sizes.values()):
@@ -188,9 +194,11 @@ def _items(worst: Shares, median: Shares) -> list[BudgetItem]:
         )
         if share <= NEGLIGIBLE:
             continue
-        at = (sum(s for key, s in side.items() if key[0] == cause) for side in (worst, median))
+        high, middle = (sum(s for key, s in side.items() if key[0] == cause) for side in (worst, median))
         first = next((x for x in lines if x.file), lines[0])
-        items.append(BudgetItem(TITLES.get(cause, cause), cause, first.file, first.line, share, 1.0, *at, lines))
+        items.append(
+            BudgetItem(TITLES.get(cause, cause), cause, first.file, first.line, share, 1.0, high, middle, lines)
+        )
     total = sum(i.share for i in items) or 1.0
     return sorted((replace(i, share=i.share / total) for i in items), key=lambda i: (-i.share, i.key))
 
@@ -198,7 +206,7 @@ def _items(worst: Shares, median: Shares) -> list[BudgetItem]:
 # re-runs
 
 
-def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int) -> Budget:
+def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int, limit: int = WORK) -> Budget:
     """Each cause left out in turn; the causes in their usual order where that is more work than allowed."""
     lines: dict[str, list[Cause]] = {}
     for cause in sorted(set(causes), key=lambda c: (c[0], c[1] or "", c[2])):
@@ -206,7 +214,7 @@ def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int) -> 
     if full.point or not lines:
         return Budget([], BudgetBasis())
     keys = sorted(lines, key=lambda k: LIKELY.index(k) if k in LIKELY else len(LIKELY))
-    if len(keys) > 1 and work * len(keys) > WORK:
+    if len(keys) > 1 and work * len(keys) > limit:
         items = [_item(k, lines[k], 0.0, 1.0) for k in keys]
         note = "the causes of the width are not measured (too much work), they stand in the usual order"
         return Budget(items, BudgetBasis(), note)
@@ -215,8 +223,9 @@ def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int) -> 
     if sum(lost.values()) <= NEGLIGIBLE:
         lost = _alone(keys, full, rerun)
     total = sum(lost.values()) or 1.0
+    shrinks = {k: full.shrink(h) for k, h in without.items()}
     items = [
-        _item(k, _by_size(lines[k], full, rerun, work), lost[k] / total, full.shrink(without[k]) if k in without else 1.0)
+        _item(k, _by_size(lines[k], full, rerun, work), lost[k] / total, shrinks.get(k, 1.0))
         for k in sorted(keys, key=lambda k: -lost[k])
         if lost[k] / total > NEGLIGIBLE
     ]
@@ -241,7 +250,7 @@ def _item(key: str, lines: list[Cause], share: float, shrink: float) -> BudgetIt
 
 
 def confirm(found: Budget, full: Halves, without: Callable[[str], Halves | None], work: int) -> Budget:
-    """The largest cause left out in one real run, if that is not too much work: `without(key)` gives its half widths."""
+    """Leaves the largest cause out in one real run, unless that is too much work: `without(key)` gives its widths."""
     if not found.items or found.basis.method != "first order" or work > WORK:
         return found
     top = found.items[0]
@@ -251,5 +260,3 @@ def confirm(found: Budget, full: Halves, without: Callable[[str], Halves | None]
     confirmed = full.kept(halves) < 1.0 - 0.25 * top.share
     items = [replace(top, shrink=full.shrink(halves), confirmed=confirmed), *found.items[1:]]
     return replace(found, items=items)
-
-

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from interval_ops.profile import CONTRACTIONS, NEWEST, SUM_ORDERS, MissingRule
+from interval_ops.profile import CAUSES, CONTRACTIONS, NEWEST, SUM_ORDERS, MissingRule
 from render import advice, execution
 from render.allocator import large_blocks_kept
-from render.budget import Clock, Halves, attribute, halves_of
+from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of, work_of
 from render.compose import (
     NEVER_WRITTEN,
     UNKNOWN,
@@ -55,6 +55,7 @@ from render.explain.asked import (
 from render.explain.counterfactuals import Progress
 from render.explain.records import Counterfactual, Instability, Origin, Witness
 from render.explain.study import Study
+from render.explain.variants import ieee_products
 from render.inputs import Inputs, gather, of_call
 from render.judge import Case, Decision, compare, decide, follows_paper, worst
 from render.measure import measure, unmeasured
@@ -71,8 +72,6 @@ from render.undefined import undefined_note
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 from render.witness.second import DEFECT, ON_BOUND, second_opinion
 
-BUDGET_SECONDS = 10.0
-
 
 def classify(
     fn: Callable[..., Any],
@@ -83,7 +82,6 @@ def classify(
     seed: int = 0,
     ref_precision: str = "ieee",
     budget: bool = True,
-    budget_seconds: float = BUDGET_SECONDS,
     explain: Iterable[str] = (),
     explain_seconds: float = SECONDS,
     progress: Progress | None = None,
@@ -111,7 +109,7 @@ def classify(
     given = of_call(fn, inputs, keywords)
     asked = of_names(explain, explain_seconds, progress)
     chosen = choices(sum_order, fp_contraction, triton_version, options)
-    settings = Settings(device, seed, ref_precision, budget, budget_seconds, chosen, asked)
+    settings = Settings(device, seed, ref_precision, budget, chosen, asked)
     return Judgement(fn, given, resolve(ref), _recorded(output), settings).verdict()
 
 
@@ -126,7 +124,6 @@ def classify_file(
     output: Any = None,
     ref_precision: str = "ieee",
     budget: bool = True,
-    budget_seconds: float = BUDGET_SECONDS,
     explain: Iterable[str] = (),
     explain_seconds: float = SECONDS,
     progress: Progress | None = None,
@@ -142,7 +139,7 @@ def classify_file(
         given = gather(fn, module, inputs, specs, seed)
     asked = of_names(explain, explain_seconds, progress)
     chosen = choices(sum_order, fp_contraction, triton_version, options)
-    settings = Settings(device, seed, ref_precision, budget, budget_seconds, chosen, asked)
+    settings = Settings(device, seed, ref_precision, budget, chosen, asked)
     note = left_out_note(module)
     told = () if note is None else (note,)
     return Judgement(fn, given, resolve(ref, module), _recorded(output), settings, told).verdict()
@@ -172,7 +169,6 @@ class Settings:
     seed: int
     ref_precision: str
     budget: bool
-    budget_seconds: float
     options: dict[str, Any]
     asked: Asked = field(default_factory=Asked)
 
@@ -297,20 +293,20 @@ class Judgement:
         notes += [witness.sentence] if witness else []
         weak, decision = unstable(study, run, self.oracle, self.places, decision)
         notes += instability_notes(weak) if weak else []
-        budget: list[BudgetItem] = []
-        if decision.label != "Type-II" and self.settings.budget:
-            budget, more = self._budget(run, judged, outputs)
-            notes += [more] if more else []
+        parts = self._budget(study, run, outputs, decision)
+        items = parts.items
+        notes += [parts.note] if parts.note else []
         what_ifs, more = what_if(study, run, self.settings.asked)
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, self.settings.asked)
-        cause = advice.code_of(budget) if budget or exact_everywhere(judged) else likely_code(run)
+        cause = advice.code_of(items) if items or exact_everywhere(judged) else likely_code(run)
         if decision.code == "RND100":
             decision = decision._replace(code=cause)
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         taints = taints_of(run, judged)
-        found = self._written(run, decision, Outputs(outputs), budget, findings, taints, notes, paper, began)
-        found = replace(found, power=power, study=study, witness=witness, lines=widths(study, self.settings.asked))
+        found = self._written(run, decision, Outputs(outputs), items, findings, taints, notes, paper, began)
+        found = replace(found, power=power, study=study, witness=witness, budget_basis=parts.basis)
+        found = replace(found, lines=widths(study, self.settings.asked))
         found = self._with_origins(found, nonfinite(study, decision, run.seconds, self.settings.asked))
         found = self._with_instability(found, weak)
         return self._explained(found, run, what_ifs, began)
@@ -355,9 +351,7 @@ class Judgement:
 
     def _explained(self, verdict: Verdict, run: Execution, what_ifs: list[Counterfactual], began: float) -> Verdict:
         """The verdict with its explanations and with help that quotes only what was run."""
-        gain = None
-        if verdict.code == "RND101" and self.settings.budget:
-            gain = ieee_gain(verdict.study, run, what_ifs, self.settings.budget_seconds)
+        gain = ieee_gain(what_ifs, verdict.budget) if verdict.code == "RND101" else None
         help = advice.advice(verdict.code, verdict.budget, verdict.outputs, ieee_help(gain))
         help = [*gain_help(verdict.code, what_ifs), *help]
         return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs), timing=self._timing(began))
@@ -372,19 +366,30 @@ class Judgement:
                 found.append(measure(j.case, m, d, j.ours.tensor.dtype, j.ref_dtype, tainted))
         return found
 
-    def _budget(
-        self, run: Execution, judged: list[Judged], outputs: list[OutputVerdict]
-    ) -> tuple[list[BudgetItem], str | None]:
+    def _budget(self, study: Study, run: Execution, outputs: list[OutputVerdict], decision: Decision) -> Budget:
+        """Where the width comes from; for a Type-II that rests on it to first order only, without another whole run."""
+        bug = decision.label == "Type-II"
+        if not self.settings.budget or (bug and decision.code not in ON_BOUND):
+            return NOTHING
         began = time.perf_counter()
         places = [o.worst_index for o in outputs]
-        names = [j.case.name for j in judged]
 
         def halves(of: Execution) -> Halves:
             tensors = {o.name: o for o in of.outputs}
-            return halves_of([(tensors[n].lo, tensors[n].hi) for n in names], places)
+            return halves_of([(tensors[o.name].lo, tensors[o.name].hi) for o in outputs], places)
 
-        clock = Clock(self.settings.budget_seconds, run.seconds)
-        found = attribute(run.session.causes, halves(run), lambda mute: halves(self.entry.run(mute)), clock)
+        def without(key: str) -> Halves | None:
+            """One real run without this cause; products of whole operands for cut ones."""
+            if key == "operand":
+                return halves(study.run(ieee_products(run.session.profile).options))
+            return halves(self.entry.run([key])) if key in CAUSES else None
+
+        full = halves(run)
+        if bug:
+            found = first_order(self.entry, run, outputs) or NOTHING
+        else:
+            found = budget(self.entry, run, outputs, full, lambda mute: halves(self.entry.run(mute)))
+            found = confirm(found, full, without, work_of(run))
         self.timing["budget_s"] = time.perf_counter() - began
         return found
 
@@ -392,8 +397,9 @@ class Judgement:
         self, run: Execution, decision: Decision, outputs: Outputs, budget: list[BudgetItem], findings: list[Finding],
         taints: list[TaintNote], notes: list[str], paper: bool, began: float,
     ) -> Verdict:  # fmt: skip
-        file, line = place_of(run, decision, budget, findings, taints)
-        first, last = advice.columns(file, line, budget[0].key if budget and not findings else "")
+        owners = [] if decision.label == "Type-II" else budget
+        file, line = place_of(run, decision, owners, findings, taints)
+        first, last = advice.columns(file, line, owners[0].key if owners and not findings else "")
         if taints and decision.label != "Inconclusive":
             notes.append(f"{taints[0].message} ({taints[0].code}): part of the output has no sound bound")
         return Verdict(

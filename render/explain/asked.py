@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from render.explain.records import Counterfactual, Instability, LineWidth, Origi
 from render.explain.study import Study
 from render.judge import Decision, compare
 from render.oracle import Oracle
+from render.verdict import BudgetItem
 
 WORTH_SECONDS = 5.0
 """A kernel that takes longer is not run again unasked."""
@@ -164,15 +165,13 @@ def origin_note(origin: Origin) -> str:
     return f"the first {what} behind this element is made by {origin.op} ({where}){example}{way}"
 
 
-def ieee_gain(study: Study, run: Execution, known: Iterable[Counterfactual], seconds: float) -> Counterfactual | None:
-    """What IEEE products would do to the bound: looked up, or run if `seconds` suffice for one more run."""
+def ieee_gain(known: Iterable[Counterfactual], budget: Sequence[BudgetItem]) -> Counterfactual | None:
+    """What IEEE products do to the bound, from a run that was made: a counterfactual, or that of the budget."""
     for found in known:
         if found.key == "ieee":
             return found
-    from render.explain.variants import ieee_products
-
-    got, _ = counterfactuals(study, [ieee_products(run.session.profile)], seconds, run.seconds)
-    return got[0] if got else None
+    top = next((i for i in budget if i.key == "operand" and i.shrink > 1.0), None)
+    return None if top is None else Counterfactual("ieee", 'input_precision="ieee"', top.shrink, "", "", 0.0)
 
 
 _REMEDIES = {"RND103": "fp32-accumulator", "RND104": "no-casts"}

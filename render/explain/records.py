@@ -148,6 +148,37 @@ class Instability:
 
 
 @dataclass(frozen=True)
+class LineShare:
+    """A source line's share of the bound, within one cause."""
+
+    file: str | None
+    line: int
+    share: float
+
+
+@dataclass(frozen=True)
+class BudgetBasis:
+    """What the budget was taken from.
+
+    `method`: "first order" (contributions of single operations to single elements), "re-run" (each cause left out in
+    turn) or "" (not measured). `covered`: sum of first-order contributions over the half width, per element taken.
+    """
+
+    method: str = ""
+    covered: tuple[tuple[str, tuple[int, ...], str, float], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """How far first order explains the bound."""
+        if self.method == "first order" and self.covered:
+            low, high = (f(c[3] for c in self.covered) for f in (min, max))
+            span = f"{low:.3g}" if low == high or f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+            return f"first-order shares; their sum is {span} times the bound"
+        return "measured by leaving out one cause at a time" if self.method == "re-run" else ""
+
+
+@dataclass(frozen=True)
 class Witness:
     """What the second evaluation of an element outside its bound says.
 

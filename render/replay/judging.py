@@ -65,7 +65,7 @@ class Replayed:
     model_s: float
 
 
-def judge(case: Case, budget_seconds: float, small: bool = False, **options: Any) -> Replayed:
+def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     """Runs the case at its published size (`small`: at the size of the tests)."""
     module = case.load()
     inputs = case.inputs(module, small)
@@ -73,7 +73,7 @@ def judge(case: Case, budget_seconds: float, small: bool = False, **options: Any
     output = device_models.generate(case, module, inputs)
     model_s = time.perf_counter() - began
     facts = case.facts
-    settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, budget_seconds, dict(options))
+    settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, dict(options))
     judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), output, settings)
     verdict = judgement.verdict()
     source = judgement.source_level(verdict)

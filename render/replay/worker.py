@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with each case besides judging it. `budget_seconds` bounds the attribution of the width.
+    """What to do with each case besides judging it.
 
     One thread per case: cases run side by side, and the rounding of a reference may depend on the number of threads.
     """
@@ -28,7 +28,6 @@ class Plan:
     baselines: bool = True
     stock: bool = False
     small: bool = False
-    budget_seconds: float = 4.0
     stock_seconds: float = 20.0
 
 
@@ -58,7 +57,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
 
     torch.set_num_threads(1)
     cpu = time.process_time()
-    replayed = judge(case, plan.budget_seconds, plan.small)
+    replayed = judge(case, plan.small)
     judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     peak = peak_mb()  # before the baselines: they belong to no user's run
     answers: dict[str, Answer] = {}

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from render.errors import RenderError
-from render.explain.records import Counterfactual, LineWidth, Mutant, Power, Witness
+from render.explain.records import BudgetBasis, Counterfactual, LineWidth, Mutant, Power, Witness
 from render.report.explained import power_rows, what_if_rows
 from render.report.growth import growth
 from render.report.text import percent, place
@@ -79,12 +79,26 @@ def _budget(data: Mapping[str, Any]) -> Iterator[str]:
     for item in data.get("budget", ()):
         where = place(item["file"], item["line"] or None)
         gone = item.get("shrink") or math.inf
-        without = f"   without it the bound is {gone:.2g}x narrower" if 1.05 < gone < math.inf else ""
-        yield f"  {percent(item['share']):>7}  {item['cause']}  {where}{without}"
+        without = f"   without it the bound is {gone:.2g}x narrower (re-run)" if 1.05 < gone < math.inf else ""
+        yield f"  {percent(item['share']):>7}  {item['cause']}  {where}{_worst_and_median(item)}{without}"
+        for line in item.get("lines", ()) if len(item.get("lines", ())) > 1 else ():
+            yield f"  {percent(line['share']):>15}  {place(line['file'], line['line'] or None) or 'arguments'}"
+    if basis := data.get("budget_basis", {}):
+        said = BudgetBasis(basis["method"], tuple(map(tuple, basis["covered"])), tuple(basis["left_out"])).sentence
+        if said:
+            yield f"  {said}"
     for output in data.get("outputs", ()):
         width = output["bound"]["median_relative_width"]
         if width is not None:
             yield f"  {output['name']}: median relative width {width:.2g}, worst usage {_share(output['worst_usage'])}"
+
+
+def _worst_and_median(item: Mapping[str, Any]) -> str:
+    """Its shares at the worst and at the median element, where they differ."""
+    worst, median = item.get("worst"), item.get("median")
+    if worst is None or median is None or abs(worst - median) < 0.01:
+        return ""
+    return f"   (worst element {percent(worst)}, median {percent(median)})"
 
 
 def _share(x: float | None) -> str:

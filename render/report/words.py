@@ -161,8 +161,13 @@ def paper_rule(verdict: Verdict) -> str:
 
 
 def budget_row(item: BudgetItem) -> tuple[str, str, str]:
-    """(share, cause, place) of one cause of width."""
-    return percent(item.share), item.cause, place(item.file, item.line or None)
+    """(share, cause, place) of one cause of width; several lines with their shares where the first does not own it."""
+    where = place(item.file, item.line or None)
+    others = [x for x in item.lines[1:3] if x.share >= 0.1 * item.share and x.file == item.file]
+    if others:
+        rest = ", ".join(f"line {x.line} {percent(x.share)}" for x in others)
+        where = f"{where} {percent(item.lines[0].share)}, {rest}"
+    return percent(item.share), item.cause, where
 
 
 def summary(verdicts: Sequence[Verdict]) -> tuple[str, int]:

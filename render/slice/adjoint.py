@@ -72,7 +72,8 @@ class _Sweep:
             known = np.isfinite(n.lo) & np.isfinite(n.hi)
             self.v[at] = n.v
             self.lo[at], self.hi[at] = np.where(known, n.lo, n.v), np.where(known, n.hi, n.v)
-        self.half = (self.hi - self.lo) / 2
+        with np.errstate(invalid="ignore"):
+            self.half = np.nan_to_num((self.hi - self.lo) / 2)
         self.large = np.maximum(np.abs(self.lo), np.abs(self.hi))
         self.small = np.where(
             (self.lo <= 0) & (self.hi >= 0), np.abs(self.v), np.minimum(np.abs(self.lo), np.abs(self.hi))

@@ -166,7 +166,7 @@ def _scan(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     index[axis + 1] = place
     lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.v.shape[0], *x.shape))
     inside = place >= here if entry.attrs["reverse"] else place <= here
-    return Step([(x, np.where(inside, lanes, ABSENT))], entry.attrs["kind"], {"fmt": _fmt(x)})
+    return Step([(x, np.where(inside, lanes, ABSENT))], entry.attrs["kind"], {"fmt": _fmt(x), "scan": True})
 
 
 def _dot(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:

@@ -58,7 +58,7 @@ class Recorder:
         self.launch = -1
         self.passes: list[Pass] = []
         self.soft: set[int] = set()
-        self.decided: set[int] = set()
+        self.decided: dict[int, Handle] = {}
         self.context: Context | None = None
         self.writers: list[Writers] = []
         self._recording = False
@@ -102,6 +102,8 @@ class Recorder:
         assert self.context is not None
         handles = tuple(a for a in args if isinstance(a, Handle))
         self._follow(op, handles, fresh)
+        if fresh and not any(self.kept(o) for o in fresh):
+            return  # integers and addresses are taken by value
         site = self.context.site() if len(self.passes[-1].linear) else NOWHERE
         self.passes[-1].entries.append(Entry(op, site, handles, fresh, attrs or {}))
 
@@ -117,7 +119,12 @@ class Recorder:
             if scalar.is_int1() and (bounded or soft):
                 self.soft.add(id(out))
             elif bounded or soft or any(i in self.decided for i in ids):
-                self.decided.add(id(out))
+                self.decided[id(out)] = out  # kept, so that no later handle gets its id
+
+    def kept(self, out: Handle) -> bool:
+        """Whether values of this handle are traced to what made them."""
+        scalar = out.dtype.scalar
+        return bool(scalar.is_floating()) or id(out) in self.soft
 
     def valid(self) -> list[Pass]:
         """The passes that count, oldest first: for every program the last one that ran it."""

@@ -347,7 +347,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("minnumf", "minimumf"), _extremum(b.least)),
     **{name: _function(name, name) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf")},
     "precise_sqrt": _function("sqrt", "sqrt_rn"),
-    "sum": lambda e, op, k: sums.plain_sum(e.terms(op, k), _fmt(op)),
+    "sum": lambda e, op, k: sums.plain_sum(e.terms(op, k), _fmt(op), bool(e.rules["trees"]) and "scan" not in op.attrs),
     "prod": lambda e, op, k: sums.product(e.terms(op, k), _fmt(op)),
     "max": lambda e, op, k: _extreme(b.most, e.terms(op, k)),
     "min": lambda e, op, k: _extreme(b.least, e.terms(op, k)),

@@ -82,6 +82,8 @@ def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
             kind = node.attrs["kind"]
             dots[kind] = {k: v for k, v in asdict(profile.dot(kind)).items() if k != "source"}
         elif node.op == "cast":
+            if profile.older_cast(node.attrs["src"], node.attrs["dst"]) is not None:
+                raise CannotMake("no second formula for the conversions of an older Triton")
             dst = FORMATS[node.attrs["dst"]]
             overflow[dst.name] = profile.cast_overflow.get(dst.name, "inf" if dst.has_inf else "either")
     return {
@@ -91,10 +93,11 @@ def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
         "double_rounding": dict(profile.cast_double_rounding),
         "exp_via_exp2": profile.exp_via_exp2,
         "atomic_flush": profile.atomic_flush_fp32,
+        "trees": profile.trees,
     }
 
 
-_ATTRS = ("fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name")
+_ATTRS = ("fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name", "scan")
 
 
 def _node(node: Node) -> dict[str, Any]:

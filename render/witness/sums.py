@@ -61,14 +61,15 @@ def _no_rounding(terms: list[Interval], size: Raw, fmt: Format) -> bool:
     return step >= fmt.emin - fmt.p + 1 and not b.less(b.power(step + fmt.p), size)
 
 
-def plain_sum(terms: list[Maybe], fmt: Format) -> Maybe:
-    """Sum of a block, rounded to `fmt` after every addition."""
+def plain_sum(terms: list[Maybe], fmt: Format, tree: bool = False) -> Maybe:
+    """Sum of a block, rounded to `fmt` after every addition; `tree`: a term passes at most log2 of them."""
     known = [x for x in terms if x is not None and x != b.ZERO]
     if any(x is None for x in terms):
         return None
     if not known:
         return b.ZERO
-    return _closed(known, fmt, len(known) - 1, fzero)
+    passed = len(known) - 1
+    return _closed(known, fmt, min(passed, (len(terms) - 1).bit_length()) if tree else passed, fzero)
 
 
 def _closed(terms: list[Interval], fmt: Format, roundings: int, flush: Raw) -> Maybe:

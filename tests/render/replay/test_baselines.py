@@ -17,7 +17,7 @@ from render.replay import baselines as rules
 from render.replay.select import select
 from render.replay.worker import Plan, replay
 
-PLAN = Plan(budget_seconds=1.0)
+PLAN = Plan()
 
 
 def judged(y, ref, exact=None, device=True, dtype=torch.float32, ref_dtype=None):

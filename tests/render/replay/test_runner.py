@@ -14,7 +14,7 @@ from render.replay.select import select
 from render.replay.store import Store
 from render.replay.worker import Plan
 
-PLAN = Plan(budget_seconds=1.0)
+PLAN = Plan()
 
 
 def rows_of(corpus, *ids, **options):
