@@ -53,9 +53,10 @@ class Effort:
         return other["seed"] == self.seed and other["runs"] >= self.runs and other["lanes"] >= self.lanes
 
 
-def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int) -> list[Pair]:
+def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int, direct: bool = True) -> list[Pair]:
     """The cross product, in an order that mixes cheap and dear ones, so that the time left can be estimated."""
-    every = [Pair(subject, profile) for profile in profiles for subject in (*found, None)]
+    attacked = (*found, None) if direct else found
+    every = [Pair(subject, profile) for profile in profiles for subject in attacked]
     return sorted(every, key=lambda pair: zlib.crc32(f"{seed} {pair.name} {pair.profile}".encode()))
 
 
@@ -104,13 +105,14 @@ def report(lines: Sequence[dict[str, Any]]) -> Report:
 def run(
     path: Path, found: Sequence[Subject], profiles: Sequence[str], effort: Effort,
     progress: Callable[[int, int, float, dict[str, Any]], None] | None = None, limit: float | None = None,
+    direct: bool = True,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Attacks the pairs that `path` lacks at this effort or a greater one, appends each to it, and gives all of them.
 
     `progress` gets pairs done, pairs in all, the seconds that the rest may take, and the new line. `limit` stops after
-    so many seconds.
+    so many seconds, `direct` attacks the rule table as well.
     """
-    todo = pairs(found, profiles, effort.seed)
+    todo = pairs(found, profiles, effort.seed, direct)
     done = {(line["name"], line["profile"]): line for line in read(path) if effort.met(line["effort"])}
     began, new = time.perf_counter(), 0
     with path.open("a") as out:
