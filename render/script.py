@@ -38,7 +38,7 @@ def execute(module: ModuleType, path: Path) -> None:
                 exec(_compiled(statement, file, flags), module.__dict__)
                 continue
             except LaunchOnImport:
-                stale |= _tensors(module, _names(statement, ast.Load))
+                stale |= _outputs(module, statement)
             except NameError as error:
                 if error.name not in stale:
                     raise
@@ -82,8 +82,13 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
 
 
-def _tensors(module: ModuleType, names: set[str]) -> set[str]:
-    """Names of tensors: a launch that was left out may have been meant to write them."""
+def _outputs(module: ModuleType, statement: ast.stmt) -> set[str]:
+    """Names of tensors that a launch which was left out may have been meant to write: all that the statement mentions.
+
+    A statement that binds its result is taken to return what it makes; its arguments stay what they are.
+    """
     import torch
 
-    return {n for n in names if isinstance(module.__dict__.get(n), torch.Tensor)}
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        return set()
+    return {n for n in _names(statement, ast.Load) if isinstance(module.__dict__.get(n), torch.Tensor)}

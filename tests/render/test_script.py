@@ -90,6 +90,12 @@ def test_a_tensor_handed_to_a_launch_counts_as_unknown(write):
     assert len(getattr(module, LEFT_OUT)) == 2
 
 
+def test_arguments_of_a_call_that_returns_its_result_stay(write):
+    module = load_module(write("x = torch.ones(16)\ny = double(x)\nEXAMPLE = (x,)\nassert y.sum() == 32\n"))
+    assert module.EXAMPLE[0] is module.x
+    assert len(getattr(module, LEFT_OUT)) == 2
+
+
 def test_a_file_without_a_script_part_is_run_whole(write):
     module = load_module(write("TWO = 2\n"))
     assert module.TWO == 2
