@@ -172,9 +172,8 @@ class BudgetBasis:
     def sentence(self) -> str:
         """How far first order explains the bound."""
         if self.method == "first order" and self.covered:
-            low, high = (f(c[3] for c in self.covered) for f in (min, max))
-            span = f"{low:.3g}" if low == high or f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
-            return f"first-order shares; their sum is {span} times the bound"
+            ends = [f"{100 * f(c[3] for c in self.covered):.3g}" for f in (min, max)]
+            return f"to first order, which gives {' to '.join(dict.fromkeys(ends))} % of the bound's width"
         return "measured by leaving out one cause at a time" if self.method == "re-run" else ""
 
 
@@ -200,7 +199,8 @@ class Witness:
     def sentence(self) -> str:
         """One line for a report."""
         if self.status == "agrees":
-            return f"witness: evaluated a second time by other code, {self.place} cannot have the value either"
+            side = "device" if self.document and self.document["claim"]["side"] == "device" else "reference"
+            return f"witness: other code evaluated {self.place} again and does not reach the {side}'s value either"
         if self.status == "disagrees":
             return f"the second evaluation of {self.place} does not agree: {self.why}; please report this"
         return f"no witness for {self.place}: {self.why}"

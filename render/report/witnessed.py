@@ -32,7 +32,8 @@ def recheck(report: Mapping[str, Any]) -> tuple[bool, str]:
     low, high = (float.fromhex(end) for end in answer.enclosure)
     claim = [float.fromhex(document["claim"][end]) for end in ("low", "high")]
     which = "the reference's exact value" if document["claim"]["side"] == "reference" else "the device's value"
-    value = f"{claim[0]:.9g}" if claim[0] == claim[1] else f"[{claim[0]:.9g}, {claim[1]:.9g}]"
+    ends = dict.fromkeys(f"{end:.9g}" for end in claim)
+    value = next(iter(ends)) if len(ends) == 1 else f"[{', '.join(ends)}]"
     lines = [f"the witness of {place} holds: [{low:.9g}, {high:.9g}] does not reach {which} {value}"]
     return True, "\n".join([*lines, *(f"  taken from the run: {note}" for note in document.get("notes", ()))])
 

@@ -114,6 +114,10 @@ def mul(x: Maybe, y: Maybe) -> Maybe:
         return None
     if (has_zero(x) and infinite(y)) or (has_zero(y) and infinite(x)):
         return None
+    if x[0] == x[1] and y[0] == y[1]:
+        exact = libmp.mpf_mul(x[0], y[0])
+        if exact[3] <= PREC:
+            return exact, exact
     pairs = [(a, b) for a in set(x) for b in set(y)]
     return (
         least(libmp.mpf_mul(a, b, PREC, "f") for a, b in pairs),

@@ -41,6 +41,10 @@ def unit_of(fmt: Format) -> Raw:
 
 def exact_sum(terms: list[Interval]) -> Interval:
     low = high = fzero
+    if all(x[0] == x[1] for x in terms) and not any(b.infinite(x) for x in terms):
+        for x in terms:
+            low = libmp.mpf_add(low, x[0])
+        return low, low
     for x in terms:
         low, high = b.down(low, x[0]), b.up(high, x[1])
     return low, high

@@ -60,7 +60,7 @@ def exactly(x, y):
 
 @pytest.fixture(scope="module")
 def verdict():
-    x = torch.randn(2, N, N)
+    x = torch.randn(2, N, N, generator=torch.Generator().manual_seed(1))
     return render.classify(multiplied, x[0], x[1], ref=exactly)
 
 
@@ -77,7 +77,7 @@ def test_shares_add_up_and_name_lines(verdict):
 def test_first_order_is_close_to_the_bound_here_and_says_how_close(verdict):
     assert {role for _, _, role, _ in verdict.budget_basis.covered} == {"worst", "median"}
     assert all(0.95 < covered < 1.05 for *_, covered in verdict.budget_basis.covered)
-    assert "first-order" in verdict.budget_basis.sentence
+    assert "to first order" in verdict.budget_basis.sentence
 
 
 def test_the_largest_cause_is_confirmed_by_a_run(verdict):
@@ -89,9 +89,9 @@ def test_the_largest_cause_is_confirmed_by_a_run(verdict):
 
 
 def test_shares_agree_with_leaving_a_cause_out(verdict):
-    """The share of a cause is what one run without it takes from the median half width, where causes add up."""
+    """The share of a cause is what one run without it takes from the half width of an element; the median stands in."""
     left = 1 / verdict.budget[0].shrink
-    assert verdict.budget[0].share == pytest.approx(1 - left, abs=0.15)
+    assert verdict.budget[0].share == pytest.approx(1 - left, abs=0.2)
 
 
 def test_what_cannot_be_cut_is_measured_by_runs():
