@@ -40,6 +40,7 @@ from render.execution import Entry, Execution
 from render.explain.asked import (
     SECONDS,
     Asked,
+    departure,
     gain_help,
     ieee_gain,
     ieee_help,
@@ -290,7 +291,10 @@ class Judgement:
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         if decision.code == DEFECT:
             outputs = [replace(o, label=decision.label, code=DEFECT) if o.code in ON_BOUND else o for o in outputs]
+            outputs = blamed(outputs, "unknown")
         notes += [witness.sentence] if witness else []
+        left = departure(study, self.oracle, decision, self.settings.asked)
+        notes += [left.sentence] if left else []
         weak, decision = unstable(study, run, self.oracle, self.places, decision)
         notes += instability_notes(weak) if weak else []
         parts = self._budget(study, run, outputs, decision)
@@ -307,6 +311,7 @@ class Judgement:
         found = self._written(run, decision, Outputs(outputs), items, findings, taints, notes, paper, began)
         found = replace(found, power=power, study=study, witness=witness, budget_basis=parts.basis)
         found = replace(found, lines=widths(study, self.settings.asked))
+        found = replace(found, divergence=left)
         found = self._with_origins(found, nonfinite(study, decision, run.seconds, self.settings.asked))
         found = self._with_instability(found, weak)
         return self._explained(found, run, what_ifs, began)

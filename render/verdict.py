@@ -17,6 +17,7 @@ from render.errors import RenderError
 from render.explain.records import (
     BudgetBasis,
     Counterfactual,
+    Divergence,
     Instability,
     LineShare,
     LineWidth,
@@ -261,6 +262,7 @@ class Verdict:
     power: Power | None = None
     lines: tuple[LineWidth, ...] = ()
     origins: tuple[Origin, ...] = ()
+    divergence: Divergence | None = None
     instability: Instability | None = None
     witness: Witness | None = None
     compiler: Mapping[str, str] = field(default_factory=dict)
@@ -302,6 +304,7 @@ class Verdict:
             "power": plain(self.power),
             "lines": plain(self.lines),
             "origins": plain(self.origins),
+            "divergence": plain(self.divergence),
             "instability": plain(self.instability),
             "witness": plain(self.witness),
             "budget_basis": plain(self.budget_basis),

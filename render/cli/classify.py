@@ -152,6 +152,14 @@ def command(
             rich_help_panel=_EXPLAIN,
         ),
     ] = False,
+    divergence: Annotated[
+        bool,
+        typer.Option(
+            "--divergence",
+            help="For a bug: the first intermediate result that leaves what the reference computes.",
+            rich_help_panel=_EXPLAIN,
+        ),
+    ] = False,
     explain_seconds: Annotated[
         float, typer.Option(help="Time that each of these may take.", rich_help_panel=_EXPLAIN)
     ] = 60.0,
@@ -183,6 +191,7 @@ def command(
     if assume_exact:
         options["options"] = {"assume_exact": frozenset(assume_exact)}
     wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines, "nonfinite": nonfinite}
+    wanted["divergence"] = divergence
     if any(wanted.values()):
         options |= {"explain": [name for name, on in wanted.items() if on], "explain_seconds": explain_seconds}
     doing = [f"running {file.name} on the CPU"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from render.errors import RenderError
+from render.errors import RenderError, UnsupportedOp
 from render.execution import Execution
 from render.explain.counterfactuals import Progress, counterfactuals
-from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
+from render.explain.records import Counterfactual, Divergence, Instability, LineWidth, Origin, Power, factor
 from render.explain.study import Study
 from render.judge import Decision, compare
 from render.oracle import Oracle
@@ -31,11 +31,12 @@ class Asked:
     power: bool = False
     lines: bool = False
     nonfinite: bool = False
+    divergence: bool = False
     seconds: float = SECONDS
     progress: Progress | None = field(default=None, compare=False)
 
 
-NAMES = ("counterfactuals", "power", "lines", "nonfinite")
+NAMES = ("counterfactuals", "power", "lines", "nonfinite", "divergence")
 
 
 def of_names(names: Iterable[str], seconds: float = SECONDS, progress: Progress | None = None) -> Asked:
@@ -99,6 +100,27 @@ def nonfinite(study: Study, decision: Decision, seconds: float, asked: Asked) ->
         return found
     known = {(o.kind, o.file, o.line) for o in found}
     return found + tuple(o for o in appearances(study) if (o.kind, o.file, o.line) not in known)
+
+
+def departure(study: Study, oracle: Oracle, decision: Decision, asked: Asked) -> Divergence | None:
+    """Where the worst element that is outside leaves the reference, on request and where the bound says so."""
+    if not asked.divergence or decision.code not in ("RND201", "RND204"):
+        return None
+    from render.explain.divergence import divergence
+
+    for case in study.cases:
+        masks = None if case.mismatch else compare(case)
+        bad = None if masks is None else masks.outside_exact | masks.nonfinite
+        if bad is not None and bad.any():
+            with np.errstate(invalid="ignore"):
+                gap = np.nan_to_num(np.abs(case.value - case.exact), nan=np.inf, posinf=np.inf)
+            place = np.unravel_index(int(np.argmax(np.where(bad, gap, -1.0))), gap.shape)
+            index = tuple(int(i) for i in place)
+            try:
+                return divergence(study, oracle, case.name, index)
+            except (RenderError, UnsupportedOp) as error:
+                return Divergence(case.name, index, why=str(error).splitlines()[0])
+    return None
 
 
 def _nonfinite_place(study: Study, decision: Decision) -> tuple[str, tuple[int, ...]] | None:

@@ -207,6 +207,42 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Divergence:
+    """Where an element leaves the way that the reference takes.
+
+    The result of `op` at `line`, and all that is computed from it, is nothing that the reference has; behind it, that
+    of `after_op` at `after_line` equals what its `counterpart` (an operation or input) gives. No `op`: the stored value
+    has a counterpart, so the kernel lacks what the reference does next. `why`: why nothing could be established.
+    """
+
+    output: str
+    index: tuple[int, ...]
+    why: str = ""
+    op: str = ""
+    file: str | None = None
+    line: int = 0
+    after_op: str = ""
+    after_line: int = 0
+    counterpart: str = ""
+
+    @property
+    def established(self) -> bool:
+        return not self.why
+
+    @property
+    def sentence(self) -> str:
+        element = f"{self.output}{list(self.index)}"
+        if self.why:
+            return f"where {element} leaves the reference is not established: {self.why}"
+        if not self.op:
+            return f"{element} is what the reference has after {self.counterpart}: a step is missing behind it"
+        text = f"{element} leaves the reference at line {self.line} ({self.op}): from there on it has no such results"
+        if not self.counterpart:
+            return text
+        return f"{text}; before, line {self.after_line} ({self.after_op}) equals its {self.counterpart}"
+
+
+@dataclass(frozen=True)
 class Maker:
     """An earlier launch (its number in the order of the run) that stored elements, the programs, and the line."""
 

@@ -19,7 +19,7 @@ from render.interpreter.builder import Builder
 from render.interpreter.context import Context, Site
 from render.interpreter.handle import Handle
 
-_MOVES = {"splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat", "gather"}
+MOVES = {"splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat", "gather"}
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _add(needed: dict[int, np.ndarray], handle: Handle, mask: np.ndarray) -> Non
 def sources(node: Node, wanted: list[np.ndarray]) -> Iterator[tuple[Handle, np.ndarray]]:
     """(operand, its needed lanes) of one operation."""
     operands = node.operands
-    if node.op in _MOVES:
+    if node.op in MOVES:
         yield from _moved(node, wanted)
     elif node.op == "select":
         cond, x, y = operands

@@ -1,0 +1,218 @@
+"""The first intermediate result that leaves what the reference implies, as far as the reference's own steps can tell.
+
+The reference runs in float64 and every tensor that it makes is kept, with its inputs. The kernel's element is traced
+back with bounds (`render.explain.trace`, through earlier launches). A result of the kernel has a counterpart if all its
+lanes behind the element hold, within their bounds, a value of one and the same tensor of the reference: the bound
+contains what exact arithmetic makes of it, so a result that the reference has as well is found. Lanes that may be zero
+say nothing, and neither do bounds wide enough to catch a stranger: among the values of that tensor the lanes must
+be alone by more than `ALONE` of their widths. Loads are compared with the inputs too, other operations with results.
+
+A result is clean if it or something that is computed from it has a counterpart. The element departs at the first result
+that is not, of operands that are. If the stored value itself has a counterpart, the reference goes on from there and
+the kernel lacks that step. Trap: a kernel on another route has results without a counterpart and is right, and a
+reference of one big operation has no steps; so this is asked only of an element that is wrong, and the answer is where
+the stretch begins in which it went wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from render.execution import on_cpu
+from render.explain.nonfinite import is_float
+from render.explain.records import Divergence
+from render.explain.study import Study
+from render.explain.tape import MOVES, Node
+from render.explain.trace import Hop, trace
+from render.interpreter.handle import Handle
+from render.oracle import Oracle
+
+LANES, SIZE, TOTAL = 64, 1 << 20, 1 << 24
+"""Lanes that are compared per result; elements of one tensor, and of all, that are kept of the reference."""
+COPIES = frozenset({"detach", "clone", "alias", "_to_copy", "copy_", "view", "_unsafe_view", "t", "transpose", "expand",
+                    "slice", "select", "as_strided"})  # fmt: skip
+_CASTS = frozenset({"fp_ext", "fp_trunc", "fp_to_fp"})
+ALONE = 512
+WIDEST = 2.0**-4
+CERTAIN = 2.0**-9
+"""Largest chance of a stranger that is accepted; one lane with no other value within 512 widths has 2^-10."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One tensor of the reference: what made it, its values sorted; `given`: it is an input."""
+
+    name: str
+    values: np.ndarray
+    given: bool = False
+
+
+@dataclass
+class Step:
+    """One operation on the way: its counterpart (None: none; "": nothing can be said), the steps it reads.
+
+    `data`: something that was loaded is behind it.
+    """
+
+    node: Node
+    name: str | None
+    reads: list[int]
+    data: bool
+    clean: bool = False
+
+
+def divergence(study: Study, oracle: Oracle, output: str, index: tuple[int, ...]) -> Divergence:
+    """Raises RenderError as `trace` does."""
+    known = reference_steps(oracle)
+    if known is None:
+        return Divergence(output, index, why="the reference cannot be run in float64")
+    found = trace(study, output, index, lambda hop: _stranger(hop, known), bounds=True)
+    steps = _steps(found.hops[-1], known)
+    if not any(s.name for s in steps):
+        return Divergence(output, index, why="no result on the way to this element has a counterpart in the reference")
+    _mark_clean(steps)
+    for step in steps:
+        if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
+            site = step.node.site
+            before = max((i for i in _behind(steps, step) if steps[i].name), default=None)
+            last = {} if before is None else _after(steps[before])
+            return Divergence(output, index, op=step.node.op, file=site.file, line=site.line, **last)
+    last_step = [s for s in steps if s.name != ""][-1]  # behind it there are moves and casts only
+    if last_step.name and len(found.hops) == 1:
+        return Divergence(output, index, file=last_step.node.site.file, **_after(last_step))
+    return Divergence(output, index, why="every result on the way has a counterpart or cannot be compared")
+
+
+def _after(step: Step) -> dict[str, Any]:
+    return {"after_op": step.node.op, "after_line": step.node.site.line, "counterpart": step.name or ""}
+
+
+def _steps(hop: Hop, known: list[Known]) -> list[Step]:
+    """In the order of execution."""
+    steps: list[Step] = []
+    maker: dict[int, int] = {}
+    for node, wanted in reversed(hop.reached):
+        reads = sorted({maker[id(h)] for h in node.operands if id(h) in maker})
+        data = node.op == "load" or any(steps[i].data for i in reads)
+        arithmetic_of_arguments = not data and all(o.shape == () for o in node.outs)
+        name = "" if arithmetic_of_arguments else _counterpart(node, wanted, known)
+        steps.append(Step(node, name, reads, data))
+        maker.update({id(o): len(steps) - 1 for o in node.outs})
+    return steps
+
+
+def _mark_clean(steps: list[Step]) -> None:
+    for step in reversed(steps):
+        step.clean = step.clean or bool(step.name)
+        if step.clean:
+            for i in step.reads:
+                steps[i].clean = True
+    for step in steps:
+        if step.name == "" and all(steps[i].clean for i in step.reads):
+            step.clean = True
+
+
+def _behind(steps: list[Step], step: Step) -> set[int]:
+    found, todo = set[int](), list(step.reads)
+    while todo:
+        i = todo.pop()
+        if i not in found:
+            found.add(i)
+            todo += steps[i].reads
+    return found
+
+
+def _counterpart(node: Node, wanted: list[np.ndarray], known: list[Known]) -> str | None:
+    """The reference's tensor with these values; None where there is none, "" where nothing can be said."""
+    if node.op in MOVES or node.op in _CASTS:
+        return ""
+    answer: str | None = ""
+    for out, mask in zip(node.outs, wanted, strict=True):
+        ends = _telling(out, mask) if is_float(out) and mask.any() else None
+        if ends is None:
+            continue
+        answer = None
+        for tensor in known:
+            if node.op == "load" or not tensor.given:
+                alone = _holds(tensor.values, *ends)
+                if alone:
+                    return tensor.name
+                if alone is None:
+                    answer = ""
+    return answer
+
+
+def _telling(out: Handle, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The bounds of some lanes: narrow ones that do not hold zero; None without any."""
+    lo, hi = (np.asarray(out.full(end)[0], np.float64)[mask] for end in out.pair)
+    step = max(1, lo.size // LANES)
+    lo, hi = lo[::step], hi[::step]
+    with np.errstate(invalid="ignore"):
+        fit = (lo * hi > 0) & (hi - lo <= WIDEST * np.minimum(np.abs(lo), np.abs(hi))) & np.isfinite(lo + hi)
+    return (lo[fit], hi[fit]) if fit.any() else None
+
+
+def _holds(values: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> bool | None:
+    """Is there a value in every [lo, hi]? None: yes, but with so many others around that it may be chance."""
+    slack = 2.0**-50 * np.abs(hi)
+    lo, hi = lo - slack, hi + slack
+    if not (np.searchsorted(values, hi, "right") > np.searchsorted(values, lo, "left")).all():
+        return False
+    far = ALONE * (hi - lo)
+    around = np.searchsorted(values, hi + far, "right") - np.searchsorted(values, lo - far, "left")
+    certain = np.log2(np.minimum(around / (2 * ALONE), 1.0)).sum() <= np.log2(CERTAIN)
+    return True if certain else None
+
+
+def _stranger(hop: Hop, known: list[Known]) -> int | None:
+    """The address behind the first load that has no counterpart: an earlier launch may have stored it."""
+    for node, wanted in reversed(hop.reached):
+        if node.op == "load" and _counterpart(node, wanted, known) is None:
+            assert node.ptr is not None and node.active is not None
+            lanes = wanted[0] & node.active
+            return int(node.ptr[lanes].flat[0]) if lanes.any() else None
+    return None
+
+
+# the reference
+def reference_steps(oracle: Oracle) -> list[Known] | None:
+    """Every float tensor of the reference in float64, the inputs first; None if it does not run in float64."""
+    steps = _Steps()
+    for name, value in oracle.inputs.upcast().values.items():
+        for leaf in tree_leaves(value):
+            steps.keep(f"input {name}", leaf, given=True)
+    with on_cpu(), steps:
+        base = oracle._plain()
+    return None if base is None else steps.known
+
+
+class _Steps(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: list[Known] = []
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = str(func.overloadpacket).removeprefix("aten.")
+        for leaf in tree_leaves(out) if name not in COPIES else ():
+            self.keep(name, leaf)
+        return out
+
+    def keep(self, name: str, value: Any, given: bool = False) -> None:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() > SIZE:
+            return
+        if self.total + value.numel() <= TOTAL:
+            self.total += value.numel()
+            self.known.append(Known(name, np.unique(value.detach().double().cpu().numpy()), given))
