@@ -37,7 +37,18 @@ def power(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
 
     Source of the error: entry `pow`. A common mistake: the ends of x alone, which miss that y turns the direction at 1.
     """
-    return _bounds(kernels.close_pow, (*x, *y), fmt, profile, *error_of("pow", fmt, fmt, profile).params)
+    error = error_of("pow", fmt, fmt, profile)
+    return _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *y), fmt, profile, *error.params)
+
+
+def _rescaled(x: Pair, flush: float) -> Pair:
+    """A flushing library scales a subnormal base by a power of two that is flushed as well: what it goes on with lies
+    between 0 and the smallest normal number (NVIDIA's own code, run in `tests/render/adversary/test_vendor.py`)."""
+    low, high = ((np.abs(end) < flush) & (end != 0) for end in x)
+    if not (low.any() or high.any()):
+        return x
+    lo, hi = np.asarray(x[0], np.float64), np.asarray(x[1], np.float64)
+    return np.where(low, np.where(lo > 0, 0.0, -flush), lo), np.where(high, np.where(hi > 0, flush, 0.0), hi)
 
 
 def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
@@ -55,7 +66,7 @@ def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
         r = max(r, math.expm1((largest + 1) * math.log1p(fmt.u)) * (1 + 2.0**-20))
         a = max(a, fmt.min_subnormal * largest)
         flush = max(flush, fmt.min_normal if negative.any() else 0.0)
-    lo, hi = _bounds(kernels.close_pow, (*x, *n), fmt, profile, r, a, flush, gate, limit)
+    lo, hi = _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *n), fmt, profile, r, a, flush, gate, limit)
     if negative.any() and not profile.muted("function"):
         edge = fmt.max / 8
         high, low = (hi > edge) & negative, (lo < -edge) & negative
@@ -103,8 +114,20 @@ def copysign(x: Pair, y: Pair) -> Pair:
     return (lo, lo) if same else (lo, hi)
 
 
-def nextafter(x: Pair, y: Pair, fmt: Format) -> Pair:
-    """The neighbour of x towards y; for intervals the neighbours of both ends, towards either side."""
+def nextafter(x: Pair, y: Pair, fmt: Format, flush: float = 0.0) -> Pair:
+    """The neighbour of x towards y; for intervals the neighbours of both ends, towards either side.
+
+    Where the library flushes, the neighbour of anything below `flush` may be any number up to it: NVIDIA's goes from a
+    subnormal number to the smallest normal one.
+    """
+    lo, hi = _neighbours(x, y, fmt)
+    if flush == 0.0:
+        return lo, hi
+    small = (x[0] < flush) & (x[1] > -flush) & ~np.isnan(lo)
+    return np.where(small, np.minimum(lo, -flush), lo), np.where(small, np.maximum(hi, flush), hi)
+
+
+def _neighbours(x: Pair, y: Pair, fmt: Format) -> Pair:
     carrier = np.float64 if fmt.bits == 64 else np.float32
     if is_point(x) and is_point(y):
         lo = np.nextafter(x[0].astype(carrier), y[0].astype(carrier)).astype(np.float64)

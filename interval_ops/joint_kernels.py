@@ -32,7 +32,7 @@ def _integer_power(x0, x1, n):  # type: ignore[no-untyped-def]
     """Range of x^n on an interval with a negative lower end, n an integer."""
     odd = np.fmod(n, 2.0) != 0.0
     if x1 <= 0.0:
-        p, q = math.pow(-x1, n), math.pow(-x0, n)
+        p, q = math.pow(abs(x1), n), math.pow(-x0, n)  # -x1 would be a negative zero for x1 = +0
         low, high = min(p, q), max(p, q)
         if odd:
             low, high = -high, -low

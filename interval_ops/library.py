@@ -37,11 +37,23 @@ def _with_zero(a: Pair) -> Pair:
     return np.where(low, np.minimum(a[0], 0.0), a[0]), np.where(high, np.maximum(a[1], 0.0), a[1])
 
 
+def _flush(fmt: Format, profile: Profile) -> float:
+    """Magnitude below which the library may flush; 0 if it does not. The flag is that of entry `exp2`."""
+    flushes = fmt.bits == 32 and not profile.muted("function") and profile.fn("exp2").ftz
+    return FP32.min_normal if flushes else 0.0
+
+
+def _open_at_subnormals(a: Pair, out: Pair) -> Pair:
+    """`out`, and top where the argument may be subnormal: what the library breaks at."""
+    broken = (a[0] < FP32.min_normal) & (a[1] > -FP32.min_normal) & ((a[0] != 0) | (a[1] != 0))
+    return (np.where(broken, np.nan, out[0]), np.where(broken, np.nan, out[1])) if broken.any() else out
+
+
 def flushed(apply: Apply) -> Apply:
-    """The rule for a library that may flush subnormal fp32 operands and results; the flag is that of entry `exp2`."""
+    """The rule for a library that may flush subnormal fp32 operands and results."""
 
     def flushing(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Any:
-        if fmt.bits != 32 or profile.muted("function") or not profile.fn("exp2").ftz:
+        if not _flush(fmt, profile):
             return apply(args, fmt, profile)
         return _with_zero(apply(tuple(_with_zero(a) for a in args), fmt, profile))
 
@@ -60,7 +72,10 @@ def _function(name: str, key: str, shape: Shape, domain: Domain = EVERYWHERE, do
     source = f"[functions] {key} of the profile"
 
     def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
-        return functions.unary(key, args[0], fmt, profile)
+        out = functions.unary(key, args[0], fmt, profile)
+        if fmt.bits == 64 or profile.muted("function") or not profile.fn(key, fmt.name).breaks:
+            return out
+        return _open_at_subnormals(args[0], out)
 
     # Correct rounding has no flush of its own in the profile.
     flushing = flushed(apply) if key.endswith("_rn") else apply
@@ -185,9 +200,9 @@ exactly("rint", 1, _integral(arithmetic.rint), "Nearest integer, ties to even, a
 exactly("nearbyint", 1, _integral(arithmetic.rint), "Nearest integer, ties to even, at both ends.")
 exactly("round", 1, _integral(joint.round_away), "Nearest integer, halves away from zero, at both ends.")
 exactly("logb", 1, lambda args: joint.logb(args[0]), "Exponent of the magnitudes at both ends.")
-_add(Rule("nextafter", Shape.SPECIAL, "The neighbours of both ends.",
-          flushed(lambda args, fmt, profile: joint.nextafter(args[0], args[1], fmt)), 2, "function", rule_errors.flush,
-          tight=False))  # fmt: skip
+_add(Rule("nextafter", Shape.SPECIAL, "The neighbours of both ends; among subnormals also the smallest normal numbers.",
+          flushed(lambda args, fmt, profile: joint.nextafter(args[0], args[1], fmt, _flush(fmt, profile))), 2,
+          "function", rule_errors.flush, tight=False))  # fmt: skip
 
 rounded("fdim", 2, joint.fdim, "max(x - y, 0) at the ends.")
 rounded("fma", 3, arithmetic.fma, "a b + c rounded once.")

@@ -64,7 +64,7 @@ class FnError:
     """The computed value lies in exact * (1 +- r) +- a.
 
     `ftz`: subnormal inputs may be read as 0, and a subnormal result may come out as 0, on top of r and a. `huge`: a
-    result of at least this magnitude may come out infinite.
+    result of at least this magnitude may come out infinite. `breaks`: a subnormal argument may give anything, NaN too.
     """
 
     r: float
@@ -72,6 +72,7 @@ class FnError:
     ftz: bool = False
     source: str = ""
     huge: float = math.inf
+    breaks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

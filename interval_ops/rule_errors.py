@@ -32,6 +32,7 @@ def _function_error(error: FnError) -> str:
     more = (", subnormals may be 0" if error.ftz else "") + (
         f", infinite from {describe(error.huge)} on" if error.huge < math.inf else ""
     )
+    more += ", anything for subnormals" if error.breaks else ""
     return f"x(1 +- {describe(error.r)}){absolute}{more}"
 
 

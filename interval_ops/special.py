@@ -30,7 +30,7 @@ def erfcx(x: float) -> float:
         for k in range(1, 9):
             term *= -(2 * k - 1) * t
             total += term
-        return total / (x * _ROOT_PI)
+        return total / _ROOT_PI / x  # x * sqrt(pi) may overflow
     square = x * x
     return math.inf if square > 709.0 else math.exp(square) * math.exp(fused(x, x, -square)) * math.erfc(x)
 

@@ -72,6 +72,15 @@ def test_pow_of_negative_bases_needs_one_integer() -> None:
     assert np.isnan(lo[5]) and np.isnan(lo[6])
 
 
+def test_pow_of_an_interval_that_ends_in_zero() -> None:
+    """x^n for x in [-a, +0] and odd n < 0 reaches -inf from below 0, and inf at +0."""
+    for end in (0.0, -0.0):
+        lo, hi = (x.item() for x in joint.power(interval(-1e-3, end), point(-1.0), FP32, IEEE))
+        assert lo == -math.inf and hi >= -1000
+    lo, hi = (x.item() for x in joint.power(interval(-1e-3, 0.0), point(-2.0), FP32, IEEE))
+    assert 9e5 < lo <= 1.0001e6 and hi == math.inf
+
+
 def test_pow_of_special_values() -> None:
     """C99 F.10.4.4, in the value and as the only legal result."""
     x = np.array([0.0, 0.0, 0.0, 1.0, 5.0, math.inf, math.inf, 0.5, 2.0, 0.5, -0.0, -0.0])

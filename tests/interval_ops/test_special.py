@@ -96,3 +96,13 @@ def test_ends_of_the_domains() -> None:
     ]
     for function, x, want in cases:
         assert np.array_equal(evaluate(function, np.array(x, float)), np.array(want, float), equal_nan=True), function
+
+
+def test_scaled_erfc_of_the_largest_numbers_does_not_underflow() -> None:
+    """erfcx(x) = 1 / (x sqrt(pi)) to float64 there, a subnormal number."""
+    x = np.array([1e300, 1e307, 1.7e308])
+    out = np.empty(3)
+    special.scaled_erfc(x, out)
+    for got, v in zip(out, x, strict=True):
+        want = 1 / (MP.mpf(float(v)) * MP.sqrt(MP.pi))
+        assert abs(got - want) <= 2.0**-1074 + want * 2.0**-51

@@ -23,6 +23,8 @@ Array = np.ndarray
 _BODY = re.compile(r"^define [^\n]*@([\w.$]+)\([^\n]*\{\n.*?^\}", re.S | re.M)
 _QUERIES = re.compile(r'^(@[\w.]+) = private unnamed_addr constant \[\d+ x i8\] c"(\w+)\\00"', re.M)
 _CALLED = re.compile(r"@([\w.$]+)\(")
+_SHIFT = re.compile(r"(shl|lshr|ashr)(?: nuw| nsw| exact)* (i32|i64) ([%\w.-]+), (%[\w.]+)")
+"""Shifts by a variable amount: PTX clamps it where LLVM IR leaves the result open."""
 _TYPE = {32: ("float", np.float32), 64: ("double", np.float64)}
 
 
@@ -59,6 +61,7 @@ class Library:
         if self.contract:
             text = re.sub(r"= (fadd|fsub|fmul) ", r"= \1 contract ", text)
         text = re.sub(r'call ([^"\n]*?) asm (?:\w+ )*"([^"]*)", "[^"]*"(\([^\n]*)', _without_assembly, text)
+        text = _SHIFT.sub(r"call \2 @gpu.\1.\2(\2 \3, \2 \4)", text)
         text = re.sub(r"(, ![\w.]+ !\d+)+$", "", re.sub(r" #\d+", "", text), flags=re.M)
         head = "\n".join(re.findall(r"^%[^\n]* = type[^\n]*|^@[^\n]* = [^\n]*", text, re.M))
         return head, {m[1]: m[0] for m in _BODY.finditer(text)}
@@ -86,7 +89,11 @@ class Library:
         plain = prelude()
         missing = sorted(n for n in needed if n not in known and n.startswith("llvm.") and f"@{n}(" not in plain)
         parts = [head, plain, *(_declared(n) for n in missing), *(known[n] for n in sorted(needed) if n in known)]
-        return "\n".join([*parts, _loop(name, signature[1], kinds)])
+        text = "\n".join([*parts, _loop(name, signature[1], kinds)])
+        unknown = sorted(n for n in needed if n.startswith("gpu.") and n not in known and f"@{n}(" not in plain)
+        if unknown or " asm " in text:
+            raise LookupError(f"{name} needs what nothing here stands for: {', '.join(unknown) or 'inline assembly'}")
+        return text
 
     def function(self, name: str, bits: int = 32) -> Callable[..., Array]:
         """`name` on arrays of fp32 or fp64, by its bare or its full name; `lean_by` as in `instructions`."""

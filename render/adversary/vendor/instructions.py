@@ -306,7 +306,25 @@ def definitions() -> dict[str, str]:
     add("rsqrt.approx.d", "double", "d", f"{_ROOT}%r = call double @leaning(double %e, double 0x3CB0000000000000)")
     add("rsqrt.gross", "double", "d", _ROOT + _GROSS)
     add("rcp.approx.ftz.d", "double", "d", "%e = fdiv double 1.0, %a\n" + _GROSS)
+    for bits in (32, 64):
+        for op, beyond in (("shl", "0"), ("lshr", "0"), ("ashr", f"ashr i{bits} %a, {bits - 1}")):
+            found[f"gpu.{op}.i{bits}"] = _shift(op, bits, beyond)
     return found
+
+
+def _shift(op: str, bits: int, beyond: str) -> str:
+    """A shift whose amount is clamped to the width, as in PTX."""
+    kind = f"i{bits}"
+    far = f"%far = {beyond}" if " " in beyond else f"%far = add {kind} 0, {beyond}"
+    return f"""define {kind} @gpu.{op}.{kind}({kind} %a, {kind} %b) alwaysinline {{
+%fits = icmp ult {kind} %b, {bits}
+%safe = select i1 %fits, {kind} %b, {kind} 0
+%near = {op} {kind} %a, %safe
+{far}
+%r = select i1 %fits, {kind} %near, {kind} %far
+ret {kind} %r
+}}
+"""
 
 
 def prelude() -> str:

@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from support import rng, trials
+from support import rng, special_values, trials
 
-from interval_ops.formats import FP32, FP64
+from interval_ops.formats import FP32, FP64, Format
 from interval_ops.library import LIBRARY
 from interval_ops.profile import load_profile, profile_names
 from render.adversary.vendor import bitcode, exact
@@ -102,6 +102,33 @@ def test_errors_are_within_the_declared_ones(name: str, bits: int) -> None:
         lo, hi = LIBRARY[name].apply(tuple((p, p) for p in points), fmt, load_profile("sm_80"))  # type: ignore[misc]
         inside = (np.float64(got) >= lo) & (np.float64(got) <= hi)
         assert (inside | np.isnan(lo) | np.isnan(got)).all()
+
+
+EXACTLY = ("nextafter", "rint", "trunc", "floor", "copysign", "fdim", "sqrt", "round", "logb")
+
+
+@pytest.mark.parametrize("fmt", [FP32, pytest.param(FP64, marks=pytest.mark.slow)], ids=lambda f: f.name)
+@pytest.mark.parametrize("name", [*BALLS, *EXACTLY])
+def test_special_values_are_inside(name: str, fmt: Format) -> None:
+    """Zeros, subnormals (which the library may flush), infinities, the ends of the range and of the domain."""
+    rule, g = LIBRARY[name], rng(20)
+    x = np.concatenate([special_values(fmt), [np.inf, -np.inf], np.ldexp(g.uniform(-1, 1, 40), fmt.emin)])
+    x = x.astype(np.float32 if fmt.bits == 32 else np.float64)
+    args = (x,) if rule.arity == 1 else tuple(g.choice(x, trials(20_000)) for _ in range(rule.arity))
+    points = tuple((a.astype(np.float64)[None],) * 2 for a in args)
+    lo, hi = (end[0] for end in rule.apply(points, fmt, load_profile("sm_80")))  # type: ignore[misc]
+    try:
+        got = library().function(name, fmt.bits)(*args).astype(np.float64)
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    outside = ~((got >= lo) & (got <= hi)) & ~np.isnan(lo)
+    assert not outside.any(), [v[outside][:4] for v in (*args, got, lo, hi)]
+
+
+def test_shifts_are_clamped_as_in_ptx() -> None:
+    """The parity of 2^1023 is found by a shift past the word: its power of -1 is 1."""
+    x, y = np.array([-1.0]), np.array([-(2.0**1023)])
+    assert library().function("pow", 64)(x, y) == 1.0
 
 
 LEANING = ("exp10", "erfinv", "erfcinv", "erfcx", "normcdf", "normcdfinv", "rcbrt", "sinpi", "cospi", "rhypot",
