@@ -28,6 +28,7 @@ import numpy as np
 from numba import njit
 
 from interval_ops.dot_sums import Array, Pair, Product
+from interval_ops.fused import odd_sum
 from interval_ops.hull import OPTIONS
 from interval_ops.rounding import binade
 
@@ -72,14 +73,11 @@ def _values(a, b, out):  # type: ignore[no-untyped-def]
             for k in range(a.shape[2]):
                 x = np.float64(a[g, i, k])
                 for j in range(b.shape[2]):
-                    out[g, i, j] = np.float32(x * np.float64(b[g, k, j]) + np.float64(out[g, i, j]))
+                    out[g, i, j] = np.float32(odd_sum(x * np.float64(b[g, k, j]), np.float64(out[g, i, j])))
 
 
 def chain_value(a: Array, b: Array, acc: Array) -> Array:
-    """fp32 value of acc + a @ b, one fma per k in order; (g, M, K), (g, K, N), (g, M, N) with leading axis 1 or g.
-
-    The sum is rounded to float64 on its way: in one case of 2^29 it differs from the fma by a bit.
-    """
+    """fp32 value of acc + a @ b, one fma per k in order; (g, M, K), (g, K, N), (g, M, N) with leading axis 1 or g."""
     lead = max(len(a), len(b), len(acc))
     x, y = (np.ascontiguousarray(np.broadcast_to(z, (lead, *z.shape[1:])), np.float32) for z in (a, b))
     shape = (lead, a.shape[1], b.shape[2])

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from interval_ops import arithmetic, casting
 from interval_ops.formats import Format
+from interval_ops.fused import fma_value
 from interval_ops.profile import MissingRule
 from interval_ops.rule import Rule
 from interval_ops.rules import RULES
@@ -25,8 +26,10 @@ Ufunc = Callable[..., np.ndarray]
 
 
 def in_format(v: np.ndarray, fmt: Format) -> np.ndarray:
-    """A carrier result rounded to its format (fp32 and fp64 carriers already are)."""
-    return v if fmt.p >= 24 else casting.round_value(v, fmt, "rtne", "saturate" if not fmt.has_inf else "inf")
+    """A result, in the carrier or exact in float64, rounded to its format."""
+    if fmt.p >= 24:
+        return v.astype(np.float32) if fmt.bits == 32 and v.dtype == np.float64 else v
+    return casting.round_value(v, fmt, "rtne", "saturate" if not fmt.has_inf else "inf")
 
 
 def same_value(x: Handle, y: Handle) -> bool:
@@ -82,28 +85,30 @@ def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
     return create
 
 
+def exact(function: Ufunc) -> Ufunc:
+    """The function in float64, which is then rounded once to the format: numpy's own float32 versions are not."""
+    return lambda x: function(x.astype(np.float64, copy=False))
+
+
 def erf(x: np.ndarray) -> np.ndarray:
     from math import erf as scalar
 
-    return np.vectorize(scalar, otypes=[np.float64])(x).astype(x.dtype)
+    return np.vectorize(scalar, otypes=[np.float64])(x)
 
 
 def rsqrt(x: np.ndarray) -> np.ndarray:
-    return (1 / np.sqrt(x)).astype(x.dtype)
-
-
-def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return (x.astype(np.float64) * y + z).astype(x.dtype)
+    return 1 / np.sqrt(x)
 
 
 VALUES: dict[str, Ufunc] = {
-    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fma": fma, "fdiv": np.divide,
-    "precise_divf": np.divide, "frem": np.fmod, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": rsqrt, "erf": erf,
+    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fma": fma_value, "fdiv": np.divide,
+    "precise_divf": np.divide, "frem": np.fmod, "exp": exact(np.exp), "exp2": exact(np.exp2), "log": exact(np.log),
+    "log2": exact(np.log2), "sin": exact(np.sin), "cos": exact(np.cos), "sqrt": np.sqrt, "precise_sqrt": np.sqrt,
+    "rsqrt": exact(rsqrt), "erf": exact(erf),
     "fneg": np.negative, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil, "maxnumf": np.fmax, "minnumf": np.fmin,
     "maximumf": np.maximum, "minimumf": np.minimum,
 }  # fmt: skip
-"""Value lane of each floating-point entry of the rule table, in the carrier's arithmetic."""
+"""Value lane of each floating-point entry of the rule table: the exact result, rounded once to the format."""
 
 COMPARISONS: dict[str, Ufunc] = {
     "fcmpOLT": np.less, "fcmpOLE": np.less_equal, "fcmpOGT": np.greater, "fcmpOGE": np.greater_equal,
