@@ -44,7 +44,8 @@ Source: MMA-Sim (arXiv 2511.10909), Khattak and Mikaitis (arXiv 2512.07004) for 
 above. A common mistake is to drop W: with subnormal operands the purely relative bound is wrong by a factor of several
 hundred. Another is to use R (or P) of the final sum of one order only: T decides, not the order.
 
-Where the order of a chain is known (`Profile.known_order`), `dot_chain` narrows all this by the running sums.
+Where the order of a chain is known (`Profile.known_order`), `dot_chain` narrows all this by the running sums, and
+`dot_replay`, for points, to the few results that are left.
 
 tf32: the unit reads fp32 operands without their last 13 bits. Legal executions cut all of them, of both operands: every
 tf32 dot of Triton 3.6 to 3.9 for sm_80 to sm_120 is an mma on raw bits, also for tiny and for batched tiles, never an
@@ -67,6 +68,7 @@ import numpy as np
 
 from interval_ops import dot_kernels as kernels
 from interval_ops.dot_chain import LONGEST, chain_interval
+from interval_ops.dot_replay import NOWHERE, chain_results, exact_sum, replayable
 from interval_ops.dot_sums import Array, Pair, Product, Reader, Sums, evaluate, flush_small, truncate_tf32
 from interval_ops.formats import FORMATS
 from interval_ops.profile import DotModel, Profile
@@ -99,6 +101,7 @@ class PendingDot:
     Shapes: a (..., M, K), b (..., K, N), c and the result (..., M, N); leading axes broadcast, and so does an axis of
     length 1. Operands are kept by reference until they are summed: do not write to them. `work` counts all roundings,
     `depth` those on the longest path from a term to the result, `free` the additions that a block pays for.
+    `places` says behind how many products each addend came.
     """
 
     shape: tuple[int, ...]
@@ -110,6 +113,7 @@ class PendingDot:
     base: Sums | None = None
     parts: int = 0
     addends: tuple[Pair, ...] = ()
+    places: tuple[int, ...] = ()
     terms: int = 0
     work: Roundings = Roundings()
     depth: Roundings = Roundings()
@@ -180,6 +184,7 @@ class PendingDot:
         return replace(
             self,
             addends=(*self.addends, c),
+            places=(*self.places, self.count),
             work=self.work + once,
             depth=self.depth + once,
             free=self.free + free,
@@ -210,6 +215,7 @@ class PendingDot:
             base=base,
             parts=self.parts + other.parts,
             addends=self.addends + other.addends,
+            places=self.places + (NOWHERE,) * len(other.places),
             terms=self.terms + other.terms,
             work=self.work + other.work + once,
             depth=(self.depth.beside(other.depth) if apart else self.depth + other.depth) + once,
@@ -264,8 +270,14 @@ class PendingDot:
         if self.profile.muted(model.cause):
             return bounds
         emin, last, adding = _accumulator(model)
-        products, work = self.queue[: self.count], self.work.adds
-        low, high = chain_interval(products, self.addends, bounds[0].shape, model.rho, emin, last, work, adding)
+        products, shape = self.queue[: self.count], bounds[0].shape
+        if model.acc == "fp32" and replayable(products, self.addends, self.places):
+            ends = (chain_results(products, self.addends, self.places, shape), exact_sum(products, self.addends, shape))
+            low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+            low, high = (np.where(np.isfinite(low) & np.isfinite(high), x, np.nan) for x in (low, high))
+        else:
+            work = self.work.adds
+            low, high = chain_interval(products, self.addends, shape, model.rho, emin, last, work, adding)
         return np.fmax(bounds[0], low), np.fmin(bounds[1], high)
 
     @property

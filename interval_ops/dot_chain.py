@@ -28,7 +28,6 @@ import numpy as np
 from numba import njit
 
 from interval_ops.dot_sums import Array, Pair, Product
-from interval_ops.fused import odd_sum
 from interval_ops.hull import OPTIONS
 from interval_ops.rounding import binade
 
@@ -63,27 +62,6 @@ def _steps(am, ar, bm, br, low, high, mid, rad, err, top, outside, u, least):  #
                 if am[g, i, k] != 0.0 or ar[g, i, k] != 0.0:
                     _row(am[g, i, k], ar[g, i, k], bm[g, k], br[g, k], low[g, i], high[g, i], mid[g, i], rad[g, i],
                          err[g, i], top[g, i], outside[g, i], u, least)  # fmt: skip
-
-
-@njit(**OPTIONS)
-def _values(a, b, out):  # type: ignore[no-untyped-def]
-    """fp32 chain of one fused multiply-add per k; products of fp32 numbers are exact in float64."""
-    for g in range(a.shape[0]):
-        for i in range(a.shape[1]):
-            for k in range(a.shape[2]):
-                x = np.float64(a[g, i, k])
-                for j in range(b.shape[2]):
-                    out[g, i, j] = np.float32(odd_sum(x * np.float64(b[g, k, j]), np.float64(out[g, i, j])))
-
-
-def chain_value(a: Array, b: Array, acc: Array) -> Array:
-    """fp32 value of acc + a @ b, one fma per k in order; (g, M, K), (g, K, N), (g, M, N) with leading axis 1 or g."""
-    lead = max(len(a), len(b), len(acc))
-    x, y = (np.ascontiguousarray(np.broadcast_to(z, (lead, *z.shape[1:])), np.float32) for z in (a, b))
-    shape = (lead, a.shape[1], b.shape[2])
-    out = np.array(np.broadcast_to(acc, shape), np.float32, order="C")
-    _values(x, y, out)
-    return out
 
 
 def chain_interval(

@@ -10,7 +10,8 @@ import pytest
 from support import exact, rng, round_fraction, trials
 
 from interval_ops.dot import PendingDot
-from interval_ops.dot_chain import chain_value
+from interval_ops.dot_chain import chain_interval
+from interval_ops.dot_replay import chain_value
 from interval_ops.formats import FP16, FP32, Format
 from interval_ops.profile import load_profile
 
@@ -47,9 +48,28 @@ def holds(lo: float, hi: float, value: Fraction) -> bool:
     return exact(float(lo)) <= value <= exact(float(hi))
 
 
+Part = list[tuple[Fraction, Fraction]]
+
+
+def executions(start: Fraction, parts: list[Part], generator: np.random.Generator) -> list[Fraction]:
+    """The exact sum, and every dot continued, every dot apart, some of them apart; c first or, after one dot, last."""
+    true = start + sum((x * y for part in parts for x, y in part), Fraction(0))
+    found = [true]
+    for apart in (np.zeros(len(parts), bool), np.ones(len(parts), bool), generator.random(len(parts)) < 0.5):
+        value = start
+        for part, alone in zip(parts, apart, strict=True):
+            value = (
+                round_fraction(value + fma_chain(Fraction(0), part, FP32), FP32)
+                if alone
+                else fma_chain(value, part, FP32)
+            )
+        found.append(value)
+    return found
+
+
 @pytest.mark.parametrize("style", ["normal", "positive", "wide", "tiny", "holes", "cancelling"])
 def test_chains_lie_inside(style: str) -> None:
-    """Continued from the accumulator, or each dot summed from zero and added: both, and the exact sum."""
+    """Continued from the accumulator, or dots summed from zero and added: the replay and the running bound hold all."""
     generator, worst = rng(301), 0.0
     for _ in range(trials(12)):
         sizes = [int(n) for n in generator.integers(1, 24, int(generator.integers(1, 4)))]
@@ -60,20 +80,47 @@ def test_chains_lie_inside(style: str) -> None:
             y = np.ascontiguousarray(np.swapaxes(b, 1, 2))
             total = total.join(PendingDot.start(None, (2, 2), "ieee", ORDERED).extend((a, a), (y, y)))
         lo, hi = total.interval()
-        for i, j in np.ndindex(2, 2):
-            start = exact(float(c[0, i, j]))
-            folded, apart, true = start, start, start
-            for a, b in parts:
-                found = pairs(a[0, i], b[0, j])
-                folded = fma_chain(folded, found, FP32)
-                apart = round_fraction(apart + fma_chain(Fraction(0), found, FP32), FP32)
-                true += sum((x * y for x, y in found), Fraction(0))
-            for value in (folded, apart, true):
-                assert holds(lo[0, i, j], hi[0, i, j], value)
-                end = exact(float(hi[0, i, j] if value > true else lo[0, i, j]))
+        products = total.queue[: total.count]
+        running = chain_interval(products, total.addends, (1, 2, 2), FP32.u, -126, FP32.max, total.work.adds, FP32.u)
+        for at in np.ndindex(1, 2, 2):
+            found = [pairs(a[0, at[1]], b[0, at[2]]) for a, b in parts]
+            true, *others = executions(exact(float(c[at])), found, generator)
+            for value in (true, *others):
+                assert holds(lo[at], hi[at], value) and holds(running[0][at], running[1][at], value)
+                end = exact(float(running[1][at] if value > true else running[0][at]))
                 worst = max(worst, float((value - true) / (end - true)) if value != true else 0.0)
-    print(f"{style}: worst {worst:.3f} of the bound")
+    print(f"{style}: worst {worst:.3f} of the running bound")
     assert worst > 0.01
+
+
+def test_an_accumulator_may_come_first_or_last() -> None:
+    """c + dot(a, b), then more products: the chain begins with c, or c is added where the source says so."""
+    generator = rng(306)
+    for _ in range(trials(20)):
+        a, b, c = (material(generator, (1, 1, 9), "normal") for _ in range(3))
+        y = np.ascontiguousarray(np.swapaxes(b, 1, 2))
+        addend = 100 * c[:, :, :1]
+        total = PendingDot.start(None, (1, 1), "ieee", ORDERED).extend((a, a), (y, y))
+        total = total.add((addend, addend), rounded=True).extend((c, c), (y, y))
+        lo, hi = total.interval()
+        one, two, start = pairs(a[0, 0], b[0, 0]), pairs(c[0, 0], b[0, 0]), exact(float(addend[0, 0, 0]))
+        last = fma_chain(round_fraction(fma_chain(Fraction(0), one, FP32) + start, FP32), two, FP32)
+        for value in (last, fma_chain(start, one + two, FP32)):
+            assert holds(lo.item(), hi.item(), value)
+        assert hi.item() - lo.item() < 1e-4
+
+
+def test_points_leave_few_results() -> None:
+    """A chain on points that nothing interrupts has one result: the bound is it and the exact sum."""
+    generator = rng(307)
+    a, b = material(generator, (1, 1, 300), "positive"), material(generator, (1, 1, 300), "positive")
+    y = np.ascontiguousarray(np.swapaxes(b, 1, 2))
+    lo, hi = PendingDot.start(None, (1, 1), "ieee", ORDERED).extend((a, a), (y, y)).interval()
+    found = pairs(a[0, 0], b[0, 0])
+    ends = sorted((fma_chain(Fraction(0), found, FP32), sum((p * q for p, q in found), Fraction(0))))
+    assert float(ends[0]) == pytest.approx(lo.item(), rel=1e-12) and float(ends[1]) == pytest.approx(
+        hi.item(), rel=1e-12
+    )
 
 
 def test_sums_of_several_dots_may_start_anywhere_between() -> None:

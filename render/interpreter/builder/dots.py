@@ -8,7 +8,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.dot import PendingDot, dot_int
-from interval_ops.dot_chain import chain_value
+from interval_ops.dot_replay import chain_value
 from interval_ops.formats import Format
 from interval_ops.profile import MissingRule
 from render.interpreter.builder.floats import Floats, in_format
