@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interval_ops.profile import CAUSES
+from render.execution import WORTH_WORK
 from render.explain.records import BudgetBasis, LineShare
 from render.verdict import BudgetItem
 
@@ -51,8 +52,6 @@ LIKELY = ("operand", "lowacc", "cast", "accumulation", "function", "arith")
 
 MAX_LINES = 8
 NEGLIGIBLE = 1e-6
-WORK = 500_000_000
-"""Counted lanes of further runs: about five to ten seconds."""
 Cause = tuple[str, str | None, int]
 Shares = dict[Cause, float]
 
@@ -106,13 +105,8 @@ class Budget:
 NOTHING = Budget([], BudgetBasis())
 
 
-def work_of(run: Execution) -> int:
-    """Counted lanes of a run."""
-    return sum(getattr(launch, "work", 0) for launch in run.session.launches)
-
-
 def budget(
-    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], full: Halves, rerun: Rerun, limit: int = WORK
+    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], full: Halves, rerun: Rerun, limit: int = WORTH_WORK
 ) -> Budget:
     """The budget of a finished run. `full`: its half widths, `rerun(mute)`: those of a run with causes left out."""
     if full.point or not run.session.causes:
@@ -120,7 +114,7 @@ def budget(
     found = first_order(entry, run, outputs)
     if found is not None:
         return found
-    return left_out(run.session.causes, full, rerun, work_of(run), limit)
+    return left_out(run.session.causes, full, rerun, run.work, limit)
 
 
 # first order
@@ -206,7 +200,7 @@ def _items(worst: Shares, median: Shares) -> list[BudgetItem]:
 # re-runs
 
 
-def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int, limit: int = WORK) -> Budget:
+def left_out(causes: Iterable[Cause], full: Halves, rerun: Rerun, work: int, limit: int = WORTH_WORK) -> Budget:
     """Each cause left out in turn; the causes in their usual order where that is more work than allowed."""
     lines: dict[str, list[Cause]] = {}
     for cause in sorted(set(causes), key=lambda c: (c[0], c[1] or "", c[2])):
@@ -239,7 +233,7 @@ def _alone(keys: list[str], full: Halves, rerun: Rerun) -> dict[str, float]:
 
 def _by_size(lines: list[Cause], full: Halves, rerun: Rerun, work: int) -> list[Cause]:
     """The lines of one cause, largest part of the bound first, as far as the work allowed goes."""
-    if len(lines) == 1 or len(lines) > MAX_LINES or work * len(lines) > WORK:
+    if len(lines) == 1 or len(lines) > MAX_LINES or work * len(lines) > WORTH_WORK:
         return lines
     return sorted(lines, key=lambda line: full.kept(rerun([line])))
 
@@ -251,7 +245,7 @@ def _item(key: str, lines: list[Cause], share: float, shrink: float) -> BudgetIt
 
 def confirm(found: Budget, full: Halves, without: Callable[[str], Halves | None], work: int) -> Budget:
     """Leaves the largest cause out in one real run, unless that is too much work: `without(key)` gives its widths."""
-    if not found.items or found.basis.method != "first order" or work > WORK:
+    if not found.items or found.basis.method != "first order" or work > WORTH_WORK:
         return found
     top = found.items[0]
     halves = without(top.key)

@@ -20,7 +20,7 @@ import torch
 from interval_ops.profile import CAUSES, CONTRACTIONS, NEWEST, SUM_ORDERS, MissingRule
 from render import advice, execution
 from render.allocator import large_blocks_kept
-from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of, work_of
+from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of
 from render.compose import (
     NEVER_WRITTEN,
     UNKNOWN,
@@ -312,7 +312,7 @@ class Judgement:
         found = replace(found, power=power, study=study, witness=witness, budget_basis=parts.basis)
         found = replace(found, lines=widths(study, self.settings.asked))
         found = replace(found, divergence=left)
-        found = self._with_origins(found, nonfinite(study, decision, run.seconds, self.settings.asked))
+        found = self._with_origins(found, nonfinite(study, decision, run.work, self.settings.asked))
         found = self._with_instability(found, weak)
         return self._explained(found, run, what_ifs, began)
 
@@ -394,7 +394,7 @@ class Judgement:
             found = first_order(self.entry, run, outputs) or NOTHING
         else:
             found = budget(self.entry, run, outputs, full, lambda mute: halves(self.entry.run(mute)))
-            found = confirm(found, full, without, work_of(run))
+            found = confirm(found, full, without, run.work)
         self.timing["budget_s"] = time.perf_counter() - began
         return found
 

@@ -19,6 +19,8 @@ from render.outputs import Named, flatten, stored_arguments
 from render.target import as_kernel_error, is_own_failure, returned_names
 
 NOTHING_LAUNCHED = "RND904"
+WORTH_WORK = 500_000_000
+"""Counted lanes of a run that is repeated unasked: about five to ten seconds."""
 
 
 def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
@@ -72,6 +74,11 @@ class Execution:
     outputs: list[Tensor]
     session: Any
     seconds: float
+
+    @property
+    def work(self) -> int:
+        """Counted lanes (`Handle.work`) of all launches: what the run costs, the same on every machine."""
+        return sum(getattr(launch, "work", 0) for launch in self.session.launches)
 
     @property
     def named(self) -> Named:

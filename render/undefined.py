@@ -9,16 +9,13 @@ import os
 
 import numpy as np
 
-from render.execution import Entry, Execution
-
-WORTH_SECONDS = 5.0
-"""A kernel that takes longer is not run again for an advisory note."""
+from render.execution import WORTH_WORK, Entry, Execution
 
 
 def undefined_note(entry: Entry, run: Execution) -> str | None:
     """A sentence for the report if an output depends on undefined lanes; None if none does or it was not tried."""
     sites = sorted(run.session.undefined_sites, key=lambda s: (s.file, s.line))
-    if not sites or run.seconds > WORTH_SECONDS:
+    if not sites or run.work > WORTH_WORK:
         return None
     options = {**entry.options, "undefined": float("nan"), "interval": False}
     again = Entry(entry.fn, entry.inputs, entry.device, entry.seed, options).run()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from render.errors import RenderError, UnsupportedOp
-from render.execution import Execution
+from render.execution import WORTH_WORK, Execution
 from render.explain.counterfactuals import Progress, counterfactuals
 from render.explain.records import Counterfactual, Divergence, Instability, LineWidth, Origin, Power, factor
 from render.explain.study import Study
@@ -17,8 +17,6 @@ from render.judge import Decision, compare
 from render.oracle import Oracle
 from render.verdict import BudgetItem
 
-WORTH_SECONDS = 5.0
-"""A kernel that takes longer is not run again unasked."""
 SECONDS = 60.0
 """Time that each requested explanation may take, unless said otherwise."""
 
@@ -79,13 +77,13 @@ def widths(study: Study, asked: Asked) -> tuple[LineWidth, ...]:
     return tuple(line_widths(study))
 
 
-def nonfinite(study: Study, decision: Decision, seconds: float, asked: Asked) -> tuple[Origin, ...]:
+def nonfinite(study: Study, decision: Decision, work: int, asked: Asked) -> tuple[Origin, ...]:
     """Where NaN and infinity are made (re-runs, values only; for an infinite bound, with bounds).
 
     Without being asked: for the first element with one that the reference does not have (RND204), or whose bound is
     infinite (RND304). On request also those behind an element where both sides agree, and those that no output has.
     """
-    if not asked.nonfinite and (decision.code not in ("RND204", "RND304") or seconds > WORTH_SECONDS):
+    if not asked.nonfinite and (decision.code not in ("RND204", "RND304") or work > WORTH_WORK):
         return ()
     from render.explain.masked import appearances
     from render.explain.nonfinite import origins
@@ -142,7 +140,7 @@ def unstable(
     study: Study, run: Execution, oracle: Oracle, places: list[int], decision: Decision
 ) -> tuple[Instability | None, Decision]:
     """(instability, the decision in its light). Asked of what is in bound, and of a bound that zeros fit."""
-    if (decision.label != "Type-I" and decision.code != "RND301") or run.seconds > WORTH_SECONDS:
+    if (decision.label != "Type-I" and decision.code != "RND301") or run.work > WORTH_WORK:
         return None, decision
     from render.explain.stability import cancelling_line, instability
 

@@ -1,7 +1,7 @@
-"""Which programs of a launch may have stored to an address: the span of each program's addresses, store by store.
+"""Which programs of a launch may have stored to an address: spans of each program's addresses, store by store.
 
-A span holds every address of the store's block, masked lanes included, so it may name programs that did not write; it
-never leaves one out. Kept for the whole session: a few numbers per program and store.
+A span holds all addresses of one line of the store's block, masked lanes included, so it may name programs that did not
+write; it never leaves one out. Kept for the whole session: two numbers per line of a block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """One store by the programs `linear`: byte addresses `low` .. `high`, one per program or one for all of them.
+    """One store by the programs `linear`: byte addresses `low` .. `high`, (programs or 1, lines of the block).
 
     `name` and `base` are those of the storage that the pointer was derived from (None and 0 if that is not known).
     """
@@ -37,13 +37,23 @@ class Writers:
     spans: list[Span] = field(default_factory=list)
 
     def note(self, ptr: Handle, linear: np.ndarray) -> None:
-        rows = ptr.v.reshape(ptr.v.shape[0], -1)
         name, base = (None, 0) if ptr.origin is None else (ptr.origin.name, ptr.origin.base)
-        self.spans.append(Span(name, base, linear, rows.min(axis=1), rows.max(axis=1)))
+        axis, rows = _dense_axis(ptr.v), ptr.v.shape[0]
+        low, high = (end(axis=axis).reshape(rows, -1) for end in (ptr.v.min, ptr.v.max))
+        self.spans.append(Span(name, base, linear, low, high))
 
     def of(self, address: int) -> Iterator[tuple[Span, np.ndarray]]:
         """Each store that may have hit this address, with its programs."""
         for span in self.spans:
-            hit = (span.low <= address) & (address <= span.high)
+            hit = ((span.low <= address) & (address <= span.high)).any(axis=1)
             if hit.any():
                 yield span, span.linear if len(hit) == 1 else span.linear[hit]
+
+
+def _dense_axis(v: np.ndarray) -> tuple[int, ...]:
+    """The axis along which addresses lie closest; a span per line of a tile leaves out the tiles beside it."""
+    axes = [axis for axis in range(1, v.ndim) if v.shape[axis] > 1]
+    if len(axes) < 2:
+        return tuple(range(1, v.ndim))
+    first = v[0]
+    return (min(axes, key=lambda axis: int(np.ptp(first, axis=axis - 1).max())),)

@@ -9,10 +9,11 @@ import triton
 import triton.language as tl
 
 import render
-from render.budget import NOTHING, WORK, Budget, Halves, confirm, halves_of, left_out
+from render.budget import NOTHING, Budget, Halves, confirm, halves_of, left_out
 from render.corpus.case import load_case
 from render.corpus.judge import judge
 from render.data import folder
+from render.execution import WORTH_WORK
 from render.explain.records import BudgetBasis
 from render.verdict import BudgetItem
 
@@ -154,7 +155,7 @@ def test_nothing_to_attribute():
 
 
 def test_too_much_work_is_said():
-    found = left_out(WIDTHS, total(), never, WORK)
+    found = left_out(WIDTHS, total(), never, WORTH_WORK)
     assert "not measured" in str(found.note)
     assert [i.key for i in found.items] == ["operand", "cast", "arith"]
 
@@ -164,7 +165,7 @@ def test_a_cause_whose_run_changes_nothing_is_not_confirmed():
     found = Budget(items, BudgetBasis("first order"))
     assert not confirm(found, total(), lambda key: total(), 1).items[0].confirmed
     assert confirm(found, total(), lambda key: total([key]), 1).items[0].confirmed
-    assert confirm(found, total(), never, WORK + 1) is found
+    assert confirm(found, total(), never, WORTH_WORK + 1) is found
 
 
 def test_half_widths_skip_what_is_unbounded():

@@ -207,3 +207,22 @@ def test_planted_bugs_are_confirmed(bug, tmp_path):
 def test_all_planted_bugs_are_confirmed(bug, tmp_path):
     found = classify_file(str(bug.write(tmp_path)), device="any", budget=False)
     assert found.witness is None or found.witness.status == "agrees"
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_device_that_returns_no_number_is_confirmed(bad):
+    x = torch.randn(B)
+    seen = scaled_reference(x)
+    seen[5] = bad
+    found = render.classify(scaled, x, ref=scaled_reference, output=seen, budget=False)
+    assert (found.code, found.witness.status, found.witness.index) == ("RND204", "agrees", (5,))
+
+
+@pytest.mark.parametrize("order", ["any", "tree"])
+def test_a_known_order_of_sums_never_makes_a_false_alarm_of_our_own(order):
+    """The evaluator leaves the order of dots open; where that is too loose it says so instead of accusing the engine."""
+    x = torch.rand(2, B)
+    found = render.classify(
+        multiplied, x[0], x[1], ref=lambda a, b: a * b * 1.001, budget=False, options={"sum_order": order}
+    )
+    assert (found.code, found.witness.status) == ("RND201", "agrees")
