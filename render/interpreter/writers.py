@@ -45,9 +45,9 @@ class Writers:
     def of(self, address: int) -> Iterator[tuple[Span, np.ndarray]]:
         """Each store that may have hit this address, with its programs."""
         for span in self.spans:
-            hit = ((span.low <= address) & (address <= span.high)).any(axis=1)
+            hit = np.any((span.low <= address) & (address <= span.high), axis=1)
             if hit.any():
-                yield span, span.linear if len(hit) == 1 else span.linear[hit]
+                yield span, span.linear if len(span.low) == 1 else span.linear[hit]
 
 
 def _dense_axis(v: np.ndarray) -> tuple[int, ...]:
