@@ -18,7 +18,7 @@ OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
 SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py lowering.py)
 
-.PHONY: help demo test test-all test-oldest test-versions bench lint docs clean
+.PHONY: help demo test test-all test-oldest test-versions bench soundness lint docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test-versions  the interpreter on older Tritons: $(VERSIONS)"
 	@echo "make docs      write docs/ops.md from the rule tables"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
+	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
 	@echo "make lint      ruff and mypy"
 	@echo "make clean     remove $(VENV), builds and caches"
 
@@ -97,6 +98,12 @@ bench: $(VENV)/.core
 	$(BIN)/python benchmarks/stock_ratio.py $(ARGS)
 	$(BIN)/python benchmarks/gemm_floor.py
 	$(BIN)/python benchmarks/tightness.py
+
+# Each pair of kernel and profile is written down: an interrupted run goes on where it stopped.
+soundness: $(VENV)/.test
+	@mkdir -p .render
+	$(BIN)/python benchmarks/soundness.py --cross .render/soundness.jsonl --runs 12 $(ARGS)
+	$(BIN)/python benchmarks/soundness.py --cross .render/soundness.jsonl --far --runs 84 --page docs/soundness.md $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
