@@ -61,7 +61,7 @@ from render.inputs import Inputs, gather, of_call
 from render.judge import Case, Decision, compare, decide, follows_paper, worst
 from render.measure import measure, unmeasured
 from render.noise import TORCH_FORMATS
-from render.oracle import Exact, Oracle, array
+from render.oracle import Ends, Exact, Oracle, array
 from render.outputs import Named, Pair, devices, match, of_reference, shape_mismatch
 from render.reference import Reference, plans, resolve
 from render.reference import run as run_reference
@@ -239,6 +239,11 @@ class Judgement:
         self.exact = exact
         return exact
 
+    def _ends_of(self, i: int) -> Ends:
+        """The interval around E of one reference output, computed when first asked for."""
+        with execution.on_cpu():
+            return self.exact.ends(i)
+
     def _radius_of(self, i: int) -> np.ndarray | None:
         """R of one reference output, computed when first asked for."""
         if self._radius is None:
@@ -262,7 +267,7 @@ class Judgement:
         taints = {run.session.taints[t].code for t in ours.taints if t in run.session.taints} - {NEVER_WRITTEN}
         case = Case(
             pair.name, ours.value, ours.lo, ours.hi, ref,
-            *((ref,) * 3 if why else (exact.values[i], exact.lo[i], exact.hi[i])),
+            ref if why else exact.values[i], (lambda: (ref, ref)) if why else (lambda: self._ends_of(i)),
             fmt=TORCH_FORMATS.get(ours.tensor.dtype), ref_fmt=TORCH_FORMATS.get(theirs.dtype),
             device=None if device is None or why else array(device),
             device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
@@ -426,7 +431,7 @@ class Judgement:
         lines = [
             f"device {self.settings.device}: {title}" + (f" ({confidence})" if confidence else ""),
             *_compiled(profile),
-            *self.exact.assumptions,
+            self.exact.assumption,
         ]
         if self.settings.ref_precision != "ieee":
             lines.append(f"the reference's float32 products take {self.settings.ref_precision} operands (emulated)")
@@ -482,6 +487,6 @@ def _as_differences(case: Case, ours: torch.Tensor, theirs: torch.Tensor, device
     zero = np.zeros(case.value.shape)
     value = differences(ours, theirs)
     return replace(
-        case, value=value, lo=value, hi=value, ref=zero, exact=zero, exact_lo=zero, exact_hi=zero,
+        case, value=value, lo=value, hi=value, ref=zero, exact=zero, exact_ends=lambda: (zero, zero),
         device=None if device is None else differences(device, theirs),
     )  # fmt: skip

@@ -47,6 +47,7 @@ VOID = {
 class Case:
     """Everything known about one output, as float64 arrays of one shape (integers are exact in them or taken as such).
 
+    `exact_ends` gives [exact_lo, exact_hi], which hold E; like `radius` it is called only where it matters.
     `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
     rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs.
     """
@@ -57,8 +58,7 @@ class Case:
     hi: np.ndarray
     ref: np.ndarray
     exact: np.ndarray
-    exact_lo: np.ndarray
-    exact_hi: np.ndarray
+    exact_ends: Callable[[], tuple[np.ndarray, np.ndarray]]
     fmt: Format | None = None
     ref_fmt: Format | None = None
     device: np.ndarray | None = None
@@ -120,16 +120,14 @@ def _pattern(x: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(x), np.where(x > 0, 1, 2), kind).astype(np.int8)
 
 
-def _expected(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Pattern of E as the narrower of the two output formats holds it, and where E is only just about to overflow."""
-    pattern = _pattern(case.exact)
+def _spilling(case: Case, pattern: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """Where E is finite but as large as the narrower output format's range; looked at only where `odd`."""
     thresholds = [f.overflow_threshold for f in (case.fmt, case.ref_fmt) if f is not None and f.p < 53]
-    if not thresholds:
-        return pattern, np.zeros(pattern.shape, bool)
-    limit = min(thresholds)
-    largest = np.maximum(np.abs(case.exact_lo), np.abs(case.exact_hi))
-    overflows = (pattern == 0) & (largest >= limit)
-    return pattern, overflows
+    odd = odd & (pattern == 0)
+    if not thresholds or not odd.any():
+        return np.zeros(pattern.shape, bool)
+    lo, hi = case.exact_ends()
+    return odd & (np.maximum(np.abs(lo), np.abs(hi)) >= min(thresholds))
 
 
 def _allowed(case: Case, pattern: np.ndarray) -> np.ndarray:
@@ -146,15 +144,15 @@ def _nonfinite(case: Case) -> tuple[np.ndarray, np.ndarray]:
     An E beyond the output format's range may become an infinity (or, in formats without one, NaN or the largest
     number), so there every non-finite v of the right sign is as good as E.
     """
-    expected, overflows = _expected(case)
-    got = _pattern(case.value)
+    expected, got = _pattern(case.exact), _pattern(case.value)
+    seen = got if case.device is None else _pattern(case.device)
+    overflows = _spilling(case, expected, (got != 0) | (seen != 0))
     same_sign = np.signbit(case.exact) == np.signbit(case.value)
     spilled = overflows & ((got == 3) | ((got != 0) & same_sign))
     agree = (got == expected) | spilled
     settled = agree & (got != 0)
     bad = ~agree & ((got != 0) | ~_allowed(case, expected))
     if case.device is not None:
-        seen = _pattern(case.device)
         known = (seen == got) | (seen == expected) | (overflows & (seen != 0))
         bad = bad | (~known & ~_allowed(case, seen))
         settled = settled & ((seen == got) | (overflows & (seen != 0)))
@@ -175,14 +173,22 @@ def compare(case: Case) -> Masks:
     top = np.isnan(case.lo)
     stored = np.ones(top.shape, bool) if case.unstored is None else ~case.unstored
     settled, bad = _nonfinite(case)
-    finite = np.isfinite(case.exact)
-    exact = ~settled & finite & ((case.exact_hi < case.lo) | (case.exact_lo > case.hi))
+    exact = _misses(case, ~settled)
     ref = _outside(case.ref, *ref_bound(case), settled & (_pattern(case.ref) == _pattern(case.value)))
     device = None
     if case.device is not None:
         device = _outside(case.device, *device_bound(case), settled) & stored
     unbounded = (top | np.isinf(case.lo) | np.isinf(case.hi)) & ~settled
     return Masks(top, unbounded & stored, settled, bad & stored, exact & stored, ref & stored, device, stored)
+
+
+def _misses(case: Case, counts: np.ndarray) -> np.ndarray:
+    """Finite E whose whole error interval lies outside T. An E inside needs no such interval."""
+    missed = counts & np.isfinite(case.exact) & ((case.exact < case.lo) | (case.exact > case.hi))
+    if missed.any():
+        lo, hi = case.exact_ends()
+        missed &= (hi < case.lo) | (lo > case.hi)
+    return missed
 
 
 def ref_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -257,7 +263,8 @@ def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | N
         return None
     pick = masks.outside_ref
     ref, exact, reach = case.ref[pick], case.exact[pick], np.broadcast_to(radius, case.ref.shape)[pick]
-    reach = reach + (case.exact_hi - case.exact_lo)[pick] / 2
+    lo, hi = case.exact_ends()
+    reach = reach + (hi[pick] - lo[pick]) / 2
     overflowed = ~np.isfinite(ref) & np.isfinite(exact)
     within = overflowed | (np.abs(ref - exact) <= reach)
     meets = overflowed | ((ref - reach <= case.hi[pick]) & (ref + reach >= case.lo[pick]))
@@ -298,9 +305,12 @@ def _infinite(case: Case, masks: Masks) -> Decision | None:
 
 
 def fits_zero(case: Case, masks: Masks) -> bool:
-    """Would an output of zeros lie in the bound everywhere? Elements whose exact value is zero do not count."""
-    nonzero = masks.stored & ~masks.settled & ((case.exact_lo > 0) | (case.exact_hi < 0))
-    return bool(nonzero.any()) and bool(((case.lo <= 0) & (case.hi >= 0))[nonzero].all())
+    """Would an output of zeros lie in the bound everywhere? It says nothing where all exact values may be zero."""
+    counts = masks.stored & ~masks.settled
+    if not ((case.lo <= 0) & (case.hi >= 0))[counts].all():
+        return False
+    lo, hi = case.exact_ends()
+    return bool((counts & ((lo > 0) | (hi < 0))).any())
 
 
 def _powerless(case: Case, masks: Masks) -> Decision | None:

@@ -3,9 +3,10 @@
 E comes from the plain reference on widened inputs, if everything inside stays float64. A reference that casts down,
 asserts dtypes or needs fp8 operations runs natively with float64 carried beside it (`render.shadow`).
 
-The error of E is carried through the same operations: what float64 loses in each, the casts that the reference asks
-for, and its constants (0.1 in a float32 program is fl32(0.1)). R is the same with the errors of the reference's own
-dtypes. Both are bounds to first order where every operation has a rule, and verdicts say where they are estimates.
+The error of E matters only where E misses the kernel's bound. It is carried through the same operations: what float64
+loses in each, the casts that the reference asks for, and its constants (0.1 in a float32 program is fl32(0.1)). R is
+the same with the errors of the reference's own dtypes. Both are bounds to first order where every operation has a rule,
+and verdicts say where they are estimates.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from render.outputs import Named
 from render.reference import Plan, Reference
 from render.shadow import F64, NarrowWatch, ShadowMode, default_dtype, is_float
 
+ASSUMED = "its error is assumed, not bounded"
 FALLBACK = 2.0**-44
 """Error of E relative to the largest element of the output where it could not be carried; always reported."""
 
@@ -34,15 +36,48 @@ def array(x: torch.Tensor) -> np.ndarray:
     return x.detach().to(F64).numpy()
 
 
+Ends = tuple[np.ndarray, np.ndarray]
+Carried = tuple[list[Ends], str, list[str]]
+"""[lo, hi] per output, what the error of E rests on, notes."""
+
+
 @dataclass
 class Exact:
-    """E and its bound per output of the reference, in the reference's order."""
+    """E per output of the reference, in its order, and the ends of its error interval.
+
+    `carry` computes the ends when they are first asked for: carrying the error takes ten times as long as E itself, and
+    an E that lies in the kernel's bound needs none.
+    """
 
     values: list[np.ndarray]
-    lo: list[np.ndarray]
-    hi: list[np.ndarray]
-    assumptions: list[str] = field(default_factory=list)
+    how: str
+    carry: Callable[[], Carried]
     notes: list[str] = field(default_factory=list)
+    _found: tuple[list[Ends], str] | None = field(default=None, init=False)
+
+    def _carried(self) -> tuple[list[Ends], str]:
+        if self._found is None:
+            ends, text, notes = self.carry()
+            self.notes += notes
+            self._found = ends, text
+        return self._found
+
+    def ends(self, i: int) -> Ends:
+        """(lo, hi) of output i."""
+        return self._carried()[0][i]
+
+    @property
+    def lo(self) -> list[np.ndarray]:
+        return [lo for lo, _ in self._carried()[0]]
+
+    @property
+    def hi(self) -> list[np.ndarray]:
+        return [hi for _, hi in self._carried()[0]]
+
+    @property
+    def assumption(self) -> str:
+        error = "its error decides nothing and was not bounded" if self._found is None else self._found[1]
+        return f"reference {self.how}; {error}"
 
 
 @dataclass
@@ -59,20 +94,30 @@ class Oracle:
 
     def exact(self) -> Exact:
         base = self._plain()
-        how = "recomputed in float64" if base is not None else "run as written with float64 carried beside it"
-        notes: list[str] = []
+        if base is not None:
+            return Exact(base, "recomputed in float64", lambda: self._spread(base))
+        return self._beside()
+
+    def _spread(self, base: list[np.ndarray]) -> Carried:
+        """The ends around E = `base`, which the plain reference gave."""
         try:
-            values, spread, mode = self._carried(Unit(native=False), widened=base is not None)
-            notes = mode.notes
-            text = f"reference {how}; its error is {'an estimate' if mode.estimated else 'bounded'}"
+            _, spread, mode = self._carried(Unit(native=False), widened=True)
         except Exception as error:
-            values = base if base is not None else [array(x) for _, x in self.native]
-            spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in values]
-            if base is None:
-                how, spread = "taken at its own precision", [self._storage_error(i) for i in range(len(values))]
-            text = f"reference {how}; its error is assumed, not bounded"
-            notes = [f"no error bound of the reference: {_why(error)}"]
-        return self._bounded(values if base is None else base, spread, text, notes)
+            spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in base]
+            return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
+        return self._ends(base, spread), _quality(mode), mode.notes
+
+    def _beside(self) -> Exact:
+        """E of a reference that float64 inputs do not keep in float64."""
+        try:
+            values, spread, mode = self._carried(Unit(native=False), widened=False)
+        except Exception as error:
+            values = [array(x) for _, x in self.native]
+            spread = [self._storage_error(i) for i in range(len(values))]
+            found: Carried = self._ends(values, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
+            return Exact(values, "taken at its own precision", lambda: found)
+        known: Carried = self._ends(values, spread), _quality(mode), mode.notes
+        return Exact(values, "run as written with float64 carried beside it", lambda: known)
 
     def radius(self, exact: Exact) -> list[np.ndarray | None]:
         """R per output: how far the reference's own roundings may take it from E."""
@@ -121,8 +166,8 @@ class Oracle:
         mode.release()
         return values, errors, mode
 
-    def _bounded(self, base: list[np.ndarray], spread: list[np.ndarray], text: str, notes: list[str]) -> Exact:
-        lo, hi = [], []
+    def _ends(self, base: list[np.ndarray], spread: list[np.ndarray]) -> list[Ends]:
+        found = []
         for (_, native), x, reach in zip(self.native, base, spread, strict=True):
             if native.is_floating_point():
                 reach = reach + 2.0**-52 * np.abs(x)
@@ -131,9 +176,12 @@ class Oracle:
             else:
                 # Rounding may decide an integer either way (argmax, quantisation): hull of what was seen.
                 ends = np.minimum(x, array(native)), np.maximum(x, array(native))
-            lo.append(_point(ends[0], x, -1))
-            hi.append(_point(ends[1], x, 1))
-        return Exact(base, lo, hi, [text], notes)
+            found.append((_point(ends[0], x, -1), _point(ends[1], x, 1)))
+        return found
+
+
+def _quality(mode: ShadowMode) -> str:
+    return "its error is an estimate" if mode.estimated else "its error is bounded"
 
 
 def deviation(value: np.ndarray, centre: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -24,8 +25,9 @@ def case(**changes):
     }  # fmt: skip
     if "exact" in changes and "exact_lo" not in changes:
         changes |= {"exact_lo": np.asarray(changes["exact"]), "exact_hi": np.asarray(changes["exact"])}
-    arrays = {k: np.asarray(v, float) if isinstance(v, list) else v for k, v in changes.items()}
-    return Case(**(base | arrays))
+    arrays = base | {k: np.asarray(v, float) if isinstance(v, list) else v for k, v in changes.items()}
+    ends = arrays.pop("exact_lo"), arrays.pop("exact_hi")
+    return Case(**arrays, exact_ends=lambda: ends)
 
 
 # One change per row, so that rows can be combined; each touches fields of its own as far as the row allows.
@@ -225,3 +227,26 @@ def test_worst_of_several_outputs():
 
 def test_formats_are_those_of_the_interpreter():
     assert {"fp16", "bf16", "fp32", "fp64", "fp8e5", "fp8e4nv"} <= FORMATS.keys()
+
+
+def unasked():
+    raise AssertionError("E lies in T: its own error decides nothing")
+
+
+@pytest.mark.parametrize("device", [None, [1.05, 2.0], [1.0, 9.0]])
+def test_an_e_inside_t_needs_no_error_bound(device):
+    given = dataclasses.replace(case(device=device), exact_ends=unasked)
+    assert decide(given).label == ("Type-II" if device and device[1] == 9.0 else "Type-I")
+
+
+def test_an_e_outside_t_is_judged_with_its_error():
+    given = case(exact=[1.1001, 2.0])
+    assert decide(given).code == "RND201"
+    ends = np.array([1.0999, 2.0]), np.array([1.1003, 2.0])
+    assert decide(dataclasses.replace(given, exact_ends=lambda: ends)).code == "RND100"
+
+
+def test_zeros_do_not_fit_where_one_element_excludes_them():
+    """Also if E itself could be zero there: an output of zeros would be noticed."""
+    given = case(lo=[-3.0, 0.5], exact_lo=[0.9, -1.0], exact_hi=[1.1, 3.0])
+    assert not fits_zero(given, compare(given))

@@ -242,14 +242,26 @@ def test_a_reference_that_cannot_be_carried_is_said_to_be_assumed(monkeypatch):
     found = oracle(torch.exp, SQUARE[0])
     monkeypatch.setattr(found, "_carried", lambda *a, **k: 1 / 0)
     exact = found.exact()
-    assert "assumed" in exact.assumptions[0]
+    assert "decides nothing" in exact.assumption
+    assert exact.hi[0].shape == (SQUARE[0].shape) and "assumed" in exact.assumption
     assert (exact.hi[0] - exact.values[0]).max() >= FALLBACK * exact.values[0].max() / 2
     assert found.radius(exact) == [None]
     # A failure of our own must not look like a property of the reference.
     assert [note.split(": ", 1)[1] for note in exact.notes] == ["ZeroDivisionError: division by zero"] * 2
     monkeypatch.setenv("RENDER_FULL_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
-        found.exact()
+        found.exact().ends(0)
+
+
+def test_the_error_of_e_is_carried_once_and_only_when_asked_for(monkeypatch):
+    found = oracle(torch.exp, SQUARE[0])
+    runs = []
+    plain = found._carried
+    monkeypatch.setattr(found, "_carried", lambda *a, **k: runs.append(a) or plain(*a, **k))
+    exact = found.exact()
+    assert not runs
+    assert (exact.lo[0] < exact.values[0]).all() and (exact.ends(0)[1] > exact.values[0]).all()
+    assert len(runs) == 1 and "bounded" in exact.assumption
 
 
 def test_a_first_use_under_the_cuda_redirect():
@@ -258,7 +270,7 @@ def test_a_first_use_under_the_cuda_redirect():
         "import sys; sys.path[:0] = ['.', 'tests/render']\n"
         "from render.execution import on_cpu\n"
         "from test_oracle import oracle, torch\n"
-        "with on_cpu(): exact = oracle(lambda x: x.cuda() + 1, torch.ones(2)).exact()\n"
+        "with on_cpu():\n    exact = oracle(lambda x: x.cuda() + 1, torch.ones(2)).exact()\n    exact.ends(0)\n"
         "assert not exact.notes, exact.notes\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )
