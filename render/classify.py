@@ -300,7 +300,7 @@ class Judgement:
         notes += [witness.sentence] if witness else []
         left = departure(study, self.oracle, decision, self.settings.asked)
         notes += [left.sentence] if left else []
-        weak, decision = unstable(study, run, self.oracle, self.places, decision)
+        weak, decision = self._unstable(study, run, decision)
         notes += instability_notes(weak) if weak else []
         parts = self._budget(study, run, outputs, decision)
         items = parts.items
@@ -329,6 +329,9 @@ class Judgement:
         if found[0] is not None:
             self.timing["witness_s"] = time.perf_counter() - began
         return found
+
+    def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:
+        return unstable(study, run, self.oracle, self.places, decision)
 
     def _with_instability(self, verdict: Verdict, weak: Instability | None) -> Verdict:
         """The verdict with the output to blame, and the line where the bound grows most as the place to look at."""

@@ -21,6 +21,7 @@ the error, the kernel is not unstable but downgraded.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,31 +70,43 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
     the kernel explains the error.
     """
     u = declared(study, run)
-    errors: list[_Errors | None] = [_errors(case, False) for case in study.cases]
-    if all(e is None or _index(e.kernel, e, 0.0, u) <= LIMIT for e in errors):
-        return None  # not even with E's own error on top
-    errors = [_errors(case) for case in study.cases]
-    suspects = [i for i, e in enumerate(errors) if e is not None and _index(e.kernel, e, 0.0, u) > LIMIT]
-    if not suspects:
+    errors: dict[int, _Errors] = {}
+    for less_own in (False, True):  # most kernels are stable even with E's own error on top
+        errors = {i: e for i, case in enumerate(study.cases) if (e := _errors(case, less_own)) is not None}
+        errors = {i: e for i, e in errors.items() if _index(e.kernel, e, 0.0, u) > LIMIT}
+        if not errors:
+            return None
+    # A scale only lowers the index, so that only the elements above the limit without one can decide.
+    above = {places[i]: _above(e, u) for i, e in errors.items()}
+    if not _exceeding(errors, conditioning(oracle, SECONDS, above), places, u):
         return None
-    scales = conditioning(oracle, seconds=SECONDS)
-    if scales is None:
-        return None
-    found = []
-    for i in suspects:
-        e, scale = errors[i], scales[places[i]]
-        assert e is not None
-        eta, other = _index(e.kernel, e, scale, u), _index(e.reference, e, scale, u)
-        if eta > LIMIT >= other:
-            found.append((eta, other, i))
-    if not found:
+    scales = conditioning(oracle, SECONDS)
+    found = _exceeding(errors, scales, places, u)
+    if scales is None or not found:
         return None
     eta, other, i = max(found)
     e, scale = errors[i], scales[places[i]]
-    assert e is not None
     inside = _index(e.kernel, e, scale, max(u, coarsest(study)))
     place = _worst(e.kernel, e, scale, u)
     return Instability(study.cases[i].name, place, eta, other, inside <= LIMIT)
+
+
+def _above(e: _Errors, u: float) -> np.ndarray:
+    """Where the kernel or the reference exceeds the limit if nothing is known about the conditioning."""
+    return (_ratios(e.kernel, e, 0.0, u) > LIMIT) | (_ratios(e.reference, e, 0.0, u) > LIMIT)
+
+
+def _exceeding(
+    errors: dict[int, _Errors], scales: list[np.ndarray] | None, places: list[int], u: float
+) -> list[tuple[float, float, int]]:
+    """(index, the reference's, output) of the outputs whose kernel exceeds the limit while their reference does not."""
+    found = []
+    for i, e in errors.items() if scales is not None else ():
+        scale = scales[places[i]]  # type: ignore[index]
+        eta, other = _index(e.kernel, e, scale, u), _index(e.reference, e, scale, u)
+        if eta > LIMIT >= other:
+            found.append((eta, other, i))
+    return found
 
 
 def _errors(case: Case, less_own: bool = True) -> _Errors | None:
@@ -158,14 +171,21 @@ def coarsest(study: Study) -> float:
     return formats.unit
 
 
-def conditioning(oracle: Oracle, seconds: float, draws: int = DRAWS) -> list[np.ndarray] | None:
-    """sum_i |dE/dx_i| |x_i| per output of the reference; None if it cannot be run in float64, or not in time."""
+def conditioning(
+    oracle: Oracle, seconds: float, only: Mapping[int, np.ndarray] | None = None, draws: int = DRAWS
+) -> list[np.ndarray] | None:
+    """sum_i |dE/dx_i| |x_i| per output of the reference; None if it cannot be run in float64, or not in time.
+
+    `only`: masks of the elements that are wanted, by output; the scale of others is given as 0.
+    """
     began = time.perf_counter()
     with on_cpu():
         base = oracle._plain()
         each = time.perf_counter() - began
         if base is None or each * draws > seconds:
             return None
+        wanted = [np.ones(b.shape, bool) if only is None else only.get(i, np.zeros(b.shape, bool))
+                  for i, b in enumerate(base)]  # fmt: skip
         generator = np.random.default_rng(0)
         changes: list[list[np.ndarray]] = []
         for _ in range(draws):
@@ -174,8 +194,11 @@ def conditioning(oracle: Oracle, seconds: float, draws: int = DRAWS) -> list[np.
             if moved is None:
                 return None
             with np.errstate(invalid="ignore"):
-                changes.append([np.abs(m - b) / STEP for m, b in zip(moved, base, strict=True)])
-    return [np.median([np.nan_to_num(c[i], nan=np.inf) for c in changes], axis=0) for i in range(len(base))]
+                changes.append([np.abs(m[w] - b[w]) / STEP for m, b, w in zip(moved, base, wanted, strict=True)])
+    found = [np.zeros(b.shape) for b in base]
+    for i, (scale, w) in enumerate(zip(found, wanted, strict=True)):
+        scale[w] = np.median([np.nan_to_num(c[i], nan=np.inf) for c in changes], axis=0)
+    return found
 
 
 def _perturbed(inputs: Inputs, generator: np.random.Generator) -> Inputs:

@@ -14,6 +14,9 @@ from render.classify import Judgement, Settings
 from render.compose import Judged
 from render.corpus import device_models
 from render.execution import Execution
+from render.explain.records import Instability
+from render.explain.study import Study
+from render.judge import Decision
 from render.reference import resolve
 from render.verdict import Verdict
 
@@ -30,10 +33,17 @@ class Twofold(Judgement):
 
     execution: Execution | None = field(default=None, init=False)
     judged: list[Judged] = field(default_factory=list, init=False)
+    _weak: tuple[Decision, tuple[Instability | None, Decision]] | None = field(default=None, init=False)
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
         self.execution, self.judged, self._notes = run, judged, list(notes)
         return super()._conclude(run, judged, notes, began)
+
+    def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:
+        """As before, if the decision is the same as before: it does not depend on the device output."""
+        if self._weak is None or self._weak[0] != decision:
+            self._weak = decision, super()._unstable(study, run, decision)
+        return self._weak[1]
 
     def source_level(self, verdict: Verdict) -> Verdict:
         """What `verdict` would have been without a device output; the bound and its causes are the same."""
