@@ -1,9 +1,11 @@
 """Imported once by the server process that forks itself for every case: whatever every case needs and nothing else.
 
-No thread may be running when it forks, so nothing here computes.
+No thread may be working when it forks, so torch gets one thread and what is computed here is tiny.
 """
 
-import torch  # noqa: F401
+import contextlib
+
+import torch
 import triton  # noqa: F401
 
 import render.classify
@@ -12,3 +14,8 @@ import render.interpreter.lift
 import render.interpreter.session
 import render.replay.baselines
 import render.replay.judging  # noqa: F401
+from render.replay.warm import warm
+
+torch.set_num_threads(1)
+with contextlib.suppress(Exception):  # whatever is wrong, the first case will say it
+    warm()
