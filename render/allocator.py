@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from typing import Any
 
 _OPTIONS = (-3, -1, -2)  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD of glibc's malloc.h
-_KEEP = (1 << 30, (1 << 31) - 1, 64 << 20)
+_LARGEST = 32 << 20
+"""Whole tensors beyond this are few: they are mapped, so that the holes they would leave do not add up."""
+_GROW = (1 << 30, (1 << 31) - 1, 64 << 20)
+_KEEP = (_LARGEST, *_GROW[1:])
 _DEFAULT = (128 << 10, 128 << 10, 128 << 10)
 _AHEAD = 256 << 20
 _PAGE = 4096
@@ -26,6 +28,8 @@ def large_blocks_kept() -> Iterator[None]:
     """Inside, freed memory stays with the process; the outermost scope gives it back. Scopes nest."""
     global _depth
     if _depth == 0:
+        _configure(_GROW)
+        _prefer_huge_pages()
         _configure(_KEEP)
     _depth += 1
     try:
@@ -33,30 +37,35 @@ def large_blocks_kept() -> Iterator[None]:
     finally:
         _depth -= 1
         if _depth == 0:
-            _configure(_DEFAULT, trim=True)
+            _configure(_DEFAULT)
+            trim()
 
 
-def _configure(values: tuple[int, int, int], trim: bool = False) -> None:
+def trim() -> None:
+    """Gives back what is free now, also inside `large_blocks_kept`: for the end of a phase that needed much."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def _configure(values: tuple[int, int, int]) -> None:
     with contextlib.suppress(OSError, AttributeError):  # another C library: its own behaviour stays
         libc = ctypes.CDLL("libc.so.6")
         for option, value in zip(_OPTIONS, values, strict=True):
             libc.mallopt(option, value)
-        if trim:
-            libc.malloc_trim(0)
-        else:
-            _prefer_huge_pages(libc)
 
 
-def _prefer_huge_pages(libc: Any) -> None:
+def _prefer_huge_pages() -> None:
     """Asks for 2 MiB pages in what the heap will grow into: a block is advised and freed without being touched.
 
     numpy asks for them itself only for arrays of 4 MiB and more, so temporaries below would fault page by page.
     """
-    libc.malloc.restype, libc.malloc.argtypes = _POINTER, (_SIZE,)
-    libc.free.argtypes = (_POINTER,)
-    libc.madvise.argtypes = (_POINTER, _SIZE, _INT)
-    block = libc.malloc(_AHEAD)
-    if block:
-        start = -(-block // _PAGE) * _PAGE
-        libc.madvise(start, (block + _AHEAD - start) // _PAGE * _PAGE, _MADV_HUGEPAGE)
-        libc.free(block)
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.malloc.restype, libc.malloc.argtypes = _POINTER, (_SIZE,)
+        libc.free.argtypes = (_POINTER,)
+        libc.madvise.argtypes = (_POINTER, _SIZE, _INT)
+        block = libc.malloc(_AHEAD)
+        if block:
+            start = -(-block // _PAGE) * _PAGE
+            libc.madvise(start, (block + _AHEAD - start) // _PAGE * _PAGE, _MADV_HUGEPAGE)
+            libc.free(block)

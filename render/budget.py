@@ -83,10 +83,12 @@ def halves_of(bounds: Sequence[tuple[np.ndarray, np.ndarray]], places: Sequence[
     medians, worsts = [], []
     for (lo, hi), place in zip(bounds, places, strict=True):
         with np.errstate(invalid="ignore"):
-            half = (hi - lo) / 2
-        known = half[np.isfinite(half)]
-        medians.append(float(np.median(known)) if known.size else 0.0)
+            half = hi - lo
+        half *= 0.5
         worsts.append(float(half[place]) if half.size and np.isfinite(half[place]) else 0.0)
+        finite = np.isfinite(half)
+        known = half.reshape(-1) if finite.all() else half[finite]
+        medians.append(float(np.median(known, overwrite_input=True)) if known.size else 0.0)
     return Halves(tuple(medians), tuple(worsts))
 
 

@@ -198,6 +198,7 @@ class Judgement:
             run = self.entry.run()
         except (UnsupportedOp, MissingRule) as error:
             return self._unsupported(error, began)
+        run.session.forget()
         self.timing["interval_s"] = run.seconds
         native = self._reference(run)
         pairs, notes = match(run.named, native)

@@ -107,7 +107,7 @@ class Entry:
                                   "does it take another path for these inputs? choose another one with --entry")
         seconds = time.perf_counter() - began
         found = flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
-        return Execution([_describe(n, t, session.envelope(t)) for n, t in found], session, seconds)
+        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds)
 
     @property
     def _name(self) -> str:
@@ -126,7 +126,7 @@ class Entry:
 
 
 def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
-    value = tensor.detach().to(torch.float64).numpy().copy()
+    value = tensor.detach().to(torch.float64, copy=True).numpy()
     if envelope is None:
         return Tensor(name, tensor, value, value, value, tracked=False)
     lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from interval_ops.formats import Format
+from render import pieces
 from render.verdict import Label
 
 VOID = {
@@ -170,6 +171,12 @@ def compare(case: Case) -> Masks:
     E is outside where [exact_lo, exact_hi] misses T altogether: its own error is never held against the kernel. y_ref
     and y_dev are judged against T widened by the last rounding if their format is coarser than the kernel's.
     """
+    if case.value.size <= pieces.BLOCK:
+        return _compare(case)
+    return pieces.joined([_compare(pieces.part(case, at)) for at in pieces.blocks(case.value.size)], case.value.shape)
+
+
+def _compare(case: Case) -> Masks:
     top = np.isnan(case.lo)
     stored = np.ones(top.shape, bool) if case.unstored is None else ~case.unstored
     settled, bad = _nonfinite(case)

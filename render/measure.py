@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 import torch
 
 from render.judge import Case, Decision, Masks, device_bound, ref_bound
+from render.pieces import blocks, part, part_of_masks
 from render.sides import sides
-from render.tolerance import tolerance
+from render.tolerance import Tolerance, tolerance
 from render.verdict import Bound, OutputVerdict
 
 # torch.testing.assert_close (2.6 .. 2.13), by the wider of the two dtypes.
@@ -41,76 +46,117 @@ def usage(y: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(lo) & np.isfinite(hi), used, np.nan)
 
 
-def bound_of(lo: np.ndarray, hi: np.ndarray, used: np.ndarray) -> Bound:
+def bound_of(lo: np.ndarray, hi: np.ndarray, used: Callable[[], np.ndarray]) -> Bound:
     """Summary of a bound; elements without finite ends are left out of the widths."""
-    finite = np.isfinite(lo) & np.isfinite(hi)
-    low, high = lo[finite], hi[finite]
-    width = high - low
-    with np.errstate(all="ignore"):
-        relative = np.where(width == 0, 0.0, width / np.abs(low + width / 2))
-    if not width.size:
+    low, high = lo.reshape(-1), hi.reshape(-1)
+    finite = np.isfinite(low) & np.isfinite(high)
+    if not finite.all():
+        low, high = low[finite], high[finite]
+    if not low.size:
         return Bound(lo, hi, used, np.nan, np.nan, np.nan, np.nan)
-    halves = width / 2
-    numbers = (np.median(relative), relative.max(), np.median(halves), halves.max())
-    return Bound(lo, hi, used, *(float(x) for x in numbers))
+    numbers = high - low
+    half = float(np.median(numbers, overwrite_input=True)) / 2, float(numbers.max()) / 2
+    for at in blocks(low.size):
+        width = high[at] - low[at]
+        with np.errstate(all="ignore"):
+            numbers[at] = np.where(width == 0, 0.0, width / np.abs(low[at] + width / 2))
+    return Bound(lo, hi, used, float(np.median(numbers, overwrite_input=True)), float(numbers.max()), *half)
 
 
-def _worst_place(case: Case, masks: Masks, gap: np.ndarray) -> tuple[int, ...]:
-    """The element furthest outside, if one is outside; else the one with the largest difference."""
-    if not gap.size:
-        return ()
-    device = masks.outside_device if masks.outside_device is not None else np.zeros(gap.shape, bool)
-    for mask, y in (
-        (masks.nonfinite, case.value),
-        (masks.outside_exact, case.exact),
-        (device, case.device),
-        (masks.outside_ref, case.ref),
-    ):
-        if mask.any() and y is not None:
-            with np.errstate(invalid="ignore"):
-                beyond = np.nan_to_num(np.maximum(case.lo - y, y - case.hi), nan=np.inf)
-            return _place(np.where(mask, beyond, -np.inf))
-    return _place(np.nan_to_num(gap, nan=np.inf))
+def _used(case: Case, masks: Masks) -> np.ndarray:
+    """How much of its bound each element of the device output, else of the reference, uses; 0 where that is settled."""
+    y = case.ref if case.device is None else case.device
+    lo, hi = ref_bound(case) if case.device is None else device_bound(case)
+    return np.where(masks.settled | ~masks.stored, 0.0, usage(y, lo, hi))
 
 
-def _place(score: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))
+def _suspects(case: Case, masks: Masks) -> str:
+    """The first kind of element outside that there is; none: the differences are looked at."""
+    names = ("nonfinite", "outside_exact", "outside_device", "outside_ref")
+    return next((n for n in names if getattr(masks, n) is not None and getattr(masks, n).any()), "")
+
+
+_LOOKED_AT = {"nonfinite": "value", "outside_exact": "exact", "outside_device": "device", "outside_ref": "ref"}
+
+
+def _score(case: Case, masks: Masks, suspects: str, gap: np.ndarray) -> np.ndarray:
+    """How far outside an element is, if some are outside; else the size of its difference."""
+    if not suspects:
+        return np.nan_to_num(gap, nan=np.inf)
+    y = getattr(case, _LOOKED_AT[suspects])
+    with np.errstate(invalid="ignore"):
+        beyond = np.nan_to_num(np.maximum(case.lo - y, y - case.hi), nan=np.inf)
+    return np.where(getattr(masks, suspects), beyond, -np.inf)
+
+
+@dataclass
+class _Extremes:
+    """Largest figures over all elements seen so far, NaN where there are none; `worst` is a flat index."""
+
+    gap: float = np.nan
+    cover: float = np.nan
+    usage: float = np.nan
+    score: float = -np.inf
+    worst: int = 0
+    far: int = 0
+
+    def add(self, case: Case, masks: Masks, suspects: str, tolerance: tuple[float, float], start: int) -> None:
+        lo, hi = ref_bound(case) if case.device is None else device_bound(case)
+        got = case.value if case.device is None else case.device
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.where(got == case.ref, 0.0, np.abs(got - case.ref))
+            self.far += int(np.count_nonzero(~(gap <= tolerance[1] + tolerance[0] * np.abs(case.ref))))
+            cover = np.maximum(hi - case.ref, case.ref - lo)
+        used = _used(case, masks)
+        self.gap = _larger(self.gap, gap[np.isfinite(gap)])
+        self.cover = _larger(self.cover, cover[np.isfinite(cover)])
+        self.usage = _larger(self.usage, used[~np.isnan(used)])
+        score = _score(case, masks, suspects, gap)
+        at = int(np.argmax(score))
+        if start == 0 or score[at] > self.score:
+            self.score, self.worst = float(score[at]), start + at
+
+
+def _larger(so_far: float, x: np.ndarray) -> float:
+    return float(np.fmax(so_far, x.max())) if x.size else so_far
 
 
 def measure(
     case: Case, masks: Masks, decision: Decision, dtype: torch.dtype, ref_dtype: torch.dtype, tainted: int
 ) -> OutputVerdict:
     """All numbers of one output whose shape fits the reference's."""
-    y = case.ref if case.device is None else case.device
-    lo, hi = ref_bound(case) if case.device is None else device_bound(case)
-    used = np.where(masks.settled | ~masks.stored, 0.0, usage(y, lo, hi))
-    got = case.value if case.device is None else case.device
+    size, shape = case.value.size, case.value.shape
     rtol, atol = tolerances(dtype, ref_dtype)
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.where(got == case.ref, 0.0, np.abs(got - case.ref))
-        close = gap <= atol + rtol * np.abs(case.ref)
-        cover = np.maximum(hi - case.ref, case.ref - lo)
-    place = _worst_place(case, masks, gap)
-    known = used[~np.isnan(used)]
-    finite_gap, finite_cover = gap[np.isfinite(gap)], cover[np.isfinite(cover)]
+    suspects, found = _suspects(case, masks), _Extremes()
+    for at in blocks(size) if size else ():
+        found.add(part(case, at), part_of_masks(masks, at), suspects, (rtol, atol), at.start)
+    place = tuple(int(i) for i in np.unravel_index(found.worst, shape)) if size else ()
+    one = part(case, slice(found.worst, found.worst + 1))
+    lo, hi = ref_bound(one) if case.device is None else device_bound(one)
+    used = _used(one, part_of_masks(masks, slice(found.worst, found.worst + 1)))
 
-    def at(x: np.ndarray) -> float:
-        return float(x[place]) if x.size else float("nan")
+    def at_worst(x: np.ndarray | None) -> float:
+        return float(x[0]) if x is not None and x.size else float("nan")
 
     return OutputVerdict(
-        name=case.name, shape=tuple(case.value.shape), dtype=name_of(dtype), reference_dtype=name_of(ref_dtype),
-        elements=case.value.size, label=decision.label, code=decision.code, detail=decision.detail,
+        name=case.name, shape=tuple(shape), dtype=name_of(dtype), reference_dtype=name_of(ref_dtype),
+        elements=size, label=decision.label, code=decision.code, detail=decision.detail,
         outside_reference=int(masks.outside_ref.sum()), outside_exact=int(masks.outside_exact.sum()),
         outside_device=None if masks.outside_device is None else int(masks.outside_device.sum()),
         nonfinite_mismatch=int(masks.nonfinite.sum()), unstored=int((~masks.stored).sum()), tainted=tainted,
-        allclose_mismatch=int(case.value.size - close.sum()), allclose_rtol=rtol, allclose_atol=atol,
-        max_abs_diff=float(finite_gap.max()) if finite_gap.size else float("nan"),
-        worst_usage=float(known.max()) if known.size else float("nan"), worst_index=place,
-        got=at(got), ref=at(case.ref), exact=at(case.exact), low=at(lo), high=at(hi), usage=at(used),
-        covering_atol=float(max(finite_cover.max(), 0.0)) if finite_cover.size else float("nan"),
-        bound=bound_of(case.lo, case.hi, used), sides=sides(case, masks, decision),
-        tolerance=tolerance(lo, hi, case.ref, masks.settled, dtype, ref_dtype) if decision.label == "Type-I" else None,
+        allclose_mismatch=found.far, allclose_rtol=rtol, allclose_atol=atol,
+        max_abs_diff=found.gap, worst_usage=found.usage, worst_index=place,
+        got=at_worst(one.value if case.device is None else one.device), ref=at_worst(one.ref),
+        exact=at_worst(one.exact), low=at_worst(lo), high=at_worst(hi), usage=at_worst(used),
+        covering_atol=max(found.cover, 0.0),
+        bound=bound_of(case.lo, case.hi, partial(_used, case, masks)), sides=sides(case, masks, decision),
+        tolerance=_tolerance(case, masks, dtype, ref_dtype) if decision.label == "Type-I" else None,
     )  # fmt: skip
+
+
+def _tolerance(case: Case, masks: Masks, dtype: torch.dtype, ref_dtype: torch.dtype) -> Tolerance | None:
+    lo, hi = ref_bound(case) if case.device is None else device_bound(case)
+    return tolerance(lo, hi, case.ref, masks.settled, dtype, ref_dtype)
 
 
 def unmeasured(name: str, tensor: torch.Tensor, decision: Decision, ref_dtype: torch.dtype) -> OutputVerdict:
@@ -121,7 +167,7 @@ def unmeasured(name: str, tensor: torch.Tensor, decision: Decision, ref_dtype: t
         elements=0, label=decision.label, code=decision.code, detail=decision.detail, outside_reference=0,
         outside_exact=0, outside_device=None, nonfinite_mismatch=0, unstored=0, tainted=0, allclose_mismatch=0,
         allclose_rtol=0.0, allclose_atol=0.0, max_abs_diff=nan, worst_usage=nan, worst_index=(), got=nan, ref=nan,
-        exact=nan, low=nan, high=nan, usage=nan, covering_atol=nan, bound=bound_of(none, none, none),
+        exact=nan, low=nan, high=nan, usage=nan, covering_atol=nan, bound=bound_of(none, none, lambda: none),
     )  # fmt: skip
 
 

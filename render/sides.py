@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from render.judge import Case, Decision, Masks
+from render.pieces import blocks, flat
 
 if TYPE_CHECKING:
     from render.verdict import OutputVerdict
@@ -35,7 +36,8 @@ class Sides:
     """Largest absolute errors against E, where they are, and who is wrong (a key of `WORDS`).
 
     `kernel_*` is the re-executed kernel, `device_*` the recorded output if there is one; errors are infinite where only
-    one side is NaN or infinite, 0 where both are the same infinity or NaN.
+    one side is NaN or infinite, 0 where both are the same infinity or NaN. `exact_error` is what E itself may be off by,
+    None where nothing depends on it.
     """
 
     wrong: str
@@ -43,7 +45,7 @@ class Sides:
     kernel_index: tuple[int, ...]
     reference_error: float
     reference_index: tuple[int, ...]
-    exact_error: float
+    exact_error: float | None
     device_error: float | None = None
 
     @property
@@ -61,9 +63,7 @@ def sides(case: Case, masks: Masks, decision: Decision) -> Sides:
     kernel, kernel_at = _largest(case.value, case.exact)
     reference, reference_at = _largest(case.ref, case.exact)
     device = None if case.device is None else _largest(case.device, case.exact)[0]
-    with np.errstate(invalid="ignore"):
-        own = np.nan_to_num((case.exact_hi - case.exact_lo) / 2, nan=0.0, posinf=np.inf)
-    error = float(own.max(initial=0.0))
+    error = _own(case) if masks.outside_exact.any() or masks.outside_ref.any() else None
     return Sides(_wrong(masks, decision), kernel, kernel_at, reference, reference_at, error, device)
 
 
@@ -84,11 +84,22 @@ def _wrong(masks: Masks, decision: Decision) -> str:
     return "reference" if masks.outside_ref.any() else "neither"
 
 
+def _own(case: Case) -> float:
+    lo, hi = case.exact_ends()
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num((hi - lo) / 2, nan=0.0, posinf=np.inf).max(initial=0.0))
+
+
 def _largest(y: np.ndarray, exact: np.ndarray) -> tuple[float, tuple[int, ...]]:
     if not y.size:
         return 0.0, ()
-    same = (y == exact) | (np.isnan(y) & np.isnan(exact))
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.where(same, 0.0, np.nan_to_num(np.abs(y - exact), nan=np.inf, posinf=np.inf))
-    place = np.unravel_index(int(np.argmax(gap)), gap.shape)
-    return float(gap[place]), tuple(int(i) for i in place)
+    best, place = -1.0, 0
+    for at in blocks(y.size):
+        a, e = flat(y, at), flat(exact, at)
+        same = (a == e) | (np.isnan(a) & np.isnan(e))
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.where(same, 0.0, np.nan_to_num(np.abs(a - e), nan=np.inf, posinf=np.inf))
+        i = int(np.argmax(gap))
+        if gap[i] > best:
+            best, place = float(gap[i]), at.start + i
+    return best, tuple(int(i) for i in np.unravel_index(place, y.shape))

@@ -7,7 +7,7 @@ a promise to users (`verdict.label`, `verdict.code`, ..., `exit_code`) and every
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,7 +79,7 @@ def _plain(record: Any) -> dict[str, Any]:
     return {
         name: value.to_dict() if hasattr(value, "to_dict") else plain(value) if name == "lines" else _json(value)
         for name, value in named
-        if not isinstance(value, np.ndarray)
+        if not isinstance(value, np.ndarray) and not callable(value)
     }
 
 
@@ -94,11 +94,16 @@ class Bound:
 
     lo: np.ndarray = field(repr=False, compare=False)
     hi: np.ndarray = field(repr=False, compare=False)
-    usage: np.ndarray = field(repr=False, compare=False)
+    used: Callable[[], np.ndarray] = field(repr=False, compare=False)
     median_relative_width: float
     max_relative_width: float
     median_half_width: float
     max_half_width: float
+
+    @property
+    def usage(self) -> np.ndarray:
+        """Per element |y - mid| / half width, with y the device output, else the reference; computed when asked for."""
+        return self.used()
 
     def as_torch(self) -> tuple[Any, Any]:
         """(lo, hi) as float64 tensors."""

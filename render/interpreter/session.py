@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from interval_ops.profile import Profile, load_profile
-from render.allocator import large_blocks_kept
+from render.allocator import large_blocks_kept, trim
 from render.interpreter.builder import Builder
 from render.interpreter.compat import installed, patch_autotuner, quiet_driver, version
 from render.interpreter.compiled import Compiled
@@ -96,9 +96,17 @@ class Session:
     def findings(self) -> list[Finding]:
         return self.memory.findings
 
-    def envelope(self, tensor: Any) -> Envelope | None:
-        """Bounds of a tensor's elements; None if no kernel wrote this memory and none was carried into it."""
-        return self.memory.envelope(tensor)
+    def envelope(self, tensor: Any, take: bool = False) -> Envelope | None:
+        """Bounds of a tensor's elements; None if no kernel wrote this memory and none was carried into it.
+
+        `take` saves a copy where nothing is going to change that memory any more.
+        """
+        return self.memory.envelope(tensor, take)
+
+    def forget(self) -> None:
+        """Release the memory that was interpreted, with its bounds, once all results are read; findings stay."""
+        self.memory.forget()
+        trim()
 
     def context(self, grid: tuple[int, int, int]) -> Context:
         self.writers.append(Writers())

@@ -11,7 +11,7 @@ Passing is Type-I, failing Type-II. y is the device output; where a case has non
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from render.compose import Judged
 from render.corpus.case import Tolerance
 from render.measure import tolerances
 from render.outputs import flatten, match, stored_arguments
+from render.pieces import blocks, flat
 from render.replay.rows import Answer
 from render.target import returned_names
 
@@ -39,18 +40,28 @@ def label(passes: bool) -> str:
 
 def mismatched(actual: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> int:
     """Elements with |actual - expected| > atol + rtol |expected|; equal infinities match, NaN matches nothing."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        close = (np.abs(actual - expected) <= atol + rtol * np.abs(expected)) & np.isfinite(expected)
-    return int(np.count_nonzero(~(close | (actual == expected))))
+    wrong = 0
+    for x, y in _pairs(actual, expected):
+        with np.errstate(invalid="ignore", over="ignore"):
+            close = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y)
+        wrong += int(np.count_nonzero(~(close | (x == y))))
+    return wrong
 
 
 def largest(actual: np.ndarray, expected: np.ndarray) -> float:
     """max |actual - expected|, infinite where one side is NaN or they differ in an infinity."""
-    if not actual.size:
-        return 0.0
-    with np.errstate(invalid="ignore"):
-        gap = np.where(actual == expected, 0.0, np.abs(actual - expected))
-    return float(np.where(np.isnan(gap), np.inf, gap).max())
+    found = 0.0
+    for x, y in _pairs(actual, expected):
+        with np.errstate(invalid="ignore"):
+            gap = np.where(x == y, 0.0, np.abs(x - y))
+        found = max(found, float(np.where(np.isnan(gap), np.inf, gap).max())) if x.size else found
+    return found
+
+
+def _pairs(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Both arrays, of one shape, piece by piece."""
+    for at in blocks(x.size):
+        yield flat(x, at), flat(y, at)
 
 
 def seen(judged: Judged) -> np.ndarray:

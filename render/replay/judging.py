@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from render.allocator import trim
 from render.classify import Judgement, Settings
 from render.compose import Judged
 from render.corpus import device_models
@@ -18,7 +19,7 @@ from render.explain.records import Instability
 from render.explain.study import Study
 from render.judge import Decision
 from render.reference import resolve
-from render.verdict import Verdict
+from render.verdict import Outputs, Verdict
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -82,11 +83,12 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     began = time.perf_counter()
     output = device_models.generate(case, module, inputs)
     model_s = time.perf_counter() - began
+    trim()
     facts = case.facts
     settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, dict(options))
     judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), output, settings)
     verdict = judgement.verdict()
-    source = judgement.source_level(verdict)
+    source = replace(judgement.source_level(verdict), outputs=Outputs([]), study=None)  # its arrays are the verdict's
     launches = judgement.execution.session.launches if judgement.execution else []
     programs = sum(launch.programs for launch in launches)
     return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, model_s)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from render.pieces import blocks, part
 from render.replay.rows import Answer, Extreme, Output, Row, axes_of, disagreements, expected_of, failed
 
 if TYPE_CHECKING:
     from render.compose import Judged
     from render.corpus.case import Case
+    from render.judge import Case as OutputCase
     from render.verdict import Verdict
 
 
@@ -107,20 +109,32 @@ def extremes_of(judged: list[Judged]) -> list[Extreme]:
     """Of every output, the element furthest below E and the one furthest above it, with the bound on that side."""
     found = []
     for j in judged:
-        case = j.case
-        if case.mismatch or not case.value.size:
-            continue
-        y = case.value if case.device is None else case.device
-        with np.errstate(invalid="ignore"):
-            sides = {"left": (case.exact - y, case.exact - case.lo), "right": (y - case.exact, case.hi - case.exact)}
-        for side, (difference, bound) in sides.items():
-            score = np.where(np.isfinite(difference) & np.isfinite(bound), difference, -np.inf)
-            at = np.unravel_index(int(np.argmax(score)), score.shape)
-            if np.isfinite(score[at]):
-                index = [int(i) for i in at]
-                found.append(Extreme(case.name, side, index, float(difference[at]), float(bound[at]),
-                                     float(case.exact[at])))  # fmt: skip
+        if not j.case.mismatch and j.case.value.size:
+            found += [e for side in ("left", "right") if (e := _extreme(j.case, side)) is not None]
     return found
+
+
+def _extreme(case: OutputCase, side: str) -> Extreme | None:
+    best, place = -np.inf, 0
+    for at in blocks(case.value.size):
+        difference, bound = _reach(part(case, at), side)
+        score = np.where(np.isfinite(difference) & np.isfinite(bound), difference, -np.inf)
+        i = int(np.argmax(score))
+        if score[i] > best:
+            best, place = float(score[i]), at.start + i
+    if not np.isfinite(best):
+        return None
+    one = part(case, slice(place, place + 1))
+    difference, bound = _reach(one, side)
+    index = [int(i) for i in np.unravel_index(place, case.value.shape)]
+    return Extreme(case.name, side, index, float(difference[0]), float(bound[0]), float(one.exact[0]))
+
+
+def _reach(case: OutputCase, side: str) -> tuple[np.ndarray, np.ndarray]:
+    """(how far the output lies to this side of E, how far the bound does)."""
+    y, sign = (case.value if case.device is None else case.device), (-1.0 if side == "left" else 1.0)
+    with np.errstate(invalid="ignore"):
+        return sign * (y - case.exact), sign * ((case.lo if side == "left" else case.hi) - case.exact)
 
 
 def peak_mb() -> float:

@@ -139,9 +139,11 @@ def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     if found.device_error is not None:
         errors.insert(1, ("device", found.device_error))
     listed = ", ".join(f"{name} {number(error, 3)}" for name, error in errors)
-    own = number(found.exact_error, 2) if math.isfinite(found.exact_error) else "by an amount without a bound"
+    if found.exact_error is not None:
+        own = number(found.exact_error, 2) if math.isfinite(found.exact_error) else "by an amount without a bound"
+        listed += f", float64 itself {own}"
     yield "who errs", found.sentence
-    yield "", f"  off from float64 by: {listed}, float64 itself {own}"
+    yield "", f"  off from float64 by: {listed}"
 
 
 def place_note(code: str) -> str:

@@ -67,9 +67,9 @@ def _claims(case: Case, masks: Masks, code: str) -> Iterator[_Outside]:
 
 
 def _claim(case: Case, place: tuple[int, ...], code: str) -> _Outside:
-    exact = (float(case.exact_lo[place]), float(case.exact_hi[place]))
     if code == "RND201":
-        return _Outside(case, place, "reference", *exact)
+        lo, hi = case.exact_ends()
+        return _Outside(case, place, "reference", float(lo[place]), float(hi[place]))
     if code == "RND204" and not np.isfinite(case.exact[place]):
         return _Outside(case, place, "reference", *(float(case.exact[place]),) * 2)
     assert case.device is not None

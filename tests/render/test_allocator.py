@@ -5,17 +5,25 @@ import pytest
 from render import allocator
 
 
-def test_only_the_outermost_scope_configures(monkeypatch):
-    calls = []
-    monkeypatch.setattr(allocator, "_configure", lambda values, trim=False: calls.append((values, trim)))
-    with allocator.large_blocks_kept(), allocator.large_blocks_kept():
-        assert len(calls) == 1
-    assert [trim for _, trim in calls] == [False, True]
+@pytest.fixture
+def calls(monkeypatch):
+    found = []
+    monkeypatch.setattr(allocator, "_configure", lambda values: found.append(values))
+    monkeypatch.setattr(allocator, "trim", lambda: found.append("trim"))
+    return found
 
 
-def test_given_back_after_an_error(monkeypatch):
-    calls = []
-    monkeypatch.setattr(allocator, "_configure", lambda values, trim=False: calls.append(trim))
+def test_only_the_outermost_scope_configures(calls):
+    with allocator.large_blocks_kept():
+        before = list(calls)
+        with allocator.large_blocks_kept():
+            pass
+        assert calls == before
+        assert before[-1] == allocator._KEEP
+    assert calls == [*before, allocator._DEFAULT, "trim"]
+
+
+def test_given_back_after_an_error(calls):
     with pytest.raises(ValueError, match="inside"), allocator.large_blocks_kept():
         raise ValueError("inside")
-    assert calls == [False, True]
+    assert calls[-2:] == [allocator._DEFAULT, "trim"]

@@ -21,7 +21,8 @@ INF, NAN = math.inf, math.nan
 
 def output(ref=(1.0, 2.0), half=0.5, **more):
     exact = np.array([1.0, 2.0])
-    case = Case("c", exact, exact - half, exact + half, np.array(ref), exact, exact, exact, FP32, FP32, **more)
+    ends = lambda: (exact, exact)  # noqa: E731
+    case = Case("c", exact, exact - half, exact + half, np.array(ref), exact, ends, FP32, FP32, **more)
     masks = compare(case)
     return measure(case, masks, decide(case, masks, "RND101"), torch.float32, torch.float32, 0)
 
@@ -76,11 +77,11 @@ def test_usage_of_an_inside_element_never_exceeds_one():
 
 
 def test_widths():
-    b = bound_of(np.array([1.0, -1.0, 3.0, NAN]), np.array([3.0, 1.0, 3.0, NAN]), np.zeros(4))
+    b = bound_of(np.array([1.0, -1.0, 3.0, NAN]), np.array([3.0, 1.0, 3.0, NAN]), lambda: np.zeros(4))
     assert b.max_relative_width == INF
     assert b.median_relative_width == 1.0
     assert (b.median_half_width, b.max_half_width) == (1.0, 1.0)
-    assert math.isnan(bound_of(np.array([NAN]), np.array([NAN]), np.zeros(1)).median_half_width)
+    assert math.isnan(bound_of(np.array([NAN]), np.array([NAN]), lambda: np.zeros(1)).median_half_width)
     lo, hi = b.as_torch()
     assert lo.dtype == torch.float64
     assert isinstance(b, Bound)
@@ -94,10 +95,44 @@ def test_the_worst_element_is_the_one_outside():
     assert output((1.4, 2.1)).worst_index == (0,)
 
 
+@pytest.mark.parametrize("planted", ["none", "nan", "exact", "device", "ref", "unstored"])
+def test_an_output_in_pieces_is_judged_as_a_whole(planted, monkeypatch):
+    rng = np.random.default_rng(1)
+    exact = rng.normal(size=(7, 11))
+    arrays = {"value": exact + 1e-3, "ref": exact - 2e-3, "device": exact + rng.uniform(-1e-2, 1e-2, (7, 11))}
+    unstored = np.zeros((7, 11), bool)
+    lo, hi = exact - 0.02 * rng.random((7, 11)) - 0.01, exact + 0.05
+    e = exact.copy()
+    at = (5, 3), (2, 9), (6, 10)
+    for place, size in zip(at, (0.4, 0.6, 0.5), strict=True):
+        if planted == "nan":
+            arrays["value"][place] = NAN
+        elif planted in arrays:
+            arrays[planted][place] += size
+        elif planted == "exact":
+            e[place] -= size
+        elif planted == "unstored":
+            unstored[place] = True
+    case = Case("c", arrays["value"], lo, hi, arrays["ref"], e, lambda: (e, e), FP32, FP32,
+                device=arrays["device"] if planted in ("none", "device") else None, unstored=unstored)  # fmt: skip
+
+    def judged():
+        masks = compare(case)
+        return masks, measure(case, masks, decide(case, masks), torch.float32, torch.float32, 0)
+
+    whole, one = judged()
+    monkeypatch.setattr("render.pieces.BLOCK", 8)
+    parts, many = judged()
+    for field in dataclasses.fields(whole):
+        assert np.array_equal(getattr(whole, field.name), getattr(parts, field.name)), field.name
+    assert one.to_dict() == many.to_dict()
+    assert np.array_equal(one.bound.usage, many.bound.usage, equal_nan=True)
+
+
 def test_empty_and_scalar_outputs():
     for shape in ((0,), (2, 0), ()):
         x = np.zeros(shape)
-        case = Case("c", x, x, x, x, x, x, x, FP32, FP32)
+        case = Case("c", x, x, x, x, x, lambda x=x: (x, x), FP32, FP32)
         masks = compare(case)
         found = measure(case, masks, decide(case, masks), torch.float32, torch.float32, 0)
         assert found.elements == x.size

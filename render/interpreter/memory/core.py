@@ -79,6 +79,12 @@ class Memory:
             self.registry.register(tensor, name)
         return storage
 
+    def forget(self) -> None:
+        """Drop every storage with its bounds; findings and taints stay. For when all results have been read."""
+        self.registry = Registry()
+        self._used.clear()
+        self.log.clear()
+
     def find(self, address: int) -> Storage | None:
         return self.registry.find(address)
 
@@ -183,9 +189,12 @@ class Memory:
         """
         return atomics.atomic(self, kind, ptr, val, lo, hi, cmp, mask, elem, origin, pids, site, taint)
 
-    def envelope(self, tensor: torch.Tensor) -> Envelope | None:
-        """Bounds of a tensor's elements; None if no kernel wrote its memory and nothing was carried into it."""
-        return envelope.of_tensor(self, tensor)
+    def envelope(self, tensor: torch.Tensor, take: bool = False) -> Envelope | None:
+        """Bounds of a tensor's elements; None if no kernel wrote its memory and nothing was carried into it.
+
+        `take`: they may be the memory's own arrays, for when no kernel and no host code will write there any more.
+        """
+        return envelope.of_tensor(self, tensor, take)
 
     # host code between launches
     def mark_unwritten(self, tensor: torch.Tensor) -> None:

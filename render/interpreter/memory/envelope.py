@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
 
 
-def of_tensor(memory: Memory, tensor: torch.Tensor) -> Envelope | None:
+def of_tensor(memory: Memory, tensor: torch.Tensor, take: bool = False) -> Envelope | None:
     """See `Memory.envelope`."""
     if tensor.numel() == 0 or tensor.is_complex() or tensor.device.type == "meta":
         return None
     storage = memory.find(address(tensor))
     if storage is None or not overlaps(storage, tensor):
         return None
-    return read(memory, storage, tensor)
+    return read(memory, storage, tensor, take)
 
 
 def overlaps(storage: Storage, tensor: torch.Tensor) -> bool:
@@ -39,15 +39,15 @@ def overlaps(storage: Storage, tensor: torch.Tensor) -> bool:
     return first < storage.kernel_range[1] and storage.kernel_range[0] < last
 
 
-def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
-    """Bounds, written flags and taints of the tensor's elements."""
+def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = False) -> Envelope:
+    """Bounds, written flags and taints of the tensor's elements; see `Memory.envelope` for `take`."""
     bits = bits_view(storage, tensor)
     fmt = FORMAT_OF.get(tensor.dtype)
     written = np.ones(bits.shape, np.bool_)
     if storage.written is not None:
         notice_writes(storage)
     if fmt is not None:
-        lo, hi = _floats(storage, tensor, bits, fmt, written)
+        lo, hi = _floats(storage, tensor, bits, fmt, written, take)
     else:
         lo = hi = _integers(bits, tensor)
         if storage.written is not None:
@@ -64,11 +64,10 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
 
 
 def _floats(
-    storage: Storage, tensor: torch.Tensor, bits: np.ndarray, fmt: Format, written: np.ndarray
+    storage: Storage, tensor: torch.Tensor, bits: np.ndarray, fmt: Format, written: np.ndarray, take: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ends of float elements; clears `written` (and gives NaN) where a byte of an element was never written."""
     flat = np.ascontiguousarray(bits).reshape(-1)
-    lo, hi = np.empty(flat.size), np.empty(flat.size)
     shadow = storage.shadows.get(fmt.name)
     sources = (None, None, None) if shadow is None else (shadow.lo, shadow.hi, shadow.stamp)
     state = None if storage.written is None else storage.written_view(bits.itemsize)
@@ -79,6 +78,7 @@ def _floats(
         return np.ascontiguousarray(element_view(array, storage, tensor)).reshape(-1)
 
     slo, shi, stamp = (along(a, d) for a, d in zip(sources, (np.float64, np.float64, bits.dtype), strict=True))
+    lo, hi = (slo, shi) if take and shadow is not None else (np.empty(flat.size), np.empty(flat.size))
     values = tables.decode(flat, fmt)
     bounds_of(
         values, flat, shadow is not None, slo, shi, stamp, state is not None,

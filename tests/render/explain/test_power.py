@@ -203,7 +203,7 @@ def test_smallest_fault_against_widths_set_by_hand():
     y = np.array([1.0, -1.5])
 
     def case(half):
-        return Case("c", y, y - half, y + half, y, y, y, y, FP32, FP32)
+        return Case("c", y, y - half, y + half, y, y, lambda: (y, y), FP32, FP32)
 
     assert smallest_fault(case(np.array([0.3, 0.3]))) == 0.25  # 1.5 * 2^-2 = 0.375 leaves, 1.5 * 2^-3 does not
     assert smallest_fault(case(np.array([0.3, 9.0]))) == 0.5
