@@ -19,7 +19,7 @@ import torch
 
 from interval_ops.profile import CAUSES, CONTRACTIONS, NEWEST, SUM_ORDERS, MissingRule
 from render import advice, execution
-from render.allocator import large_blocks_kept
+from render.allocator import large_blocks_kept, trim
 from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of
 from render.compose import (
     NEVER_WRITTEN,
@@ -200,14 +200,24 @@ class Judgement:
             return self._unsupported(error, began)
         run.session.forget()
         self.timing["interval_s"] = run.seconds
+        cases, notes = self._cases(run)
+        undefined = undefined_note(self.entry, run)
+        notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]
+        return self._conclude(run, cases, notes, began)
+
+    def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
+        """(outputs with everything that they are judged on, notes); what they were made from is released."""
         native = self._reference(run)
+        trim()
         pairs, notes = match(run.named, native)
         self.places = [pair.reference for pair in pairs]
         exact = self._exact(native)
         cases = [self._case(run, pair, native, exact, device) for pair, device in self._devices(run, pairs)]
-        undefined = undefined_note(self.entry, run)
-        notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]
-        return self._conclude(run, cases, notes, began)
+        run.outputs[:] = [replace(o, tensor=_outline(o.tensor)) for o in run.outputs]
+        self.oracle.native = [(name, _outline(x)) for name, x in native]
+        self.recorded = self.recorded is not None or None
+        trim()
+        return [replace(j, ours=replace(j.ours, tensor=_outline(j.ours.tensor))) for j in cases], notes
 
     # the reference
     def _reference(self, run: Execution) -> Named:
@@ -225,6 +235,7 @@ class Judgement:
         with execution.on_cpu(), reference_precision(self.settings.ref_precision):
             result, self.plan, used = run_reference(self.reference, options, fresh)
         self.timing["reference_s"] = time.perf_counter() - began
+        named = [(name, _outline(x)) for name, x in named]
         self._collect = lambda result, values: of_reference(result, values, named)
         return self._collect(result, used)
 
@@ -484,6 +495,11 @@ def _compiled(profile: Any) -> Iterator[str]:
         yield f"reductions in any order: they are balanced trees from Triton {since} on only"
     if profile.known_order or profile.triton != NEWEST:
         yield f"compiled by Triton {'.'.join(map(str, profile.triton))}"
+
+
+def _outline(x: torch.Tensor) -> torch.Tensor:
+    """Shape and dtype of a float tensor, without its memory; integers are looked at again, so they stay."""
+    return x.to("meta") if x.is_floating_point() else x
 
 
 def _as_differences(case: Case, ours: torch.Tensor, theirs: torch.Tensor, device: torch.Tensor | None) -> Case:

@@ -1,4 +1,4 @@
-"""Large outputs a million elements at a time, so that temporaries do not take many times the memory of the output."""
+"""Large outputs a quarter of a million elements at a time, so that temporaries do not take many times the memory of the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from render.judge import Case, Masks
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 _ARRAYS = ("value", "lo", "hi", "ref", "exact", "device", "unstored")
 
 

@@ -36,8 +36,8 @@ class Sides:
     """Largest absolute errors against E, where they are, and who is wrong (a key of `WORDS`).
 
     `kernel_*` is the re-executed kernel, `device_*` the recorded output if there is one; errors are infinite where only
-    one side is NaN or infinite, 0 where both are the same infinity or NaN. `exact_error` is what E itself may be off by,
-    None where nothing depends on it.
+    one side is NaN or infinite, 0 where both are the same infinity or NaN. `exact_error` is what E itself may be off
+    by, None where nothing depends on it.
     """
 
     wrong: str

@@ -81,12 +81,12 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     module = case.load()
     inputs = case.inputs(module, small)
     began = time.perf_counter()
-    output = device_models.generate(case, module, inputs)
+    outputs = [device_models.generate(case, module, inputs)]
     model_s = time.perf_counter() - began
     trim()
     facts = case.facts
     settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, dict(options))
-    judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), output, settings)
+    judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), outputs.pop(), settings)
     verdict = judgement.verdict()
     source = replace(judgement.source_level(verdict), outputs=Outputs([]), study=None)  # its arrays are the verdict's
     launches = judgement.execution.session.launches if judgement.execution else []
