@@ -199,7 +199,7 @@ class Judgement:
         except (UnsupportedOp, MissingRule) as error:
             return self._unsupported(error, began)
         run.session.forget()
-        self.timing["interval_s"] = run.seconds
+        self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
         undefined = undefined_note(self.entry, run)
         notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]

@@ -69,11 +69,12 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a run left behind. `seconds` is the wall time of the whole entry."""
+    """What a run left behind. `seconds` is the wall time of the whole entry, `cpu_seconds` its processor time."""
 
     outputs: list[Tensor]
     session: Any
     seconds: float
+    cpu_seconds: float = 0.0
 
     @property
     def work(self) -> int:
@@ -98,16 +99,16 @@ class Entry:
     def run(self, mute: Iterable[Any] = ()) -> Execution:
         """Interpret one call. Raises KernelError for what the user's code raises, UnsupportedOp where a rule lacks."""
         inputs = self.inputs.clone()
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         session = open_session(self.device, mute, **self.options)
         with session:
             result = self._call(inputs)
             if not session.launches:
                 raise RenderError(NOTHING_LAUNCHED, f"{self._name} launched no Triton kernel",
                                   "does it take another path for these inputs? choose another one with --entry")
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         found = flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
-        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds)
+        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds, cpu)
 
     @property
     def _name(self) -> str:

@@ -1,4 +1,4 @@
-"""Large outputs a quarter of a million elements at a time, so that temporaries do not take many times the memory of the output."""
+"""Large outputs one block of elements at a time: temporaries do not take many times the memory of the output."""
 
 from __future__ import annotations
 

@@ -10,13 +10,16 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from render.replay.rows import Row, from_dict
 from render.replay.worker import Plan
+
+MEMORY = 850.0
+"""MB that the cases that run at once may need, per job: with what the processes share, 2 GB for two jobs."""
 
 
 class Running(NamedTuple):
@@ -29,18 +32,22 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_all(folders: list[Path], plan: Plan, jobs: int) -> Iterator[tuple[Path, Row | None, str]]:
+def run_all(
+    folders: list[Path], plan: Plan, jobs: int, need: Callable[[Path], float] = lambda folder: 0.0
+) -> Iterator[tuple[Path, Row | None, str]]:
     """(folder, row, error) of every case as it finishes, `jobs` at a time; no row where a process died.
 
-    Closing the generator ends what is still running.
+    A case waits while the `need`s (MB) of those that run would exceed `MEMORY` per job with it; smaller ones go first
+    then. Closing the generator ends what is still running.
     """
     context = _context()
-    waiting = list(reversed(folders))
+    waiting = list(folders)
     running: dict[Any, Running] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < jobs:
-                started = _start(context, waiting.pop(), plan)
+            while (chosen := _next(waiting, [r.folder for r in running.values()], jobs, need)) is not None:
+                waiting.remove(chosen)
+                started = _start(context, chosen, plan)
                 running[started.receiver] = started
             for receiver in wait(list(running)):
                 done = running.pop(receiver)
@@ -49,6 +56,14 @@ def run_all(folders: list[Path], plan: Plan, jobs: int) -> Iterator[tuple[Path, 
         for left in running.values():
             left.process.terminate()
             left.process.join()
+
+
+def _next(waiting: list[Path], running: list[Path], jobs: int, need: Callable[[Path], float]) -> Path | None:
+    """The first case that there is a job and memory for; any case fits where nothing else runs."""
+    if len(running) >= jobs:
+        return None
+    free = MEMORY * jobs - sum(map(need, running))
+    return next((folder for folder in waiting if not running or need(folder) <= free), None)
 
 
 def _context() -> Any:

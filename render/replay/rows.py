@@ -64,7 +64,9 @@ class Output(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True):
     """The result of one case. Times are wall seconds; `interval_s` is the interval run of the kernel alone, `total_s`
     everything up to the verdicts (inputs, device model, reference, its float64 twin, budget) and `cpu_s` the processor
-    time of the same, which other work on the machine does not change.
+    time of the same, which other work on the machine changes less; `interval_cpu_s` and `stock_s` are processor time on
+    one thread, for their ratio. `peak_rss_mb` is the process's peak up to the verdicts, `whole_rss_mb` with the simpler
+    rules as well.
 
     `error` is set where there is no verdict: the case crashed or could not be run.
     """
@@ -89,6 +91,7 @@ class Row(msgspec.Struct, frozen=True):
     ok: bool = False
     disagreements: list[str] = []
     interval_s: float | None = None
+    interval_cpu_s: float | None = None
     stock_s: float | None = None
     stock_fraction: float | None = None
     model_s: float | None = None
@@ -99,6 +102,7 @@ class Row(msgspec.Struct, frozen=True):
     total_s: float | None = None
     cpu_s: float | None = None
     peak_rss_mb: float | None = None
+    whole_rss_mb: float | None = None
     programs: int = 0
     outputs: list[Output] = []
     extremes: list[Extreme] = []

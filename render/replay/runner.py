@@ -12,10 +12,19 @@ from render.replay.rows import Row, failed
 from render.replay.store import Store
 from render.replay.worker import Plan, replay
 
+PROCESS_MB = 120.0
+BYTES_PER_ELEMENT = 25.0
+"""As measured on the corpus; imports are shared. A wrong guess costs time or memory, never a result."""
+
 
 def size_of(folder: Path) -> int:
     """Elements of all tensors of the case: the larger ones start first, so that no long one is left for the end."""
     return sum(math.prod(shape) for shape in load_case(folder).facts.shapes.values())
+
+
+def need_of(folder: Path) -> float:
+    """MB that the case is likely to need at its peak: its tensors, each with bounds, and what every process adds."""
+    return PROCESS_MB + size_of(folder) * BYTES_PER_ELEMENT / 2**20
 
 
 def replay_all(
@@ -37,5 +46,5 @@ def replay_all(
 
 
 def _isolated(folders: list[Path], plan: Plan, jobs: int) -> Iterator[tuple[Path, Row]]:
-    for folder, row, error in run_all(folders, plan, jobs):
+    for folder, row, error in run_all(folders, plan, jobs, need_of):
         yield folder, row if row is not None else failed(load_case(folder), error)

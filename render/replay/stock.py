@@ -1,6 +1,7 @@
 """How long Triton's own interpreter takes for the same kernel on the same inputs, in a process of its own.
 
-It runs one program of the grid after the other. A run that would last too long is stopped between two programs and the
+It runs one program of the grid after the other, on one thread; processor time is taken, so that other work on the
+machine changes little. A run that would last too long is stopped between two programs and the
 time is extrapolated from the share of programs that were done; `fraction` says so. Values are not looked at.
 """
 
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from render.corpus.case import Case
 
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
 @dataclass(frozen=True)
 class Stock:
-    """`seconds` for the whole run, extrapolated where `fraction` < 1; None where the interpreter failed (`error`)."""
+    """`seconds` of processor time for the whole run, extrapolated where `fraction` < 1; None where the interpreter
+    failed (`error`)."""
 
     seconds: float | None
     fraction: float = 1.0
@@ -35,13 +40,12 @@ class Enough(BaseException):
 
 
 def measure(case: Case, limit: float, small: bool = False) -> Stock:
-    """The stock interpreter's plain run of the case; after `limit` seconds it is extrapolated."""
+    """The stock interpreter's plain run of the case; after `limit` processor seconds it is extrapolated."""
     command = [sys.executable, "-m", "render.replay.stock", str(case.path), str(limit), str(int(small))]
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
-    )
+    environment = {**os.environ, **ONE_THREAD, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         return Stock(None, error=(done.stderr.strip().splitlines() or ["?"])[-1])
     return Stock(**json.loads(done.stdout.strip().splitlines()[-1]))
@@ -53,17 +57,17 @@ class Watch:
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self.done = self.total = 0
-        self.began = time.perf_counter()
+        self.began = time.process_time()
 
     def next_program(self, grid: tuple[int, int, int]) -> None:
         if self.done >= self.total:
             self.total += grid[0] * grid[1] * grid[2]
-        if self.done and time.perf_counter() - self.began > self.limit:
+        if self.done and time.process_time() - self.began > self.limit:
             raise Enough
         self.done += 1
 
     def result(self) -> Stock:
-        spent = time.perf_counter() - self.began
+        spent = time.process_time() - self.began
         finished = self.done >= self.total
         fraction = 1.0 if finished else self.done / self.total
         return Stock(spent / fraction, fraction, self.total)
@@ -72,6 +76,8 @@ class Watch:
 def run(case: Case, limit: float, small: bool) -> Stock:
     """In this process, which must have been started with TRITON_INTERPRET=1."""
     import torch
+
+    torch.set_num_threads(1)
     from triton.runtime import interpreter
 
     from render.execution import on_cpu

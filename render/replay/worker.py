@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with each case besides judging it.
+    """What to do with each case besides judging it. `stock_seconds` of processor time bound the stock interpreter's run.
 
     One thread per case: cases run side by side, and the rounding of a reference may depend on the number of threads.
     """
@@ -30,7 +30,7 @@ class Plan:
     baselines: bool = True
     stock: bool = False
     small: bool = False
-    stock_seconds: float = 20.0
+    stock_seconds: float = 10.0
 
 
 def replay(folder: Path, plan: Plan) -> Row:
@@ -61,7 +61,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
     cpu = time.process_time()
     replayed = judge(case, plan.small)
     judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-    peak = peak_mb()  # before the baselines: they belong to no user's run
+    peak = peak_mb()  # of the judgement; `whole_rss_mb` includes the simpler rules
     answers: dict[str, Answer] = {}
     if plan.baselines:
         answers = baselines(replayed)
@@ -74,6 +74,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
         **expected_of(case), label=verdict.label, code=verdict.code, message=verdict.message,
         paper_rule=verdict.paper_rule, reference_axis=reference, device_axis=device, source_label=source.label,
         source_code=source.code, ok=not wrong, disagreements=wrong, interval_s=timing.get("interval_s"),
+        interval_cpu_s=timing.get("interval_cpu_s"), whole_rss_mb=peak_mb(),
         model_s=replayed.model_s, reference_s=timing.get("reference_s"), exact_s=timing.get("exact_s"),
         budget_s=timing.get("budget_s"), baselines_s=baselines_s, total_s=judging_s, cpu_s=cpu_s, peak_rss_mb=peak,
         programs=replayed.programs, outputs=outputs_of(verdict), extremes=extremes_of(replayed.judged),

@@ -48,6 +48,21 @@ def test_row_survives_json(corpus):
     assert from_dict(json.loads(json.dumps(row.to_dict()))) == row
 
 
+def test_cases_wait_for_memory(monkeypatch):
+    monkeypatch.setattr(pool, "MEMORY", 100.0)
+    needs = {"large": 180, "medium": 90, "small": 10, "giant": 900}
+
+    def chosen(waiting, running, jobs=2):
+        return pool._next(waiting, running, jobs, needs.__getitem__)
+
+    assert chosen(["large", "medium", "small"], []) == "large"
+    assert chosen(["medium", "small"], ["large"]) == "small"
+    assert chosen(["medium"], ["large"]) is None
+    assert chosen(["medium"], ["medium", "small"]) is None  # no job left
+    assert chosen(["giant"], []) == "giant"  # what fits nowhere runs alone
+    assert chosen([], []) is None
+
+
 def test_results_are_kept_until_the_case_changes(corpus, tmp_path):
     store = Store(PLAN, tmp_path)
     folders = select([])
