@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with each case besides judging it. `stock_seconds` of processor time bound the stock interpreter's run.
+    """What to do with each case besides judging it.
+
+    The stock interpreter's run gets `stock_seconds` of processor time.
 
     One thread per case: cases run side by side, and the rounding of a reference may depend on the number of threads.
     """
