@@ -77,13 +77,15 @@ def width_table(cases: list[Case]) -> str:
     for c in cases:
         ours, theirs = c["median_relative_width"], c["published_median_relative_width"]
         by_hand = " (hand computation)" if package(c).get("hand_computed") else ""
-        rows.append([c["id"], number(ours), number(theirs) + by_hand, number(ratio(ours, theirs), ".3g")])
+        unsound = f" (not sound: {package(c)['unsound']})" if "unsound" in package(c) else ""
+        rows.append([c["id"], number(ours), number(theirs) + by_hand + unsound, number(ratio(ours, theirs), ".3g")])
     table = markdown_table(["case", "ours", "original package", "ours / theirs"], rows)
-    found = [(c["id"], r) for c in cases if (r := width_ratio(c)) is not None]
+    found = [r for c in cases if (r := width_ratio(c)) is not None]
     if not found:
         return table
-    wider = [f"{name} ({r:.2f})" for name, r in found if r > 1]
-    mean = geometric_mean(r for _, r in found)
+    wider = [f"{name} ({r:.2f}{', theirs is not sound' if 'unsound' in package(c) else ''})"
+             for c in cases for name, r in [(c["id"], width_ratio(c))] if r is not None and r > 1]  # fmt: skip
+    mean = geometric_mean(found)
     return (
         f"{table}\n\nGeometric mean of the ratio: {mean:.3g}, so ours are {1 / mean:.1f} times tighter. "
         f"Wider than the original's: {', '.join(wider) or 'none'}."
@@ -128,13 +130,15 @@ def _means(cases: list[Case]) -> str:
         for c, r in known
         if (r > LIMIT if c["stock_s"] >= SMALL else c["interval_cpu_s"] > SMALL_LIMIT)
     ]
-    mean = geometric_mean(r for _, r in known)
+    mean = geometric_mean([r for _, r in known])
     large = [r for c, r in known if c["stock_s"] >= SMALL]
     text = f"Geometric mean of the ratio over {len(known)} cases: {mean:.3f}"
     if large:
         text += f"; over the {len(large)} whose plain run takes {SMALL} s or more: {geometric_mean(large):.3f}"
     rule = f"above {LIMIT}x (above {SMALL_LIMIT} s where the plain run takes less than {SMALL} s)"
-    return f"\n\n{text}. Cases {rule}: {', '.join(late) or 'none'}."
+    failed = [f"{c['id']}: {c['stock_error']}" for c in cases if c.get("stock_error")]
+    why = f" The stock interpreter does not run {'; '.join(failed)}." if failed else ""
+    return f"\n\n{text}. Cases {rule}: {', '.join(late) or 'none'}.{why}"
 
 
 def rule_table(cases: list[Case]) -> str:

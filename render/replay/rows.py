@@ -94,6 +94,7 @@ class Row(msgspec.Struct, frozen=True):
     interval_cpu_s: float | None = None
     stock_s: float | None = None
     stock_fraction: float | None = None
+    stock_error: str = ""
     model_s: float | None = None
     reference_s: float | None = None
     exact_s: float | None = None

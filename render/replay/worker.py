@@ -90,7 +90,7 @@ def _stock(case: Case, plan: Plan) -> dict[str, Any]:
     from render.replay.stock import measure
 
     found = measure(case, plan.stock_seconds, plan.small)
-    return {"stock_s": found.seconds, "stock_fraction": found.fraction}
+    return {"stock_s": found.seconds, "stock_fraction": found.fraction, "stock_error": found.error}
 
 
 def outputs_of(verdict: Verdict) -> list[Output]:
