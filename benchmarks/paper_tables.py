@@ -32,6 +32,7 @@ RULES = {
     "assert_close": "assert_close",
     "flash_attention": "2x the reference's error",
 }
+MARK = "<!-- tables: written by benchmarks/paper_tables.py -->"
 LIMIT, SMALL, SMALL_LIMIT = 0.5, 0.2, 0.1
 """No interval run above LIMIT times the plain run; where that takes less than SMALL seconds, above SMALL_LIMIT."""
 SHORT = {"Type-I": "I", "Type-II": "II", "Inconclusive": "?"}
@@ -155,7 +156,35 @@ def rule_table(cases: list[Case]) -> str:
     totals += [_total(cases, lambda c, n=name: c["baselines"].get(n, {}).get("label", "")) for name in RULES]
     totals.append(str(sum(_published(c) == "right" for c in cases)))
     totals += [str(sum(c["published"].get(n) == "right" for c in cases)) for n in ("satire", "high_precision")]
-    return markdown_table(head, [*rows, totals])
+    return markdown_table(head, [*rows, totals]) + _differences(cases)
+
+
+def _differences(cases: list[Case]) -> str:
+    """Every case where re-execution in a wider format and the column published for it do not agree, and why."""
+    lines = []
+    for c in cases:
+        answer, quoted = c["baselines"].get("high_precision"), c["published"].get("high_precision")
+        if answer is None or quoted is None:
+            continue
+        ours = "no answer" if not answer["label"] else "right" if answer["label"] == c["truth"] else "wrong"
+        if ours == quoted or (ours == "no answer" and quoted not in ("right", "wrong")):
+            continue
+        lines.append(f"- {c['id']}: {ours} here, published {quoted!r}. {_why(answer)}")
+    if not lines:
+        return ""
+    return "\n\nRe-execution one format wider and its published column differ in:\n\n" + "\n".join(lines)
+
+
+def _why(answer: dict[str, Any]) -> str:
+    if not answer["label"]:
+        return answer["note"][:1].upper() + answer["note"][1:] + "."
+    gap = number(answer["max_abs_diff"], ".2g")
+    if answer["mismatched"]:
+        return f"Run again, {answer['mismatched']} elements still differ by more than the tolerance (largest {gap})."
+    return (
+        f"Run again, programs one after the other, no element differs by more than the tolerance (largest {gap}): "
+        "the mismatch vanishes."
+    )
 
 
 def _published(case: Case) -> str:
@@ -322,11 +351,15 @@ def main() -> None:
     parser.add_argument("replay", nargs="?", type=Path, help="JSON of `render replay --json`; none: run it now")
     parser.add_argument("--out", type=Path, default=Path("tables"))
     parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--page", type=Path, help="also write the tables into this page, below its mark")
     parser.add_argument("--no-figures", action="store_true")
     options = parser.parse_args()
     document = json.loads(options.replay.read_text()) if options.replay else replayed(options.jobs)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "tables.md").write_text(markdown(document))
+    if options.page:
+        head = options.page.read_text().split(MARK)[0]
+        options.page.write_text(head + MARK + "\n\n" + "\n".join(markdown(document).splitlines()[2:]) + "\n")
     (options.out / "replay.json").write_text(json.dumps(document, indent=2) + "\n")
     if not options.no_figures:
         issues = [c for c in document["cases"] if not c["twin_of"]]
