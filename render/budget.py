@@ -126,7 +126,7 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     """Shares from slices; None where outputs with half of the elements or more cannot be cut."""
     from render.slice.adjoint import contributions
     from render.slice.element import slices_of
-    from render.slice.model import NotSliceable
+    from render.slice.model import MISHAPS, NotSliceable
 
     wanted = [(o, role, place) for o in outputs for role, place in _elements(o)]
     if not wanted:
@@ -138,7 +138,11 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
         if isinstance(one, NotSliceable):
             missing[o.name] = str(one)
             continue
-        here = contributions(one)
+        try:
+            here = contributions(one)
+        except MISHAPS as error:
+            missing[o.name] = f"{error!r}: please report this"
+            continue
         if here.total > 0 and here.half > 0:
             covered.append((o.name, place, role, here.covered))
             part: Shares = {key: amount / here.total for key, amount in here.amounts.items()}

@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from render.errors import RenderError
+from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import Entry as Call
 from render.execution import Execution, Tensor
 from render.interpreter.memory.registry import address
 from render.slice.check import check
 from render.slice.follow import follow
 from render.slice.graph import pruned
-from render.slice.model import NotSliceable, Slice
+from render.slice.model import MISHAPS, NotSliceable, Slice
 from render.slice.places import Place, places
 from render.slice.recorder import Enough, Recorder, recording
 from render.slice.roots import Root, roots
@@ -76,7 +76,10 @@ def _group(
     launch = next(iter(group.values())).launch
     programs = np.unique(np.concatenate([p.programs for p in group.values()]))
     recorder = Recorder({launch: programs}, run_all)
-    again = record(call, recorder)
+    try:
+        again = record(call, recorder)
+    except (KernelError, UnsupportedOp, RenderError) as error:
+        return dict.fromkeys(group, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
     if recorder.launch < launch:
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")
         return dict.fromkeys(group, why)
@@ -90,6 +93,8 @@ def _group(
         cutter, made = roots(recorder, targets)
     except NotSliceable as error:
         return dict.fromkeys(group, error)
+    except MISHAPS as error:
+        return dict.fromkeys(group, _mishap(error))
     kernel = run.session.launches[launch].kernel
     results: dict[int, Slice | NotSliceable | None] = {}
     for i, root in zip(group, made, strict=True):
@@ -113,7 +118,13 @@ def _confirmed(call: Call, whole: Slice, tensor: Tensor) -> Slice | NotSliceable
         check(found)
     except NotSliceable as error:
         return error
+    except MISHAPS as error:
+        return _mishap(error)
     return found
+
+
+def _mishap(error: Exception) -> NotSliceable:
+    return NotSliceable("the cut", f"{error!r}: please report this")
 
 
 def same(found: Slice, tensor: Tensor) -> bool:

@@ -14,6 +14,9 @@ import numpy as np
 
 ABSENT = -1
 
+MISHAPS = (ArithmeticError, LookupError, ValueError, TypeError, AssertionError)
+"""What a mistake of ours raises. An explanation that fails says so and leaves the verdict as it is."""
+
 LEAF = "leaf"
 """Operation of a node whose values come from outside; `attrs["source"]` says from where.
 

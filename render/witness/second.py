@@ -113,6 +113,7 @@ def _patterns(case: Case, masks: Masks) -> Iterator[tuple[int, ...]]:
 
 def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
     from render.slice import Contradiction, NotSliceable, slice_of
+    from render.slice.model import MISHAPS
     from render.witness.document import Malformed
     from render.witness.evaluate import NoFormula
     from render.witness.make import CannotMake, Claim, make
@@ -133,6 +134,10 @@ def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
         return answer("none", f"no second formula: {error}")
     except (KernelError, UnsupportedOp, RenderError) as error:
         return answer("none", f"the run cannot be repeated: {str(error).splitlines()[0]}")
+    except MISHAPS as error:
+        return answer("none", f"{error!r}: please report this")
+    if said.enclosure is None:
+        return answer("none", said.why)
     if not said.agrees and found.profile.known_order:
         return answer("none", "the second evaluation leaves the order of sums open, which the bound does not")
     return answer("agrees" if said.agrees else "disagrees", said.why, document)

@@ -109,7 +109,10 @@ def atomic_sum(terms: list[Maybe], fmt: Format, flushes: bool) -> Maybe:
 
 
 def product(terms: list[Maybe], fmt: Format) -> Maybe:
-    """Product of a block in any order; anything where a partial product may underflow or overflow."""
+    """Product of a block in any order; anything where a partial product may overflow.
+
+    A rounding in the subnormal range loses half a spacing, which at most all other factors enlarge.
+    """
     factors = [x for x in terms if x is not None]
     if len(factors) < len(terms):
         return None
@@ -120,9 +123,14 @@ def product(terms: list[Maybe], fmt: Format) -> Maybe:
         low, high = b.sorted_magnitudes(x)
         large = b.times_up(large, b.most((high, fone)))
         small = libmp.mpf_mul(small, b.least((low, fone)), PREC, "f")
-    if out is None or not b.less(large, b.raw(fmt.max / 2)) or b.less(small, b.power(fmt.emin)):
+    if out is None or not b.less(large, b.raw(fmt.max / 2)):
         return None
-    return b.spread(out, b.times_up(b.magnitude(out), growth(unit_of(fmt), len(factors) - 1)))
+    grown = growth(unit_of(fmt), len(factors) - 1)
+    error = b.times_up(b.magnitude(out), grown)
+    if b.less(small, b.power(fmt.emin)):
+        lost = libmp.mpf_mul(from_int(len(factors)), b.power(fmt.emin - fmt.p))
+        error = b.up(error, b.times_up(b.times_up(lost, large), b.up(fone, grown)))
+    return b.spread(out, error)
 
 
 @dataclass
