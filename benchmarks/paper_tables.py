@@ -102,12 +102,14 @@ def time_table(cases: list[Case]) -> str:
     for c in cases:
         fraction = c["stock_fraction"]
         share = "" if fraction in (None, 1.0) else f" (from {100 * fraction:.1f} % of the programs)"
+        size = f" ({package(c)['size']})" if "size" in package(c) else ""
         rows.append(
             [
                 c["id"], number(c["interval_cpu_s"], ".3f"), number(c["stock_s"], ".3f") + share,
                 number(overhead(c), ".3f"), number(c["total_s"], ".2f"), number(c["cpu_s"], ".2f"),
-                number(c["peak_rss_mb"], ".0f"), number(package(c).get("interval_s"), ".3g"),
-                number(package(c).get("plain_s"), ".3g"), number(package(c).get("interval_rss_mb"), ".0f"),
+                number(c["peak_rss_mb"], ".0f"), number(package(c).get("interval_s"), ".3g") + size,
+                number(package(c).get("plain_s"), ".3g") + size,
+                number(package(c).get("interval_rss_mb"), ".0f") + size,
             ]
         )  # fmt: skip
     head = ["case", "interval run", "stock interpreter, plain run", "ratio", "whole case, wall", "whole case", "MB",
@@ -294,6 +296,15 @@ def _exponent(x: float) -> int:
     return floor(log10(x))
 
 
+_HOLLOW = {"stock": "extrapolated", "original": "part of the size"}
+
+
+def _partial(case: Case, series: str) -> bool:
+    """Was this time not measured at the full size? Such points are hollow."""
+    return case["stock_fraction"] not in (None, 1.0) if "stock" in series else (
+        "original" in series and "size" in package(case))
+
+
 def draw_times(cases: list[Case], path: Path) -> None:
     """Plain and interval time of every kernel (log), and their ratio (log, 1 marked); extrapolated times are hollow."""
     import matplotlib.pyplot as plt
@@ -303,20 +314,20 @@ def draw_times(cases: list[Case], path: Path) -> None:
     series = (
         ("ours, interval run", "tab:blue", "o", lambda c: c["interval_cpu_s"]),
         ("stock interpreter, plain run", "0.35", "s", lambda c: c["stock_s"]),
-        ("original package, interval run (other machine time, quoted)", "tab:orange", "^",
-         lambda c: package(c).get("interval_s")),
+        ("original package, interval run (quoted, wall)", "tab:orange", "^", lambda c: package(c).get("interval_s")),
     )  # fmt: skip
     for title, color, marker, get in series:
-        points = [(i, get(c), c["stock_fraction"] not in (None, 1.0) and "stock" in title) for i, c in enumerate(cases)]
+        points = [(i, get(c), _partial(c, title)) for i, c in enumerate(cases)]
         for hollow in (False, True):
             chosen = [(i, y) for i, y, h in points if y and h == hollow]
             if chosen:
                 above.scatter(*zip(*chosen, strict=True), marker=marker, edgecolors=color,
                               facecolors="none" if hollow else color,
-                              label=title + (" (extrapolated)" if hollow else ""))  # fmt: skip
+                              label=title + (f", {_HOLLOW[title.split()[0]]}" if hollow else ""))  # fmt: skip
     above.set_yscale("log")
+    above.set_ylim(top=above.get_ylim()[1] * 40)  # room for the legend
     above.set_ylabel("seconds of processor time (quoted: wall)")
-    above.legend(fontsize=8)
+    above.legend(fontsize=8, loc="upper left", ncols=2)
     ratios = [(i, overhead(c), ratio(package(c).get("interval_s"), package(c).get("plain_s")))
               for i, c in enumerate(cases)]  # fmt: skip
     below.axhline(1.0, color="0.6", linewidth=1)

@@ -1,14 +1,16 @@
 """How long Triton's own interpreter takes for the same kernel on the same inputs, in a process of its own.
 
 It runs one program of the grid after the other, on one thread; processor time is taken, so that other work on the
-machine changes little. A run that would last too long is stopped between two programs and the
-time is extrapolated from the share of programs that were done; `fraction` says so. Values are not looked at.
+machine changes little. A run that would last too long is stopped between two programs and the time is extrapolated from
+the share of programs that were done; `fraction` says so. Programs of one grid may cost very different amounts (those of
+causal attention do), so they run in an order that is spread over it. Values are not looked at.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -45,10 +47,21 @@ def measure(case: Case, limit: float, small: bool = False) -> Stock:
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
     environment = {**os.environ, **ONE_THREAD, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60 * limit + 600)
+    except subprocess.TimeoutExpired:  # a program that waits for another one, say
+        return Stock(None, error="it does not come to an end")
     if done.returncode:
         return Stock(None, error=(done.stderr.strip().splitlines() or ["?"])[-1])
     return Stock(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def stride(total: int) -> int:
+    """A step coprime to `total`, about its golden section: multiples of it visit all places, evenly from the start."""
+    step = max(1, round(total * 0.618))
+    while math.gcd(step, total) > 1:
+        step += 1
+    return step
 
 
 class Watch:
@@ -59,12 +72,17 @@ class Watch:
         self.done = self.total = 0
         self.began = time.process_time()
 
-    def next_program(self, grid: tuple[int, int, int]) -> None:
+    def next_program(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The program to run now: each once, in an order that is spread over the grid from the start."""
         if self.done >= self.total:
             self.total += grid[0] * grid[1] * grid[2]
+            self.stride, self.place = stride(grid[0] * grid[1] * grid[2]), 0
         if self.done and time.process_time() - self.began > self.limit:
             raise Enough
         self.done += 1
+        x, rest = divmod(self.place, grid[1] * grid[2])
+        self.place = (self.place + self.stride) % (grid[0] * grid[1] * grid[2])
+        return x, *divmod(rest, grid[2])
 
     def result(self) -> Stock:
         spent = time.process_time() - self.began
@@ -92,8 +110,7 @@ def run(case: Case, limit: float, small: bool) -> Stock:
         watch = Watch(limit)
 
         def set_grid_idx(x: int, y: int, z: int) -> None:
-            watch.next_program(builder.grid_dim)
-            plain(x, y, z)
+            plain(*watch.next_program(builder.grid_dim))
 
         builder.set_grid_idx = set_grid_idx
         with contextlib.suppress(Enough):

@@ -1,0 +1,29 @@
+"""The order in which the stock interpreter's programs are timed."""
+
+import pytest
+
+from render.replay.stock import Enough, Watch
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (4, 3, 2), (32, 192, 1), (5, 1, 7)])
+def test_every_program_runs_once(grid):
+    watch, total = Watch(1e9), grid[0] * grid[1] * grid[2]
+    seen = {watch.next_program(grid) for _ in range(total)}
+    assert len(seen) == total
+    assert all(0 <= i < n for program in seen for i, n in zip(program, grid, strict=True))
+    assert watch.result().fraction == 1.0
+    assert watch.next_program((2, 1, 1)) == (0, 0, 0) and watch.total == total + 2  # the next launch
+
+
+def test_a_share_of_the_grid_is_spread_over_it():
+    watch = Watch(1e9)
+    rows = [watch.next_program((32, 192, 1))[0] for _ in range(600)]
+    assert abs(sum(rows) / len(rows) - 15.5) < 0.5
+
+
+def test_the_time_is_extrapolated_from_the_share():
+    watch = Watch(-1.0)
+    watch.next_program((10, 1, 1))
+    with pytest.raises(Enough):
+        watch.next_program((10, 1, 1))
+    assert watch.result().fraction == 0.1
