@@ -68,6 +68,9 @@ class Row(msgspec.Struct, frozen=True):
     one thread, for their ratio. `peak_rss_mb` is the process's peak up to the verdicts, `whole_rss_mb` with the simpler
     rules as well.
 
+    `witness` is what the second evaluation of a Type-II says ("" where the verdict does not rest on the bound),
+    `top_cause` the largest cause of the budget.
+
     `error` is set where there is no verdict: the case crashed or could not be run.
     """
 
@@ -99,6 +102,9 @@ class Row(msgspec.Struct, frozen=True):
     reference_s: float | None = None
     exact_s: float | None = None
     budget_s: float | None = None
+    witness: str = ""
+    witness_s: float | None = None
+    top_cause: str = ""
     baselines_s: float | None = None
     total_s: float | None = None
     cpu_s: float | None = None

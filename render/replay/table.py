@@ -66,6 +66,9 @@ def summary(rows: list[Row]) -> Iterator[str]:
             )
             yield f"  published rule  {_count(r.paper_rule == r.expected_paper_rule for r in group)} as expected"
             yield f"  source level    {_count(r.source_label == r.expected_source_label for r in group)} as expected"
+            if asked := [r.witness for r in group if r.witness]:
+                agreeing = _count(w == "agrees" for w in asked)
+                yield f"  second opinion  {agreeing} interval Type-II confirmed by a witness"
             yield from _rules(group)
     times = [r.total_s for r in rows if r.total_s is not None]
     peaks = [r.peak_rss_mb for r in rows if r.peak_rss_mb is not None]

@@ -78,7 +78,9 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
         source_code=source.code, ok=not wrong, disagreements=wrong, interval_s=timing.get("interval_s"),
         interval_cpu_s=timing.get("interval_cpu_s"), whole_rss_mb=peak_mb(),
         model_s=replayed.model_s, reference_s=timing.get("reference_s"), exact_s=timing.get("exact_s"),
-        budget_s=timing.get("budget_s"), baselines_s=baselines_s, total_s=judging_s, cpu_s=cpu_s, peak_rss_mb=peak,
+        budget_s=timing.get("budget_s"), witness="" if verdict.witness is None else verdict.witness.status,
+        witness_s=timing.get("witness_s"), top_cause=verdict.budget[0].key if verdict.budget else "",
+        baselines_s=baselines_s, total_s=judging_s, cpu_s=cpu_s, peak_rss_mb=peak,
         programs=replayed.programs, outputs=outputs_of(verdict), extremes=extremes_of(replayed.judged),
         baselines=answers, notes=[*verdict.notes, device_models.describe(case)], **_stock(case, plan),
     )  # fmt: skip
