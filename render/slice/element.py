@@ -22,7 +22,7 @@ from render.slice.follow import follow
 from render.slice.graph import pruned
 from render.slice.model import MISHAPS, NotSliceable, Slice
 from render.slice.places import Place, places
-from render.slice.recorder import Enough, Recorder, recording
+from render.slice.recorder import LANES, Enough, Recorder, recording
 from render.slice.roots import Root, roots
 
 Wanted = tuple[str, tuple[int, ...]]
@@ -80,6 +80,9 @@ def _group(
         again = record(call, recorder)
     except (KernelError, UnsupportedOp, RenderError) as error:
         return dict.fromkeys(group, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
+    if recorder.full:
+        why = NotSliceable("the programs", f"they compute more than {LANES:,} values".replace(",", " "))
+        return dict.fromkeys(group, why)
     if recorder.launch < launch:
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")
         return dict.fromkeys(group, why)

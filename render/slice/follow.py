@@ -68,6 +68,8 @@ def _replaced(call: Call, found: Slice, launch: int, leaves: list[_Leaf]) -> Sli
 
     recorder = Recorder({launch: np.unique(np.concatenate([x.place.programs for x in leaves]))})
     record(call, recorder)
+    if recorder.full:
+        return found
     cutter, made = roots(recorder, [(x.place.name, x.place.offset) for x in leaves])
     instead = {
         x.number: root.number

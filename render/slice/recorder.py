@@ -25,6 +25,10 @@ from render.interpreter.writers import Writers
 _ELSEWHERE = ("load", "store", "atomic", "descriptor")
 
 
+LANES = 60_000_000
+"""Lanes of values that one recording keeps: about a gigabyte with their bounds."""
+
+
 class Enough(BaseException):
     """Everything that was asked for is recorded; raised through the user's code, which must not catch it."""
 
@@ -60,8 +64,14 @@ class Recorder:
         self.soft: set[int] = set()
         self.decided: dict[int, Handle] = {}
         self.context: Context | None = None
+        self.lanes = 0
         self.writers: list[Writers] = []
         self._recording = False
+
+    @property
+    def full(self) -> bool:
+        """Whether more was computed than a recording keeps."""
+        return self.lanes > LANES
 
     @property
     def launch_of_last(self) -> int:
@@ -104,6 +114,9 @@ class Recorder:
         self._follow(op, handles, fresh)
         if fresh and not any(self.kept(o) for o in fresh):
             return  # integers and addresses are taken by value
+        self.lanes += sum(o.v.size for o in fresh)
+        if self.full:
+            raise Enough
         site = self.context.site() if len(self.passes[-1].linear) else NOWHERE
         self.passes[-1].entries.append(Entry(op, site, handles, fresh, attrs or {}))
 

@@ -194,6 +194,13 @@ def test_an_operation_without_a_record_stops_the_cut():
         slice_of(call, done, "out", (0,))
 
 
+def test_a_recording_has_a_limit(monkeypatch):
+    monkeypatch.setattr("render.slice.recorder.LANES", 20)
+    call, done = run(reread, torch.randn(B))
+    with pytest.raises(NotSliceable, match="more than"):
+        slice_of(call, done, "out", (0,))
+
+
 def test_what_the_host_computed_is_not_cut():
     call, done = run(on_host, torch.randn(B))
     with pytest.raises(NotSliceable, match="host"):
