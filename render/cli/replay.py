@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from render.replay.rows import Row
 
 _STDOUT = "-"
+FEW = 3
+"""Up to so many cases are described in words below their lines."""
 
 
 @guarded
@@ -92,7 +94,8 @@ def _run(
         for row, known in replay_all(folders, plan, jobs, store):
             rows.append(row)
             _say(f"{table.line(row)}{'  (from an earlier run)' if known else ''}", err)
-            for text in table.complaints(row):
+            few = table.details(row) if len(folders) <= FEW else ()
+            for text in (*table.complaints(row), *few):
                 _say(text, err)
     except KeyboardInterrupt:
         typer.echo(f"{len(rows)} of {len(folders)} cases done; the same command continues", err=True)

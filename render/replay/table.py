@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from render.replay.rows import Row
+from render.replay.rows import Output, Row
 
 _SHORT = {"Type-I": "I", "Type-II": "II", "Inconclusive": "?", "": "-", "unknown": "-"}
 _COLUMNS = (
@@ -52,6 +52,19 @@ def complaints(row: Row) -> Iterator[str]:
         return
     for text in row.disagreements:
         yield f"    {text}"
+
+
+def details(row: Row) -> Iterator[str]:
+    """The verdict in words and what the case rests on, for a replay of a few cases."""
+    texts = [row.message, *(f"{o.name}: {_outside(o)}" for o in row.outputs), *row.notes, *row.case_notes]
+    for text in dict.fromkeys(filter(None, texts)):
+        yield f"    {text}"
+
+
+def _outside(output: Output) -> str:
+    device = "" if output.outside_device is None else f", {output.outside_device} of the device"
+    tainted = f", {output.tainted} without a bound" if output.tainted else ""
+    return f"{output.elements} elements; outside the bound {output.outside_reference} of the reference{device}{tainted}"
 
 
 def summary(rows: list[Row]) -> Iterator[str]:
