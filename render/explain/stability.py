@@ -67,7 +67,7 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
     """The worst output's index where it exceeds the limit and the reference's does not; None for a stable kernel.
 
     `places` are the outputs' places in what the reference returns. `downgrade` in the answer: a coarser format inside
-    the kernel explains the error.
+    the kernel explains the error; that is also looked for where the reference exceeds the limit too, and less.
     """
     u = declared(study, run)
     errors: dict[int, _Errors] = {}
@@ -84,11 +84,14 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
     found = _exceeding(errors, scales, places, u)
     if scales is None or not found:
         return None
-    eta, other, i = max(found)
+    eta, other, i = max([f for f in found if f[1] <= LIMIT] or found)
     e, scale = errors[i], scales[places[i]]
-    inside = _index(e.kernel, e, scale, max(u, coarsest(study)))
+    inner = coarsest(study)
+    downgrade = inner > u and _index(e.kernel, e, scale, inner) <= LIMIT
+    if other > LIMIT and not downgrade:
+        return None
     place = _worst(e.kernel, e, scale, u)
-    return Instability(study.cases[i].name, place, eta, other, inside <= LIMIT)
+    return Instability(study.cases[i].name, place, eta, other, downgrade)
 
 
 def _above(e: _Errors, u: float) -> np.ndarray:
@@ -99,12 +102,15 @@ def _above(e: _Errors, u: float) -> np.ndarray:
 def _exceeding(
     errors: dict[int, _Errors], scales: list[np.ndarray] | None, places: list[int], u: float
 ) -> list[tuple[float, float, int]]:
-    """(index, the reference's, output) of the outputs whose kernel exceeds the limit while their reference does not."""
+    """(index, the reference's, output) of the outputs whose kernel exceeds the limit and its reference.
+
+    Where the reference exceeds the limit too, the kernel is not unstable, but perhaps downgraded.
+    """
     found = []
     for i, e in errors.items() if scales is not None else ():
         scale = scales[places[i]]  # type: ignore[index]
         eta, other = _index(e.kernel, e, scale, u), _index(e.reference, e, scale, u)
-        if eta > LIMIT >= other:
+        if eta > max(LIMIT, other):
             found.append((eta, other, i))
     return found
 

@@ -177,6 +177,15 @@ def test_a_cast_inside_is_a_downgrade_not_an_instability():
     assert v.instability.downgrade
 
 
+def test_a_downgrade_beside_a_weak_reference():
+    """The reference loses five bits of its own; the cast to float16 inside the kernel loses thirteen."""
+    v = render.classify(squared, torch.rand(256) + 1, ref=lambda x: ((x + 32) - 32) ** 2)
+    assert (v.label, v.subtype) == ("Type-I", "downgrade")
+    assert v.instability.eta > v.instability.reference > LIMIT
+    weak = render.classify(unary(5), small(), ref=lambda x: torch.tanh((x + 32) - 32), device="sm_80")
+    assert weak.instability is None
+
+
 def test_conditioning_of_a_known_sum():
     """f = a . b: sum |df/dx_i| |x_i| over both arguments is 2 sum |a_i b_i|."""
     from render.explain.stability import conditioning
