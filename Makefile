@@ -18,7 +18,7 @@ OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
 SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py lowering.py)
 
-.PHONY: help demo test test-all test-oldest test-versions bench soundness lint docs clean
+.PHONY: help demo test test-all test-oldest test-versions bench power soundness lint docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make docs      write docs/ops.md from the rule tables"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
+	@echo "make power     mutants of every packaged kernel: what would be noticed (docs/power.md, half an hour)"
 	@echo "make lint      ruff and mypy"
 	@echo "make clean     remove $(VENV), builds and caches"
 
@@ -104,6 +105,9 @@ soundness: $(VENV)/.test
 	@mkdir -p .render
 	$(BIN)/python benchmarks/soundness.py --cross .render/soundness.jsonl --runs 12 $(ARGS)
 	$(BIN)/python benchmarks/soundness.py --cross .render/soundness.jsonl --far --runs 84 --page docs/soundness.md $(ARGS)
+
+power: $(VENV)/.core
+	$(BIN)/python benchmarks/power_table.py --rewrites --markdown docs/power.md $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -45,6 +45,26 @@ class Table:
         return [r for r in self.rows if r.device == device and r.beyond and r.bound != "crash"]
 
 
+def restored(path: Path) -> Table:
+    """What an earlier run wrote with --json."""
+    data = json.loads(path.read_text())
+    rows = [Row(**row) for row in data["mutants"]]
+    return Table(data["devices"], rows, data["smallest_fault"], data["correct"], data["seconds"], data["cpu_seconds"])
+
+
+def updated(old: Table, new: Table) -> Table:
+    """`old` with what `new` measured instead."""
+    again, named = set(new.smallest), {a["name"] for a in new.alarms}
+    return Table(
+        old.devices,
+        [r for r in old.rows if r.kernel not in again] + new.rows,
+        dict(sorted({**old.smallest, **new.smallest}.items())),
+        [a for a in old.alarms if a["name"] not in named] + new.alarms,
+        old.seconds + new.seconds,
+        old.cpu + new.cpu,
+    )
+
+
 class Progress:
     """One line on stderr, with what is left at the pace so far."""
 
@@ -95,14 +115,34 @@ def _alarm(what: str, name: str, device: str, subject: Subject) -> dict[str, Any
 
 
 # words
+PAGE = """# What would be noticed
+
+Made by `python benchmarks/power_table.py --rewrites --markdown docs/power.md` (`make power`; add `--json` for every
+mutant). No GPU; results of mutants are those of the interpreter.
+
+A mutant is a packaged kernel with one planted fault (`render/interpreter/mutation.py`): a loop without its last turn
+(`trip`), a shifted mask or limit (`boundary`), exchanged strides (`strides`), a forgotten update of a pointer or of a
+carried value (`update`), an accumulator rounded to fp16 or bf16 (`narrow`), a load rounded to bf16 or fp8
+(`downgrade`), a result times 1 + 2^-3, 2^-6 or 2^-9 (`scale`), zeros (`zero`), a last program that does nothing
+(`program`).
+
+**Which mutants count.** Those that change the result beyond rounding, which is decided without any bound: the mutant
+runs again with every format one step wider (fp16 -> fp32, fp32 -> fp64), so that of all roundings only a planted one is
+left, and some element must differ from the float64 reference E by more than one unit in the last place of the output's
+format, 2u|E|, plus twice what the unchanged kernel differs by in such a run. Elements that are not stored any more, and
+NaN on one side only, count too. Where float64 is exact to far below 2u, as here, nothing finer is needed.
+
+**Who notices.** `bound`: the unchanged kernel judged with the mutant's result as its device output is not Type-I.
+`source`: the mutant judged as a kernel of its own is not Type-I. There a lost precision is the author's choice by
+definition and Type-I with its cause named, which the line below it counts. `assert_close`: torch's default tolerances
+fail. `2x reference`: max|y - E| > 2 max|y_ref - E|. The last two are told of elements that were not stored; on a device
+they would see what happened to lie there.
+"""
+
+
 def markdown(table: Table) -> str:
-    parts = [
-        _totals(table),
-        _summary(table),
-        _by(table, "Kind of fault", lambda r: r.kind),
-        _kernels(table),
-        _missed(table),
-    ]
+    kinds = _by(table, "Kind of fault", lambda r: r.kind)
+    parts = [PAGE.strip(), _totals(table), _summary(table), kinds, _kernels(table), _missed(table)]
     if any(a["what"] == "rewrite" for a in table.alarms):
         parts.append(_rewritten(table))
     return "\n\n".join(parts) + "\n"
@@ -223,7 +263,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("--kernel", default="", help="kernels whose name contains this")
     parser.add_argument("--rewrites", action="store_true", help="also judge the equivalent rewrites")
     parser.add_argument("--markdown", type=Path, help="write the tables here instead of to stdout")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write every mutant here")
+    parser.add_argument("--update", type=Path, help="JSON of an earlier run: kernels that are not measured now keep it")
     options = parser.parse_args(None if argv is None else list(argv))
     planted.SECONDS = 5.0  # no packaged kernel takes a tenth of that
     paths = [p for p in sorted((ROOT / "kernels").glob("*.py")) if options.kernel in p.stem]
@@ -233,6 +274,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     if more:
         with tempfile.TemporaryDirectory() as folder:
             rewrites(table, progress.step, options.kernel, Path(folder))
+    if options.update:
+        table = updated(restored(options.update), table)
     text = markdown(table)
     if options.markdown:
         options.markdown.write_text(text)
