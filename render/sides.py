@@ -70,7 +70,8 @@ def sides(case: Case, masks: Masks, decision: Decision) -> Sides:
 def blamed(outputs: Iterable[OutputVerdict], wrong: str, name: str | None = None) -> list[OutputVerdict]:
     """The outputs (or the one called `name`) with another answer: what is not a matter of one output's bound."""
     return [
-        replace(o, sides=replace(o.sides, wrong=wrong)) if o.sides and name in (None, o.name) else o for o in outputs
+        replace(o, sides=replace(o.sides, wrong=wrong), tolerance=None) if o.sides and name in (None, o.name) else o
+        for o in outputs
     ]
 
 

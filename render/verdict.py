@@ -329,7 +329,7 @@ class Verdict:
         """
         wanted = [self.outputs[output]] if output is not None else list(self.outputs)
         found = [o.tolerance for o in wanted]
-        if not found or None in found:
+        if self.label != "Type-I" or not found or None in found:
             raise RenderError("RND304", "no tolerance follows from this verdict", "only a bounded Type-I has one")
         known = [t for t in found if t is not None]
         if len(known) == 1:

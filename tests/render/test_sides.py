@@ -93,7 +93,7 @@ def test_memory_that_is_not_its_own():
         return out
 
     v = render.classify(short, torch.rand(64), ref=lambda x: x.sum().reshape(1))
-    assert (v.code, v.outputs[0].sides.wrong) == ("RND207", "memory")
+    assert (v.code, v.outputs[0].sides.wrong, v.outputs[0].tolerance) == ("RND207", "memory", None)
 
 
 def test_nothing_is_said_where_all_is_well():
