@@ -84,13 +84,14 @@ def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, 
         a = round_value(a * 0.25, fmt)
     profile = load_profile(case.target).chosen(case.order)
     pending = PendingDot.start(None, (size, size), case.kind, profile)
-    lo, hi = (x[0] for x in pending.extend((a[None], a[None]), (b[None], b[None])).interval())
+    left, right = a[None], b[None]
+    lo, hi = (x[0] for x in pending.extend((left, left), (right, right)).interval())
     read = (truncate_tf32(a), truncate_tf32(b)) if case.kind == "tf32" else (a, b)
     emin = FORMATS["tf32" if case.kind == "tf32" else case.operand].emin
     value = worst(*read, emin, case.unit, rng) if case.order == "any" else in_order(*read, case.unit)
     true = a.astype(np.float64) @ b.astype(np.float64)
     half = (hi - lo) / 2
-    room = np.where(value > true, hi - true, true - lo)
+    room = np.maximum(np.where(value > true, hi - true, true - lo), np.finfo(float).tiny)
     paper = published(a, b, case.published)
     return {
         "target": case.target,

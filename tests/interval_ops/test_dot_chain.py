@@ -110,6 +110,18 @@ def test_an_accumulator_may_come_first_or_last() -> None:
         assert hi.item() - lo.item() < 1e-4
 
 
+@pytest.mark.parametrize("style", ["normal", "positive"])
+@pytest.mark.parametrize("k", [64, 1024, 4096])
+def test_width_against_the_published_rule(style: str, k: int) -> None:
+    """Algorithm 1 of the RENDER paper as its package charges an fp32 dot, over points: at most 0.002 of its width."""
+    generator = rng(308)
+    a, b = material(generator, (1, 4, k), style), np.ascontiguousarray(material(generator, (1, 4, k), style)[0].T)[None]
+    lo, hi = PendingDot.start(None, (4, 4), "ieee", ORDERED).extend((a, a), (b, b)).interval()
+    magnitude = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    published = magnitude * ((1 + 2.0**-10) ** 3 * (1 + (k - 1) * 2.0**-23) - 1)
+    assert np.median((hi - lo) / 2 / published) <= 0.002
+
+
 def test_points_leave_few_results() -> None:
     """A chain on points that nothing interrupts has one result: the bound is it and the exact sum."""
     generator = rng(307)
