@@ -404,7 +404,8 @@ def dot_int(a: Array, b: Array, acc: Array | None, profile: Profile) -> tuple[Ar
     Past the range the result wraps or saturates as the profile's `int8` model says; where the profile knows neither,
     and for partial sums that saturate on the way, the second value is the warning. Shapes as in `PendingDot`.
     """
-    mode = profile.dot("int8").overflow
+    model = profile.dot("int8")
+    mode = model.overflow if profile.triton >= model.since else "either"
     exact = np.rint(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64)
     reach = np.matmul(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))
     if acc is not None:

@@ -93,6 +93,7 @@ class DotModel:
     subnormal operands and results become zero. `convert`: each dot sums in fp32 and converts its result to `acc`.
     `subnormal` adds to `emin` with block-scaled operands: the ratio by which the alignment of a product of
     subnormals may exceed the largest product. `sequential`: a chain that Triton lowers to fused multiply-adds along k.
+    `since`: the first version of Triton of which `overflow` is known; before, integers may saturate or wrap.
     """
 
     block: int
@@ -114,6 +115,7 @@ class DotModel:
     convert: bool = False
     subnormal: float = 0.0
     sequential: bool = False
+    since: tuple[int, int] = (0, 0)
 
     @property
     def aligned(self) -> float:

@@ -94,6 +94,8 @@ def _dot(entry: Table, sources: Mapping[str, str], where: str) -> DotModel:
     if values.get("truncate", "") not in ("", "tf32", "bf16"):
         raise ProfileError(f"{where}: truncate must be empty, 'tf32' or 'bf16'")
     values.update({key: number(values[key]) for key in _DOT_NUMBERS if key in values})
+    if "since" in values:
+        values["since"] = _version(values["since"], where)
     return DotModel(emin=FORMATS[operand].emin, **values)
 
 

@@ -73,7 +73,12 @@ def cast(profile: Profile) -> str:
         return "muted"
     overflow = ", ".join(f"{name} {mode}" for name, mode in profile.cast_overflow.items())
     via = ", ".join(f"{pair} via {middle}" for pair, middle in profile.cast_double_rounding.items() if middle)
-    return f"nearest even of the destination; overflow: {overflow}{'; ' + via if via else ''}"
+    older = ", ".join(
+        f"{pair} before Triton {'.'.join(map(str, o.below))}{' via ' + o.via if o.via else ''}"
+        f"{' with ties away' if o.ties_away else ''}"
+        for pair, o in profile.older_casts.items()
+    )
+    return "; ".join(filter(None, (f"nearest even of the destination; overflow: {overflow}", via, older)))
 
 
 def int_to_float(profile: Profile) -> str:
