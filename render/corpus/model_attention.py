@@ -57,11 +57,12 @@ def _attend2(q, k, v, factor, block, out, lse):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _scores(row, k, start, scores):  # type: ignore[no-untyped-def]
+    n = scores.size
     scores[:] = 0
     for t in range(row.size):
-        x = row[t]
-        for j in range(scores.size):
-            scores[j] += x * k[t, start + j]
+        x, keys = row[t], k[t, start : start + n]
+        for j in range(n):
+            scores[j] += x * keys[j]
 
 
 @njit(cache=True, nogil=True)
@@ -69,8 +70,9 @@ def _accumulate(acc, factor, p, v, start):  # type: ignore[no-untyped-def]
     """acc * factor + p @ v: the product is summed by itself first, as `acc += tl.dot(p, v)` may do."""
     part = np.zeros_like(acc)
     for j in range(p.size):
+        x, values = p[j], v[start + j]
         for t in range(acc.size):
-            part[t] += p[j] * v[start + j, t]
+            part[t] += x * values[t]
     for t in range(acc.size):
         acc[t] = np.float32(acc[t] * factor) + part[t]
 

@@ -19,6 +19,7 @@ def test_table_json_and_resume(corpus):
     first = runner.invoke(app, ["replay", "-j", "1", "--json", "out.json"])
     assert first.exit_code == 0, first.output
     assert "9001-minus" in first.output and "1 / 1 as expected on every axis" in first.output
+    assert "elements; outside the bound 0 of the reference" in first.output
     found = json.loads(Path("out.json").read_text())
     assert [c["id"] for c in found["cases"]] == ["9001", "9001-minus"]
     assert all(set(c) >= KEYS for c in found["cases"])
