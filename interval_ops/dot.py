@@ -374,12 +374,15 @@ def _accumulator(model: DotModel) -> tuple[int, float, float]:
 
 def _close(sums: Sums, addends: Sequence[Pair], parameters: Array, finish: Callable[..., None]) -> Pair:
     """Adds the addends and the target's rounding to the sums."""
-    lo, hi, weight = np.minimum(sums.lo, sums.tlo), np.maximum(sums.hi, sums.thi), np.zeros(1)
-    if sums.lo is sums.tlo:
-        lo, hi = sums.lo, sums.hi
-    for low, high in addends:
+    lo, hi, weight = sums.lo, sums.hi, np.zeros(1)
+    if sums.lo is not sums.tlo:
+        lo, hi = np.minimum(lo, sums.tlo), np.maximum(hi, sums.thi)
+    for i, (low, high) in enumerate(addends):
         lo, hi = lo + low, hi + high
-        weight = weight + (np.abs(low) if low is high else np.maximum(np.abs(low), np.abs(high)))
+        size = np.abs(low, dtype=np.float64)
+        if low is not high:
+            size = np.maximum(size, np.abs(high), out=size)
+        weight = size if i == 0 else weight + size
     shape = lo.shape
 
     def flat(x: Array, target: tuple[int, ...]) -> Array:
