@@ -178,7 +178,9 @@ def round_away(x: Pair) -> Pair:
 
 def away(x: Array) -> Array:
     whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+    with np.errstate(invalid="ignore"):  # infinities stay
+        half = np.abs(x - whole) >= 0.5
+    return np.where(half, whole + np.copysign(1.0, x), whole)
 
 
 def saturate(x: Pair) -> Pair:

@@ -113,7 +113,9 @@ def run(
     so many seconds, `direct` attacks the rule table as well.
     """
     todo = pairs(found, profiles, effort.seed, direct)
-    done = {(line["name"], line["profile"]): line for line in read(path) if effort.met(line["effort"])}
+    asked = {(pair.name, pair.profile) for pair in todo}
+    known = [line for line in read(path) if effort.met(line["effort"])]
+    done = {key: line for line in known if (key := (line["name"], line["profile"])) in asked}
     began, new = time.perf_counter(), 0
     with path.open("a") as out:
         for pair in todo:

@@ -64,11 +64,17 @@ def stagnant_operands(
     rng: np.random.Generator, fmt: str, acc: str, left: tuple[int, ...], right: tuple[int, ...], depth: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Products of one 1 and many near 2**-depth, the unit in which the accumulator, or a block of the unit, is cut."""
-    depth = depth or int(
-        rng.choice([13, 12] if fmt.startswith("fp8e4") else [13, 14, 24, 25, 26] if acc == "fp32" else [11, 12])
-    )
+    depth = depth or int(rng.choice(_depths(fmt, acc)))
     depth = 53 if acc == "fp64" else depth
     a, b = aligned.stagnant(rng, left, depth // 2, 30), aligned.stagnant(rng, right, depth - depth // 2, _BITS[fmt])
     a = np.where(np.arange(left[-1]) == 0, 1.0, np.ldexp(1.0, -(depth // 2))) + 0 * a
-    pair = torch.from_numpy(a), torch.from_numpy(np.ascontiguousarray(np.swapaxes(b, -1, -2)))
+    lift = 2.0**7 if fmt == "fp8e4b8" else 1.0  # 2**-12 is below its smallest number, 2**-5 is not
+    pair = torch.from_numpy(lift * a), torch.from_numpy(lift * np.ascontiguousarray(np.swapaxes(b, -1, -2)))
     return pair[0].to(DTYPES[fmt]), pair[1].to(DTYPES[fmt])
+
+
+def _depths(fmt: str, acc: str) -> list[int]:
+    """Fraction bits at which units that take the format cut, and the next ones."""
+    if fmt.startswith("fp8e4"):
+        return [24, 25] if fmt == "fp8e4b8" else [13, 12]
+    return [13, 14, 24, 25, 26] if acc == "fp32" else [11, 12]
