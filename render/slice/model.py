@@ -14,7 +14,7 @@ import numpy as np
 
 ABSENT = -1
 
-MISHAPS = (ArithmeticError, LookupError, ValueError, TypeError, AssertionError)
+MISHAPS = (ArithmeticError, LookupError, ValueError, TypeError, AssertionError, MemoryError)
 """What a mistake of ours raises. An explanation that fails says so and leaves the verdict as it is."""
 
 LEAF = "leaf"

@@ -20,6 +20,8 @@ from render.witness.balls import FP32, PREC, Interval, Maybe, Raw
 _ctx = mpmath.MPContext()
 _ctx.prec = PREC + 40
 _PAD = b.power(-PREC + 20)
+_FAR = 4000
+"""Binary exponents beyond every format: numbers out there need no more digits."""
 
 _EVERYWHERE = (fninf, finf)
 _NOT_NEGATIVE = (fzero, finf)
@@ -60,8 +62,19 @@ def _end(function: Callable[[Any], Any], x: Raw, direction: str) -> Raw:
     y: Raw = function(_ctx.make_mpf(x))._mpf_
     if y in (finf, fninf) or (x in (fzero, fninf, finf) and y in (fzero, fone, libmp.mpf_neg(fone))):
         return y
-    room = libmp.mpf_add(libmp.mpf_mul(libmp.mpf_abs(y), _PAD), b.power(-4000))
+    if y[1] and abs(b.binary_exponent(y)) > _FAR:
+        return _far(y, direction)
+    room = libmp.mpf_add(libmp.mpf_mul(libmp.mpf_abs(y), _PAD), b.power(-_FAR))
     return b.down(y, libmp.mpf_neg(room)) if direction == "f" else b.up(y, room)
+
+
+def _far(y: Raw, direction: str) -> Raw:
+    """A bound of a number whose exponent is beyond every format."""
+    small = b.binary_exponent(y) < 0
+    inner, outer = (fzero, b.power(-_FAR)) if small else (b.power(_FAR), finf)
+    below = b.less(y, fzero)
+    x = outer if (direction == "f") == below else inner
+    return libmp.mpf_neg(x) if below and x != fzero else x
 
 
 def exact(name: str, x: Maybe) -> Maybe:

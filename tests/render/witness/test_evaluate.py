@@ -193,3 +193,13 @@ def test_casts_overflow_as_the_target_does():
     assert bound == (b.raw(76800.0), libmp.finf)
     rules["overflow"] = {"fp16": "saturate"}
     assert Evaluator(document([leaf, cast], 1, rules)).result() == b.interval(65504.0, 76800.0)
+
+
+def test_functions_far_outside_every_format_stay_cheap_and_right():
+    exact = {"r": 2.0**-53, "a": 0.0, "ftz": False}
+    fp64 = FORMATS["fp64"]
+    assert functions.apply("exp", b.point(1e300), exact, fp64)[1] == libmp.finf
+    low, high = functions.apply("exp", b.point(-1e300), exact, fp64)
+    assert low == libmp.fzero and libmp.to_float(high) == 0.0
+    low, high = functions.apply("sinh", b.point(-1e9), exact, fp64)
+    assert low == libmp.fninf
