@@ -147,6 +147,8 @@ def _output(run: Execution, name: str) -> Tensor:
 
 def _address(tensor: Tensor, where: tuple[int, ...]) -> int:
     t = tensor.tensor
+    if len(where) != t.dim() or any(not 0 <= i < n for i, n in zip(where, t.shape, strict=True)):
+        raise RenderError("RND903", f"{tensor.name} has shape {list(t.shape)}, not an element {list(where)}")
     return address(t) + sum(i * s for i, s in zip(where, t.stride(), strict=True)) * t.element_size()
 
 

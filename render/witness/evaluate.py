@@ -377,6 +377,9 @@ _RULES: dict[str, Rule] = {
     "library abs": _absolute,
     "library floor": _integral(libmp.mpf_floor),
     "library ceil": _integral(libmp.mpf_ceil),
+    "library trunc": _integral(lambda x, prec: _truncated(x)),
+    "library rint": _integral(libmp.mpf_nint),
+    "library nearbyint": _integral(libmp.mpf_nint),
 }
 """Formula of every operation that the evaluator knows, by its name in `render.slice`."""
 

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from render.errors import RenderError
 from render.execution import Entry
 from render.inputs import of_call
 from render.slice import ABSENT, LEAF, NotSliceable, slice_of
@@ -192,6 +193,12 @@ def test_an_operation_without_a_record_stops_the_cut():
     call, done = run(sorted_, torch.randn(B))
     with pytest.raises(NotSliceable, match="outside the builder"):
         slice_of(call, done, "out", (0,))
+
+
+def test_an_element_that_does_not_exist():
+    call, done = run(reread, torch.randn(B))
+    with pytest.raises(RenderError, match="not an element"):
+        slice_of(call, done, "out", (B,))
 
 
 def test_a_recording_has_a_limit(monkeypatch):
