@@ -47,6 +47,7 @@ class Library:
     def __init__(self, ftz: bool = True, precise_root: bool = False, contract: bool = False, arch: int = 800) -> None:
         self.flags = {"__CUDA_FTZ": int(ftz), "__CUDA_PREC_SQRT": int(precise_root), "__CUDA_ARCH": arch}
         self.contract = contract
+        self._compiled: dict[tuple[str, int], Callable[..., Array]] = {}
 
     @cached_property
     def _source(self) -> tuple[str, dict[str, str]]:
@@ -98,6 +99,8 @@ class Library:
     def function(self, name: str, bits: int = 32) -> Callable[..., Array]:
         """`name` on arrays of fp32 or fp64, by its bare or its full name; `lean_by` as in `instructions`."""
         full = name if name.startswith("__nv_") else f"__nv_{name}{'f' if bits == 32 else ''}"
+        if (full, bits) in self._compiled:
+            return self._compiled[full, bits]
         text = self.module(full)
         engine = _compiled(text)
         dtype = _TYPE[bits][1]
@@ -115,6 +118,7 @@ class Library:
             loop(*(a.ctypes.data for a in given), out.ctypes.data, out.size)
             return out
 
+        self._compiled[full, bits] = call
         return call
 
 
