@@ -6,6 +6,7 @@ to the rules (`render.judge`) and asks, for what is round-off, where the width o
 
 from __future__ import annotations
 
+import gc
 import platform
 import resource
 import time
@@ -160,6 +161,10 @@ def _recorded(output: Any) -> Any:
 
         return load(Path(output))
     return output
+
+
+LARGE = 1 << 20
+"""Elements of an output from which on memory is worth a collection of garbage."""
 
 
 @dataclass(frozen=True)
@@ -338,6 +343,7 @@ class Judgement:
         began = time.perf_counter()
         found = second_opinion(self.entry, run, [j.case for j in judged], masks, decisions, decision)
         if found[0] is not None:
+            _free_runs(j.case.value for j in judged)
             self.timing["witness_s"] = time.perf_counter() - began
         return found
 
@@ -414,6 +420,7 @@ class Judgement:
         else:
             found = budget(self.entry, run, outputs, full, lambda mute: halves(self.entry.run(mute)))
             found = confirm(found, full, without, run.work)
+        _free_runs(o.bound.lo for o in outputs)
         self.timing["budget_s"] = time.perf_counter() - began
         return found
 
@@ -494,6 +501,13 @@ def _compiled(profile: Any) -> Iterator[str]:
         yield f"reductions in any order: they are balanced trees from Triton {since} on only"
     if profile.known_order or profile.triton != NEWEST:
         yield f"compiled by Triton {'.'.join(map(str, profile.triton))}"
+
+
+def _free_runs(outputs: Iterable[np.ndarray]) -> None:
+    """Collects what further runs of a large case left behind: their sessions refer to themselves."""
+    if any(x.size >= LARGE for x in outputs):
+        gc.collect()
+        trim()
 
 
 def _outline(x: torch.Tensor) -> torch.Tensor:
