@@ -114,8 +114,8 @@ def _output(output: OutputVerdict, reference: str) -> Iterator[str]:
 def _budget(verdict: Verdict) -> Iterator[tuple[str, ...]]:
     for item in sorted(verdict.budget, key=lambda item: -item.share):
         yield words.budget_row(item)
-    if verdict.budget and verdict.budget_basis.sentence:
-        yield "", verdict.budget_basis.sentence, ""
+    if said := words.budget_basis(verdict):
+        yield "", said, ""
 
 
 def _table(title: str, rows: Iterator[tuple[str, ...]]) -> str:

@@ -128,9 +128,8 @@ def _budget(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
         fits = width >= 16 + column + len(where)
         yield from _hanging(f"    {share:>6}  ", f"{cause:<{column}}  {where}" if fits else f"{cause}  {where}", width)
     yield from _rest(len(items) - most, "cause")
-    if items and verdict.budget_basis.sentence:
-        confirmed = f"; {items[0].cause}: confirmed by a run without it" if items[0].confirmed else ""
-        yield from _hanging("            ", f"{verdict.budget_basis.sentence}{confirmed}", width)
+    if said := words.budget_basis(verdict):
+        yield from _hanging("            ", said, width)
 
 
 def _what_ifs(verdict: Verdict, width: int) -> Iterator[Text]:

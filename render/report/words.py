@@ -162,6 +162,17 @@ def paper_rule(verdict: Verdict) -> str:
     )
 
 
+def budget_basis(verdict: Verdict) -> str:
+    """What the shares were taken from, and whether a run without the largest cause confirms it; "" without shares."""
+    said = verdict.budget_basis.sentence
+    if not verdict.budget or not said:
+        return ""
+    top = verdict.budget[0]
+    if top.confirmed or verdict.budget_basis.method != "first order":
+        return f"{said}; {top.cause}: confirmed by a run without it" if top.confirmed else said
+    return f"{said}; not confirmed by a run"
+
+
 def budget_row(item: BudgetItem) -> tuple[str, str, str]:
     """(share, cause, place) of one cause of width; several lines with their shares where the first does not own it."""
     where = place(item.file, item.line or None)
