@@ -301,8 +301,11 @@ _HOLLOW = {"stock": "extrapolated", "original": "part of the size"}
 
 def _partial(case: Case, series: str) -> bool:
     """Was this time not measured at the full size? Such points are hollow."""
-    return case["stock_fraction"] not in (None, 1.0) if "stock" in series else (
-        "original" in series and "size" in package(case))
+    return (
+        case["stock_fraction"] not in (None, 1.0)
+        if "stock" in series
+        else ("original" in series and "size" in package(case))
+    )
 
 
 def draw_times(cases: list[Case], path: Path) -> None:

@@ -89,8 +89,7 @@ E2M1 = Format("e2m1", 4, 2, 0, 6.0, 1, has_inf=False, has_nan=False)
 E8M0 = Format("e8m0", 8, 1, -127, 2.0**127, 127, has_inf=False, has_neg_zero=False)
 
 FORMATS: dict[str, Format] = {
-    f.name: f
-    for f in (FP64, FP32, TF32, FP16, BF16, FP8E5, FP8E4NV, FP8E4B8, FP8E5B16, FP8E4B15, E2M1, E8M0)
+    f.name: f for f in (FP64, FP32, TF32, FP16, BF16, FP8E5, FP8E4NV, FP8E4B8, FP8E5B16, FP8E4B15, E2M1, E8M0)
 }
 
 

@@ -20,8 +20,13 @@ STORAGE: dict[str, np.dtype] = {name: np.dtype(f"uint{max(8, fmt.bits)}") for na
 """Unsigned integer dtype of one stored element; e2m1 stands alone in the low four bits of a byte."""
 
 _NAN_BITS = {
-    "fp16": 0x7E00, "bf16": 0x7FC0,
-    "fp8e5": 0x7F, "fp8e4nv": 0x7F, "fp8e4b8": 0x80, "fp8e5b16": 0x80, "e8m0": 0xFF,
+    "fp16": 0x7E00,
+    "bf16": 0x7FC0,
+    "fp8e5": 0x7F,
+    "fp8e4nv": 0x7F,
+    "fp8e4b8": 0x80,
+    "fp8e5b16": 0x80,
+    "e8m0": 0xFF,
 }
 
 

@@ -56,9 +56,7 @@ def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
     return "device-checked" if device else "source-level"
 
 
-def advice(
-    code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], ieee: str = ""
-) -> list[str]:
+def advice(code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], ieee: str = "") -> list[str]:
     """What to do, most useful first. `ieee` is the line about IEEE products; a factor in it must come from a run."""
     lines = list(_STEPS.get(code, ()))
     top = budget[0] if budget else None

@@ -11,11 +11,14 @@ import ctypes
 from collections.abc import Iterator
 
 _OPTIONS = (-3, -1, -2)  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD of glibc's malloc.h
-_LARGEST = 32 << 20
-"""Whole tensors beyond this are few: they are mapped, so that the holes they would leave do not add up."""
+_LARGEST = 64 << 20
+"""Whole tensors from here on are few: they are mapped, so that the holes they would leave do not add up."""
 _GROW = (1 << 30, (1 << 31) - 1, 64 << 20)
 _KEEP = (_LARGEST, *_GROW[1:])
-_DEFAULT = (128 << 10, 128 << 10, 128 << 10)
+_RETAINED = 256 << 20
+"""Free memory that stays with the process between classifications: memory that the system gives anew is cleared first,
+and on a virtual machine may have to come from its host."""
+_AFTER = (128 << 10, _RETAINED, 128 << 10)
 _AHEAD = 256 << 20
 _PAGE = 4096
 _MADV_HUGEPAGE = 14  # sys/mman.h of Linux
@@ -25,7 +28,7 @@ _depth = 0
 
 @contextlib.contextmanager
 def large_blocks_kept() -> Iterator[None]:
-    """Inside, freed memory stays with the process; the outermost scope gives it back. Scopes nest."""
+    """Inside, freed memory stays with the process; the outermost scope gives back all but 256 MB. Scopes nest."""
     global _depth
     if _depth == 0:
         _configure(_GROW)
@@ -37,14 +40,14 @@ def large_blocks_kept() -> Iterator[None]:
     finally:
         _depth -= 1
         if _depth == 0:
-            _configure(_DEFAULT)
-            trim()
+            _configure(_AFTER)
+            trim(_RETAINED)
 
 
-def trim() -> None:
-    """Gives back what is free now, also inside `large_blocks_kept`: for the end of a phase that needed much."""
+def trim(retained: int = 0) -> None:
+    """Gives back what is free now but for `retained` bytes, also inside `large_blocks_kept`: for the end of a phase."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        ctypes.CDLL("libc.so.6").malloc_trim(ctypes.c_size_t(retained))
 
 
 def _configure(values: tuple[int, int, int]) -> None:

@@ -104,8 +104,11 @@ class Entry:
         with session:
             result = self._call(inputs)
             if not session.launches:
-                raise RenderError(NOTHING_LAUNCHED, f"{self._name} launched no Triton kernel",
-                                  "does it take another path for these inputs? choose another one with --entry")
+                raise RenderError(
+                    NOTHING_LAUNCHED,
+                    f"{self._name} launched no Triton kernel",
+                    "does it take another path for these inputs? choose another one with --entry",
+                )
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         found = flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
         return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds, cpu)

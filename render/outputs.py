@@ -112,8 +112,11 @@ def _by_position(kernel: Named, reference: Named) -> list[Pair]:
         same = [j for j in free if long[j][1].shape == tensor.shape]
         if not same:
             listed = " and ".join(", ".join(f"{n}{list(t.shape)}" for n, t in side) for side in (kernel, reference))
-            raise RenderError(UNMATCHED, f"outputs do not match: the kernel gives and the reference gives {listed}",
-                              "return the same tensors in the same order from both")
+            raise RenderError(
+                UNMATCHED,
+                f"outputs do not match: the kernel gives and the reference gives {listed}",
+                "return the same tensors in the same order from both",
+            )
         free.remove(same[0])
         k, r = (same[0], i) if swapped else (i, same[0])
         pairs.append(Pair(kernel[k][0], k, r))
@@ -137,8 +140,11 @@ def devices(given: Any, kernel: Named) -> list[torch.Tensor | None]:
         return [by_name.get(name) for name, _ in kernel]
     if len(found) != len(kernel) and len(found) != 1:
         listed = ", ".join(n for n, _ in kernel)
-        raise RenderError(UNMATCHED, f"the device output holds {len(found)} tensors, the kernel gives {listed}",
-                          "name them as the outputs are named")
+        raise RenderError(
+            UNMATCHED,
+            f"the device output holds {len(found)} tensors, the kernel gives {listed}",
+            "name them as the outputs are named",
+        )
     tensors: list[torch.Tensor | None] = [t for _, t in found]
     return tensors + [None] * (len(kernel) - len(tensors))
 

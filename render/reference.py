@@ -199,8 +199,11 @@ def _failed(reference: Reference, error: Exception | None, values: Mapping[str, 
     where = f" at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
     shapes = ", ".join(f"{n}: {describe(v)}" for n, v in values.items()) or "no arguments"
     text = str(error).strip().split("\n")[0]
-    return RenderError(NOT_FOUND, f"the reference {reference.title} raised {type(error).__name__}{where}: {text}",
-                       f"it was called with {shapes}")
+    return RenderError(
+        NOT_FOUND,
+        f"the reference {reference.title} raised {type(error).__name__}{where}: {text}",
+        f"it was called with {shapes}",
+    )
 
 
 def describe(value: Any) -> str:

@@ -80,8 +80,11 @@ def find_entry(module: ModuleType, entry: str | None = None, reference: str | No
         raise RenderError(NOT_FOUND, f"no function in {path} launches a Triton kernel", hint)
     if len(names) > 1:
         listed = ", ".join(f"{name} (line {line})" for name, line in names)
-        raise RenderError(NOT_FOUND, f"{len(names)} functions in {path} launch kernels: {listed}",
-                          f"choose one, e.g. --entry {names[0][0]}")
+        raise RenderError(
+            NOT_FOUND,
+            f"{len(names)} functions in {path} launch kernels: {listed}",
+            f"choose one, e.g. --entry {names[0][0]}",
+        )
     return getattr(module, names[0][0])
 
 

@@ -51,8 +51,10 @@ def faults(tree: ast.Module, entry: bool) -> list[Fault]:
                  for a in (*call.args, *(k.value for k in call.keywords))}  # fmt: skip
     found = [Fault("program", "the last program does nothing", function.lineno, 0)] if entry else []
     for place, node in enumerate(ast.walk(tree)):
-        found += [Fault(kind, what, node.lineno, place, variant)  # type: ignore[attr-defined]
-                  for kind, what, variant in (*_of_node(node, parameters, carried, arguments), *_of_access(node))]
+        found += [
+            Fault(kind, what, node.lineno, place, variant)  # type: ignore[attr-defined]
+            for kind, what, variant in (*_of_node(node, parameters, carried, arguments), *_of_access(node))
+        ]
         if id(node) in moved:
             found.append(Fault("update", f"{_first(node)} is left out", node.lineno, place))  # type: ignore[attr-defined]
     return found

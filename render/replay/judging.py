@@ -91,4 +91,5 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     source = replace(judgement.source_level(verdict), outputs=Outputs([]), study=None)  # its arrays are the verdict's
     launches = judgement.execution.session.launches if judgement.execution else []
     programs = sum(launch.programs for launch in launches)
+    trim()  # several workers share the machine
     return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, model_s)

@@ -33,8 +33,9 @@ def row(name, truth, label, difference, **more):
 
 @pytest.fixture
 def document():
-    first = row("1", "Type-I", "Type-I", 1e-3, interval_cpu_s=2.4, stock_s=4.0, stock_fraction=0.25,
-                case_notes=["a note"])
+    first = row(
+        "1", "Type-I", "Type-I", 1e-3, interval_cpu_s=2.4, stock_s=4.0, stock_fraction=0.25, case_notes=["a note"]
+    )
     second = row("2", "Type-II", "Type-I", 0.0, interval_cpu_s=0.15, stock_s=0.1)
     return {"versions": {"render": "0"}, "cases": [first.to_dict(), second.to_dict()]}
 

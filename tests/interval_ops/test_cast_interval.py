@@ -205,9 +205,7 @@ def test_nan_is_top(dst: Format, mode: str) -> None:
 
 def test_double_rounding_crosses_a_tie() -> None:
     """17 + 2**-10 is just above an e4m3 tie: directly 18, through truncated fp16 the tie itself, hence 16."""
-    target = replace(
-        IEEE, cast_double_rounding={"fp32->fp8e4nv": "fp16rz"}, cast_overflow={"fp8e4nv": "saturate"}
-    )
+    target = replace(IEEE, cast_double_rounding={"fp32->fp8e4nv": "fp16rz"}, cast_overflow={"fp8e4nv": "saturate"})
     x = np.array([17 + 2.0**-10], np.float32)
     assert x.astype(ml_dtypes.float8_e4m3fn).astype(float)[0] == 18
     low, high = cast_interval(x, x, FP32, FP8E4NV, target)

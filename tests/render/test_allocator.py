@@ -1,4 +1,4 @@
-"""Scopes of `render.allocator` nest, and the outermost one gives memory back whatever happens inside."""
+"""Scopes of `render.allocator` nest, and the outermost one restores the allocator whatever happens inside."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from render import allocator
 def calls(monkeypatch):
     found = []
     monkeypatch.setattr(allocator, "_configure", lambda values: found.append(values))
-    monkeypatch.setattr(allocator, "trim", lambda: found.append("trim"))
+    monkeypatch.setattr(allocator, "trim", lambda retained: found.append(retained))
     return found
 
 
@@ -20,10 +20,10 @@ def test_only_the_outermost_scope_configures(calls):
             pass
         assert calls == before
         assert before[-1] == allocator._KEEP
-    assert calls == [*before, allocator._DEFAULT, "trim"]
+    assert calls == [*before, allocator._AFTER, allocator._RETAINED]
 
 
 def test_given_back_after_an_error(calls):
     with pytest.raises(ValueError, match="inside"), allocator.large_blocks_kept():
         raise ValueError("inside")
-    assert calls[-2:] == [allocator._DEFAULT, "trim"]
+    assert calls[-2:] == [allocator._AFTER, allocator._RETAINED]

@@ -58,9 +58,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     K, N = b.shape
     c = torch.empty((M, N), device=a.device, dtype=torch.float32)
     grid = lambda META: (triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]),)
-    matmul_kernel[grid](
-        a, b, c, M, N, K, a.stride(0), a.stride(1), b.stride(0), b.stride(1), c.stride(0), c.stride(1)
-    )
+    matmul_kernel[grid](a, b, c, M, N, K, a.stride(0), a.stride(1), b.stride(0), b.stride(1), c.stride(0), c.stride(1))
     return c
 
 

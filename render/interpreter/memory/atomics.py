@@ -73,8 +73,10 @@ def atomic(
         if memory.interval and (taint or more or storage.taint_map is not None):
             paint(memory, storage, access.plan, flat, elem.itemsize, taint | more)
         got = LoadResult(v.reshape(shape), taint=more, ordered=ordered)
-        out = got if out is None else LoadResult(
-            np.where(mine, got.v, out.v), taint=out.taint | more, ordered=out.ordered or ordered
+        out = (
+            got
+            if out is None
+            else LoadResult(np.where(mine, got.v, out.v), taint=out.taint | more, ordered=out.ordered or ordered)
         )
     assert out is not None
     memory.synchronise(running)

@@ -72,9 +72,7 @@ def _unpaint(ids, where, old):
             ids[where[n] + q] = old[n, q]
 
 
-def paint(
-    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int, taint: frozenset[int]
-) -> None:
+def paint(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int, taint: frozenset[int]) -> None:
     """Give the active lanes' elements exactly this taint; undoable. `flat` starts with addresses and mask."""
     if storage.taint_map is None:
         if not taint:

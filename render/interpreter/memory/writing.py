@@ -120,9 +120,7 @@ def _shadow_for(memory: Memory, storage: Storage, elem: ElemType, exact: bool) -
     return memory.shadow_of(storage, elem.fmt)
 
 
-def _scatter(
-    memory: Memory, access: Access, flat: list[np.ndarray], shadow: Shadow | None, copied: bool
-) -> np.ndarray:
+def _scatter(memory: Memory, access: Access, flat: list[np.ndarray], shadow: Shadow | None, copied: bool) -> np.ndarray:
     """Run the kernel and log what it replaced; gives the event codes."""
     storage, p, size = access.storage, access.plan, access.size
     programs, synced, uniform = memory.enter(access.pids, p.shape[0])

@@ -137,7 +137,6 @@ def test_an_exception_in_the_kernel_leaves_memory_usable():
     out = torch.zeros(4)
     memory = Memory()
 
-
     def fails() -> None:
         with Driver(memory=memory) as d:
             d.store(out, np.array([[1]]), [[5.0]], radius=1.0)
