@@ -15,7 +15,7 @@ _LARGEST = 64 << 20
 """Whole tensors from here on are few: they are mapped, so that the holes they would leave do not add up."""
 _GROW = (1 << 30, (1 << 31) - 1, 64 << 20)
 _KEEP = (_LARGEST, *_GROW[1:])
-_RETAINED = 256 << 20
+_RETAINED = 384 << 20
 """Free memory that stays with the process between classifications: memory that the system gives anew is cleared first,
 and on a virtual machine may have to come from its host."""
 _AFTER = (128 << 10, _RETAINED, 128 << 10)
@@ -28,7 +28,7 @@ _depth = 0
 
 @contextlib.contextmanager
 def large_blocks_kept() -> Iterator[None]:
-    """Inside, freed memory stays with the process; the outermost scope gives back all but 256 MB. Scopes nest."""
+    """Inside, freed memory stays with the process; the outermost scope gives it back if it is much. Scopes nest."""
     global _depth
     if _depth == 0:
         _configure(_GROW)
@@ -41,13 +41,32 @@ def large_blocks_kept() -> Iterator[None]:
         _depth -= 1
         if _depth == 0:
             _configure(_AFTER)
-            trim(_RETAINED)
+            if _free() > _RETAINED:
+                trim()
 
 
-def trim(retained: int = 0) -> None:
-    """Gives back what is free now but for `retained` bytes, also inside `large_blocks_kept`: for the end of a phase."""
+def trim() -> None:
+    """Gives back what is free now, also inside `large_blocks_kept`: for the end of a phase that needed much."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(ctypes.c_size_t(retained))
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+class _Statistics(ctypes.Structure):
+    """`struct mallinfo2` of glibc 2.33 and later."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+    ))  # fmt: skip
+
+
+def _free() -> int:
+    """Bytes that the allocator holds for reuse; more than any limit where it does not say."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallinfo2.restype = _Statistics
+        return int(libc.mallinfo2().fordblks)
+    except (OSError, AttributeError):
+        return 1 << 62
 
 
 def _configure(values: tuple[int, int, int]) -> None:
