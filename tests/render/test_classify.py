@@ -12,6 +12,7 @@ import torch
 
 import render.classify
 import render.execution
+import render.judgement.causes
 from interval_ops.profile import MissingRule
 from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
@@ -91,7 +92,7 @@ def test_the_line_that_matters_most_is_named():
 def test_budget_can_be_left_out_or_be_too_much_work(monkeypatch):
     many = {DOT: 0.03, CAST: 0.01}
     assert classify(doubling(halves=many), X, ref=twice, budget=False).budget == ()
-    monkeypatch.setattr(classify_module, "budget", partial(classify_module.budget, limit=-1))
+    monkeypatch.setattr(render.judgement.causes, "budget", partial(render.judgement.causes.budget, limit=-1))
     v = classify(doubling(halves=many), X, ref=twice)
     assert [b.share for b in v.budget] == [0.0, 0.0]
     assert v.code == "RND101"

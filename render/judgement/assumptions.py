@@ -1,0 +1,51 @@
+"""What a verdict assumes: the device, the compiler, the reference's error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from interval_ops.profile import CONTRACTIONS, NEWEST, SUM_ORDERS
+from render.execution import Execution
+from render.judge import Decision
+from render.judgement.settings import Settings
+
+
+def assumptions(run: Execution, settings: Settings, decision: Decision, exact: str, recorded: bool) -> tuple[str, ...]:
+    """One line each. `exact` says what E rests on, `recorded` whether a device output was given."""
+    profile = getattr(run.session, "profile", None)
+    title = getattr(profile, "title", settings.device)
+    confidence = getattr(profile, "confidence", "")
+    lines = [
+        f"device {settings.device}: {title}" + (f" ({confidence})" if confidence else ""),
+        *_compiled(profile),
+        exact,
+    ]
+    if settings.ref_precision != "ieee":
+        lines.append(f"the reference's float32 products take {settings.ref_precision} operands (emulated)")
+    if decision.code == "RND110":
+        lines.append("the rounding of the reference itself: any order, errors of its own dtypes, to first order")
+    if not recorded:
+        lines.append("no device output: nothing is said about compiler or hardware")
+    return tuple(lines)
+
+
+def compiler_of(session: Any) -> dict[str, str]:
+    """What bounds assume of the compiler, as the options that say so."""
+    profile = getattr(session, "profile", None)
+    if profile is None:
+        return {}
+    version = ".".join(map(str, profile.triton))
+    return {"sum_order": profile.sum_order, "fp_contraction": profile.contraction, "triton": version}
+
+
+def _compiled(profile: Any) -> Iterator[str]:
+    """What is assumed of the compiler: order of additions, contraction, version."""
+    if profile is None:
+        return
+    yield f"{SUM_ORDERS[profile.sum_order]}, {CONTRACTIONS[profile.contraction]}"
+    if profile.known_order and not profile.trees:
+        since = ".".join(map(str, profile.tree_since))
+        yield f"reductions in any order: they are balanced trees from Triton {since} on only"
+    if profile.known_order or profile.triton != NEWEST:
+        yield f"compiled by Triton {'.'.join(map(str, profile.triton))}"

@@ -1,0 +1,50 @@
+"""Everything that one output is judged on, gathered from the run, the reference and the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from render.compose import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
+from render.execution import Execution
+from render.judge import Case
+from render.judgement.references import References
+from render.noise import TORCH_FORMATS
+from render.oracle import array
+from render.outputs import Pair, shape_mismatch
+
+
+def judged_of(run: Execution, references: References, pair: Pair, device: torch.Tensor | None) -> Judged:
+    """The case of one matched output; `device` is what a device returned for it."""
+    ours, theirs = run.outputs[pair.kernel], references.native[pair.reference][1]
+    why = shape_mismatch(pair.name, ours.tensor, theirs)
+    if not why and device is not None:
+        why = shape_mismatch(pair.name, ours.tensor, device, "the device output")
+    ref = ours.value if why else array(theirs)
+    i = pair.reference
+    ours = ours if ours.tracked or why else untracked(ours, ref)
+    taints = {run.session.taints[t].code for t in ours.taints if t in run.session.taints} - {NEVER_WRITTEN}
+    case = Case(
+        pair.name, ours.value, ours.lo, ours.hi, ref,
+        ref if why else references.exact.values[i], (lambda: (ref, ref)) if why else (lambda: references.ends_of(i)),
+        fmt=TORCH_FORMATS.get(ours.tensor.dtype), ref_fmt=TORCH_FORMATS.get(theirs.dtype),
+        device=None if device is None or why else array(device),
+        device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
+        radius=lambda: references.radius_of(i), unstored=ours.unstored, mismatch=why,
+        taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
+    )  # fmt: skip
+    if not why and too_large(ours.tensor, theirs, device):
+        case = _as_differences(case, ours.tensor, theirs, device)
+    return Judged(case, ours, theirs.dtype)
+
+
+def _as_differences(case: Case, ours: torch.Tensor, theirs: torch.Tensor, device: torch.Tensor | None) -> Case:
+    """The case of large integers with y_ref as origin; such integers are exact on both sides."""
+    zero = np.zeros(case.value.shape)
+    value = differences(ours, theirs)
+    return replace(
+        case, value=value, lo=value, hi=value, ref=zero, exact=zero, exact_ends=lambda: (zero, zero),
+        device=None if device is None else differences(device, theirs),
+    )  # fmt: skip

@@ -1,0 +1,42 @@
+"""Where the width of the bound comes from, as far as a classification asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interval_ops.profile import CAUSES
+from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of
+from render.execution import Entry, Execution
+from render.explain.study import Study
+from render.explain.variants import ieee_products
+from render.judge import Decision
+from render.verdict import OutputVerdict
+from render.witness.second import ON_BOUND
+
+
+def wanted(decision: Decision) -> bool:
+    """Not for a bug, unless it rests on the bound."""
+    return decision.label != "Type-II" or decision.code in ON_BOUND
+
+
+def causes_of(
+    entry: Entry, study: Study, run: Execution, outputs: Sequence[OutputVerdict], decision: Decision
+) -> Budget:
+    """The budget of a finished run; for a Type-II to first order only, without another whole run."""
+    if decision.label == "Type-II":
+        return first_order(entry, run, outputs) or NOTHING
+    places = [o.worst_index for o in outputs]
+
+    def halves(of: Execution) -> Halves:
+        tensors = {o.name: o for o in of.outputs}
+        return halves_of([(tensors[o.name].lo, tensors[o.name].hi) for o in outputs], places)
+
+    def without(key: str) -> Halves | None:
+        """One real run without this cause; products of whole operands for cut ones."""
+        if key == "operand":
+            return halves(study.run(ieee_products(run.session.profile).options))
+        return halves(entry.run([key])) if key in CAUSES else None
+
+    full = halves(run)
+    found = budget(entry, run, outputs, full, lambda mute: halves(entry.run(mute)))
+    return confirm(found, full, without, run.work)

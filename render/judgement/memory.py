@@ -1,0 +1,34 @@
+"""Memory between the steps of a large case."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import resource
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+from render.allocator import trim
+
+LARGE = 1 << 20
+"""Elements of an output from which on memory is worth a collection of garbage."""
+
+
+def free_runs(outputs: Iterable[np.ndarray]) -> None:
+    """Collects what further runs of a large case left behind: their sessions refer to themselves."""
+    if any(x.size >= LARGE for x in outputs):
+        gc.collect()
+        trim()
+
+
+def outline(x: torch.Tensor) -> torch.Tensor:
+    """Shape and dtype of a float tensor, without its memory; integers are looked at again, so they stay."""
+    return x.to("meta") if x.is_floating_point() else x
+
+
+def peak_mb() -> float:
+    """Highest resident size of this process so far, as the system counts it, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if platform.system() == "Darwin" else 1024)

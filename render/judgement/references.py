@@ -1,0 +1,82 @@
+"""The reference's side of a classification: y_ref, E and its error, R."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from render import execution
+from render.execution import Execution
+from render.inputs import Inputs
+from render.judgement.memory import outline
+from render.judgement.settings import Settings
+from render.oracle import Ends, Exact, Oracle
+from render.outputs import Named, of_reference
+from render.reference import Reference, plans
+from render.reference import run as run_reference
+from render.tf32 import reference_precision
+
+Timing = dict[str, float | None]
+
+
+class References:
+    """Runs the reference as it is and in float64; what is costly only when it is first asked for.
+
+    `native`: y_ref of every output by name, until `forget`. `exact`: E. Times go into `timing`.
+    """
+
+    def __init__(
+        self, reference: Reference, inputs: Inputs, settings: Settings, timing: Timing, run: Execution
+    ) -> None:
+        self.inputs, self.settings = inputs, settings
+        began = time.perf_counter()
+        self.native = self._run(reference, run)
+        timing["reference_s"] = time.perf_counter() - began
+        tf32 = settings.ref_precision != "ieee"
+        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, settings.seed, tf32)
+        self._timing = timing
+        self._radius: list[np.ndarray | None] | None = None
+
+    def _run(self, reference: Reference, run: Execution) -> Named:
+        values = self.inputs.values
+        named = run.named
+        written = {name for name, _ in named if name in values}
+        options = plans(reference.fn, list(values), values, written)
+
+        def fresh() -> Mapping[str, Any]:
+            torch.manual_seed(self.settings.seed)
+            return self.inputs.clone().values
+
+        with execution.on_cpu(), reference_precision(self.settings.ref_precision):
+            result, self._plan, used = run_reference(reference, options, fresh)
+        outlines = [(name, outline(x)) for name, x in named]
+        self._collect: Callable[[Any, Mapping[str, Any]], Named] = lambda r, v: of_reference(r, v, outlines)
+        return self._collect(result, used)
+
+    def recompute(self) -> Exact:
+        """E, once."""
+        began = time.perf_counter()
+        with execution.on_cpu():
+            self.exact = self.oracle.exact()
+        self._timing["exact_s"] = time.perf_counter() - began
+        return self.exact
+
+    def ends_of(self, i: int) -> Ends:
+        """The interval around E of one reference output, computed when first asked for."""
+        with execution.on_cpu():
+            return self.exact.ends(i)
+
+    def radius_of(self, i: int) -> np.ndarray | None:
+        """R of one reference output, computed when first asked for."""
+        if self._radius is None:
+            with execution.on_cpu():
+                self._radius = self.oracle.radius(self.exact)
+        return self._radius[i]
+
+    def forget(self) -> None:
+        """Keeps shapes and dtypes of y_ref only."""
+        self.native = self.oracle.native = [(name, outline(x)) for name, x in self.native]

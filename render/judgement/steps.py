@@ -1,0 +1,156 @@
+"""From one call to its verdict: run, compare, decide, and then what is worth knowing about the decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from interval_ops.profile import MissingRule
+from render import advice
+from render.allocator import large_blocks_kept, trim
+from render.budget import NOTHING, Budget
+from render.compose import Judged, exact_everywhere, findings_of, likely_code, taints_of
+from render.errors import UnsupportedOp
+from render.execution import Entry, Execution
+from render.explain.asked import departure, instability_notes, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.records import Instability, Witness
+from render.explain.study import Study
+from render.inputs import Inputs
+from render.judge import Decision, compare, decide, follows_paper, worst
+from render.judgement.assumptions import assumptions
+from render.judgement.cases import judged_of
+from render.judgement.causes import causes_of, wanted
+from render.judgement.memory import free_runs, peak_mb
+from render.judgement.references import References, Timing
+from render.judgement.settings import Settings
+from render.judgement.written import explained, measured, unsupported, with_instability, with_origins, written
+from render.outputs import devices, match
+from render.reference import Reference
+from render.sides import blamed
+from render.undefined import undefined_note
+from render.verdict import Outputs, OutputVerdict, Verdict
+from render.witness.second import DEFECT, ON_BOUND, second_opinion
+
+
+@dataclass
+class Judgement:
+    """One classification; `verdict` is the whole of it. `told`: notes on how the function was found."""
+
+    fn: Callable[..., Any]
+    inputs: Inputs
+    reference: Reference
+    recorded: Any
+    settings: Settings
+    told: tuple[str, ...] = ()
+
+    def verdict(self) -> Verdict:
+        with large_blocks_kept():
+            return self._verdict()
+
+    def _verdict(self) -> Verdict:
+        began = time.perf_counter()
+        self.timing: Timing = {"stock_equivalent_s": None}
+        s = self.settings
+        self.entry = Entry(self.fn, self.inputs, s.device, s.seed, s.options)
+        try:
+            run = self.entry.run()
+        except (UnsupportedOp, MissingRule) as error:
+            return unsupported(error, device=s.device, reference=self.reference.title, timing=self._timing(began))
+        run.session.forget()
+        self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
+        cases, notes = self._cases(run)
+        undefined = undefined_note(self.entry, run)
+        notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]
+        return self._conclude(run, cases, notes, began)
+
+    def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
+        """(outputs with everything that they are judged on, notes); y_ref and y_dev are kept as those numbers only."""
+        known = self.references = References(self.reference, self.inputs, self.settings, self.timing, run)
+        trim()
+        pairs, notes = match(run.named, known.native)
+        self.places = [pair.reference for pair in pairs]
+        known.recompute()
+        recorded = devices(self.recorded, run.named)
+        cases = [judged_of(run, known, pair, recorded[pair.kernel]) for pair in pairs]
+        known.forget()
+        self.recorded = self.recorded is not None or None
+        trim()
+        return cases, notes
+
+    def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
+        """Decides by the rules, and asks what may change or explain the decision."""
+        asked = self.settings.asked
+        findings = findings_of(run, judged)
+        masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
+        decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
+        notes += self.references.exact.notes  # only now: computing R may have added to them
+        outputs = measured(judged, masks, decisions)
+        paper = all(
+            m is not None and follows_paper(j.case, m, bool(findings)) for j, m in zip(judged, masks, strict=True)
+        )
+        decision = worst(decisions)
+        if findings:
+            decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
+            outputs = blamed(outputs, "memory")
+        study = Study(self.entry, tuple(j.case for j in judged))
+        witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
+        if decision.code == DEFECT:
+            outputs = [replace(o, label=decision.label, code=DEFECT) if o.code in ON_BOUND else o for o in outputs]
+            outputs = blamed(outputs, "unknown")
+        notes += [witness.sentence] if witness else []
+        left = departure(study, self.references.oracle, decision, asked)
+        notes += [left.sentence] if left else []
+        weak, decision = self._unstable(study, run, decision)
+        notes += instability_notes(weak) if weak else []
+        parts = self._budget(study, run, outputs, decision)
+        items = parts.items
+        notes += [parts.note] if parts.note else []
+        what_ifs, more = what_if(study, run, asked)
+        notes += [more] if more else []
+        power, decision = seeded_faults(study, run, decision, asked)
+        cause = advice.code_of(items) if items or exact_everywhere(judged) else likely_code(run)
+        if decision.code == "RND100":
+            decision = decision._replace(code=cause)
+        outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
+        found = written(
+            run, decision, Outputs(outputs), items, findings, taints_of(run, judged), notes, paper,
+            device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
+            power=power, study=study, witness=witness, budget_basis=parts.basis, lines=widths(study, asked),
+            divergence=left,
+        )  # fmt: skip
+        found = with_origins(found, nonfinite(study, decision, run.work, asked))
+        found = explained(with_instability(found, weak), what_ifs)
+        return replace(found, timing=self._timing(began))
+
+    def _second_opinion(
+        self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision
+    ) -> tuple[Witness | None, Decision]:
+        began = time.perf_counter()
+        found = second_opinion(self.entry, run, [j.case for j in judged], masks, decisions, decision)
+        if found[0] is not None:
+            free_runs(j.case.value for j in judged)
+            self.timing["witness_s"] = time.perf_counter() - began
+        return found
+
+    def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:
+        return unstable(study, run, self.references.oracle, self.places, decision)
+
+    def _budget(self, study: Study, run: Execution, outputs: list[OutputVerdict], decision: Decision) -> Budget:
+        if not self.settings.budget or not wanted(decision):
+            return NOTHING
+        began = time.perf_counter()
+        found = causes_of(self.entry, study, run, outputs, decision)
+        free_runs(o.bound.lo for o in outputs)
+        self.timing["budget_s"] = time.perf_counter() - began
+        return found
+
+    def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:
+        exact = self.references.exact.assumption
+        return assumptions(run, self.settings, decision, exact, self.recorded is not None)
+
+    def _timing(self, began: float) -> Timing:
+        self.timing["total_s"] = time.perf_counter() - began
+        self.timing["peak_rss_mb"] = peak_mb()
+        return self.timing

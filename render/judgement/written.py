@@ -1,0 +1,106 @@
+"""The verdict as it is handed out, and what later findings add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from interval_ops.profile import MissingRule
+from render import advice
+from render.compose import UNKNOWN, Judged, place_of, versions
+from render.errors import UnsupportedOp
+from render.execution import Execution
+from render.explain.asked import gain_help, ieee_gain, ieee_help, origin_note
+from render.explain.records import Counterfactual, Instability, Origin
+from render.judge import Decision
+from render.judgement.assumptions import compiler_of
+from render.measure import measure, unmeasured
+from render.sides import blamed
+from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+
+
+def measured(judged: list[Judged], masks: list[Any], decisions: list[Decision]) -> list[OutputVerdict]:
+    """The numbers of every output."""
+    found = []
+    for j, m, d in zip(judged, masks, decisions, strict=True):
+        if m is None:
+            found.append(unmeasured(j.case.name, j.ours.tensor, d, j.ref_dtype))
+        else:
+            tainted = int((m.top & ~m.settled).sum())
+            found.append(measure(j.case, m, d, j.ours.tensor.dtype, j.ref_dtype, tainted))
+    return found
+
+
+def written(
+    run: Execution, decision: Decision, outputs: Outputs, budget: Sequence[BudgetItem], findings: list[Finding],
+    taints: list[TaintNote], notes: list[str], paper: bool, **known: Any,
+) -> Verdict:  # fmt: skip
+    """The verdict; `known` are fields that the run does not say."""
+    owners = [] if decision.label == "Type-II" else budget
+    file, line = place_of(run, decision, owners, findings, taints)
+    first, last = advice.columns(file, line, owners[0].key if owners and not findings else "")
+    if taints and decision.label != "Inconclusive":
+        notes = [*notes, f"{taints[0].message} ({taints[0].code}): part of the output has no sound bound"]
+    return Verdict(
+        label=decision.label, code=decision.code, subtype=advice.subtype(decision.code, outputs),
+        paper_rule="Type-I" if paper else "Type-II",
+        message=advice.message(decision.code, decision.detail, findings, taints),
+        kernels=tuple(dict.fromkeys(launch.kernel for launch in run.session.launches)),
+        grid=tuple(run.session.launches[-1].grid), outputs=outputs, budget=tuple(budget), findings=tuple(findings),
+        taints=tuple(taints), notes=tuple(dict.fromkeys(notes)), versions=versions(),
+        exit_code=EXIT_CODES[decision.label], file=file, line=line, column=first, end_column=last,
+        compiler=compiler_of(run.session), **known,
+    )  # fmt: skip
+
+
+def unsupported(error: UnsupportedOp | MissingRule, **known: Any) -> Verdict:
+    """Nothing was guessed: the interpreter stopped at an operation without a rule."""
+    op = error.op if isinstance(error, UnsupportedOp) else error.name
+    file, line = getattr(error, "file", None), getattr(error, "line", None) or 0
+    first, last = advice.columns(file, line)
+    return Verdict(
+        label="Inconclusive", code=UNKNOWN, subtype="taint", paper_rule="unknown", message=f"cannot tell: {error}",
+        taints=(TaintNote(UNKNOWN, op, str(error), file, line),), versions=versions(),
+        exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
+        help=tuple(advice.advice(UNKNOWN, (), ())), **known,
+    )  # fmt: skip
+
+
+def with_instability(verdict: Verdict, weak: Instability | None) -> Verdict:
+    """The verdict with the output to blame, and the line where the bound grows most as the place to look at."""
+    if weak is None:
+        return verdict
+    verdict = replace(verdict, instability=weak)
+    if weak.downgrade:
+        return replace(verdict, subtype="downgrade")
+    if verdict.code != "RND206":
+        return verdict
+    outputs = [
+        replace(o, label=verdict.label, code=verdict.code) if o.name == weak.output else o for o in verdict.outputs
+    ]
+    verdict = replace(verdict, outputs=Outputs(blamed(outputs, "unstable", weak.output)))
+    if not weak.file:
+        return verdict
+    first, last = advice.columns(weak.file, weak.line, "arith")
+    return replace(verdict, file=weak.file, line=weak.line, column=first, end_column=last)
+
+
+def with_origins(verdict: Verdict, origins: tuple[Origin, ...]) -> Verdict:
+    """The verdict with the place where its NaN or infinity was made as the place to look at."""
+    if not origins:
+        return verdict
+    file, line = origins[0].file, origins[0].line
+    first, last = advice.columns(file, line)
+    notes = (*verdict.notes, *(origin_note(o) for o in origins))
+    if verdict.code not in ("RND204", "RND304") or origins[0].reach != "output":
+        return replace(verdict, origins=origins, notes=notes)
+    return replace(verdict, origins=origins, notes=notes, file=file, line=line, column=first, end_column=last)
+
+
+def explained(verdict: Verdict, what_ifs: list[Counterfactual]) -> Verdict:
+    """The verdict with help that quotes only what was run."""
+    gain = ieee_gain(what_ifs, verdict.budget) if verdict.code == "RND101" else None
+    help = advice.advice(verdict.code, verdict.budget, verdict.outputs, ieee_help(gain))
+    help = [*gain_help(verdict.code, what_ifs), *help]
+    return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs))
