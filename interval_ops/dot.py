@@ -70,7 +70,7 @@ from interval_ops import dot_kernels as kernels
 from interval_ops.dot_chain import LONGEST, chain_interval
 from interval_ops.dot_replay import NOWHERE, chain_results, exact_sum, replayable
 from interval_ops.dot_sums import Array, Pair, Product, Reader, Sums, evaluate, flush_small, truncate_tf32
-from interval_ops.formats import FORMATS
+from interval_ops.formats import FORMATS, Format
 from interval_ops.profile import DotModel, Profile
 
 FLUSH = 512
@@ -129,6 +129,11 @@ class PendingDot:
     @cached_property
     def model(self) -> DotModel:
         return self.profile.dot(self.kind)
+
+    @property
+    def accumulator(self) -> Format:
+        """Format of the result; a pending sum of integers does not exist."""
+        return FORMATS[self.model.acc]
 
     def extend(self, a: Pair, b: Pair, *, k: int | None = None, imprecise: int | None = None) -> PendingDot:
         """dot(a, b, self). `k` is needed only where both operands are broadcast along K.

@@ -87,12 +87,13 @@ class Target:
     def __init__(
         self, subject: Subject, profile: str | Profile, style: str, seed: int, mute: Iterable[str] = ()
     ) -> None:
-        self.subject, self.style = subject, style
+        self.subject, self.style, self.seed = subject, style, seed
         self.profile = load_profile(profile) if isinstance(profile, str) else profile
         with Session(profile=self.profile, interval=False):
             self.inputs = subject.inputs(np.random.default_rng(seed), style)
         with Session(profile=self.profile, mute=mute) as session:
             found = call(subject, self.inputs)
+        self.own = [as_array(t) for t in found]
         self.bounds: list[tuple[Array, Array] | None] = []
         for t in found:
             envelope = session.envelope(t)
@@ -129,8 +130,21 @@ class Target:
         return out
 
     def check(self, found: list[Array], plan: Plan, tally: Tally) -> list[Array | None]:
-        """Counts the elements outside and notes the first of each output."""
+        """Counts the elements outside and notes the first of each output; gives the places of all."""
         tally.runs += 1
+        choices = {name: plan.pick(name, options) for name, options in plan.seen.items()}
+        self._count(found, plan.seed, choices, tally)
+        places = self.places(found)
+        for place in places:
+            if place is not None and np.isfinite(place).any():
+                tally.approach = max(tally.approach, float(np.nanmax(np.abs(place))))
+        return places
+
+    def check_own(self, tally: Tally) -> None:
+        """The same for the values that go with the bounds (the value lane), which must lie inside them as well."""
+        self._count(self.own, self.seed, {"values": "of the interval run"}, tally)
+
+    def _count(self, found: list[Array], seed: int, choices: dict[str, str], tally: Tally) -> None:
         for i, (value, bounds) in enumerate(zip(found, self.bounds, strict=True)):
             if bounds is None:
                 continue
@@ -141,16 +155,10 @@ class Target:
                 tally.violated += int(outside.sum())
                 if len(tally.violations) < 5:
                     at = tuple(int(j) for j in np.argwhere(outside)[0])
-                    choices = {name: plan.pick(name, options) for name, options in plan.seen.items()}
                     tally.violations.append(Violation(
-                        self.subject.name, self.profile.name, self.style, plan.seed, choices, i, at,
+                        self.subject.name, self.profile.name, self.style, seed, choices, i, at,
                         float(value[at]), float(lo[at]), float(hi[at]),
                     ))  # fmt: skip
-        places = self.places(found)
-        for place in places:
-            if place is not None and np.isfinite(place).any():
-                tally.approach = max(tally.approach, float(np.nanmax(np.abs(place))))
-        return places
 
 
 class Climber:
@@ -226,6 +234,8 @@ def attack(
         except (MissingRule, UnsupportedOp) as missing:
             tally.skipped = str(missing)
             return tally
+        if not mute:
+            target.check_own(tally)
         climber = Climber(target, seed + i, tally)
         most = (i + 1) * runs // len(styles)
         while True:

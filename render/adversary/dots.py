@@ -52,11 +52,15 @@ class Open(Handle):
         self.taint = frozenset()
         Handle.largest = max(Handle.largest, math.prod(shape))
 
-    @property
-    def v(self) -> Array:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def v(self) -> Array:
         if self._value is None:
             self._value = self.chain.evaluate()
         return self._value
+
+    @property
+    def computed(self) -> Array:
+        return self.v
 
 
 class Dots(Elementwise):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interval_ops.dot import PendingDot
+from interval_ops.dot_value import within
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Storage
@@ -53,9 +54,13 @@ class Handle:
     every lane is decided). `shape` is the logical block shape without the leading axis, `taint` the ids of taints that
     reach this value, `origin` the storage a pointer was derived from (None: unknown or several). Under a lock, `place`
     says where a value was loaded from and `grown` that it is the value of a place plus another one.
+
+    Of a pending sum, `computed` is the value lane so far. Asking for `v`, as for `lo` and `hi`, closes the sum: where
+    the target's unit cannot have returned what was computed (it cuts, a CPU rounds to nearest), `v` is the nearest
+    number of the format that it can.
     """
 
-    __slots__ = ("_hi", "_lo", "dtype", "grown", "origin", "pend", "place", "shape", "taint", "v")
+    __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "origin", "pend", "place", "shape", "taint")
 
     largest = 0
     work = 0
@@ -74,7 +79,7 @@ class Handle:
     ) -> None:
         if lo is hi:
             lo = hi = None  # the rules return one array for both ends where every lane is an exact point
-        self.v = v
+        self._v = v
         self.dtype = dtype
         self.shape = shape
         self._lo = lo
@@ -91,8 +96,25 @@ class Handle:
 
     def _finalise(self) -> None:
         if self.pend is not None:
-            self._lo, self._hi = self.pend.dot.interval()
-            self.pend = None
+            dot, self.pend = self.pend.dot, None
+            self._lo, self._hi = dot.interval()
+            if not dot.profile.off:  # bounds without some cause do not hold every legal value
+                self._v = within(self._v, self._lo, self._hi, dot.accumulator)
+
+    @property
+    def v(self) -> np.ndarray:
+        if self.pend is not None:
+            self._finalise()
+        return self._v
+
+    @v.setter
+    def v(self, value: np.ndarray) -> None:
+        self._v = value
+
+    @property
+    def computed(self) -> np.ndarray:
+        """The value lane without closing a pending sum: as computed so far, not yet held against its bounds."""
+        return self._v
 
     @property
     def lo(self) -> np.ndarray | None:

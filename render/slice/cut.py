@@ -25,7 +25,7 @@ LIMIT = 2_000_000
 
 def at_lanes(h: Handle, array: np.ndarray, lanes: np.ndarray) -> np.ndarray:
     """Entries of one of the handle's arrays at these lanes."""
-    whole = np.broadcast_to(array, (h.v.shape[0], *h.shape))
+    whole = np.broadcast_to(array, (h.computed.shape[0], *h.shape))
     return whole[np.unravel_index(lanes, whole.shape)]
 
 
@@ -139,8 +139,8 @@ class Cutter:
 
         A sum that nobody has closed has no bound yet (asking would close it): NaN.
         """
-        low, high = h.pair if h.pend is None else (np.full((1,) * h.v.ndim, np.nan),) * 2
-        ends = (at_lanes(h, a, lanes).astype(np.float64) for a in (h.v, low, high))
+        low, high = h.pair if h.pend is None else (np.full((1,) * h.computed.ndim, np.nan),) * 2
+        ends = (at_lanes(h, a, lanes).astype(np.float64) for a in (h.computed, low, high))
         return self.add_values(op, attrs, entry, operands, *ends)
 
     def add_values(

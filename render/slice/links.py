@@ -64,7 +64,7 @@ def aligned(h: Handle, out: Handle, lanes: np.ndarray) -> np.ndarray:
     """The same lanes of an operand of the same shape."""
     if h.shape != out.shape:
         raise NotSliceable("an elementwise operation", f"operand {h.shape} of a result {out.shape}")
-    return lanes if h.v.shape[0] == out.v.shape[0] else lanes % lanes_of(h)
+    return lanes if h.computed.shape[0] == out.computed.shape[0] else lanes % lanes_of(h)
 
 
 def _same(entry: Entry, wanted: np.ndarray, op: str, **attrs: Any) -> Step:
@@ -107,7 +107,7 @@ def _load(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
 
     h = entry.outs[0]
     ptr, active = entry.attrs["ptr"], entry.attrs["active"]
-    full = np.unravel_index(wanted, (h.v.shape[0], *h.shape))
+    full = np.unravel_index(wanted, (h.computed.shape[0], *h.shape))
     addresses, on = ptr[full], active[full]
     links = [(o, np.where(on, ABSENT, aligned(o, h, wanted))) for o in entry.args]
     bounded = on & (at_lanes(h, h.pair[0], wanted) != at_lanes(h, h.pair[1], wanted))
@@ -136,7 +136,7 @@ def _earlier(cut: Cutter, entry: Entry, addresses: np.ndarray, bounded: np.ndarr
         found = open_ & (at >= 0) & (known[np.maximum(at, 0)] == addresses)
         if store.op == "store" and value is not None:
             lanes = places[order][np.maximum(at, 0)]
-            lanes = lanes if value.v.shape[0] == ptr.shape[0] else lanes % lanes_of(value)
+            lanes = lanes if value.computed.shape[0] == ptr.shape[0] else lanes % lanes_of(value)
             links.append((value, np.where(found, lanes, ABSENT)))
         open_ &= ~found
     return links
@@ -147,24 +147,24 @@ def _reduce(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     kind, axis = entry.attrs["kind"], entry.attrs["axis"]
     if kind not in REDUCED:
         raise NotSliceable(f"reduce {kind}", "only sums, products and extrema of floats are followed", *_where(entry))
-    at = list(np.unravel_index(wanted, (h.v.shape[0], *h.shape)))
+    at = list(np.unravel_index(wanted, (h.computed.shape[0], *h.shape)))
     n = x.shape[axis]
-    at[0] = at[0] if x.v.shape[0] > 1 else np.zeros_like(at[0])
+    at[0] = at[0] if x.computed.shape[0] > 1 else np.zeros_like(at[0])
     index: list[Any] = [a[:, None] for a in at]
     index.insert(axis + 1, np.arange(n)[None, :])
-    lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.v.shape[0], *x.shape))
+    lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.computed.shape[0], *x.shape))
     return Step([(x, lanes)], kind, {"fmt": _fmt(x)})
 
 
 def _scan(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     (x,), axis = entry.args, entry.attrs["axis"]
-    at = list(np.unravel_index(wanted, (x.v.shape[0], *x.shape)))
+    at = list(np.unravel_index(wanted, (x.computed.shape[0], *x.shape)))
     n = x.shape[axis]
     place = np.arange(n)[None, :]
     here = at[axis + 1][:, None]
     index: list[Any] = [a[:, None] for a in at]
     index[axis + 1] = place
-    lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.v.shape[0], *x.shape))
+    lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.computed.shape[0], *x.shape))
     inside = place >= here if entry.attrs["reverse"] else place <= here
     return Step([(x, np.where(inside, lanes, ABSENT))], entry.attrs["kind"], {"fmt": _fmt(x), "scan": True})
 
@@ -172,16 +172,16 @@ def _scan(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
 def _dot(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     a, b, acc = entry.args[:3]
     h = entry.outs[0]
-    at = np.unravel_index(wanted, (h.v.shape[0], *h.shape))
+    at = np.unravel_index(wanted, (h.computed.shape[0], *h.shape))
     lead, row, column = at[:-2], at[-2], at[-1]
     k = np.arange(a.shape[-1])
 
     def operand(x: Handle, *last: np.ndarray) -> np.ndarray:
         where = [
-            np.zeros_like(row)[:, None] if x.v.shape[0] == 1 else lead[0][:, None],
+            np.zeros_like(row)[:, None] if x.computed.shape[0] == 1 else lead[0][:, None],
             *(i[:, None] for i in lead[1:]),
         ]
-        return np.ravel_multi_index(np.broadcast_arrays(*where, *last), (x.v.shape[0], *x.shape))
+        return np.ravel_multi_index(np.broadcast_arrays(*where, *last), (x.computed.shape[0], *x.shape))
 
     left = operand(a, row[:, None], k[None, :])
     right = operand(b, k[None, :], column[:, None])

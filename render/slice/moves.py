@@ -30,12 +30,12 @@ class _NoContext:
 
 def lanes_of(h: Handle) -> int:
     """How many lanes the handle has."""
-    return h.v.shape[0] * int(np.prod(h.shape, dtype=np.int64))
+    return h.computed.shape[0] * int(np.prod(h.shape, dtype=np.int64))
 
 
 def numbers(h: Handle, first: int = 0) -> Handle:
     """A handle of the same shape that holds its own lane numbers, from `first` on."""
-    at = np.arange(first, first + lanes_of(h), dtype=np.int64).reshape(h.v.shape[0], *h.shape)
+    at = np.arange(first, first + lanes_of(h), dtype=np.int64).reshape(h.computed.shape[0], *h.shape)
     return Handle(at, h.dtype, h.shape)
 
 
@@ -53,7 +53,7 @@ def moved(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
         a = probes[id(data[0])].v
         found = entry.attrs["move"](a)
     elif entry.op == "concatenate":
-        batch = max(h.v.shape[0] for h in data)
+        batch = max(h.computed.shape[0] for h in data)
         parts = [np.broadcast_to(probes[id(h)].v, (batch, *h.shape)) for h in data]
         found = np.concatenate(parts, axis=entry.attrs["axis"] + 1)
     else:

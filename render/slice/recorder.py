@@ -114,7 +114,7 @@ class Recorder:
         self._follow(op, handles, fresh)
         if fresh and not any(self.kept(o) for o in fresh):
             return  # integers and addresses are taken by value
-        self.lanes += sum(o.v.size for o in fresh)
+        self.lanes += sum(o.computed.size for o in fresh)
         if self.full:
             raise Enough
         site = self.context.site() if len(self.passes[-1].linear) else NOWHERE

@@ -66,7 +66,7 @@ def _plan(cutter: Cutter, name: str | None, offset: int) -> _Plan | None:
             why = "its result depends on the order of the programs"
             raise NotSliceable(f"atomic {entry.attrs['kind']}", why, entry.site.file, entry.site.line)
         (value,) = entry.args
-        lanes = hit if value.v.shape[0] == entry.attrs["ptr"].shape[0] else hit % lanes_of(value)
+        lanes = hit if value.computed.shape[0] == entry.attrs["ptr"].shape[0] else hit % lanes_of(value)
         wanted.append((value, lanes if entry.op == "atomic" else lanes[-1:]))
     return _Plan(_left(*events[-1]), used, bool(plain), wanted)
 
@@ -94,7 +94,7 @@ def _left(entry: Entry, hit: np.ndarray) -> Ends:
         ends = [np.broadcast_to(a, shape).reshape(-1)[hit[-1]] for a in (got.v, *got.pair)]
     else:
         (value,) = entry.args
-        lanes = hit[-1:] if value.v.shape[0] == entry.attrs["ptr"].shape[0] else hit[-1:] % lanes_of(value)
+        lanes = hit[-1:] if value.computed.shape[0] == entry.attrs["ptr"].shape[0] else hit[-1:] % lanes_of(value)
         ends = [at_lanes(value, a, lanes)[0] for a in (value.v, *value.pair)]
     return float(ends[0]), float(ends[1]), float(ends[2])
 

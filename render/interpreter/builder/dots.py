@@ -1,4 +1,8 @@
-"""tl.dot: values as the stock interpreter computes them, bounds as pending sums over the total K."""
+"""tl.dot: values as the stock interpreter computes them, inside bounds that are pending sums over the total K.
+
+Where the unit of the target cannot return that value, closing the sum moves it to the nearest one that it can
+(`interval_ops.dot_value`).
+"""
 
 from __future__ import annotations
 
@@ -72,8 +76,8 @@ class Dots(Floats):
         """acc + x @ y in the carrier; in the order of the lowering where bounds hold for that order only."""
         out, model = acc.dtype.scalar, self.ctx.profile.dots.get(kind)
         if self.ctx.profile.known_order and model is not None and model.sequential and out.is_fp32():
-            return chain_value(x, y, acc.full(acc.v))
-        return in_format(np.matmul(x, y, dtype=carrier(out)) + acc.v, float_format(out))
+            return chain_value(x, y, acc.full(acc.computed))
+        return in_format(np.matmul(x, y, dtype=carrier(out)) + acc.computed, float_format(out))
 
     def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> Pending:
         try:
@@ -124,7 +128,7 @@ class Dots(Floats):
         return out
 
     def _fold(self, c: Handle, dot: Handle) -> Handle:
-        v = in_format(np.add(c.v, dot.v), float_format(dot.dtype))
+        v = in_format(np.add(c.computed, dot.computed), float_format(dot.dtype))
         assert dot.pend is not None
         kind, sums = dot.pend.kind, dot.pend.dot
         if c.pend is not None and c.pend.kind == kind:

@@ -38,7 +38,7 @@ class ScaledDots(Dots):
         left = scaled_values(x[1], sx, kind, axis=-1, scale_format=fx)
         right = scaled_values(y[1], sy, kind, axis=-2, scale_format=fy)
         with np.errstate(all="ignore"):
-            v = in_format(np.matmul(left, right, dtype=carrier(out)) + acc.v, float_format(out))
+            v = in_format(np.matmul(left, right, dtype=carrier(out)) + acc.computed, float_format(out))
         if not self.ctx.interval:
             return Handle(v, out, acc.shape, taint=taint)
         profile = self._dot_profile(kind)
