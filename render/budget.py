@@ -1,10 +1,11 @@
 """Where the width of a bound comes from: shares per cause and source line.
 
 First choice are the slices of each output's worst and median element (`render.slice`): every operation's own error
-times its reach, to first order, grouped (`render.slice.adjoint`). Outputs count by their number of elements, the two
-elements of an output alike. Where elements that matter cannot be cut out, one cause at a time is left out instead and
-the run repeated: share(c) is proportional to how much the half width shrinks without cause c. The largest cause is then
-left out in one real run (`confirm`), so that what is printed as a fact was run.
+times its reach, to first order, grouped (`render.slice.adjoint`). The same sweep gives each cause's share of the error
+that an execution typically makes (`render.slice.typical`): the worst case says what owns the bound, the typical one
+what makes two results differ, and the two need not be the same. Where elements that matter cannot be cut out, one cause
+at a time is left out instead and the run repeated: share(c) is proportional to how much the half width shrinks without
+cause c. The largest cause is then left out in one real run (`confirm`), so that what is printed as a fact was run.
 
 Nothing here looks at a clock: the same run gives the same budget. What it may cost is limited by counted work.
 """
@@ -19,7 +20,8 @@ import numpy as np
 
 from interval_ops.profile import CAUSES
 from render.execution import WORTH_WORK
-from render.explain.records import BudgetBasis, LineShare
+from render.explain.records import BudgetBasis, Differs
+from render.explain.shares import NEGLIGIBLE, Cause, Gathered, element
 from render.verdict import BudgetItem
 
 if TYPE_CHECKING:
@@ -51,9 +53,6 @@ LIKELY = ("operand", "lowacc", "cast", "accumulation", "function", "arith")
 """Order in which a cause is named when nothing could be measured."""
 
 MAX_LINES = 8
-NEGLIGIBLE = 1e-6
-Cause = tuple[str, str | None, int]
-Shares = dict[Cause, float]
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,12 @@ Rerun = Callable[[Iterable[Any]], Halves]
 
 @dataclass(frozen=True)
 class Budget:
-    """The causes, largest share first, what the shares were taken from, and what to say about it."""
+    """The causes, largest share first, what the shares were taken from, what to say of it, and why results differ."""
 
     items: list[BudgetItem]
     basis: BudgetBasis
     note: str | None = None
+    differs: Differs | None = None
 
 
 NOTHING = Budget([], BudgetBasis())
@@ -132,7 +132,7 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     if not wanted:
         return None
     found = slices_of(entry, run, [(o.name, place) for o, _, place in wanted])
-    shares: dict[str, dict[str, list[Shares]]] = {}
+    gathered = Gathered({o.name: o.elements for o, _, _ in wanted})
     covered, missing = [], {}
     for (o, role, place), one in zip(wanted, found, strict=True):
         if isinstance(one, NotSliceable):
@@ -145,15 +145,13 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
             continue
         if here.total > 0 and here.half > 0:
             covered.append((o.name, place, role, here.covered))
-            part: Shares = {key: amount / here.total for key, amount in here.amounts.items()}
-            shares.setdefault(o.name, {}).setdefault(role, []).append(part)
-    sizes = {o.name: o.elements for o, _, _ in wanted}
-    if 2 * sum(sizes[name] for name in shares) <= sum(sizes.values()):
+            gathered.add(o.name, role, element(here))
+    if not gathered.enough:
         return None
-    left = [f"{name}: {why}" for name, why in missing.items() if name not in shares]
-    worst, median = (_mean(shares, sizes, role) for role in ("worst", "median"))
+    left = [f"{name}: {why}" for name, why in missing.items() if name not in gathered.elements]
     note = f"the budget leaves out {left[0]}" if left else None
-    return Budget(_items(worst, median), BudgetBasis("first order", tuple(covered), tuple(left)), note)
+    basis = BudgetBasis("first order", tuple(covered), tuple(left))
+    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES))
 
 
 def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:
@@ -168,39 +166,6 @@ def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:
     if half[o.worst_index] > 0 and np.isfinite(half[o.worst_index]):
         places["worst"] = o.worst_index
     return sorted(places.items(), reverse=True)
-
-
-def _mean(shares: dict[str, dict[str, list[Shares]]], sizes: dict[str, int], role: str) -> Shares:
-    """Mean over the outputs, by size; an output without an element of this role gives its other one."""
-    total = sum(sizes[name] for name in shares)
-    out: Shares = {}
-    for name, roles in shares.items():
-        (part,) = roles.get(role) or next(iter(roles.values()))
-        for key, share in part.items():
-            out[key] = out.get(key, 0.0) + share * sizes[name] / total
-    return out
-
-
-def _items(worst: Shares, median: Shares) -> list[BudgetItem]:
-    both = {key: (worst.get(key, 0.0) + median.get(key, 0.0)) / 2 for key in sorted({*worst, *median}, key=str)}
-    items = []
-    for cause in dict.fromkeys(key[0] for key in both):
-        here = {key: share for key, share in both.items() if key[0] == cause}
-        share = sum(here.values())
-        lines = tuple(
-            LineShare(key[1] or None, key[2], part)
-            for key, part in sorted(here.items(), key=lambda item: (-item[1], str(item[0])))
-            if part > NEGLIGIBLE
-        )
-        if share <= NEGLIGIBLE:
-            continue
-        high, middle = (sum(s for key, s in side.items() if key[0] == cause) for side in (worst, median))
-        first = next((x for x in lines if x.file), lines[0])
-        items.append(
-            BudgetItem(TITLES.get(cause, cause), cause, first.file, first.line, share, 1.0, high, middle, lines)
-        )
-    total = sum(i.share for i in items) or 1.0
-    return sorted((replace(i, share=i.share / total) for i in items), key=lambda i: (-i.share, i.key))
 
 
 # re-runs

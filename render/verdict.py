@@ -17,6 +17,7 @@ from render.errors import RenderError
 from render.explain.records import (
     BudgetBasis,
     Counterfactual,
+    Differs,
     Divergence,
     Instability,
     LineShare,
@@ -170,6 +171,7 @@ class BudgetItem:
     `worst` and `median` are the shares at the worst and at the median element (mean over the outputs, by their number
     of elements), `lines` splits `share` by source line, largest first; `file` and `line` are the first of them.
     `shrink` is the factor by which the median half width falls without the cause, where `confirmed` by a run (else 1).
+    `typical` is its share of the mean square error that an execution typically makes, None where that is not known.
     """
 
     cause: str
@@ -182,6 +184,7 @@ class BudgetItem:
     median: float | None = None
     lines: tuple[LineShare, ...] = ()
     confirmed: bool = False
+    typical: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return _plain(self)
@@ -272,6 +275,7 @@ class Verdict:
     witness: Witness | None = None
     compiler: Mapping[str, str] = field(default_factory=dict)
     budget_basis: BudgetBasis = field(default_factory=BudgetBasis)
+    differs: Differs | None = None
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -313,6 +317,7 @@ class Verdict:
             "instability": plain(self.instability),
             "witness": plain(self.witness),
             "budget_basis": plain(self.budget_basis),
+            "differs": self.differs and {**plain(self.differs), "sentence": self.differs.sentence},
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -175,6 +176,81 @@ class BudgetBasis:
             ends = [f"{100 * f(c[3] for c in self.covered):.3g}" for f in (min, max)]
             return f"to first order, which gives {' to '.join(dict.fromkeys(ends))} % of the bound's width"
         return "measured by leaving out one cause at a time" if self.method == "re-run" else ""
+
+
+@dataclass(frozen=True)
+class Differs:
+    """What makes the kernel's result differ: the cause with the largest `share` of the typical mean square error.
+
+    `last`: that is the last rounding, which a reference of the same format makes as well; it makes a difference only
+    where something before tips it, foremost `by`. `seen`: what the outputs themselves show, once they are looked at.
+    """
+
+    cause: str
+    key: str
+    file: str | None
+    line: int
+    share: float
+    last: bool = False
+    by: str = ""
+    by_key: str = ""
+    by_file: str | None = None
+    by_line: int = 0
+    seen: Flips | None = None
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Keys of the cause and of what tips it."""
+        return (self.key, self.by_key) if self.tipped else (self.key,)
+
+    @property
+    def tipped(self) -> bool:
+        """Whether the outputs show it: both sides end in one format, and most differences are one unit of it."""
+        return self.last and self.seen is not None and self.seen.same and self.seen.mostly
+
+    @property
+    def sentence(self) -> str:
+        """Why the outputs differ, in one line."""
+        here = f"{self.cause}{_at(self.file, self.line)}"
+        if self.tipped:
+            assert self.seen is not None
+            tip = f"{self.by}{_at(self.by_file, self.by_line)}" if self.by_key != self.key else "roundings before it"
+            return f"{self.seen.sentence}: the last rounding ({here}) falls the other way, tipped by {tip}"
+        return f"{here}: {_share(self.share)} of the mean square error of a typical execution"
+
+
+@dataclass(frozen=True)
+class Flips:
+    """How many elements of kernel (or device) and reference differ, and how many of them by one unit of format `fmt`.
+
+    `same`: both sides are of that format.
+    """
+
+    elements: int
+    different: int
+    one: int
+    fmt: str
+    same: bool
+
+    @property
+    def mostly(self) -> bool:
+        return 2 * self.one > self.different
+
+    @property
+    def sentence(self) -> str:
+        share = "all" if self.one == self.different else _share(self.one / self.different)
+        unit = f"one unit in the last place of {self.fmt}"
+        if self.different == 1:
+            return f"1 of {self.elements} elements differs, by {unit if self.one else 'more than ' + unit}"
+        return f"{self.different} of {self.elements} elements differ, {share} of them by {unit}"
+
+
+def _at(file: str | None, line: int) -> str:
+    return f", {os.path.basename(file)}:{line}" if file else ""
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 0.9995 or share == 1 else "more than 99.9 %"
 
 
 @dataclass(frozen=True)

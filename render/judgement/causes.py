@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from interval_ops.profile import CAUSES
 from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of
 from render.execution import Entry, Execution
+from render.explain.flips import flips
 from render.explain.study import Study
 from render.explain.variants import ieee_products
 from render.judge import Decision
@@ -22,9 +24,12 @@ def wanted(decision: Decision) -> bool:
 def causes_of(
     entry: Entry, study: Study, run: Execution, outputs: Sequence[OutputVerdict], decision: Decision
 ) -> Budget:
-    """The budget of a finished run; for a Type-II to first order only, without another whole run."""
+    """The budget of a finished run; for a Type-II to first order only, without another whole run.
+
+    Rounding is why results differ only where it explains them and the reference is not to blame.
+    """
     if decision.label == "Type-II":
-        return first_order(entry, run, outputs) or NOTHING
+        return replace(first_order(entry, run, outputs) or NOTHING, differs=None)
     places = [o.worst_index for o in outputs]
 
     def halves(of: Execution) -> Halves:
@@ -39,4 +44,7 @@ def causes_of(
 
     full = halves(run)
     found = budget(entry, run, outputs, full, lambda mute: halves(entry.run(mute)))
-    return confirm(found, full, without, run.work)
+    found = confirm(found, full, without, run.work)
+    if found.differs is None or decision.label != "Type-I" or decision.code == "RND110":
+        return replace(found, differs=None)
+    return replace(found, differs=replace(found.differs, seen=flips(study.cases)))

@@ -118,7 +118,7 @@ class Judgement:
             run, decision, Outputs(outputs), items, findings, taints_of(run, judged), notes, paper,
             device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=witness, budget_basis=parts.basis, lines=widths(study, asked),
-            divergence=left,
+            divergence=left, differs=parts.differs,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, asked))
         found = explained(with_instability(found, weak), what_ifs)
@@ -140,10 +140,10 @@ class Judgement:
     def _budget(self, study: Study, run: Execution, outputs: list[OutputVerdict], decision: Decision) -> Budget:
         if not self.settings.budget or not wanted(decision):
             return NOTHING
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         found = causes_of(self.entry, study, run, outputs, decision)
         free_runs(o.bound.lo for o in outputs)
-        self.timing["budget_s"] = time.perf_counter() - began
+        self.timing["budget_s"], self.timing["budget_cpu_s"] = time.perf_counter() - began, time.process_time() - cpu
         return found
 
     def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:

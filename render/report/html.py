@@ -66,6 +66,7 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     yield _headline(verdict)
     for output in verdict.outputs:
         yield from _output(output, verdict.reference)
+    yield _list("Why the outputs differ", tuple(filter(None, [words.differs(verdict)])))
     yield _table("Where the bound comes from", _budget(verdict))
     yield _table("What would change it (re-run)", explained.what_if_rows(verdict.counterfactuals, verdict.label))
     yield _list("Power", tuple(explained.power_rows(verdict.power)) if verdict.power else ())

@@ -83,6 +83,8 @@ def _budget(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {percent(item['share']):>7}  {item['cause']}  {where}{_worst_and_median(item)}{without}"
         for line in item.get("lines", ()) if len(item.get("lines", ())) > 1 else ():
             yield f"  {percent(line['share']):>15}  {place(line['file'], line['line'] or None) or 'arguments'}"
+    if (why := data.get("differs")) and why["seen"]:
+        yield f"  why the outputs differ: {why['sentence']}"
     if basis := data.get("budget_basis", {}):
         said = BudgetBasis(basis["method"], tuple(map(tuple, basis["covered"])), tuple(basis["left_out"])).sentence
         if said:
@@ -94,11 +96,14 @@ def _budget(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _worst_and_median(item: Mapping[str, Any]) -> str:
-    """Its shares at the worst and at the median element, where they differ."""
-    worst, median = item.get("worst"), item.get("median")
-    if worst is None or median is None or abs(worst - median) < 0.01:
-        return ""
-    return f"   (worst element {percent(worst)}, median {percent(median)})"
+    """Its shares at the worst and at the median element, and of the typical error, where they differ."""
+    worst, median, typical = item.get("worst"), item.get("median"), item.get("typical")
+    said = []
+    if worst is not None and median is not None and abs(worst - median) >= 0.01:
+        said += [f"worst element {percent(worst)}", f"median {percent(median)}"]
+    if typical is not None and abs(typical - item["share"]) >= 0.01:
+        said.append(f"of the typical error {percent(typical)}")
+    return f"   ({', '.join(said)})" if said else ""
 
 
 def _share(x: float | None) -> str:

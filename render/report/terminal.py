@@ -40,6 +40,7 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield Text()
     yield from _headline(verdict, width)
     yield from _outputs(verdict, width, 3 * few)
+    yield from _section("why the outputs differ", _differs(verdict, width))
     yield from _section("where the bound comes from", _budget(verdict, width, 2 * few))
     yield from _section("what would change it (re-run)", _what_ifs(verdict, width))
     if verdict.power is not None:
@@ -118,6 +119,11 @@ def _outputs(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
             yield from _hanging(f"  {name:<10}  ", value, width)
         yield Text()
     yield from _section("", _rest(len(verdict.outputs) - most, "output"))
+
+
+def _differs(verdict: Verdict, width: int) -> Iterator[Text]:
+    if said := words.differs(verdict):
+        yield from _hanging("    ", said, width)
 
 
 def _budget(verdict: Verdict, width: int, most: int) -> Iterator[Text]:

@@ -173,6 +173,12 @@ def budget_basis(verdict: Verdict) -> str:
     return f"{said}; not confirmed by a run"
 
 
+def differs(verdict: Verdict) -> str:
+    """Why the outputs differ, if they do and rounding explains it; else ""."""
+    found = verdict.differs
+    return found.sentence if found is not None and found.seen is not None else ""
+
+
 def budget_row(item: BudgetItem) -> tuple[str, str, str]:
     """(share, cause, place) of one cause of width; several lines with their shares where the first does not own it."""
     where = place(item.file, item.line or None)

@@ -24,6 +24,7 @@ from interval_ops.reduction import rounding_unit, sum_cause
 from render.slice.check import value_of
 from render.slice.graph import is_earlier
 from render.slice.model import ABSENT, LEAF, Node, Slice
+from render.slice.typical import typical
 
 Array = np.ndarray
 Key = tuple[str, str, int]
@@ -38,10 +39,18 @@ _TRUTHS = frozenset(["and", "or", "xor"])
 
 @dataclass(frozen=True)
 class Contributions:
-    """`amounts` in units of the element, `half`: its half width, `covered`: their sum over `half`."""
+    """`amounts` in units of the element, `half`: its half width, `covered`: their sum over `half`.
+
+    `squares`: the mean square error that each cause typically makes (`render.slice.typical`); `last`: that of the last
+    operation `end_op` alone, whose cause and line are `end`.
+    """
 
     amounts: dict[Key, float]
     half: float
+    squares: dict[Key, float]
+    last: float = 0.0
+    end_op: str = ""
+    end: Key | None = None
 
     @property
     def total(self) -> float:
@@ -54,19 +63,25 @@ class Contributions:
 
 def contributions(found: Slice) -> Contributions:
     """First-order shares of the bound of a slice's element; all amounts are 0 for a point."""
-    sweep = _Sweep(found)
+    sweep = Sweep(found)
     sweep.forward()
     amounts = sweep.backward()
     half = (found.hi - found.lo) / 2
-    return Contributions({k: v for k, v in sorted(amounts.items()) if v > 0}, float(half))
+    squares, last = typical(sweep, amounts)
+    root = found.node_of(found.root)
+    end = (_cause(root), root.file, root.line) if root.op != LEAF else None
+    kept = {k: v for k, v in sorted(amounts.items()) if v > 0}
+    return Contributions(kept, float(half), squares, last, root.op, end)
 
 
-class _Sweep:
+class Sweep:
     def __init__(self, found: Slice) -> None:
         self.found = found
         self.profile: Profile = found.profile
         size = found.size
-        self.v, self.lo, self.hi = (np.empty(size) for _ in range(3))
+        self.v: Array = np.empty(size)
+        self.lo: Array = np.empty(size)
+        self.hi: Array = np.empty(size)
         for n in found.nodes:
             at = slice(n.start, n.stop)
             known = np.isfinite(n.lo) & np.isfinite(n.hi)
@@ -82,6 +97,7 @@ class _Sweep:
         self.loose = np.zeros(size)
         self.own: dict[int, list[tuple[str, Array]]] = {}
         self.slopes: dict[int, list[Array]] = {}
+        self.signed: dict[int, list[Array]] = {}
 
     # forwards: what each operation adds
     def forward(self) -> None:
@@ -91,7 +107,7 @@ class _Sweep:
                     cause = EARLIER if is_earlier(node) else INPUT
                     self.own[i] = [(cause, self.half[node.start : node.stop])]
                     continue
-                slopes = self.slopes[i] = [np.nan_to_num(s, posinf=0.0) for s in self._slopes(node)]
+                slopes = self.slopes[i] = [np.nan_to_num(s, posinf=0.0) for s in self._slopes(i)]
                 carried = np.zeros(node.size)
                 for o, s in zip(node.operands, slopes, strict=True):
                     part = np.where(o == ABSENT, 0.0, s * self.half[o])
@@ -147,8 +163,9 @@ class _Sweep:
             self._unclosed = np.concatenate(flags)
         return self._unclosed
 
-    def _slopes(self, node: Node) -> list[Array]:
-        """|derivative| by each operand, as large as the bounds allow."""
+    def _slopes(self, i: int) -> list[Array]:
+        """|derivative| by each operand, as large as the bounds allow; `signed` keeps those of functions."""
+        node = self.found.nodes[i]
         args = node.operands
         if node.op in _LINEAR:
             return [np.ones(o.shape) for o in args]
@@ -158,7 +175,8 @@ class _Sweep:
             return rule(self, node)
         if node.op.startswith("fcmp") or node.op in _TRUTHS or node.op in ("floor", "ceil"):
             return [np.zeros(o.shape) for o in args]
-        return [self._secant(node, i) for i in range(len(args))]
+        self.signed[i] = [self._slope(node, k) for k in range(len(args))]
+        return [np.fmax(np.abs(s), self._secant(node, k)) for k, s in enumerate(self.signed[i])]
 
     def _winners(self, node: Node) -> list[Array]:
         result = self.v[node.start : node.stop]
@@ -171,15 +189,18 @@ class _Sweep:
         left = self.v[x] == result
         return [left.astype(float), (~left).astype(float)]
 
-    def _secant(self, node: Node, i: int) -> Array:
-        """Steepest of the secant over the bounds and the slope at the value."""
+    def _slope(self, node: Node, i: int) -> Array:
+        """The derivative at the value."""
         o = node.operands[i]
         step = 1e-6 * np.maximum(np.abs(self.v[o]), 1e-6)
-        inner = self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)
+        return (self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)) / (2 * step)
+
+    def _secant(self, node: Node, i: int) -> Array:
+        """|slope| over the bounds of an operand."""
+        o = node.operands[i]
         outer = self._with(node, i, self.hi[o]) - self._with(node, i, self.lo[o])
         width = self.hi[o] - self.lo[o]
-        slope = np.abs(inner) / (2 * step)
-        return np.fmax(slope, np.where(width > 0, np.abs(outer) / np.where(width > 0, width, 1.0), 0.0))
+        return np.where(width > 0, np.abs(outer) / np.where(width > 0, width, 1.0), 0.0)
 
     def _with(self, node: Node, i: int, x: Array) -> Array:
         """The node's exact values with operand i replaced."""
@@ -219,34 +240,34 @@ def _cause(node: Node) -> str:
     return "function"
 
 
-def _product(s: _Sweep, node: Node) -> list[Array]:
+def _product(s: Sweep, node: Node) -> list[Array]:
     x, y = node.operands[:2]
     return [s.large[y], s.large[x], *(np.ones(o.shape) for o in node.operands[2:])]
 
 
-def _quotient(s: _Sweep, node: Node) -> list[Array]:
+def _quotient(s: Sweep, node: Node) -> list[Array]:
     x, y = node.operands
     return [1 / s.small[y], s.large[x] / s.small[y] ** 2]
 
 
-def _dot(s: _Sweep, node: Node) -> list[Array]:
+def _dot(s: Sweep, node: Node) -> list[Array]:
     acc, a, b = node.operands
     return [np.ones(acc.shape), s.large[b], s.large[a]]
 
 
-def _select(s: _Sweep, node: Node) -> list[Array]:
+def _select(s: Sweep, node: Node) -> list[Array]:
     cond = node.operands[0]
     chosen = s.v[cond] != 0
     return [np.zeros(cond.shape), chosen.astype(float), (~chosen).astype(float)]
 
 
-def _prod(s: _Sweep, node: Node) -> list[Array]:
+def _prod(s: Sweep, node: Node) -> list[Array]:
     (o,) = node.operands
     whole = np.abs(s.v[node.start : node.stop])[:, None]
     return [np.where(o == ABSENT, 0.0, whole / np.where(s.small[o] > 0, s.small[o], 1.0))]
 
 
-_SLOPES: dict[str, Callable[[_Sweep, Node], list[Array]]] = {
+_SLOPES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
     "fmul": _product,
     "fma": _product,
     "fdiv": _quotient,
