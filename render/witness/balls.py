@@ -171,7 +171,10 @@ def binary_exponent(x: Raw) -> int:
 
 
 def to_format(x: Raw, fmt: Format, mode: str = "rtne") -> Raw:
-    """x rounded once, with an unbounded largest exponent: to nearest, ties to even, or towards zero ("rtz")."""
+    """x rounded once, with an unbounded largest exponent.
+
+    `mode`: to nearest, ties to even ("rtne") or away from zero ("away"); towards zero ("rtz") or away from it ("up").
+    """
     sign, man, exp, _ = x
     if not man:
         return x
@@ -180,7 +183,8 @@ def to_format(x: Raw, fmt: Format, mode: str = "rtne") -> Raw:
     if shift <= 0:
         return x
     kept, rest, half = man >> shift, man & ((1 << shift) - 1), 1 << (shift - 1)
-    if mode == "rtne" and (rest > half or (rest == half and kept & 1)):
+    nearest_up = rest > half or (rest == half and (mode == "away" or kept & 1))
+    if rest and (mode == "up" or (mode != "rtz" and nearest_up)):
         kept += 1
     return from_man_exp(-kept if sign else kept, step)
 

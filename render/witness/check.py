@@ -11,7 +11,8 @@ from typing import Any
 
 from render.witness import balls as b
 from render.witness.document import SCHEMA, Malformed, digest
-from render.witness.evaluate import Evaluator, NoFormula, hexed
+from render.witness.evaluate import Evaluator, hexed
+from render.witness.rule import NoFormula
 
 
 @dataclass(frozen=True)

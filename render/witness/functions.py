@@ -1,7 +1,7 @@
-"""Elementary functions on intervals, and the documented errors of approximate ones.
+"""Elementary functions of one argument on intervals, exact but for what the evaluation itself rounds.
 
 Monotone functions are evaluated at the ends with 40 bits to spare; the result is moved outward by far more than mpmath
-may be off. sin and cos come from mpmath's interval functions.
+may be off. Waves, functions with poles and inverse error functions have their own rooms.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 import mpmath
 from mpmath import libmp
-from mpmath.libmp import finf, fninf, fone, fzero
+from mpmath.libmp import finf, fninf, fone, from_int, fzero
 
-from interval_ops.formats import Format
 from render.witness import balls as b
-from render.witness.balls import FP32, PREC, Interval, Maybe, Raw
+from render.witness import inverses, waves
+from render.witness.balls import PREC, Interval, Maybe, Raw
 
 _ctx = mpmath.MPContext()
 _ctx.prec = PREC + 40
@@ -26,8 +26,9 @@ _FAR = 4000
 _EVERYWHERE = (fninf, finf)
 _NOT_NEGATIVE = (fzero, finf)
 _UNIT = (libmp.mpf_neg(fone), fone)
+_MONOTONE = tuple[Callable[[Any], Any], Interval]
 
-INCREASING: dict[str, tuple[Callable[[Any], Any], Interval]] = {
+INCREASING: dict[str, _MONOTONE] = {
     "exp": (_ctx.exp, _EVERYWHERE),
     "exp2": (lambda x: _ctx.power(2, x), _EVERYWHERE),
     "exp10": (lambda x: _ctx.power(10, x), _EVERYWHERE),
@@ -47,25 +48,42 @@ INCREASING: dict[str, tuple[Callable[[Any], Any], Interval]] = {
     "asin": (_ctx.asin, _UNIT),
     "atanh": (_ctx.atanh, _UNIT),
     "acosh": (_ctx.acosh, (fone, finf)),
+    "erfinv": (lambda x: _ctx.make_mpf(inverses.erfinv(x._mpf_)), _UNIT),
+    "normcdfinv": (lambda x: _ctx.make_mpf(inverses.normcdfinv(x._mpf_)), (fzero, fone)),
 }
-DECREASING: dict[str, tuple[Callable[[Any], Any], Interval]] = {
+
+
+def _scaled_erfc(x: Any) -> Any:
+    """exp(x^2) erfc(x); far out by its first term, which is within x^-2 / 2 of it (NIST DLMF 7.12.1)."""
+    if x > 2**200:
+        return 1 / (x * _ctx.sqrt(_ctx.pi))
+    with _ctx.workprec(_ctx.prec + 2 * max(0, int(_ctx.mag(x)))):
+        return _ctx.exp(x * x) * _ctx.erfc(x)
+
+
+DECREASING: dict[str, _MONOTONE] = {
     "rsqrt": (lambda x: 1 / _ctx.sqrt(x) if x else _ctx.inf, _NOT_NEGATIVE),
     "erfc": (_ctx.erfc, _EVERYWHERE),
+    "erfcx": (_scaled_erfc, _EVERYWHERE),
     "acos": (_ctx.acos, _UNIT),
+    "erfcinv": (lambda x: _ctx.make_mpf(inverses.erfcinv(x._mpf_)), (fzero, from_int(2))),
 }
-NEVER_NEGATIVE = frozenset(["exp", "exp2", "exp10", "sqrt", "rsqrt", "erfc", "normcdf"])
-KNOWN = frozenset([*INCREASING, *DECREASING, "sin", "cos", "cosh"])
+NEVER_NEGATIVE = frozenset(["exp", "exp2", "exp10", "sqrt", "rsqrt", "erfc", "erfcx", "normcdf"])
 
 
-def _end(function: Callable[[Any], Any], x: Raw, direction: str) -> Raw:
-    """A bound of the function at x from below ("f") or above ("c")."""
-    y: Raw = function(_ctx.make_mpf(x))._mpf_
-    if y in (finf, fninf) or (x in (fzero, fninf, finf) and y in (fzero, fone, libmp.mpf_neg(fone))):
+def end(function: Callable[..., Any], direction: str, *x: Raw) -> Raw:
+    """A bound of the function at a place from below ("f") or above ("c")."""
+    y: Raw = function(*map(_ctx.make_mpf, x))._mpf_
+    if y in (finf, fninf) or (y in (fzero, fone, libmp.mpf_neg(fone)) and all(a in _EXACT for a in x)):
         return y
     if y[1] and abs(b.binary_exponent(y)) > _FAR:
         return _far(y, direction)
     room = libmp.mpf_add(libmp.mpf_mul(libmp.mpf_abs(y), _PAD), b.power(-_FAR))
     return b.down(y, libmp.mpf_neg(room)) if direction == "f" else b.up(y, room)
+
+
+_EXACT = (fzero, fone, from_int(2), fninf, finf)
+"""Arguments at which a result of 0, 1 or -1 is exact."""
 
 
 def _far(y: Raw, direction: str) -> Raw:
@@ -77,90 +95,76 @@ def _far(y: Raw, direction: str) -> Raw:
     return libmp.mpf_neg(x) if below and x != fzero else x
 
 
+def ends(function: Callable[..., Any], x: Interval, rising: bool = True) -> Interval:
+    """The range of a monotone function."""
+    first, last = x if rising else (x[1], x[0])
+    return end(function, "f", first), end(function, "c", last)
+
+
 def exact(name: str, x: Maybe) -> Maybe:
     """The range of the function over x; anything where x leaves the domain."""
     if x is None:
         return None
-    if name in ("sin", "cos"):
-        if b.infinite(x):
-            return None
-        found: Interval = (libmp.mpi_sin if name == "sin" else libmp.mpi_cos)(x, PREC)
-        return found
-    if name == "cosh":
-        low, high = b.sorted_magnitudes(x)
-        return _end(_ctx.cosh, low, "f"), _end(_ctx.cosh, high, "c")
+    if name in _OTHER:
+        return _OTHER[name](x)
     rising = name in INCREASING
     function, domain = (INCREASING if rising else DECREASING)[name]
     if b.less(x[0], domain[0]) or b.less(domain[1], x[1]):
         return None
-    first, last = x if rising else (x[1], x[0])
-    return _end(function, first, "f"), _end(function, last, "c")
+    return ends(function, x, rising)
 
 
-def with_zero(x: Maybe, fmt: Format) -> Maybe:
-    """x, and 0 where it holds subnormals, which a flushing target may take for 0."""
-    if x is None:
+def _cosh(x: Interval) -> Maybe:
+    return ends(_ctx.cosh, b.sorted_magnitudes(x))
+
+
+def _tan(x: Interval) -> Maybe:
+    """Rising between poles, which are the zeros of the cosine."""
+    if b.infinite(x) or not b.less(libmp.mpf_sub(x[1], x[0]), from_int(3)):
         return None
-    tiny = b.power(fmt.emin)
-    low, high = b.sorted_magnitudes(x)
-    if not b.less(low, tiny) or high == fzero:
-        return x
-    return b.least((x[0], fzero)), b.most((x[1], fzero))
+    cosine = waves.cos(x)
+    return None if cosine is None or b.has_zero(cosine) else ends(_ctx.tan, x)
 
 
-def within(y: Maybe, error: dict[str, Any], fmt: Format, positive: bool) -> Maybe:
-    """What a target returns for the exact numbers y, computed in fp32 or fp64: y (1 +- r) +- a, or one rounding."""
-    if y is None:
+def _rcbrt(x: Interval) -> Maybe:
+    """Falling on either side of 0."""
+    if b.has_zero(x):
+        return _EVERYWHERE if x[0] != x[1] else None
+    return ends(lambda v: 1 / INCREASING["cbrt"][0](v), x, rising=False)
+
+
+def _gamma(kind: int) -> Callable[[Interval], Maybe]:
+    def rule(x: Interval) -> Maybe:
+        """mpmath's interval gamma function; anything where a pole may lie inside, or a log of a magnitude below 0."""
+        if b.infinite(x) or not b.less(fzero, x[0]):
+            return _left_gamma(x, kind)
+        found: Interval = libmp.mpi_gamma(x, PREC, kind)
+        return end(_same, "f", found[0]), end(_same, "c", found[1])
+
+    return rule
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _left_gamma(x: Interval, kind: int) -> Maybe:
+    """At a point below 0 that is no pole; wider intervals there are left open."""
+    if x[0] != x[1] or b.infinite(x) or libmp.mpf_floor(x[0], PREC) == x[0]:
         return None
-    r, a, flush = b.raw(error["r"]), b.raw(error["a"]), bool(error["ftz"])
-    if error["r"] <= fmt.u and error["a"] <= max(fmt.half_subnormal, 2.0**-1074) and not flush:
-        return b.rounded(y, fmt)
-    low = b.down(y[0], libmp.mpf_neg(_widening(y[0], r, a)))
-    high = b.up(y[1], _widening(y[1], r, a))
-    if positive:
-        low = b.most((low, fzero))
-    if b.too_large(high, fmt) and b.less(fzero, high):
-        high = finf
-    if b.too_large(low, fmt) and b.less(low, fzero):
-        low = fninf
-    out = (low, high)
-    return with_zero(out, fmt) if flush else out
+    function = _ctx.gamma if kind == 0 else (lambda v: _ctx.log(abs(_ctx.gamma(v))))
+    return ends(function, x)
 
 
-def _widening(x: Raw, r: Raw, a: Raw) -> Raw:
-    if x in (finf, fninf):
-        return fzero
-    return b.up(b.times_up(libmp.mpf_abs(x), r), a)
-
-
-def apply(name: str, x: Maybe, error: dict[str, Any], fmt: Format, through_exp2: bool = False) -> Maybe:
-    """The function as a target computes it for operands in `fmt`: below fp32 in fp32, rounded once more."""
-    wide = fmt if fmt.bits == 64 else FP32
-    if x is not None and error["ftz"]:
-        x = with_zero(x, wide)
-    y = exact(name, x)
-    if x in _SPECIAL:  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1
-        return y if y is None or not _inexact(y) else b.rounded(y, wide)
-    if name == "exp" and through_exp2 and wide is FP32:
-        out = b.hull(b.rounded(y, wide), _through_exp2(x, error))
-    else:
-        out = within(y, error, wide, name in NEVER_NEGATIVE)
-    if out is not None and fmt.bits < 32:
-        out = b.hull(out, (b.nearest(out[0], fmt), b.nearest(out[1], fmt)))
-    return out
-
-
-_SPECIAL = ((fzero, fzero), (finf, finf), (fninf, fninf))
-
-
-def _inexact(y: Interval) -> bool:
-    return y[0] != y[1]
-
-
-def _through_exp2(x: Maybe, error: dict[str, Any]) -> Maybe:
-    """2^p (1 +- r) +- a, p = x fl(log2 e) rounded to fp32: the sequence that NVIDIA targets run for exp."""
-    log2e = b.to_format(_ctx.make_mpf((1 / _ctx.log(2))._mpf_)._mpf_, FP32)
-    p = b.mul(x, (log2e, log2e))
-    if p is None:
-        return None
-    return within(exact("exp2", (b.nearest(p[0], FP32), b.nearest(p[1], FP32))), error, FP32, True)
+_OTHER: dict[str, Callable[[Interval], Maybe]] = {
+    "sin": waves.sin,
+    "cos": waves.cos,
+    "sinpi": waves.sinpi,
+    "cospi": waves.cospi,
+    "cosh": _cosh,
+    "tan": _tan,
+    "rcbrt": _rcbrt,
+    "tgamma": _gamma(0),
+    "lgamma": _gamma(3),
+}
+KNOWN = frozenset([*INCREASING, *DECREASING, *_OTHER])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from interval_ops.formats import FORMATS
-from interval_ops.profile import MissingRule, Profile
+from interval_ops.profile import FnError, MissingRule, Profile
 from render.witness.check import Answer, evaluated
 from render.witness.document import SCHEMA, digest, packed, runs
-from render.witness.evaluate import FUNCTIONS, KNOWN
+from render.witness.formulas import FUNCTIONS, KNOWN
 
 if TYPE_CHECKING:
     from render.slice import Node, Slice
@@ -71,33 +72,50 @@ def make(found: Slice, claim: Claim) -> tuple[dict[str, Any], Answer]:
 
 
 def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
-    functions, dots, overflow = {}, {}, {}
+    functions, dots, overflow, older = {}, {}, {}, {}
     for node in found.nodes:
         if node.op in FUNCTIONS:
             fmt = FORMATS[node.attrs["fmt"]]
             key = FUNCTIONS[node.op]
             error = profile.fn(key.removeprefix("libdevice_") if fmt.bits == 64 else key, fmt.name)
-            functions[f"{key} {fmt.name}"] = {"r": error.r, "a": error.a, "ftz": error.ftz}
+            functions[f"{key} {fmt.name}"] = _error(error)
         elif node.op in ("dot", "fold"):
             kind = node.attrs["kind"]
             dots[kind] = {k: v for k, v in asdict(profile.dot(kind)).items() if k != "source"}
         elif node.op == "cast":
-            if profile.older_cast(node.attrs["src"], node.attrs["dst"]) is not None:
-                raise CannotMake("no second formula for the conversions of an older Triton")
             dst = FORMATS[node.attrs["dst"]]
+            before = profile.older_cast(node.attrs["src"], dst.name)
+            if before is not None:
+                older[f"{node.attrs['src']}->{dst.name}"] = {
+                    k: v for k, v in asdict(before).items() if k not in ("source", "below")
+                }
             overflow[dst.name] = profile.cast_overflow.get(dst.name, "inf" if dst.has_inf else "either")
     return {
         "functions": functions,
         "dots": dots,
         "overflow": overflow,
+        "older": older,
         "double_rounding": dict(profile.cast_double_rounding),
         "exp_via_exp2": profile.exp_via_exp2,
         "atomic_flush": profile.atomic_flush_fp32,
         "trees": profile.trees,
+        "library_flush": profile.fn("exp2").ftz,
     }
 
 
-_ATTRS = ("fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name", "scan")
+def _error(error: FnError) -> dict[str, Any]:
+    found: dict[str, Any] = {"r": error.r, "a": error.a, "ftz": error.ftz}
+    if math.isfinite(error.huge):
+        found["huge"] = error.huge
+    if error.breaks:
+        found["breaks"] = True
+    return found
+
+
+_ATTRS = (
+    "fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name", "scan", "overflow", "part", "guarded", "code",
+    "scale", "widen",
+)  # fmt: skip
 
 
 def _node(node: Node) -> dict[str, Any]:

@@ -115,8 +115,9 @@ def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
     from render.slice import Contradiction, NotSliceable, slice_of
     from render.slice.model import MISHAPS
     from render.witness.document import Malformed
-    from render.witness.evaluate import NoFormula
+    from render.witness.formulas import LOOSE
     from render.witness.make import CannotMake, Claim, make
+    from render.witness.rule import NoFormula
 
     def answer(status: str, why: str, document: dict[str, Any] | None = None) -> Witness:
         return Witness(status, claim.case.name, claim.place, why, document)
@@ -138,6 +139,8 @@ def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
         return answer("none", f"{error!r}: please report this")
     if said.enclosure is None:
         return answer("none", said.why)
+    if not said.agrees and any(n.op in LOOSE for n in found.nodes):
+        return answer("none", "the second evaluation bounds a step more widely than the run")
     if not said.agrees and found.profile.known_order:
         return answer("none", "the second evaluation leaves the order of sums open, which the bound does not")
     return answer("agrees" if said.agrees else "disagrees", said.why, document)

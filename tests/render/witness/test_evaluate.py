@@ -12,7 +12,7 @@ from mpmath import libmp
 from interval_ops.formats import FORMATS
 from interval_ops.profile import load_profile
 from render.witness import balls as b
-from render.witness import functions, sums
+from render.witness import chains, errors, sums
 from render.witness.evaluate import Evaluator
 from tests.support import rng, special_values, trials
 
@@ -57,7 +57,7 @@ def test_functions_hold_every_result_within_the_documented_error(name):
     for _ in range(trials(60)):
         x = float(np.float32(abs(r.normal()) * 10.0 ** r.integers(-3, 2)))
         width = float(r.random()) * 1e-3 * (r.random() < 0.5)
-        bound = functions.apply(name, b.interval(x, x + width), figures, FP32)
+        bound = errors.apply(name, b.interval(x, x + width), figures, FP32)
         at = x + width * float(r.random())
         with mpmath.workprec(300):
             special = {"exp2": lambda v: mpmath.power(2, v), "rsqrt": lambda v: 1 / mpmath.sqrt(v)}
@@ -73,7 +73,7 @@ def test_exp_through_exp2_is_inside():
     figures = {"r": error.r, "a": error.a, "ftz": error.ftz}
     for x in r.uniform(-80, 80, trials(80)).astype(np.float32):
         p = np.float32(x) * np.float32(1.4426950408889634)
-        bound = functions.apply("exp", b.point(float(x)), figures, FP32, True)
+        bound = errors.apply("exp", b.point(float(x)), figures, FP32, True)
         assert holds(bound, np.float32(2.0 ** np.float64(p)))
         with mpmath.workprec(300):
             assert holds(bound, mpmath.exp(mpmath.mpf(float(x)))._mpf_)
@@ -116,10 +116,10 @@ def test_dots_hold_the_block_model_in_any_order(device, kind):
         scale = 2.0 ** r.integers(-8, 8, (2, k))
         a, c = ([libmp.to_float(b.to_format(b.raw(v), fmt)) for v in r.normal(size=k) * s] for s in scale)
         start = float(np.float32(r.normal()))
-        chain = sums.Chain()
+        chain = chains.Chain()
         chain.dot([(b.point(x), b.point(y)) for x, y in zip(a, c, strict=True)], model, None)
         chain.add(b.point(start), model, False)
-        bound = sums.dot(chain, model)
+        bound = chains.dot(chain, model)
         exact = sum((Fraction(x) * Fraction(y) for x, y in zip(a, c, strict=True)), Fraction(start))
         assert bound is not None
         assert Fraction(libmp.to_float(bound[0])) - Fraction(1, 2**80) <= exact
@@ -131,7 +131,7 @@ def test_dots_hold_the_block_model_in_any_order(device, kind):
 def _unit(a, c, start, model, order, kind):
     """One legal execution, in exact rationals."""
     if kind == "tf32":
-        a, c = ([libmp.to_float(sums.cut_tf32(b.raw(v))) for v in x] for x in (a, c))
+        a, c = ([libmp.to_float(chains.cut_tf32(b.raw(v))) for v in x] for x in (a, c))
     acc = Fraction(start)
     if model["block"] == 1:
         for i in order:
@@ -198,8 +198,8 @@ def test_casts_overflow_as_the_target_does():
 def test_functions_far_outside_every_format_stay_cheap_and_right():
     exact = {"r": 2.0**-53, "a": 0.0, "ftz": False}
     fp64 = FORMATS["fp64"]
-    assert functions.apply("exp", b.point(1e300), exact, fp64)[1] == libmp.finf
-    low, high = functions.apply("exp", b.point(-1e300), exact, fp64)
+    assert errors.apply("exp", b.point(1e300), exact, fp64)[1] == libmp.finf
+    low, high = errors.apply("exp", b.point(-1e300), exact, fp64)
     assert low == libmp.fzero and libmp.to_float(high) == 0.0
-    low, high = functions.apply("sinh", b.point(-1e9), exact, fp64)
+    low, high = errors.apply("sinh", b.point(-1e9), exact, fp64)
     assert low == libmp.fninf

@@ -1,0 +1,127 @@
+"""Formulas of conversions between formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mpmath import libmp
+from mpmath.libmp import finf, fninf, fzero
+
+from interval_ops.formats import FORMATS, Format
+from render.witness import balls as b
+from render.witness.balls import Maybe, Raw
+from render.witness.document import Operation
+from render.witness.rule import NoFormula, Rule
+
+if TYPE_CHECKING:
+    from render.witness.evaluate import Evaluator
+
+
+def cast(e: Evaluator, op: Operation, k: int) -> Maybe:
+    (x,) = e.args(op, k)
+    src, dst, mode = FORMATS[op.attrs["src"]], FORMATS[op.attrs["dst"]], op.attrs["mode"]
+    if dst.name in ("e8m0", "e2m1"):
+        raise NoFormula(f"cast to {dst.name}")
+    overflow = op.attrs.get("overflow") or e.rules["overflow"][dst.name]
+    older = e.rules.get("older", {}).get(f"{src.name}->{dst.name}") if mode == "rtne" else None
+    if older is not None and "overflow" not in op.attrs:
+        return _older(x, dst, older)
+    middle = e.rules["double_rounding"].get(f"{src.name}->{dst.name}")
+    if middle:
+        x = _through(x, middle)
+    elif src.bits == 64 and dst.name not in ("fp32", "fp16"):
+        x = converted(x, b.FP32, "rtne", "inf")
+    if dst.name == "fp8e4b15":  # software: adds half and cuts, whatever the mode
+        return b.hull(converted(x, dst, mode, overflow), converted(x, dst, "away", overflow))
+    return converted(x, dst, mode, overflow)
+
+
+def _through(x: Maybe, middle: str) -> Maybe:
+    """By way of the format that "fp16" or (cut) "fp16rz" names."""
+    name = middle.removesuffix("rz")
+    return converted(x, FORMATS[name], "rtz" if name != middle else "rtne", "inf")
+
+
+def _older(x: Maybe, dst: Format, older: Mapping[str, Any]) -> Maybe:
+    """A conversion as earlier versions lowered it."""
+    if older["via"]:
+        x = _through(x, older["via"])
+    out = converted(x, dst, "rtne", older["overflow"])
+    if older["ties_away"]:
+        out = b.hull(out, converted(x, dst, "away", older["overflow"]))
+    if not older["floor"] or x is None or out is None:
+        return out
+    until, floor = b.raw(older["until"]), b.raw(older["floor"])
+    if not (b.less(x[0], until) and b.less(libmp.mpf_neg(until), x[1])):
+        return out
+    inner = b.most((x[0], libmp.mpf_neg(until))), b.least((x[1], until))
+    return b.hull(out, b.spread(inner, floor))
+
+
+def converted(x: Maybe, dst: Format, mode: str, overflow: str) -> Maybe:
+    """Hull of x and its roundings; past the largest number what the target's conversion does there."""
+    if x is None:
+        return None
+    ends = []
+    for end in x:
+        if b.infinite((end, end)):
+            y, over = end, True
+        else:
+            y = b.to_format(end, dst, mode)
+            over = b.too_large(y, dst)
+        if over and mode == "rtz" and not b.infinite((end, end)):
+            ends.append(_largest(end, dst))
+        elif over:
+            made = _overflowed(end, dst, overflow)
+            if made is None:
+                return None
+            ends += made
+        else:
+            ends.append(y)
+    return b.least([x[0], *ends]), b.most([x[1], *ends])
+
+
+def _largest(x: Raw, dst: Format) -> Raw:
+    top = b.raw(dst.max)
+    return libmp.mpf_neg(top) if b.less(x, fzero) else top
+
+
+def _overflowed(x: Raw, dst: Format, overflow: str) -> list[Raw] | None:
+    """What |x| past the largest number may become; None for NaN."""
+    endless = fninf if b.less(x, fzero) else finf
+    if not dst.has_nan and not dst.has_inf:
+        return [_largest(x, dst)]
+    if overflow == "saturate":
+        return [_largest(x, dst)]
+    if overflow == "nan" or not dst.has_inf:
+        return None
+    return [endless] if overflow == "inf" else [endless, _largest(x, dst)]
+
+
+def directed(x: Raw, fmt: Format, way: str) -> Raw:
+    """x rounded down ("rd"), up ("ru") or towards zero ("rz"); away from zero past the largest number to infinity."""
+    if b.infinite((x, x)):
+        return x
+    negative = b.less(x, fzero)
+    outward = way == ("rd" if negative else "ru")
+    y = b.to_format(x, fmt, "up" if outward else "rtz")
+    if not b.too_large(y, fmt):
+        return y
+    return (fninf if negative else finf) if outward else _largest(x, fmt)
+
+
+def towards(x: Maybe, fmt: Format, way: str) -> Maybe:
+    """Hull of the exact numbers and their rounding in a direction."""
+    if x is None:
+        return None
+    return b.least((x[0], directed(x[0], fmt, way))), b.most((x[1], directed(x[1], fmt, way)))
+
+
+def from_integer(e: Evaluator, op: Operation, k: int) -> Maybe:
+    return b.rounded(e.args(op, k)[0], FORMATS[op.attrs["dst"]])
+
+
+def in_direction(way: str) -> Rule:
+    """A conversion that rounds in a direction (of an integer, or of fp64 numbers)."""
+    return lambda e, op, k: towards(e.args(op, k)[0], FORMATS[op.attrs["dst"]], way)

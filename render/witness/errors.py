@@ -1,0 +1,93 @@
+"""The documented errors of a target: what an approximate function may return for an exact value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mpmath
+from mpmath import libmp
+from mpmath.libmp import finf, fninf, fzero
+
+from interval_ops.formats import Format
+from render.witness import balls as b
+from render.witness import functions
+from render.witness.balls import FP32, Interval, Maybe, Raw
+
+_LOG2E = b.to_format((1 / mpmath.MPContext().log(2))._mpf_, FP32)
+
+
+def with_zero(x: Maybe, fmt: Format) -> Maybe:
+    """x, and 0 where it holds subnormals, which a flushing target may take for 0."""
+    if x is None or not holds_subnormals(x, fmt):
+        return x
+    return b.least((x[0], fzero)), b.most((x[1], fzero))
+
+
+def holds_subnormals(x: Interval, fmt: Format) -> bool:
+    low, high = b.sorted_magnitudes(x)
+    return b.less(low, b.power(fmt.emin)) and high != fzero
+
+
+def within(y: Maybe, error: Mapping[str, Any], fmt: Format, positive: bool) -> Maybe:
+    """What a target returns for the exact numbers y, computed in fp32 or fp64: y (1 +- r) +- a, or one rounding.
+
+    A result of at least `huge` (None: no such) may come out infinite.
+    """
+    if y is None:
+        return None
+    r, a, flush = b.raw(error["r"]), b.raw(error["a"]), bool(error["ftz"])
+    if error["r"] <= fmt.u and error["a"] <= max(fmt.half_subnormal, 2.0**-1074) and not flush:
+        return b.rounded(y, fmt)
+    low = b.down(y[0], libmp.mpf_neg(_widening(y[0], r, a)))
+    high = b.up(y[1], _widening(y[1], r, a))
+    if positive:
+        low = b.most((low, fzero))
+    edge = b.raw(fmt.max if error.get("huge") is None else min(fmt.max, error["huge"]))
+    if not b.less(high, edge):
+        high = finf if b.less(b.raw(fmt.max), high) or error.get("huge") is not None else high
+    if not b.less(libmp.mpf_neg(low), edge):
+        low = fninf if b.less(low, b.raw(-fmt.max)) or error.get("huge") is not None else low
+    out = (low, high)
+    return with_zero(out, fmt) if flush else out
+
+
+def _widening(x: Raw, r: Raw, a: Raw) -> Raw:
+    if x in (finf, fninf):
+        return fzero
+    return b.up(b.times_up(libmp.mpf_abs(x), r), a)
+
+
+def narrowed(out: Maybe, fmt: Format) -> Maybe:
+    """A result of fp32 in a format of fewer bits: rounded once more."""
+    if out is None or fmt.bits >= 32:
+        return out
+    return b.hull(out, (b.nearest(out[0], fmt), b.nearest(out[1], fmt)))
+
+
+def apply(name: str, x: Maybe, error: Mapping[str, Any], fmt: Format, through_exp2: bool = False) -> Maybe:
+    """The function as a target computes it for operands in `fmt`: below fp32 in fp32, rounded once more."""
+    wide = fmt if fmt.bits == 64 else FP32
+    if x is not None and error.get("breaks") and wide is FP32 and holds_subnormals(x, FP32):
+        return None
+    if x is not None and error["ftz"]:
+        x = with_zero(x, wide)
+    y = functions.exact(name, x)
+    if x in _SPECIAL:  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1
+        return y if y is None or y[0] == y[1] else b.rounded(y, wide)
+    if name == "exp" and through_exp2 and wide is FP32:
+        out = b.hull(b.rounded(y, wide), _through_exp2(x, error))
+    else:
+        out = within(y, error, wide, name in functions.NEVER_NEGATIVE)
+    return narrowed(out, fmt)
+
+
+_SPECIAL = ((fzero, fzero), (finf, finf), (fninf, fninf))
+
+
+def _through_exp2(x: Maybe, error: Mapping[str, Any]) -> Maybe:
+    """2^p (1 +- r) +- a, p = x fl(log2 e) rounded to fp32: the sequence that NVIDIA targets run for exp."""
+    p = b.mul(x, (_LOG2E, _LOG2E))
+    if p is None:
+        return None
+    return within(functions.exact("exp2", (b.nearest(p[0], FP32), b.nearest(p[1], FP32))), error, FP32, True)

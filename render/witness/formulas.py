@@ -1,0 +1,80 @@
+"""The table of formulas: every operation that the evaluator knows, by its name in `render.slice`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from render.witness import arithmetic as a
+from render.witness import balls as b
+from render.witness import casts, library, scaled, sums, truths, welford
+from render.witness.library import function
+from render.witness.rule import Rule, fmt_of
+
+if TYPE_CHECKING:
+    from render.witness.balls import Maybe
+    from render.witness.document import Operation
+    from render.witness.evaluate import Evaluator
+
+
+def _sum(e: Evaluator, op: Operation, k: int) -> Maybe:
+    tree = bool(e.rules["trees"]) and "scan" not in op.attrs
+    return sums.plain_sum(e.terms(op, k), fmt_of(op), tree)
+
+
+def _atomic_sum(e: Evaluator, op: Operation, k: int) -> Maybe:
+    return sums.atomic_sum(e.terms(op, k), fmt_of(op), bool(e.rules["atomic_flush"]))
+
+
+_FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf")
+
+RULES: dict[str, Rule] = {
+    "fadd": a.rounding(b.add),
+    "fsub": a.rounding(b.sub),
+    "fmul": a.product,
+    "fma": a.fma,
+    "fdiv": a.quotient("div"),
+    "precise_divf": a.quotient("div_rn"),
+    "frem": a.remainder,
+    "fneg": lambda e, op, k: b.neg(e.args(op, k)[0]),
+    "fabs": a.absolute,
+    "floor": a.integral("floor"),
+    "ceil": a.integral("ceil"),
+    **dict.fromkeys(("maxnumf", "maximumf"), a.extremum(b.most)),
+    **dict.fromkeys(("minnumf", "minimumf"), a.extremum(b.least)),
+    **{name: function(name, name) for name in _FUNCTIONS},
+    "precise_sqrt": function("sqrt", "sqrt_rn"),
+    "sum": lambda e, op, k: sums.plain_sum(
+        e.terms(op, k), fmt_of(op), bool(e.rules["trees"]) and "scan" not in op.attrs
+    ),
+    "prod": lambda e, op, k: sums.product(e.terms(op, k), fmt_of(op)),
+    "max": lambda e, op, k: a.extreme(b.most, e.terms(op, k)),
+    "min": lambda e, op, k: a.extreme(b.least, e.terms(op, k)),
+    "atomic_sum": _atomic_sum,
+    "recurrence": lambda e, op, k: sums.recurrence(e.terms(op, k), e.terms(op, k, 1), fmt_of(op)),
+    "welford": welford.formula,
+    "ranked": a.ranked,
+    "scaled": scaled.formula,
+    "cast": casts.cast,
+    "from_integer": casts.from_integer,
+    **truths.RULES,
+    **library.RULES,
+}
+
+CHAINED = frozenset(["dot", "fold"])
+"""Parts of a chain of dots, which the evaluator adds up itself (`chains`)."""
+
+FUNCTIONS: dict[str, str] = {
+    "fdiv": "div",
+    "precise_divf": "div_rn",
+    "precise_sqrt": "sqrt_rn",
+    "welford": "div",
+    **{name: name for name in _FUNCTIONS},
+    **library.ERRORS,
+}
+"""Operations with a documented error, and the profile's name of it."""
+
+LOOSE = frozenset(["welford"])
+"""Formulas that are knowingly wider than the bound of the run: where they reach a value, that proves nothing."""
+
+KNOWN = frozenset(RULES) | CHAINED | {"leaf"}
+"""Operations that can stand in a witness."""

@@ -1,0 +1,212 @@
+"""Formulas of the vendor's library functions, by their names in `tl.extra.cuda.libdevice`.
+
+A library that flushes may read a subnormal fp32 operand of any function as 0 and return 0 for a subnormal result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mpmath import libmp
+from mpmath.libmp import fone
+
+from render.witness import arithmetic, casts, errors, functions, joint
+from render.witness import balls as b
+from render.witness.balls import FP32, Maybe
+from render.witness.document import Operation
+from render.witness.rule import Rule, fmt_of
+
+if TYPE_CHECKING:
+    from render.witness.evaluate import Evaluator
+
+Formula = Callable[..., Maybe]
+"""(operands..., format) -> everything the exact result and its one rounding may be."""
+
+
+def flushed(formula: Formula) -> Rule:
+    """The formula of a library that may flush subnormal fp32 operands and results."""
+
+    def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
+        args, fmt = e.args(op, k), fmt_of(op)
+        if fmt.bits != 32 or not e.rules["library_flush"]:
+            return formula(*args, fmt)
+        return errors.with_zero(formula(*(errors.with_zero(x, FP32) for x in args), fmt), FP32)
+
+    return rule
+
+
+def _exactly(formula: Callable[..., Maybe]) -> Rule:
+    return flushed(lambda *args: formula(*args[:-1]))
+
+
+def _rounded(formula: Callable[..., Maybe]) -> Rule:
+    return flushed(lambda *args: b.rounded(formula(*args[:-1]), args[-1]))
+
+
+def _directed(formula: Callable[..., Maybe], way: str) -> Rule:
+    return flushed(lambda *args: casts.towards(formula(*args[:-1]), args[-1], way))
+
+
+def _integral(way: str) -> Rule:
+    return _exactly(lambda x: arithmetic.integral_ends(arithmetic.WAYS[way], x))
+
+
+def function(name: str, key: str) -> Rule:
+    """A function of one argument within the error `key`."""
+
+    def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
+        fmt = fmt_of(op)
+        through = name == key == "exp" and bool(e.rules["exp_via_exp2"])
+        return errors.apply(name, e.args(op, k)[0], e.error(key, fmt), fmt, through)
+
+    return rule
+
+
+def _correct(name: str, key: str) -> Rule:
+    """A correctly rounded function; the library around it may flush."""
+
+    def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
+        error = e.error(key, fmt_of(op))
+        return flushed(lambda x, fmt: errors.apply(name, x, error, fmt))(e, op, k)
+
+    return rule
+
+
+def _jointly(name: str, formula: Callable[..., Maybe], positive: bool = False) -> Rule:
+    """A function of several arguments within the error `name`."""
+
+    def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
+        fmt, args = fmt_of(op), e.args(op, k)
+        error = e.error(name, fmt)
+        if error["ftz"] and fmt.bits == 32:
+            args = [_rescaled(x) if name == "pow" and i == 0 else errors.with_zero(x, FP32) for i, x in enumerate(args)]
+        return errors.within(formula(*args), error, fmt, positive)
+
+    return rule
+
+
+def _rescaled(x: Maybe) -> Maybe:
+    """What pow makes of a base that may be subnormal: it scales it by a number that is flushed as well."""
+    if x is None or not errors.holds_subnormals(x, FP32):
+        return x
+    tiny = b.power(FP32.emin)
+    low = b.least((x[0], libmp.mpf_neg(tiny) if b.less(x[0], libmp.fzero) else libmp.fzero))
+    high = b.most((x[1], tiny if b.less(libmp.fzero, x[1]) else libmp.fzero))
+    return low, high
+
+
+def _integer_power(e: Evaluator, op: Operation, k: int) -> Maybe:
+    """x^n by pow or by multiplications in any order: |n| + 1 roundings at most, each within u.
+
+    For n < 0 the power may overflow or lose digits before it is divided into 1.
+    """
+    x, n = e.args(op, k)
+    fmt, count = fmt_of(op), libmp.to_int(n[0])
+    error = dict(e.error("pow", fmt))
+    flush = fmt.bits == 32 and bool(error["ftz"])
+    y = joint.integer_power(_rescaled(x) if flush else x, count)
+    if y is None:
+        return None
+    grown = libmp.mpf_sub(libmp.mpf_pow_int(libmp.mpf_add(fone, b.power(-fmt.p)), abs(count) + 1, b.PREC, "c"), fone)
+    error["r"] = max(error["r"], libmp.to_float(libmp.mpf_pos(grown, 53, "c")))
+    error["a"] = max(error["a"], fmt.min_subnormal * max(1, abs(count)))
+    error["ftz"] = error["ftz"] or count < 0
+    out = errors.within(y, error, fmt, False)
+    if out is None or count >= 0:
+        return out
+    edge = b.raw(fmt.max / 8)
+    low, high = out
+    if b.less(edge, high):
+        low, high = b.least((low, edge)), libmp.finf
+    if b.less(low, libmp.mpf_neg(edge)):
+        low, high = libmp.fninf, b.most((high, libmp.mpf_neg(edge)))
+    return low, high
+
+
+def _next(e: Evaluator, op: Operation, k: int) -> Maybe:
+    """Among subnormal numbers a flushing library goes on from 0, up to the smallest normal number."""
+    x, y = e.args(op, k)
+    out = joint.neighbours(x, y, fmt_of(op))
+    if out is None or x is None or fmt_of(op).bits != 32 or not e.rules["library_flush"]:
+        return out
+    tiny = b.power(FP32.emin)
+    near = b.less(b.sorted_magnitudes(x)[0], tiny)
+    out = b.hull(out, (libmp.mpf_neg(tiny), tiny)) if near else out
+    return errors.with_zero(out, FP32)
+
+
+def _scaled(e: Evaluator, op: Operation, k: int) -> Maybe:
+    count = libmp.to_int(e.args(op, k)[1][0])
+    return flushed(lambda x, n, fmt: b.rounded(joint.scaled(x, count), fmt))(e, op, k)
+
+
+def _reciprocal(x: Maybe) -> Maybe:
+    return b.div((fone, fone), x)
+
+
+def _norm(*x: Maybe) -> Maybe:
+    return joint.norm(x, inverse=False)
+
+
+def _inverse_norm(*x: Maybe) -> Maybe:
+    return joint.norm(x, inverse=True)
+
+
+def _root(x: Maybe) -> Maybe:
+    return functions.exact("sqrt", x)
+
+
+_OPERATIONS: dict[str, Callable[..., Maybe]] = {
+    "add": b.add, "sub": b.sub, "mul": b.mul, "div": b.div, "rcp": _reciprocal, "sqrt": _root,
+    "fma": lambda x, y, z: b.add(b.mul(x, y), z),
+}  # fmt: skip
+_NORMS = ("hypot", "rhypot", "norm3d", "rnorm3d", "norm4d", "rnorm4d")
+_KEYS = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt"}
+_TO_FLOATS = [
+    f"{source}2{target}_{way}" for way in ("rd", "ru", "rz") for target in ("float", "double")
+    for source in ("int", "uint", "ll", "ull", *(("double",) if target == "float" else ()))
+    if target == "float" or "ll" in source
+]  # fmt: skip
+
+_PLAIN: dict[str, Rule] = {
+    **{name: function(name, _KEYS.get(name, name)) for name in functions.KNOWN},
+    "sqrt_rn": _correct("sqrt", "sqrt_rn"),
+    "rsqrt_rn": _correct("rsqrt", "rsqrt_rn"),
+    "pow": _jointly("pow", joint.power),
+    "atan2": _jointly("atan2", joint.atan2),
+    **{name: _jointly(name, _inverse_norm if name.startswith("r") else _norm, True) for name in _NORMS},
+    "integer_power": _integer_power,
+    "remainder": _exactly(joint.ieee_remainder),
+    "fmod": flushed(arithmetic.fmod),
+    "copysign": _exactly(joint.copysign),
+    "abs": _exactly(lambda x: None if x is None else b.sorted_magnitudes(x)),
+    "saturatef": _exactly(arithmetic.clamped),
+    "logb": _exactly(joint.exponent),
+    "nextafter": _next,
+    "ldexp": _scaled,
+    "scalbn": _scaled,
+    "fdim": flushed(lambda x, y, fmt: b.rounded(joint.positive_difference(x, y), fmt)),
+    "fma": flushed(arithmetic.fused),
+    "floor": _integral("floor"),
+    "ceil": _integral("ceil"),
+    "trunc": _integral("trunc"),
+    "rint": _integral("nearest"),
+    "nearbyint": _integral("nearest"),
+    "round": _integral("half away"),
+    **{f"{name}_rn": _rounded(_OPERATIONS[name]) for name in ("add", "sub", "mul", "fma", "div", "rcp")},
+    **{f"{name}_{way}": _directed(f, way) for name, f in _OPERATIONS.items() for way in ("rd", "ru", "rz")},
+    **{name: casts.in_direction(name[-2:]) for name in _TO_FLOATS},
+}
+
+
+RULES: dict[str, Rule] = {f"library {name}": rule for name, rule in _PLAIN.items()}
+
+ERRORS: dict[str, str] = {
+    **{f"library {name}": _KEYS.get(name, name) for name in functions.KNOWN},
+    **{f"library {name}": name for name in ("sqrt_rn", "rsqrt_rn", "pow", "atan2", *_NORMS)},
+    "library integer_power": "pow",
+}
+"""Functions with a documented error, and the profile's name of it."""
+
+__all__ = ["ERRORS", "RULES", "flushed", "function"]

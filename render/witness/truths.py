@@ -1,0 +1,105 @@
+"""Formulas of truth values: comparisons, logic, selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mpmath.libmp import fone, fzero
+
+from render.witness import balls as b
+from render.witness.balls import Interval
+from render.witness.document import Operation
+from render.witness.rule import Rule, Truth, Value
+
+if TYPE_CHECKING:
+    from render.witness.evaluate import Evaluator
+
+Test = Callable[[Interval, Interval], bool]
+
+
+def from_truth(e: Evaluator, op: Operation, k: int) -> Interval:
+    surely, possibly = e.args(op, k)[0]
+    return (fone if surely else fzero), (fone if possibly else fzero)
+
+
+def select(e: Evaluator, op: Operation, k: int) -> Value:
+    """The chosen operand; where that is open, either."""
+    (surely, possibly), x, y = e.args(op, k)
+    if surely == possibly:
+        return x if surely else y
+    truths = isinstance(x, tuple) and isinstance(x[0], bool)
+    return (x[0] and y[0], x[1] or y[1]) if truths else b.hull(x, y)
+
+
+def compared(certain: Test, excluded: Test) -> Rule:
+    def rule(e: Evaluator, op: Operation, k: int) -> Truth:
+        x, y = e.args(op, k)
+        if x is None or y is None:
+            return False, True
+        return certain(x, y), not excluded(x, y)
+
+    return rule
+
+
+def lt(x: Interval, y: Interval) -> bool:
+    return b.less(x[1], y[0])
+
+
+def le(x: Interval, y: Interval) -> bool:
+    return not b.less(y[0], x[1])
+
+
+def swap(test: Test) -> Test:
+    return lambda x, y: test(y, x)
+
+
+def same(x: Interval, y: Interval) -> bool:
+    return bool(x[0] == x[1] == y[0] == y[1])
+
+
+def apart(x: Interval, y: Interval) -> bool:
+    return lt(x, y) or lt(y, x)
+
+
+def logic(formula: Callable[[Truth, Truth], Truth]) -> Rule:
+    return lambda e, op, k: formula(*e.args(op, k))
+
+
+def xor(x: Truth, y: Truth) -> Truth:
+    if x[0] != x[1] or y[0] != y[1]:
+        return False, True
+    return (x[0] != y[0],) * 2
+
+
+def is_infinite(e: Evaluator, op: Operation, k: int) -> Truth:
+    (x,) = e.args(op, k)
+    return (False, True) if x is None else (x[0] == x[1] and b.infinite(x), b.infinite(x))
+
+
+def is_nan(e: Evaluator, op: Operation, k: int) -> Truth:
+    return False, e.args(op, k)[0] is None
+
+
+def is_finite(e: Evaluator, op: Operation, k: int) -> Truth:
+    (x,) = e.args(op, k)
+    return (False, True) if x is None else (not b.infinite(x), x[0] != x[1] or not b.infinite(x))
+
+
+RULES: dict[str, Rule] = {
+    "from_truth": from_truth,
+    "select": select,
+    "fcmpOLT": compared(lt, swap(le)),
+    "fcmpOLE": compared(le, swap(lt)),
+    "fcmpOGT": compared(swap(lt), le),
+    "fcmpOGE": compared(swap(le), lt),
+    "fcmpOEQ": compared(same, apart),
+    "fcmpUNE": compared(apart, same),
+    "and": logic(lambda x, y: (x[0] and y[0], x[1] and y[1])),
+    "or": logic(lambda x, y: (x[0] or y[0], x[1] or y[1])),
+    "xor": logic(xor),
+    "library isnan": is_nan,
+    "library isinf": is_infinite,
+    "library finitef": is_finite,
+    "library isfinited": is_finite,
+}
