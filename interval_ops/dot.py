@@ -413,7 +413,7 @@ def dot_int(a: Array, b: Array, acc: Array | None, profile: Profile) -> tuple[Ar
     and for partial sums that saturate on the way, the second value is the warning. Shapes as in `PendingDot`.
     """
     model = profile.dot("int8")
-    mode = model.overflow if profile.triton >= model.since else "either"
+    mode = model.overflow
     exact = np.rint(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64)
     reach = np.matmul(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))
     if acc is not None:

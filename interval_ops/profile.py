@@ -93,7 +93,6 @@ class DotModel:
     subnormal operands and results become zero. `convert`: each dot sums in fp32 and converts its result to `acc`.
     `subnormal` adds to `emin` with block-scaled operands: the ratio by which the alignment of a product of
     subnormals may exceed the largest product. `sequential`: a chain that Triton lowers to fused multiply-adds along k.
-    `since`: the first version of Triton of which `overflow` is known; before, integers may saturate or wrap.
     """
 
     block: int
@@ -115,7 +114,6 @@ class DotModel:
     convert: bool = False
     subnormal: float = 0.0
     sequential: bool = False
-    since: tuple[int, int] = (0, 0)
 
     @property
     def aligned(self) -> float:
@@ -155,6 +153,14 @@ class OlderCast:
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedCast:
+    """Why Triton does not compile a conversion for the target, from version `since` on."""
+
+    reason: str
+    since: tuple[int, int] = (0, 0)
+
+
 @dataclass(frozen=True)
 class Profile:
     """One target: errors of functions, models of dots, conversions, and the causes that are switched off.
@@ -177,6 +183,7 @@ class Profile:
     aliases: tuple[str, ...] = field(default=(), repr=False)
     refused: Mapping[str, str] = field(default_factory=dict, repr=False)
     older_casts: Mapping[str, OlderCast] = field(default_factory=dict, repr=False)
+    refused_casts: Mapping[str, tuple[RefusedCast, ...]] = field(default_factory=dict, repr=False)
     tree_since: tuple[int, int] | None = None
     sum_order: str = "any"
     contraction: str = "any"
@@ -215,6 +222,15 @@ class Profile:
         """How the version that compiles for the target converts, where newer ones do it otherwise."""
         older = self.older_casts.get(f"{src}->{dst}")
         return older if older is not None and self.triton < older.below else None
+
+    def check_cast(self, src: str, dst: str, mode: str = "rtne") -> None:
+        """MissingRule, with the reason, where the version of Triton does not compile this conversion for the target.
+
+        A program that never runs has no bounds. Constants are converted by the compiler itself: do not ask for them.
+        """
+        for refused in self.refused_casts.get(f"{src}->{dst} {mode}", ()):
+            if self.triton >= refused.since:
+                raise MissingRule(f"cast {src}->{dst}", self.name, refused.reason)
 
     def mute(self, *causes: str) -> Profile:
         """The same target with these causes adding no error (float64 slack stays). ValueError for an unknown cause."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from interval_ops.formats import FORMATS
-from interval_ops.profile import DotModel, FnError, OlderCast, Profile
+from interval_ops.profile import DotModel, FnError, OlderCast, Profile, RefusedCast
 
 Table = dict[str, Any]
 
@@ -21,13 +21,17 @@ _TABLES = ("sources", "lowering", "functions", "dots", "refused")
 _TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", *_TABLES}
 _LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
 _OPTIONAL = {"tree_since"}
-_CAST = {"overflow", "via", "older"}
+_CAST = {"overflow", "via", "older", "refused"}
+_REFUSED = {"casts", "reason", "since"}
 _OLDER = {"below", "via", "ties", "overflow", "floor", "until"}
 _FUNCTION = {"ulp", "r", "a", "ftz", "huge", "breaks", "source"}
 _DOT_NUMBERS = ("rho", "eps", "extra", "floor", "growth")
 _DOT = {f for f in DotModel.__dataclass_fields__ if f != "emin"} | {"operand"}
 _FACTOR = re.compile(r"(?:(?P<plain>\d+(?:\.\d*)?(?:e-?\d+)?)|2\^(?P<power>-?\d+(?:\.\d+)?))\Z")
 _VIA = re.compile(r"[a-z0-9]+->[a-z0-9]+\Z")
+_CASTS = re.compile(r"(?P<src>\*|\w+)->(?P<dst>\*|\w+)(?: (?P<mode>rtne|rtz))?\Z")
+_FLOATS = ("fp64", "fp32", "fp16", "bf16", "fp8e5", "fp8e4nv", "fp8e4b8", "fp8e5b16", "fp8e4b15")
+"""Formats that a kernel converts between."""
 
 
 class ProfileError(ValueError):
@@ -94,8 +98,6 @@ def _dot(entry: Table, sources: Mapping[str, str], where: str) -> DotModel:
     if values.get("truncate", "") not in ("", "tf32", "bf16"):
         raise ProfileError(f"{where}: truncate must be empty, 'tf32' or 'bf16'")
     values.update({key: number(values[key]) for key in _DOT_NUMBERS if key in values})
-    if "since" in values:
-        values["since"] = _version(values["since"], where)
     return DotModel(emin=FORMATS[operand].emin, **values)
 
 
@@ -139,6 +141,36 @@ def _older(cast: Table, sources: Mapping[str, str], where: str) -> dict[str, Old
         floor, until = number(entry.get("floor", 0)), number(entry.get("until", 0))
         made[pair] = OlderCast(below, entry.get("via", ""), bool(ties), overflow, floor, until, source)
     return made
+
+
+def _refused_casts(cast: Table, where: str) -> dict[str, tuple[RefusedCast, ...]]:
+    """By "src->dst mode": [cast.refused] with its wildcards spelt out; an empty entry takes an inherited one away."""
+    made: dict[str, tuple[RefusedCast, ...]] = {}
+    for label, entry in cast.get("refused", {}).items():
+        place = f"{where} [cast.refused.{label}]"
+        _keys(entry, _REFUSED, place)
+        if not entry:
+            continue
+        if not entry.get("casts") or not entry.get("reason"):
+            raise ProfileError(f"{place}: give casts, a list of 'src->dst', and the reason")
+        refused = RefusedCast(entry["reason"], _version(entry.get("since", ""), where) or (0, 0))
+        for pair in {pair for pattern in entry["casts"] for pair in _spelt_out(pattern, place)}:
+            made[pair] = (*made.get(pair, ()), refused)
+    return made
+
+
+def _spelt_out(pattern: str, place: str) -> list[str]:
+    """ "*" stands for every format, "fp8" for every one of 8 bits; both rounding modes unless one is named."""
+    found = _CASTS.match(pattern)
+    sides = [_side(found[name]) for name in ("src", "dst")] if found else []
+    if found is None or not all(sides):
+        raise ProfileError(f"{place}: {pattern!r} is not 'src->dst' or 'src->dst rtz'; formats: {', '.join(_FLOATS)}")
+    modes = (found["mode"],) if found["mode"] else ("rtne", "rtz")
+    return [f"{src}->{dst} {mode}" for src in sides[0] for dst in sides[1] for mode in modes]
+
+
+def _side(name: str) -> list[str]:
+    return [fmt for fmt in _FLOATS if name in ("*", fmt) or (name == "fp8" and FORMATS[fmt].bits == 8)]
 
 
 def _merge(base: Table, top: Table) -> Table:
@@ -197,6 +229,7 @@ def build(raw: Table, where: str) -> Profile:
         aliases=tuple(raw.get("aliases", ())),
         refused=MappingProxyType(refused),
         older_casts=MappingProxyType(_older(raw.get("cast", {}), sources, where)),
+        refused_casts=MappingProxyType(_refused_casts(raw.get("cast", {}), where)),
         tree_since=_version(lowering.get("tree_since", ""), where),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from interval_ops.formats import FORMATS, FP32, Format
-from interval_ops.profile import DotModel, MissingRule, load_profile
+from interval_ops.profile import DotModel, MissingRule, Profile, load_profile
 from render.adversary import dot_kernels as kernels
 from render.adversary import numbers
 from render.adversary.elementwise import Elementwise
@@ -22,6 +22,12 @@ ORDERS = ("in order", "shared", "random", "growing", "shrinking", "rising", "fal
 
 MEMBERS = {"any": ("any", "sm_80", "sm_89", "sm_90", "sm_100")}
 """Targets that a profile stands for."""
+
+WIDENING = ("sm_90", "sm_100")
+"""Targets whose small tiles of fp8 are widened to fp16; the rest of them is multiplied as it is."""
+
+NATIVE = {"sm_100": "sm_120"}
+"""Where the profile's model of fp8 holds both units: the profile that has the fp8 unit alone."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,13 @@ class Dots(Elementwise):
     def dot_model(self, kind: str) -> DotModel:
         """The model of this profile, or of one of the targets that it stands for."""
         name = self.ctx.profile.name
-        found = {}
-        for member in MEMBERS.get(name, ()):
+        found: dict[str, DotModel] = {}
+        for member in MEMBERS.get(name, (name,)):
             try:
-                found[member] = load_profile(member).dot(kind)
+                found |= _units(member, kind, self.ctx.profile if member == name else load_profile(member))
             except MissingRule:
                 continue
-        if not found:
-            return self.ctx.profile.dot(kind)
-        return found[self.everywhere(f"unit {kind}", *found)]
+        return found[self.everywhere(f"unit {kind}", *found)] if len(found) > 1 else self.ctx.profile.dot(kind)
 
     def create_dot(self, a: Handle, b: Handle, acc: Handle, precision: Any, imprecise: int | None) -> Handle:
         out = acc.dtype.scalar
@@ -212,6 +216,16 @@ def _unit(model: DotModel, acc: Format) -> tuple[int, int]:
     if model.chops:
         return kernels.CHOP, round(-math.log2(model.rho))
     return kernels.NEAREST, acc.p - 1
+
+
+def _units(name: str, kind: str, profile: Profile) -> dict[str, DotModel]:
+    """What one target may multiply with, which may depend on the tile."""
+    model = profile.dot(kind)
+    if name not in WIDENING or not kind.startswith(("fp8e5", "fp8e4nv")):
+        return {name: model}
+    native = load_profile(NATIVE[name]).dot(kind) if name in NATIVE else model
+    widened = profile.dot("fp16acc" if kind.endswith("acc") else "fp16")
+    return {name: native, f"{name} widened": replace(widened, promote=native.promote)}
 
 
 def _whole(h: Handle) -> Array:

@@ -68,7 +68,7 @@ def test_packed_pairs(axis):
 @pytest.mark.parametrize("fmt", ("e2m1", "e4m3", "e5m2"))
 @pytest.mark.parametrize("axis", (-1, -2))
 def test_every_code_and_scale(fmt, axis):
-    """All codes times all scales: exact on sm_100; in bf16 on sm_80, where the hull holds both wherever they differ."""
+    """All codes times all scales: exact on sm_120; in bf16 on sm_80, where the hull holds both wherever they differ."""
     table = np.arange(16 if fmt == "e2m1" else 256, dtype=np.uint8)
     values = np.repeat(table[:, None], 32, axis=1).reshape(1, -1)  # one group per code
     values = np.repeat(values, 256, axis=0)
@@ -79,10 +79,10 @@ def test_every_code_and_scale(fmt, axis):
     stored = pack(values, -1) if fmt == "e2m1" else values
     if axis == -2:
         stored, true, widened = (np.ascontiguousarray(x.T) for x in (stored, true, widened))
-    lo, hi = scaled_operands(stored, scale, fmt, load_profile("sm_100"), axis=axis)
+    lo, hi = scaled_operands(stored, scale, fmt, load_profile("sm_120"), axis=axis)
     assert lo is hi
     assert np.array_equal(lo, true, equal_nan=True)
-    for name in ("sm_90", "any"):
+    for name in ("sm_90", "sm_100", "any"):
         lo, hi = scaled_operands(stored, scale, fmt, load_profile(name), axis=axis)
         assert np.array_equal(lo, np.minimum(true, widened), equal_nan=True)
         assert np.array_equal(hi, np.maximum(true, widened), equal_nan=True)
@@ -193,7 +193,7 @@ def native(acc: Fraction, terms: list[Term], block: int, fraction: int) -> Fract
 @pytest.mark.parametrize(("lhs", "rhs"), (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e2m1", "e5m2"), ("e2m1", "e2m1")))
 @pytest.mark.parametrize("small", (False, True))
 def test_block_scaled_units(lhs, rhs, small):
-    """sm_100 in random order, and the upcast of sm_80, lie inside; `any` holds both."""
+    """The block-scaled unit in random order and the upcasts lie inside; sm_100 and `any` hold both."""
     generator = rng(95)
     native_kind = scaled_kind(lhs, rhs, load_profile("sm_100"))
     block, fraction = (64, 35) if native_kind == "mxfp4" else (32, 25)
@@ -205,7 +205,7 @@ def test_block_scaled_units(lhs, rhs, small):
         b = numbers(bits[1], rhs) * np.repeat(scales(scale[1]), 32, axis=1).T
         stored = [pack(x, axis) if f == "e2m1" else x for x, f, axis in zip(bits, (lhs, rhs), (-1, -2), strict=True)]
         bounds = {}
-        for name in ("sm_100", "sm_80", "any"):
+        for name in ("sm_100", "sm_120", "sm_80", "any"):
             profile = load_profile(name)
             kind = scaled_kind(lhs, rhs, profile)
             pa = scaled_operands(stored[0][None], scale[0][None], lhs, profile, kind=kind)
@@ -224,7 +224,10 @@ def test_block_scaled_units(lhs, rhs, small):
             order = generator.permutation(k)
             device = native(Fraction(0), [terms[n] for n in order], block, fraction)
             upcast = [run(Fraction(0), pairs, unit, BF16, generator), in_order(Fraction(0), pairs, unit, BF16)]
-            for name, values in (("sm_100", [device]), ("sm_80", upcast), ("any", [device, *upcast])):
+            wider = TENSOR_CORES["sm_90", "bf16"]
+            small = [run(Fraction(0), pairs, wider, BF16, generator), in_order(Fraction(0), pairs, wider, BF16)]
+            units = {"sm_120": [device], "sm_100": [device, *small], "sm_80": upcast, "any": [device, *small, *upcast]}
+            for name, values in units.items():
                 lo, hi = (exact(float(x[0, i, j])) for x in bounds[name])
                 assert all(lo <= v <= hi for v in (true, *values)), name
 
@@ -233,7 +236,7 @@ def test_overflow_of_the_upcast_is_unbounded():
     """448 * 2^127 is inf in bf16, a number to a block-scaled unit."""
     bits = np.full((1, 32), 0x7E, np.uint8)
     one = np.full((32, 1), 0x01, np.uint8)  # 2^-9
-    for name, bounded in (("sm_90", False), ("sm_100", True), ("any", False)):
+    for name, bounded in (("sm_90", False), ("sm_120", True), ("sm_100", False), ("any", False)):
         profile = load_profile(name)
         kind = scaled_kind("e4m3", "e4m3", profile)
         a = scaled_operands(bits, np.array([[247]], np.uint8), "e4m3", profile, kind=kind)

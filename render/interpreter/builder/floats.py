@@ -145,6 +145,7 @@ class Floats(Arithmetic):
         if src == dst:
             return x
         profile = self.ctx.profile
+        self._check_cast(x, src, dst, mode)
         overflow = profile.cast_overflow.get(dst.name, "inf" if dst.has_inf else "saturate")
         older = profile.older_cast(src.name, dst.name) if mode == "rtne" else None
         if older is not None:
@@ -162,6 +163,14 @@ class Floats(Arithmetic):
             return Handle(v, ty.scalar, x.shape, taint=x.taint)
         lo, hi = casting.cast_interval(*x.pair, src, dst, self.ctx.model("cast"), mode)
         return Handle(v, ty.scalar, x.shape, lo, hi, x.taint)
+
+    def _check_cast(self, x: Handle, src: Format, dst: Format, mode: str) -> None:
+        """UnsupportedOp where the target does not compile this; zeros, the usual constants, fold away everywhere."""
+        if self.ctx.interval and self.ctx.profile.refused_casts and (not x.is_point or x.v.any()):
+            try:
+                self.ctx.profile.check_cast(src.name, dst.name, mode)
+            except MissingRule as missing:
+                raise self.ctx.lacks(f"cast {src.name} to {dst.name}", missing) from None
 
     def create_fp_trunc(self, x: Handle, ty: Any) -> Handle:
         return self._cast(x, ty, "rtne")
