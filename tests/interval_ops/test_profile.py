@@ -252,3 +252,37 @@ def test_describe():
     assert describe(2.0**-24) == "2^-24"
     assert describe(2.5 * 2.0**-23) == "1.25*2^-22"
     assert describe(0.0) == "0"
+
+
+def test_refused_conversions_are_spelt_out():
+    profile = load_profile("sm_75")
+    with pytest.raises(MissingRule, match="does not assemble"):
+        profile.chosen(triton=(3, 9)).check_cast("fp32", "fp8e5")
+    profile.chosen(triton=(3, 9)).check_cast("fp32", "fp8e5", "rtz")
+    profile.chosen(triton=(3, 8)).check_cast("fp32", "fp8e5")
+    with pytest.raises(MissingRule, match="fp32"):
+        profile.check_cast("fp64", "fp8e5")
+    load_profile("sm_89").check_cast("fp32", "fp8e4nv")  # the inherited entry is taken away
+    with pytest.raises(MissingRule):
+        load_profile("sm_89").check_cast("fp8e4b8", "fp32")
+    for name in ("ieee", "torch-cpu"):
+        assert not load_profile(name).refused_casts
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('x = { casts = ["fp32->fp9"], reason = "no" }', "fp9"),
+        ('x = { casts = ["fp32->fp16 up"], reason = "no" }', "rtz"),
+        ('x = { reason = "no" }', "give casts"),
+        ('x = { casts = ["fp32->fp16"] }', "reason"),
+        ('x = { casts = ["fp32->fp16"], reason = "no", until = "3" }', "unknown key until"),
+    ],
+)
+def test_wrong_refusals_are_named(entry, message):
+    import tomllib
+
+    from interval_ops.profile_file import ProfileError, _refused_casts
+
+    with pytest.raises(ProfileError, match=message):
+        _refused_casts({"refused": tomllib.loads(entry)}, "file.toml")

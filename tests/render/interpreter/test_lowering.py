@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from math import log2
@@ -14,7 +15,8 @@ import triton
 import triton.language as tl
 from lowering import chains, compiled, depth
 
-from interval_ops.profile import load_profile
+from interval_ops.formats import FORMATS
+from interval_ops.profile import MissingRule, load_profile
 from render.interpreter.compat import installed
 
 
@@ -197,3 +199,121 @@ def test_profiles_know_how_each_version_converts(target: int) -> None:
         assert (("0x00800080" in code) or ("0x00100010" in code)) == away, pair
         assert ("cvt.rz.f16.f32" in code) == through, pair
         assert away or through or target == 80 or f"cvt.rn.satfinite.{'e5m2' if '8e5' in pair else 'e4m3'}x2" in code
+
+
+FLOATS = ("fp64", "fp32", "fp16", "bf16", "fp8e5", "fp8e4nv", "fp8e4b8", "fp8e5b16", "fp8e4b15")
+
+
+@triton.jit
+def convert_by(x, y, N: tl.constexpr, MODE: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.load(x + i).to(y.dtype.element_ty, fp_downcast_rounding=MODE))
+
+
+def compiles(src: str, dst: str, target: Any, mode: str | None) -> bool:
+    try:
+        compiled(convert_by, {"x": src, "y": dst}, {"N": 128, "MODE": mode}, target, num_warps=1)
+    except Exception:
+        return False
+    return True
+
+
+def disagreements(target: Any, casts: list[tuple[str, str, str | None]], capfd: Any) -> list[str]:
+    """Conversions that the profile refuses and Triton compiles, or the other way round."""
+    name = f"sm_{target}" if isinstance(target, int) else target
+    profile, found = load_profile(name).chosen(triton=installed()), []
+    for src, dst, mode in casts:
+        try:
+            profile.check_cast(src, dst, mode or "rtne")
+            refused = False
+        except MissingRule:
+            refused = True
+        if refused == compiles(src, dst, target, mode):
+            found.append(f"{src}->{dst} {mode} {'refused' if refused else 'allowed'}")
+    capfd.readouterr()  # the compiler prints the whole PTX with each error
+    return found
+
+
+TELLING = [
+    ("fp32", "fp8e5", None), ("fp16", "fp8e5", None), ("fp32", "fp8e5", "rtz"), ("fp8e5", "fp32", None),
+    ("fp32", "fp8e4nv", None), ("fp8e4nv", "fp16", None), ("fp64", "fp8e5", None), ("fp32", "fp8e4b8", None),
+    ("fp16", "fp8e4b15", None), ("bf16", "fp8e4b15", None), ("fp8e4b15", "bf16", None), ("fp32", "bf16", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [75, 80, 90])
+def test_conversions_that_do_not_compile_are_refused(target: int, capfd: Any) -> None:
+    assert not disagreements(target, TELLING, capfd)
+
+
+def every_cast(target: Any) -> list[tuple[str, str, str | None]]:
+    """All pairs; towards zero only where bits are lost, which the language insists on."""
+    pairs = [(src, dst) for src in FLOATS for dst in FLOATS if src != dst]
+    if target in (70, 75):
+        # Two conversions to the language, of which each alone compiles; 3.9 joins them to one that does not assemble.
+        pairs.remove(("fp16", "bf16"))
+    size = {name: FORMATS[name].bits for name in FLOATS}
+    away = {("fp16", "fp8e5b16")}  # towards zero: 3.9 compiles it for AMD, 3.6 does not
+    toward = [(s, d, "rtz") for s, d in pairs if size[s] > size[d] and (s, d) not in away]
+    return [*((s, d, None) for s, d in pairs), *toward]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [70, 75, 80, 86, 89, 90, 100, 120, "gfx942"])
+def test_every_conversion_that_does_not_compile_is_refused(target: Any, capfd: Any) -> None:
+    assert not disagreements(target, every_cast(target), capfd)
+
+
+@triton.jit
+def product(a, b, c, M: tl.constexpr, K: tl.constexpr, OUT: tl.constexpr):
+    m = tl.arange(0, M)
+    k = tl.arange(0, K)
+    x = tl.load(a + m[:, None] * K + k[None, :])
+    y = tl.load(b + k[:, None] * M + m[None, :])
+    tl.store(c + m[:, None] * M + m[None, :], tl.dot(x, y, out_dtype=OUT))
+
+
+@triton.jit
+def scaled_product(a, b, s, c, M: tl.constexpr, K: tl.constexpr, PACK: tl.constexpr, FORMAT: tl.constexpr):
+    m = tl.arange(0, M)
+    k = tl.arange(0, K // PACK)
+    g = tl.load(s + m[:, None] * (K // 32) + tl.arange(0, K // 32)[None, :])
+    x = tl.load(a + m[:, None] * (K // PACK) + k[None, :])
+    y = tl.load(b + k[:, None] * M + m[None, :])
+    tl.store(c + m[:, None] * M + m[None, :], tl.dot_scaled(x, g, FORMAT, y, g, FORMAT))
+
+
+def unit(kernel: Any, types: dict[str, str], constants: dict[str, Any], target: int, warps: int = 4) -> set[str]:
+    """Instructions of the matrix units in the PTX, without their shapes and layouts."""
+    code = compiled(kernel, types, constants, target, num_warps=warps).asm["ptx"]
+    return set(re.findall(r"(?:wgmma\.mma_async|mma\.sync|tcgen05\.mma)[\w.:]*", code))
+
+
+@pytest.mark.parametrize("target", [90, 100, 120])
+@pytest.mark.parametrize(("m", "warps"), [(16, 4), (64, 2), (64, 4)])
+def test_small_tiles_of_fp8_are_widened(target: int, m: int, warps: int) -> None:
+    """What the models of sm_90 and sm_100 hold: the unit of fp8 or that of fp16, by tile and warps."""
+    constants = {"M": m, "K": 32, "OUT": tl.float32}
+    (found,) = unit(product, {"a": "fp8e4nv", "b": "fp8e4nv", "c": "fp32"}, constants, target, warps)
+    small = (m < 64 or warps < 4) and target != 120
+    assert found.endswith("f32.f16.f16.f32" if small else ("kind::f8f6f4", "e4m3.e4m3", "e4m3.e4m3.f32"))
+
+
+@pytest.mark.parametrize("target", [80, 90, 100, 120])
+@pytest.mark.parametrize("m", [16, 64])
+def test_int8_saturates_or_wraps(target: int, m: int) -> None:
+    """Either on sm_90 and sm_100, by tile and version; never a wrap where the profile says saturate."""
+    (found,) = unit(product, {"a": "i8", "b": "i8", "c": "i32"}, {"M": m, "K": 32, "OUT": tl.int32}, target)
+    profile = load_profile(f"sm_{target}")
+    assert profile.dot("int8").overflow in ("either", "saturate" if ".satfinite" in found else "wrap")
+    wraps = m == 64 and (target == 90 or (target == 100 and installed() >= (3, 8)))
+    assert (".satfinite" in found) != wraps
+
+
+@pytest.mark.parametrize(("fmt", "pack"), [("e4m3", 1), ("e2m1", 2)])
+@pytest.mark.parametrize(("target", "m"), [(100, 64), (100, 128), (120, 16)])
+def test_small_tiles_of_scaled_numbers_are_widened(target: int, m: int, fmt: str, pack: int) -> None:
+    constants = {"M": m, "K": 128, "PACK": pack, "FORMAT": fmt}
+    (found,) = unit(scaled_product, {"a": "u8", "b": "u8", "s": "u8", "c": "fp32"}, constants, target)
+    assert ("block_scale" in found) == (target == 120 or m == 128)
+    assert "block_scale" in found or found.endswith("kind::f16")

@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
+from render.errors import UnsupportedOp
 from render.interpreter.session import Session
 
 N = 4096
@@ -89,6 +90,43 @@ def test_dots_of_narrow_operands(dtype):
     torch.testing.assert_close(out.double(), exact, rtol=1e-5, atol=1e-5)
     env = s.envelope(out)
     assert (env.lo <= exact.numpy()).all() and (exact.numpy() <= env.hi).all()
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "target"),
+    [
+        ("sm_75", "3.9", torch.float8_e5m2),
+        ("sm_80", "3.9", torch.float8_e4m3fn),
+        ("sm_90", "3.6", torch.float8_e4m3fnuz),
+    ],
+    ids=str,
+)
+def test_conversions_that_triton_does_not_compile_are_named(device, version, target):
+    x, _ = operands(torch.float32)
+    out = torch.empty(N, dtype=target)
+    with Session(device, triton_version=version), pytest.raises(UnsupportedOp) as caught:
+        cast_kernel[(1,)](x, out, N)
+    assert caught.value.op.startswith("cast fp32 to fp8") and caught.value.line
+    assert len(caught.value.reason.split()) > 5
+
+
+def test_what_compiles_there_still_runs():
+    """sm_75: zeros fold away, 3.8 converts, and so does every version towards zero or from fp8."""
+
+    @triton.jit
+    def masked(x, out, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(out + i, tl.load(x + i, mask=i < 7, other=0.0).to(tl.float32))
+
+    x = torch.ones(16).to(torch.float8_e5m2)
+    out = torch.empty(16)
+    with Session("sm_75", triton_version="3.9"):
+        masked[(1,)](x, out, 16)
+    assert out.tolist() == [1.0] * 7 + [0.0] * 9
+    y, narrow = operands(torch.float32)[1].clamp(-200, 200), torch.empty(N, dtype=torch.float8_e5m2)
+    with Session("sm_75", triton_version="3.8"):
+        cast_kernel[(1,)](y, narrow, N)
+    assert torch.isfinite(narrow.float()).all()
 
 
 def test_float_arguments_are_fp32_and_hold_the_number_that_was_passed():
