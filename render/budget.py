@@ -22,6 +22,7 @@ from interval_ops.profile import CAUSES
 from render.execution import WORTH_WORK
 from render.explain.records import BudgetBasis, Differs
 from render.explain.shares import NEGLIGIBLE, Cause, Gathered, element
+from render.middle import middle
 from render.verdict import BudgetItem
 
 if TYPE_CHECKING:
@@ -156,14 +157,13 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
 
 def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:
     """The worst and the median element that have a bound with width."""
-    with np.errstate(invalid="ignore"):
-        half = np.asarray((o.bound.hi - o.bound.lo) / 2)
-    wide = np.flatnonzero((half > 0).reshape(-1) & np.isfinite(half).reshape(-1))
-    if not o.elements or not wide.size:
+    lo, hi = o.bound.lo, o.bound.hi
+    median = middle(lo, hi)
+    if not o.elements or median is None:
         return []
-    order = wide[np.argsort(half.reshape(-1)[wide], kind="stable")]
-    places = {"median": tuple(int(i) for i in np.unravel_index(int(order[(len(order) - 1) // 2]), half.shape))}
-    if half[o.worst_index] > 0 and np.isfinite(half[o.worst_index]):
+    places = {"median": tuple(int(i) for i in np.unravel_index(median, lo.shape))}
+    width = float(hi[o.worst_index]) - float(lo[o.worst_index])
+    if width / 2 > 0 and np.isfinite(width):
         places["worst"] = o.worst_index
     return sorted(places.items(), reverse=True)
 

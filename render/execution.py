@@ -100,6 +100,18 @@ class Entry:
         """Interpret one call. Raises KernelError for what the user's code raises, UnsupportedOp where a rule lacks."""
         inputs = self.inputs.clone()
         began, cpu = time.perf_counter(), time.process_time()
+        session, result = self._launched(inputs, mute)
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        found = self._named(inputs, session, result)
+        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds, cpu)
+
+    def given(self) -> Named:
+        """The tensors that one call gives; no bound is read, for who only watches what happens inside."""
+        inputs = self.inputs.clone()
+        return self._named(inputs, *self._launched(inputs))
+
+    def _launched(self, inputs: Inputs, mute: Iterable[Any] = ()) -> tuple[Any, Any]:
+        """(the closed session, what the function returned)."""
         session = open_session(self.device, mute, **self.options)
         with session:
             result = self._call(inputs)
@@ -109,9 +121,10 @@ class Entry:
                     f"{self._name} launched no Triton kernel",
                     "does it take another path for these inputs? choose another one with --entry",
                 )
-        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-        found = flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
-        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds, cpu)
+        return session, result
+
+    def _named(self, inputs: Inputs, session: Any, result: Any) -> Named:
+        return flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
 
     @property
     def _name(self) -> str:

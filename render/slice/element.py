@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import Entry as Call
@@ -51,7 +52,7 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
         tensor = _output(run, name)
         base = tensor.tensor.untyped_storage().data_ptr()
         try:
-            todo[i] = list(places(run.session.writers, _address(tensor, where), base))
+            todo[i] = list(places(run.session.writers, _address(name, tensor.tensor, where), base))
         except NotSliceable as error:
             found[i] = error
     run_all = False
@@ -83,14 +84,15 @@ def _group(
     if recorder.full:
         why = NotSliceable("the programs", f"they compute more than {LANES:,} values".replace(",", " "))
         return dict.fromkeys(group, why)
-    if recorder.launch < launch:
+    if recorder.launch < launch or (again is not None and not {wanted[i][0] for i in group} <= again.keys()):
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")
         return dict.fromkeys(group, why)
     targets = []
     for i, place in group.items():
         offset = place.offset
         if place.name is None:
-            offset = 0 if again is None else _address(_output(again, wanted[i][0]), wanted[i][1])
+            output, where = wanted[i]
+            offset = 0 if again is None else _address(output, again[output], where)
         targets.append((place.name, offset))
     try:
         cutter, made = roots(recorder, targets)
@@ -145,16 +147,19 @@ def _output(run: Execution, name: str) -> Tensor:
     raise RenderError("RND903", f"no output {name!r}", f"there are: {names}")
 
 
-def _address(tensor: Tensor, where: tuple[int, ...]) -> int:
-    t = tensor.tensor
-    if len(where) != t.dim() or any(not 0 <= i < n for i, n in zip(where, t.shape, strict=True)):
-        raise RenderError("RND903", f"{tensor.name} has shape {list(t.shape)}, not an element {list(where)}")
-    return address(t) + sum(i * s for i, s in zip(where, t.stride(), strict=True)) * t.element_size()
+def _address(name: str, tensor: torch.Tensor, where: tuple[int, ...]) -> int:
+    if len(where) != tensor.dim() or any(not 0 <= i < n for i, n in zip(where, tensor.shape, strict=True)):
+        raise RenderError("RND903", f"{name} has shape {list(tensor.shape)}, not an element {list(where)}")
+    offset = sum(i * s for i, s in zip(where, tensor.stride(), strict=True)) * tensor.element_size()
+    return address(tensor) + offset
 
 
-def record(call: Call, recorder: Recorder) -> Execution | None:
-    """Runs the entry until everything is recorded; the run, if it came to its end."""
+def record(call: Call, recorder: Recorder) -> dict[str, torch.Tensor] | None:
+    """Runs the entry until everything is recorded; the tensors that it gave, if it came to its end.
+
+    Their bounds are not read: all that is asked of a recording is in its passes.
+    """
     options = {**call.options, "printer": lambda text: None, "builder": recording(recorder)}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Enough):
-        return replace(call, options=options).run()
+        return dict(replace(call, options=options).given())
     return None
