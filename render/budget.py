@@ -92,6 +92,16 @@ def halves_of(bounds: Sequence[tuple[np.ndarray, np.ndarray]], places: Sequence[
     return Halves(tuple(medians), tuple(worsts))
 
 
+def of_outputs(outputs: Iterable[OutputVerdict]) -> Halves:
+    """`halves_of` the bounds that were judged, from what was measured of them."""
+    medians, worsts = [], []
+    for o in outputs:
+        low, high = (float(end[o.worst_index]) if end.size else 0.0 for end in (o.bound.lo, o.bound.hi))
+        medians.append(o.bound.median_half_width if np.isfinite(o.bound.median_half_width) else 0.0)
+        worsts.append((high - low) / 2 if np.isfinite(high - low) else 0.0)
+    return Halves(tuple(medians), tuple(worsts))
+
+
 Rerun = Callable[[Iterable[Any]], Halves]
 
 

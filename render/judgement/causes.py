@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from interval_ops.profile import CAUSES
-from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of
+from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of, of_outputs
 from render.execution import Entry, Execution
 from render.explain.flips import flips
 from render.explain.study import Study
@@ -42,7 +42,7 @@ def causes_of(
             return halves(study.run(ieee_products(run.session.profile).options))
         return halves(entry.run([key])) if key in CAUSES else None
 
-    full = halves(run)
+    full = of_outputs(outputs)
     found = budget(entry, run, outputs, full, lambda mute: halves(entry.run(mute)))
     found = confirm(found, full, without, run.work)
     if found.differs is None or decision.label != "Type-I" or decision.code == "RND110":

@@ -8,30 +8,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interval_ops.profile import MissingRule
-from render import advice
 from render.allocator import large_blocks_kept, trim
 from render.budget import NOTHING, Budget
-from render.compose import Judged, exact_everywhere, findings_of, likely_code, taints_of
+from render.compose import Judged, findings_of, taints_of
 from render.errors import UnsupportedOp
 from render.execution import Entry, Execution
-from render.explain.asked import departure, instability_notes, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.asked import departure, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.records import Instability, Witness
 from render.explain.study import Study
 from render.inputs import Inputs
-from render.judge import Decision, compare, decide, follows_paper, worst
+from render.judge import Decision, compare, decide, worst
 from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
+from render.judgement.decided import Decided, cause_of
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.references import References, Timing
 from render.judgement.settings import Settings
-from render.judgement.written import explained, measured, unsupported, with_instability, with_origins, written
+from render.judgement.written import explained, unsupported, with_instability, with_origins, written
 from render.outputs import devices, match
 from render.reference import Reference
-from render.sides import blamed
 from render.undefined import undefined_note
 from render.verdict import Outputs, OutputVerdict, Verdict
-from render.witness.second import DEFECT, ON_BOUND, second_opinion
+from render.witness.second import DEFECT, second_opinion
 
 
 @dataclass
@@ -80,49 +79,45 @@ class Judgement:
         return cases, notes
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
-        """Decides by the rules, and asks what may change or explain the decision."""
+        """Decides, and asks what explains the decision."""
         asked = self.settings.asked
-        findings = findings_of(run, judged)
-        masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
-        decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
-        notes += self.references.exact.notes  # only now: computing R may have added to them
-        outputs = measured(judged, masks, decisions)
-        paper = all(
-            m is not None and follows_paper(j.case, m, bool(findings)) for j, m in zip(judged, masks, strict=True)
-        )
-        decision = worst(decisions)
-        if findings:
-            decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
-            outputs = blamed(outputs, "memory")
-        study = Study(self.entry, tuple(j.case for j in judged))
-        witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
-        if decision.code == DEFECT:
-            outputs = [replace(o, label=decision.label, code=DEFECT) if o.code in ON_BOUND else o for o in outputs]
-            outputs = blamed(outputs, "unknown")
-        notes += [witness.sentence] if witness else []
-        left = departure(study, self.references.oracle, decision, asked)
-        notes += [left.sentence] if left else []
-        weak, decision = self._unstable(study, run, decision)
-        notes += instability_notes(weak) if weak else []
+        d = self._decided(run, judged)
+        study, decision = d.study, d.decision
+        notes += [*self.references.exact.notes, *d.notes]  # only now: what was looked at may have added to the first
+        outputs = d.outputs(judged)
         parts = self._budget(study, run, outputs, decision)
-        items = parts.items
         notes += [parts.note] if parts.note else []
         what_ifs, more = what_if(study, run, asked)
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, asked)
-        cause = advice.code_of(items) if items or exact_everywhere(judged) else likely_code(run)
+        cause = cause_of(parts.items, run, judged)
         if decision.code == "RND100":
             decision = decision._replace(code=cause)
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         found = written(
-            run, decision, Outputs(outputs), items, findings, taints_of(run, judged), notes, paper,
+            run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
             device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
-            power=power, study=study, witness=witness, budget_basis=parts.basis, lines=widths(study, asked),
-            divergence=left, differs=parts.differs,
+            power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, asked),
+            divergence=d.left, differs=parts.differs,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, asked))
-        found = explained(with_instability(found, weak), what_ifs)
+        found = explained(with_instability(found, d.weak), what_ifs)
         return replace(found, timing=self._timing(began))
+
+    def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
+        """What the rules say, and what a second look at it says."""
+        findings = findings_of(run, judged)
+        masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
+        decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
+        decision = worst(decisions)
+        if findings:
+            decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
+        study = Study(self.entry, tuple(j.case for j in judged))
+        witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
+        second = decision.code
+        left = departure(study, self.references.oracle, decision, self.settings.asked)
+        weak, decision = self._unstable(study, run, decision)
+        return Decided(findings, masks, decisions, decision, study, witness, left, weak, second == DEFECT)
 
     def _second_opinion(
         self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision

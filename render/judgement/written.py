@@ -13,14 +13,14 @@ from render.errors import UnsupportedOp
 from render.execution import Execution
 from render.explain.asked import gain_help, ieee_gain, ieee_help, origin_note
 from render.explain.records import Counterfactual, Instability, Origin
-from render.judge import Decision
+from render.judge import Decision, Masks
 from render.judgement.assumptions import compiler_of
 from render.measure import measure, unmeasured
 from render.sides import blamed
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 
 
-def measured(judged: list[Judged], masks: list[Any], decisions: list[Decision]) -> list[OutputVerdict]:
+def measured(judged: list[Judged], masks: list[Masks | None], decisions: list[Decision]) -> list[OutputVerdict]:
     """The numbers of every output."""
     found = []
     for j, m, d in zip(judged, masks, decisions, strict=True):

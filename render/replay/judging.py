@@ -7,8 +7,9 @@ declared precision of the reference and the device output, as a user would give 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from render.allocator import trim
 from render.classify import Judgement, Settings
@@ -18,14 +19,22 @@ from render.execution import Execution
 from render.explain.records import Instability
 from render.explain.study import Study
 from render.judge import Decision
+from render.judgement.decided import Decided, cause_of
 from render.reference import resolve
-from render.verdict import Outputs, Verdict
+from render.verdict import BudgetItem, Verdict
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from render.corpus.case import Case
     from render.inputs import Inputs
+
+
+class Source(NamedTuple):
+    """The verdict at source level."""
+
+    label: str
+    code: str
 
 
 @dataclass
@@ -37,7 +46,7 @@ class Twofold(Judgement):
     _weak: tuple[Decision, tuple[Instability | None, Decision]] | None = field(default=None, init=False)
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
-        self.execution, self.judged, self._notes = run, judged, list(notes)
+        self.execution, self.judged = run, judged
         return super()._conclude(run, judged, notes, began)
 
     def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:
@@ -46,20 +55,26 @@ class Twofold(Judgement):
             self._weak = decision, super()._unstable(study, run, decision)
         return self._weak[1]
 
-    def source_level(self, verdict: Verdict) -> Verdict:
-        """What `verdict` would have been without a device output; the bound and its causes are the same."""
+    def source_level(self, verdict: Verdict) -> Source:
+        """What `verdict` would have been without a device output.
+
+        The bound and its causes are the same; only where none were looked for do they have to be found now.
+        """
         if self.execution is None or all(j.case.device is None for j in self.judged):
-            return verdict
+            return Source(verdict.label, verdict.code)
         bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
-        recorded, self.recorded = self.recorded, None
-        settings = self.settings
-        if verdict.label == "Type-I":
-            self.settings = replace(settings, budget=False)  # known already
-        try:
-            found = super()._conclude(self.execution, bare, list(self._notes), time.perf_counter())
-        finally:
-            self.recorded, self.settings = recorded, settings
-        return replace(found, code=verdict.code) if found.label == verdict.label == "Type-I" else found
+        decided = self._decided(self.execution, bare)
+        label, code, _ = decided.decision
+        if code == "RND100" and verdict.label == "Type-I":
+            code = verdict.code
+        elif code == "RND100":
+            items = verdict.budget or self._items(decided, bare)
+            code = cause_of(items, self.execution, bare)
+        return Source(label, code)
+
+    def _items(self, decided: Decided, bare: list[Judged]) -> Sequence[BudgetItem]:
+        assert self.execution is not None
+        return self._budget(decided.study, self.execution, decided.outputs(bare), decided.decision).items
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ class Replayed:
     module: ModuleType
     inputs: Inputs
     verdict: Verdict
-    source: Verdict
+    source: Source
     judged: list[Judged]
     programs: int
     model_s: float
@@ -88,7 +103,7 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, dict(options))
     judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), outputs.pop(), settings)
     verdict = judgement.verdict()
-    source = replace(judgement.source_level(verdict), outputs=Outputs([]), study=None)  # its arrays are the verdict's
+    source = judgement.source_level(verdict)
     launches = judgement.execution.session.launches if judgement.execution else []
     programs = sum(launch.programs for launch in launches)
     trim()  # several workers share the machine

@@ -13,6 +13,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from render.corpus.case import Case
+    from render.replay.judging import Source
     from render.verdict import Verdict
 
 SCHEMA = 1
@@ -169,7 +170,7 @@ def axes_of(verdict: Verdict) -> tuple[str, str]:
     return axis(sum(o.outside_reference for o in verdict.outputs)), axis(sum(device)) if device else "none"
 
 
-def disagreements(case: Case, verdict: Verdict, source: Verdict) -> list[str]:
+def disagreements(case: Case, verdict: Verdict, source: Source) -> list[str]:
     """Every axis on which the answer is not the one that `case.toml` expects."""
     want = case.facts.expected
     reference, device = axes_of(verdict)

@@ -17,6 +17,7 @@ from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import Entry, Execution
 from render.explain.records import Witness
 from render.judge import Case, Decision, Masks, device_bound
+from render.pieces import blocks, flat, part
 
 DEFECT = "RND306"
 ON_BOUND = frozenset(["RND201", "RND202", "RND204"])
@@ -90,15 +91,29 @@ def _places(case: Case, masks: Masks, code: str) -> Iterator[tuple[int, ...]]:
     if code == "RND204":
         yield from _patterns(case, masks)
         return
-    mask, y = (masks.outside_exact, case.exact) if code == "RND201" else (masks.outside_device, case.device)
-    if mask is None or y is None or not mask.any():
+    mask = masks.outside_exact if code == "RND201" else masks.outside_device
+    if mask is None or not mask.any():
         return
+    worst: list[tuple[float, int]] = [(-np.inf, 0)] * 2
+    for at in blocks(case.value.size):
+        here = part(case, at)
+        for i, score in enumerate(_scores(here, code)):
+            ranked = np.where(flat(mask, at), np.nan_to_num(score, nan=0.0), -np.inf)
+            k = int(np.argmax(ranked))
+            if ranked[k] > worst[i][0]:
+                worst[i] = float(ranked[k]), at.start + k
+    for _, k in worst:
+        yield tuple(int(i) for i in np.unravel_index(k, case.value.shape))
+
+
+def _scores(case: Case, code: str) -> tuple[np.ndarray, np.ndarray]:
+    """How far outside each element lies, and how far against the width of its bound."""
+    y = case.exact if code == "RND201" else case.device
+    assert y is not None
     low, high = (case.lo, case.hi) if code == "RND201" else device_bound(case)
     with np.errstate(all="ignore"):
         beyond = np.nan_to_num(np.maximum(low - y, y - high), nan=0.0)
-        for score in (beyond, beyond / (high - low + np.abs(y) * 2.0**-40 + 2.0**-1000)):
-            ranked = np.where(mask, np.nan_to_num(score, nan=0.0), -np.inf)
-            yield tuple(int(i) for i in np.unravel_index(int(np.argmax(ranked)), ranked.shape))
+        return beyond, beyond / (high - low + np.abs(y) * 2.0**-40 + 2.0**-1000)
 
 
 def _patterns(case: Case, masks: Masks) -> Iterator[tuple[int, ...]]:
