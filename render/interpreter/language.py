@@ -60,7 +60,8 @@ class Language:
         self.statements = Statements(ctx, semantic)
         self.blocks = BlockPointers(semantic)
         self.reductions = (semantic.builder.reductions or Reductions)(ctx, semantic, self.call)
-        self._natives = Ordering(ctx, semantic).natives()
+        self.mapping = (semantic.builder.mapping or Mapping)(ctx, semantic, self.call)
+        self._natives = (semantic.builder.ordering or Ordering)(ctx, semantic).natives()
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._wrapped: dict[int, Callable[..., Any]] = {}
         self._core_builtins: dict[str, Any] = {}
@@ -145,7 +146,7 @@ class Language:
             "static_print": lambda *a, **k: self.ctx.printer(" ".join(map(str, a))),
             "reduce": r.reduce,
             "associative_scan": r.scan,
-            "map_elementwise": Mapping(self.ctx, self.semantic, self.call).map_elementwise,
+            "map_elementwise": self.mapping.map_elementwise,
             "multiple_of": _same,
             "max_contiguous": _same,
             "max_constancy": _same,

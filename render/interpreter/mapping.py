@@ -37,9 +37,10 @@ class Mapping:
         tensors = list(self.semantic.broadcast_tensors(*tensors)) if len(tensors) > 1 else tensors
         shape = tensors[0].handle.shape
         batch = max(t.handle.v.shape[0] for t in tensors)
-        flat = [_flat(t.handle, batch) for t in tensors]
+        flat = [self._flat(t.handle, batch) for t in tensors]
         single, pieces = self._run(scalar_fn, flat, [t.dtype for t in tensors], batch, int(np.prod(shape)))
-        results = [self._tensor(k, pieces, batch, shape) for k in range(len(pieces[0][1]))]
+        count = len(pieces[0][1])
+        results = [self._tensor([(group, hs[k]) for group, hs in pieces], batch, shape) for k in range(count)]
         return results[0] if single else core.tuple(results)
 
     def _run(self, fn: Any, flat: list[Handle], types: list[Any], batch: int, size: int) -> tuple[bool, list[Piece]]:
@@ -54,7 +55,8 @@ class Mapping:
                 mark = ctx.memory.mark()
                 ctx.pids, ctx.linear, ctx.control_taint = outer[0][program[group]], outer[1][program[group]], outer[2]
                 try:
-                    got = self.call(fn, *(core.tensor(_pick(h, group), ty) for h, ty in zip(flat, types, strict=True)))
+                    args = [core.tensor(self._pick(h, group), ty) for h, ty in zip(flat, types, strict=True)]
+                    got = self._attempt(fn, args)
                 except Diverge as split:
                     ctx.memory.undo_to(mark)
                     todo.extend(group[split.values == value] for value in np.unique(split.values)[::-1])
@@ -68,29 +70,35 @@ class Mapping:
             ctx.pids, ctx.linear, ctx.control_taint = outer
         return single, pieces
 
-    def _tensor(self, k: int, pieces: list[Piece], batch: int, shape: tuple[int, ...]) -> Any:
-        """Result `k`, put together from the groups."""
-        parts = [(group, handles[k]) for group, handles in pieces]
+    def _attempt(self, fn: Any, args: list[Any]) -> Any:
+        """One group of lanes; raises Diverge where they part."""
+        return self.call(fn, *args)
+
+    def _flat(self, h: Handle, batch: int) -> Handle:
+        """One lane per element of every program."""
+        return h.map(lambda a: np.broadcast_to(a, (batch, *h.shape)).reshape(-1), ())
+
+    def _pick(self, h: Handle, group: Lanes) -> Handle:
+        return h.map(lambda a: a[group], ())
+
+    def _tensor(self, parts: list[tuple[Lanes, Handle]], batch: int, shape: tuple[int, ...]) -> Any:
+        """One result, put together from the groups."""
+        h = self._whole(parts, batch, shape)
+        return core.tensor(h, core.block_type(h.dtype, list(shape)) if shape else h.dtype)
+
+    def _whole(self, parts: list[tuple[Lanes, Handle]], batch: int, shape: tuple[int, ...]) -> Handle:
         ty = parts[0][1].dtype.scalar
-        v = _scatter([(group, h.v) for group, h in parts], batch, shape, carrier(ty))
+        v = scatter([(group, h.v) for group, h in parts], batch, shape, carrier(ty))
         taint = frozenset().union(*(h.taint for _, h in parts))
         lo = hi = None
         if not all(h.is_point for _, h in parts):
             dtype = np.bool_ if ty.is_int1() else np.float64
-            lo, hi = (_scatter([(group, h.pair[end]) for group, h in parts], batch, shape, dtype) for end in (0, 1))
-        return core.tensor(Handle(v, ty, shape, lo, hi, taint), core.block_type(ty, list(shape)) if shape else ty)
+            lo, hi = (scatter([(group, h.pair[end]) for group, h in parts], batch, shape, dtype) for end in (0, 1))
+        return Handle(v, ty, shape, lo, hi, taint)
 
 
-def _flat(h: Handle, batch: int) -> Handle:
-    """One lane per element of every program."""
-    return h.map(lambda a: np.broadcast_to(a, (batch, *h.shape)).reshape(-1), ())
-
-
-def _pick(h: Handle, group: Lanes) -> Handle:
-    return h.map(lambda a: a[group], ())
-
-
-def _scatter(parts: list[tuple[Lanes, np.ndarray]], batch: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def scatter(parts: list[tuple[Lanes, np.ndarray]], batch: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """The lanes of every group at their places."""
     out = np.empty(batch * int(np.prod(shape)), dtype)
     for group, a in parts:
         out[group] = a.reshape(-1)

@@ -21,6 +21,7 @@ from interval_ops.dot_sums import truncate_tf32
 from interval_ops.formats import FORMATS
 from interval_ops.profile import Profile
 from interval_ops.reduction import rounding_unit, sum_cause
+from render.slice import slopes
 from render.slice.check import value_of
 from render.slice.graph import is_earlier
 from render.slice.model import ABSENT, LEAF, Node, Slice
@@ -34,7 +35,7 @@ ATOMICS, INPUT, EARLIER = "atomics", "input", "earlier"
 _ARITH = frozenset(["fadd", "fsub", "fmul", "fma", "library fma", "library add_rn", "library mul_rn", "library sub_rn"])
 _LINEAR = frozenset(["fadd", "fsub", "fold", "fneg", "fabs", "cast", "from_integer", "from_truth", "sum", "atomic_sum"])
 _WINNER = frozenset(["maxnumf", "maximumf", "minnumf", "minimumf", "max", "min"])
-_TRUTHS = frozenset(["and", "or", "xor"])
+_TRUTHS = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE"])
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,8 @@ def _cause(node: Node) -> str:
         return sum_cause(FORMATS[node.attrs["fmt"]])
     if node.op == "atomic_sum":
         return ATOMICS
+    if node.op in slopes.CAUSES:
+        return slopes.CAUSES[node.op]
     if node.op in ("cast", "from_integer"):
         return "cast"
     if node.op in _ARITH or node.op in ("select", *_WINNER) or node.op in ("fneg", "fabs", "floor", "ceil"):
@@ -275,6 +278,7 @@ _SLOPES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
     "dot": _dot,
     "select": _select,
     "prod": _prod,
+    **slopes.SLOPES,
 }
 
 __all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions"]

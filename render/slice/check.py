@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from interval_ops.formats import FORMATS
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.vendor import values as vendor
+from render.slice.joined_values import JOINED, scanned
 from render.slice.model import ABSENT, LEAF, Contradiction, Node, Slice
 
 _ROOM = 2.0**-34
@@ -37,13 +39,24 @@ def value_of(node: Node, known: Values) -> Values:
         return VALUES[node.op](*args)
     if node.op in COMPARISONS:
         return COMPARISONS[node.op](*args)
-    if node.op.startswith("library "):
-        return vendor.VALUES[node.op.removeprefix("library ")](*args)
-    return _OTHER[node.op](node, args)
+    if node.op in _OTHER:
+        return _OTHER[node.op](node, args)
+    name = node.op.removeprefix("library ")
+    return vendor.VALUES[name](*args) if name in vendor.VALUES else args[0]  # a conversion
 
 
 def _present(node: Node, args: list[Values], neutral: float) -> Values:
     return np.where(node.operands[0] == ABSENT, neutral, args[0])
+
+
+def _shifted(node: Node, args: list[Values]) -> Values:
+    return np.ldexp(args[0], np.clip(args[1], -5000, 5000).astype(np.int64))
+
+
+def _neighbour(node: Node, args: list[Values]) -> Values:
+    """In the format of the operands: the exact numbers have no neighbours."""
+    x, y = (a.astype(np.float64 if FORMATS[node.attrs["fmt"]].bits == 64 else np.float32) for a in args)
+    return np.nextafter(x, y).astype(np.float64)
 
 
 _OTHER: dict[str, Callable[[Node, list[Values]], Values]] = {
@@ -59,6 +72,17 @@ _OTHER: dict[str, Callable[[Node, list[Values]], Values]] = {
     "prod": lambda n, a: _present(n, a, 1.0).prod(axis=1),
     "max": lambda n, a: _present(n, a, -np.inf).max(axis=1),
     "min": lambda n, a: _present(n, a, np.inf).min(axis=1),
+    "icmpEQ": lambda n, a: (a[0] != 0) == (a[1] != 0),
+    "icmpNE": lambda n, a: (a[0] != 0) != (a[1] != 0),
+    "library integer_power": lambda n, a: np.power(a[0], a[1]),
+    "library ldexp": _shifted,
+    "library scalbn": _shifted,
+    "library nextafter": _neighbour,
+    "library isnan": lambda n, a: np.isnan(a[0]),
+    "library isinf": lambda n, a: np.isinf(a[0]),
+    "library finitef": lambda n, a: np.isfinite(a[0]),
+    "library isfinited": lambda n, a: np.isfinite(a[0]),
+    **JOINED,
     "dot": lambda n, a: a[0] + (a[1] * a[2]).sum(axis=1),
     "fold": lambda n, a: a[0] + a[1],
 }
@@ -69,6 +93,12 @@ def _magnitude(node: Node, known: Values) -> Values:
     if node.op == "dot":
         acc, a, b = (np.abs(known[o]) for o in node.operands)
         return acc + (a * b).sum(axis=1)
+    if node.op == "welford":  # squares of differences
+        means = np.abs(known[node.operands[0]]).max(axis=1)
+        weights = np.abs(known[node.operands[2]]).sum(axis=1)
+        return means + weights * means**2 + np.abs(known[node.operands[1]]).sum(axis=1)
+    if node.op == "recurrence":
+        return scanned([np.abs(known[o]) for o in node.operands], node)
     size = np.zeros(node.size)
     for o in node.operands:
         part = np.abs(np.where(o == ABSENT, 0.0, known[o]))

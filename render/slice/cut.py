@@ -140,8 +140,10 @@ class Cutter:
         A sum that nobody has closed has no bound yet (asking would close it): NaN.
         """
         low, high = h.pair if h.pend is None else (np.full((1,) * h.computed.ndim, np.nan),) * 2
-        ends = (at_lanes(h, a, lanes).astype(np.float64) for a in (h.computed, low, high))
-        return self.add_values(op, attrs, entry, operands, *ends)
+        v, lo, hi = (at_lanes(h, a, lanes) for a in (h.computed, low, high))
+        if v.dtype.itemsize == 8 and v.dtype.kind in "iu":
+            lo, hi = _around(v)
+        return self.add_values(op, attrs, entry, operands, *(end.astype(np.float64) for end in (v, lo, hi)))
 
     def add_values(
         self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], v: np.ndarray,
@@ -207,6 +209,13 @@ class Cutter:
             found.append((name, storage.base if storage else 0, left[inside]))
             left = left[~inside]
         return found
+
+
+def _around(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """float64 numbers around 64-bit integers, which it does not always hold."""
+    near = v.astype(np.float64)
+    exact = np.abs(near) < 2.0**53
+    return np.where(exact, near, np.nextafter(near, -np.inf)), np.where(exact, near, np.nextafter(near, np.inf))
 
 
 def _place(entry: Entry) -> tuple[str, int]:

@@ -23,7 +23,8 @@ from render.slice.follow import follow
 from render.slice.graph import pruned
 from render.slice.model import MISHAPS, NotSliceable, Slice
 from render.slice.places import Place, places
-from render.slice.recorder import LANES, Enough, Recorder, recording
+from render.slice.recorder import LANES, Enough, Recorder
+from render.slice.recording import recording
 from render.slice.roots import Root, roots
 
 Wanted = tuple[str, tuple[int, ...]]

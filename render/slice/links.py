@@ -1,40 +1,28 @@
-"""What one recorded operation reads: for each wanted lane of a result, the lanes of its operands.
-
-A step with `op` becomes a node (where `made` says so, if it is given); its other lanes, and all lanes of a step without
-one, are those of the first operand that is not ABSENT. A lane without any is a leaf.
-"""
+"""What one recorded operation reads: for each wanted lane of a result, the lanes of its operands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interval_ops.library import LIBRARY
+from interval_ops.library import CONVERSIONS, LIBRARY
 from render.interpreter.builder.floats import VALUES
 from render.interpreter.handle import Handle
+from render.slice import joins
 from render.slice.model import ABSENT, NotSliceable
 from render.slice.moves import MOVES, lanes_of, moved
 from render.slice.recorder import Entry
+from render.slice.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
     from render.slice.cut import Cutter
 
-Link = tuple[Handle, np.ndarray]
-
 COMPARISONS = frozenset(f"fcmp{name}" for name in ("OLT", "OLE", "OGT", "OGE", "OEQ", "UNE"))
-LOGIC = frozenset(["and", "or", "xor"])
-REDUCED = frozenset(["sum", "prod", "max", "min"])
-
-
-@dataclass(eq=False)
-class Step:
-    links: list[Link]
-    op: str = ""
-    attrs: dict[str, Any] = field(default_factory=dict)
-    made: np.ndarray | None = None
+LOGIC = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE"])
+_BITS = frozenset(["int_as_float", "uint_as_float", "longlong_as_double", "hiloint2double"])
+_LIBRARY = frozenset(["integer_power", *LIBRARY, *CONVERSIONS]) - _BITS
 
 
 def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
@@ -42,13 +30,13 @@ def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     op = entry.op
     if op in ("argument", "constant"):
         return Step([])
-    if op in MOVES or op in ("slice", "concatenate"):
+    if op in MOVES or "move" in entry.attrs:
         return Step(list(zip(_data(entry), moved(entry, out, wanted), strict=True)))
     if op == "fadd":
         return _fadd(cut, entry, out, wanted)
     if op in VALUES or op in COMPARISONS or op in LOGIC:
         return _same(entry, wanted, op)
-    if op.startswith("library ") and op.removeprefix("library ") in LIBRARY:
+    if op.startswith("library ") and op.removeprefix("library ") in _LIBRARY:
         return _same(entry, wanted, op)
     rule = _RULES.get(op)
     if rule is None:
@@ -58,13 +46,6 @@ def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
 
 def _data(entry: Entry) -> tuple[Handle, ...]:
     return entry.args[:1] if entry.op == "gather" else entry.args
-
-
-def aligned(h: Handle, out: Handle, lanes: np.ndarray) -> np.ndarray:
-    """The same lanes of an operand of the same shape."""
-    if h.shape != out.shape:
-        raise NotSliceable("an elementwise operation", f"operand {h.shape} of a result {out.shape}")
-    return lanes if h.computed.shape[0] == out.computed.shape[0] else lanes % lanes_of(h)
 
 
 def _same(entry: Entry, wanted: np.ndarray, op: str, **attrs: Any) -> Step:
@@ -142,52 +123,6 @@ def _earlier(cut: Cutter, entry: Entry, addresses: np.ndarray, bounded: np.ndarr
     return links
 
 
-def _reduce(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    (x,), h = entry.args, entry.outs[0]
-    kind, axis = entry.attrs["kind"], entry.attrs["axis"]
-    if kind not in REDUCED:
-        raise NotSliceable(f"reduce {kind}", "only sums, products and extrema of floats are followed", *_where(entry))
-    at = list(np.unravel_index(wanted, (h.computed.shape[0], *h.shape)))
-    n = x.shape[axis]
-    at[0] = at[0] if x.computed.shape[0] > 1 else np.zeros_like(at[0])
-    index: list[Any] = [a[:, None] for a in at]
-    index.insert(axis + 1, np.arange(n)[None, :])
-    lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.computed.shape[0], *x.shape))
-    return Step([(x, lanes)], kind, {"fmt": _fmt(x)})
-
-
-def _scan(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    (x,), axis = entry.args, entry.attrs["axis"]
-    at = list(np.unravel_index(wanted, (x.computed.shape[0], *x.shape)))
-    n = x.shape[axis]
-    place = np.arange(n)[None, :]
-    here = at[axis + 1][:, None]
-    index: list[Any] = [a[:, None] for a in at]
-    index[axis + 1] = place
-    lanes = np.ravel_multi_index(np.broadcast_arrays(*index), (x.computed.shape[0], *x.shape))
-    inside = place >= here if entry.attrs["reverse"] else place <= here
-    return Step([(x, np.where(inside, lanes, ABSENT))], entry.attrs["kind"], {"fmt": _fmt(x), "scan": True})
-
-
-def _dot(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    a, b, acc = entry.args[:3]
-    h = entry.outs[0]
-    at = np.unravel_index(wanted, (h.computed.shape[0], *h.shape))
-    lead, row, column = at[:-2], at[-2], at[-1]
-    k = np.arange(a.shape[-1])
-
-    def operand(x: Handle, *last: np.ndarray) -> np.ndarray:
-        where = [
-            np.zeros_like(row)[:, None] if x.computed.shape[0] == 1 else lead[0][:, None],
-            *(i[:, None] for i in lead[1:]),
-        ]
-        return np.ravel_multi_index(np.broadcast_arrays(*where, *last), (x.computed.shape[0], *x.shape))
-
-    left = operand(a, row[:, None], k[None, :])
-    right = operand(b, k[None, :], column[:, None])
-    return Step([(acc, aligned(acc, h, wanted)), (a, left), (b, right)], "dot", entry.attrs)
-
-
 def _fadd(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     if "fold" not in entry.attrs:
         return _same(entry, wanted, "fadd")
@@ -196,18 +131,8 @@ def _fadd(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step(links, "fold", {k: v for k, v in entry.attrs.items() if k != "fold"})
 
 
-def _fmt(h: Handle) -> str:
-    from render.slice.recorder import _format_name
-
-    return _format_name(h)
-
-
-def _where(entry: Entry) -> tuple[str, int]:
-    return entry.site.file, entry.site.line
-
-
 def _order(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    raise NotSliceable(entry.op, "what it returns depends on the order of the programs", *_where(entry))
+    raise NotSliceable(entry.op, "what it returns depends on the order of the programs", *where(entry))
 
 
 _RULES: dict[str, Callable[[Cutter, Entry, int, np.ndarray], Step]] = {
@@ -219,8 +144,13 @@ _RULES: dict[str, Callable[[Cutter, Entry, int, np.ndarray], Step]] = {
     "bitcast": _bits,
     "select": _select,
     "load": _load,
-    "reduce": _reduce,
-    "scan": _scan,
-    "dot": _dot,
+    **{f"library {name}": _bits for name in _BITS},
+    "reduce": joins.reduced,
+    "scan": joins.scanned,
+    "recurrence": joins.recurrence,
+    "welford": joins.welford,
+    "ranked": joins.ranked,
+    "dot": joins.dot,
+    "scaled": joins.scaled,
     "returned": _order,
 }

@@ -15,8 +15,9 @@ from render.slice.model import ABSENT
 from render.slice.recorder import Entry
 
 MOVES = frozenset(
-    ["splat", "unsplat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat", "gather"]
+    "splat unsplat broadcast expand_dims reshape trans join split cat gather concatenate".split()  # noqa: SIM905
 )
+"""Movements; an operation with an attribute `move` is one as well."""
 
 
 class _NoContext:
@@ -49,9 +50,8 @@ def moved(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
         if id(h) not in probes:
             probes[id(h)] = numbers(h, first)
         first += lanes_of(h)
-    if entry.op == "slice":
-        a = probes[id(data[0])].v
-        found = entry.attrs["move"](a)
+    if "move" in entry.attrs:
+        found = entry.attrs["move"](*(probes[id(h)].v for h in data))
     elif entry.op == "concatenate":
         batch = max(h.computed.shape[0] for h in data)
         parts = [np.broadcast_to(probes[id(h)].v, (batch, *h.shape)) for h in data]

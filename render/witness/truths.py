@@ -72,6 +72,10 @@ def xor(x: Truth, y: Truth) -> Truth:
     return (x[0] != y[0],) * 2
 
 
+def negated(x: Truth) -> Truth:
+    return not x[1], not x[0]
+
+
 def is_infinite(e: Evaluator, op: Operation, k: int) -> Truth:
     (x,) = e.args(op, k)
     return (False, True) if x is None else (x[0] == x[1] and b.infinite(x), b.infinite(x))
@@ -98,6 +102,8 @@ RULES: dict[str, Rule] = {
     "and": logic(lambda x, y: (x[0] and y[0], x[1] and y[1])),
     "or": logic(lambda x, y: (x[0] or y[0], x[1] or y[1])),
     "xor": logic(xor),
+    "icmpNE": logic(xor),
+    "icmpEQ": logic(lambda x, y: negated(xor(x, y))),
     "library isnan": is_nan,
     "library isinf": is_infinite,
     "library finitef": is_finite,

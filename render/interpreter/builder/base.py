@@ -59,6 +59,10 @@ class Base:
 
     reductions: type | None = None
     """Class that runs reductions and scans instead of `reduce.Reductions`."""
+    ordering: type | None = None
+    """Class that sorts instead of `ordering.Ordering`."""
+    mapping: type | None = None
+    """Class that maps scalar functions instead of `mapping.Mapping`."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -79,7 +83,7 @@ class Base:
         """The launch is over, its atomic sums are closed; the host goes on after this."""
 
     def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
-        """A function that is no method of the builder (a vendor function, a native `flip`) made `out`."""
+        """A vendor function, which is no method of the builder, made `out`."""
 
     def vendor(self, name: str) -> Callable[..., Handle] | None:
         """What runs the vendor function `name` on (builder, handles...); None: the rules of `libdevice`."""

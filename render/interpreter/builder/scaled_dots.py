@@ -31,25 +31,30 @@ class ScaledDots(Dots):
         for scale in (a_scale, b_scale):
             if scale is not None and not scale.is_point:
                 taint |= self.ctx.taint("RND302", "dot_scaled", "the bounds leave a scale open")
-        x = self._operand(a, names[0], -1 if a_k_pack else -2)
-        y = self._operand(b, names[1], -2 if b_k_pack else -1)
-        (sx, fx), (sy, fy) = self._scale(a_scale), self._scale(b_scale)
+        left, pa = self._numbers(a, a_scale, names[0], kind, -1, -1 if a_k_pack else -2)
+        right, pb = self._numbers(b, b_scale, names[1], kind, -2, -2 if b_k_pack else -1)
         out = acc.dtype.scalar
-        left = scaled_values(x[1], sx, kind, axis=-1, scale_format=fx)
-        right = scaled_values(y[1], sy, kind, axis=-2, scale_format=fy)
         with np.errstate(all="ignore"):
             v = in_format(np.matmul(left, right, dtype=carrier(out)) + acc.computed, float_format(out))
         if not self.ctx.interval:
             return Handle(v, out, acc.shape, taint=taint)
-        profile = self._dot_profile(kind)
-        try:
-            pa = scaled_pair(x[0], sx, profile, kind, axis=-1, scale_format=fx)
-            pb = scaled_pair(y[0], sy, profile, kind, axis=-2, scale_format=fy)
-        except MissingRule as missing:
-            raise self.ctx.lacks("tl.dot_scaled", missing) from None
         if float_format(out).bits == 16:
             self.unsupported("dot_scaled", "no target documents its sums in a 16-bit accumulator")
         return Handle(v, out, acc.shape, taint=taint, pend=self._pending(acc, kind, pa, pb, None))
+
+    def _numbers(
+        self, h: Handle, scale: Handle | None, name: str, kind: str, axis: int, pack_axis: int
+    ) -> tuple[np.ndarray, Pair]:
+        """(values, bounds) of an operand times its scales, as the unit multiplies them."""
+        pair, v = self._operand(h, name, pack_axis)
+        bits, fmt = self._scale(scale)
+        values = scaled_values(v, bits, kind, axis=axis, scale_format=fmt)
+        if not self.ctx.interval:
+            return values, (values, values)
+        try:
+            return values, scaled_pair(pair, bits, self._dot_profile(kind), kind, axis=axis, scale_format=fmt)
+        except MissingRule as missing:
+            raise self.ctx.lacks("tl.dot_scaled", missing) from None
 
     def _operand(self, h: Handle, name: str, pack_axis: int) -> tuple[Pair, np.ndarray]:
         """(bounds, values) of the numbers; two e2m1 numbers per byte."""
