@@ -27,7 +27,11 @@ from render.interpreter.lift import LiftedBuilder, wide_values
 from render.interpreter.types import lifted_formats
 from render.judge import Case, decide, worst
 from render.replay.baselines import largest, mismatched
+from render.report.words import printed_lines
 from render.verdict import Verdict
+
+PRECISION = ("narrow", "downgrade")
+"""Kinds of fault that lose precision and nothing else: round-off by definition, if the verdict says where."""
 
 Change = Callable[[Any, ast.Module], ast.Module] | None
 
@@ -38,7 +42,9 @@ class Row:
 
     `bound`: the unchanged kernel, with the mutant's result as the device output. `source`: the mutant itself,
     classified as a user would. `assert_close`, `twice`: would that rule notice? Both are told of elements that were not
-    stored.
+    stored. `named`: how the verdict on a Type-I mutant names the planted rounding: "downgrade" (its format is coarser
+    than the interface), "cause" (its line is printed for the largest cause), "somewhere" (a downgrade, but not its
+    line) or ""; `price`: the factor that is stated, 0 if none.
     """
 
     kernel: str
@@ -54,6 +60,8 @@ class Row:
     source_subtype: str
     assert_close: bool
     twice: bool
+    named: str = ""
+    price: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -96,12 +104,12 @@ class Subject:
         ]
         decision = worst(decisions)
         noticed = memory_notices(self.base, run)
-        label, code, subtype = self._source(change)
+        label, code, subtype, named, price = self._source(fault, change)
         return replace(
             row, beyond=self._beyond(lifted, values),
             bound="Type-II" if noticed else decision.label, bound_code="memory" if noticed else decision.code,
             source=label, source_code=code, source_subtype=subtype,
-            assert_close=self._tolerance(values), twice=self._twice(values),
+            assert_close=self._tolerance(values), twice=self._twice(values), named=named, price=price,
         )  # fmt: skip
 
     def _run(self, options: dict[str, Any]) -> Execution | None:
@@ -115,13 +123,14 @@ class Subject:
         by = {o.name: o for o in run.outputs}
         return [by[case.name] for case in self.study.cases]
 
-    def _source(self, change: Change) -> tuple[str, str, str]:
-        """(label, code, subtype) of the mutant itself; one that stops with an error is no Type-I either."""
+    def _source(self, fault: Any, change: Change) -> tuple[str, str, str, str, float]:
+        """(label, code, subtype, `named`, `price`) of the mutant itself; one that stops with an error is no Type-I."""
         try:
-            found = classify_file(self.path, device=self.device, budget=False, options={"change": change})
+            found = classify_file(self.path, device=self.device, budget=fault.kind in PRECISION,
+                                  options={"change": change})  # fmt: skip
         except Exception as error:
-            return "crash", type(error).__name__, ""
-        return found.label, found.code, found.subtype
+            return "crash", type(error).__name__, "", "", 0.0
+        return found.label, found.code, found.subtype, *_named(found, fault.line)
 
     # beyond rounding?
     def _lifted(self, key: Any, change: Change) -> list[np.ndarray] | None:
@@ -155,6 +164,19 @@ class Subject:
         values = [c.value for c in self.study.cases]
         return {"render": self.verdict.label == "Type-II", "assert_close": self._tolerance(values),
                 "twice": self._twice(values)}  # fmt: skip
+
+
+def _named(verdict: Verdict, line: int) -> tuple[str, float]:
+    """How a Type-I verdict names the rounding at this line, and the factor that it states."""
+    if verdict.label != "Type-I":
+        return "", 0.0
+    eta = verdict.instability.eta if verdict.instability is not None else 0.0
+    if verdict.downgrade is not None and verdict.downgrade.line == line:
+        return "downgrade", max(verdict.downgrade.shrink if verdict.downgrade.shrink > 1 else 0.0, eta)
+    top = verdict.budget[0] if verdict.budget else None
+    if top is not None and top.key in ("cast", "lowacc") and line in [x.line for x in printed_lines(top)]:
+        return "cause", max(top.shrink if top.confirmed else 0.0, eta)
+    return ("somewhere", eta) if verdict.subtype == "downgrade" else ("", 0.0)
 
 
 def _differs(case: Case, base: np.ndarray, now: np.ndarray, gone: np.ndarray) -> bool:

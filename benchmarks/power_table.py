@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import power_source
 from mutants import Row, Subject
 
 from render.interpreter import planted
 
 ROOT = Path(__file__).resolve().parent.parent
-PRECISION = ("narrow", "downgrade")
 
 
 @dataclass
@@ -133,8 +133,8 @@ format, 2u|E|, plus twice what the unchanged kernel differs by in such a run. El
 NaN on one side only, count too. Where float64 is exact to far below 2u, as here, nothing finer is needed.
 
 **Who notices.** `bound`: the unchanged kernel judged with the mutant's result as its device output is not Type-I.
-`source`: the mutant judged as a kernel of its own is not Type-I. There a lost precision is the author's choice by
-definition and Type-I with its cause named, which the line below it counts. `assert_close`: torch's default tolerances
+`source`: the mutant judged as a kernel of its own is not Type-I; what becomes of those that are stands in a table of
+its own. `assert_close`: torch's default tolerances
 fail. `2x reference`: max|y - E| > 2 max|y_ref - E|. The last two are told of elements that were not stored; on a device
 they would see what happened to lie there.
 """
@@ -142,7 +142,8 @@ they would see what happened to lie there.
 
 def markdown(table: Table) -> str:
     kinds = _by(table, "Kind of fault", lambda r: r.kind)
-    parts = [PAGE.strip(), _totals(table), _summary(table), kinds, _kernels(table), _missed(table)]
+    own = [power_source.section(d, table.counted(d)) for d in table.devices]
+    parts = [PAGE.strip(), _totals(table), _summary(table), kinds, *own, _kernels(table), _missed(table)]
     if any(a["what"] == "rewrite" for a in table.alarms):
         parts.append(_rewritten(table))
     return "\n\n".join(parts) + "\n"
@@ -177,15 +178,11 @@ def _summary(table: Table) -> str:
 _NOTICED: dict[str, Callable[[Row], bool]] = {
     "RENDER, result against the kernel's bound: not Type-I": lambda r: r.bound != "Type-I",
     "RENDER, mutant as a kernel of its own: not Type-I": lambda r: r.source != "Type-I",
-    "... or Type-I, with the lost precision as the cause": lambda r: r.source != "Type-I" or _precision(r),
+    "... or Type-I, with the lost precision and its line named": lambda r: r.source != "Type-I" or bool(r.named),
+    "... or inside the unchanged kernel's own bound": lambda r: power_source.outcome(r) != "missed",
     "assert_close defaults": lambda r: r.assert_close,
     "error at most twice the reference's": lambda r: r.twice,
 }
-
-
-def _precision(row: Row) -> bool:
-    """The verdict names the narrow format: subtype `downgrade`, or low-precision accumulator or cast as the cause."""
-    return row.kind in PRECISION and (row.source_subtype == "downgrade" or row.source_code in ("RND103", "RND104"))
 
 
 def _share(rows: list[Row], test: Callable[[Row], bool]) -> str:
@@ -202,7 +199,7 @@ _COLUMNS = ("mutants", "bound", "source", "assert_close", "2x reference")
 
 
 def _cells(rows: list[Row]) -> list[str]:
-    tests = [_NOTICED[k] for i, k in enumerate(_NOTICED) if i != 2]
+    tests = [_NOTICED[k] for k in _NOTICED if not k.startswith("...")]
     return [str(len(rows)), *(str(sum(map(t, rows))) for t in tests)]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from interval_ops.profile import CAUSES
 from render.execution import WORTH_WORK
 from render.explain.records import BudgetBasis, Differs
-from render.explain.shares import NEGLIGIBLE, Cause, Gathered, element
+from render.explain.shares import NEGLIGIBLE, Cause, Gathered
 from render.middle import middle
 from render.verdict import BudgetItem
 
@@ -113,6 +113,7 @@ class Budget:
     basis: BudgetBasis
     note: str | None = None
     differs: Differs | None = None
+    gathered: Gathered | None = None
 
 
 NOTHING = Budget([], BudgetBasis())
@@ -156,13 +157,13 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
             continue
         if here.total > 0 and here.half > 0:
             covered.append((o.name, place, role, here.covered))
-            gathered.add(o.name, role, element(here))
+            gathered.add(o.name, role, here)
     if not gathered.enough:
         return None
     left = [f"{name}: {why}" for name, why in missing.items() if name not in gathered.elements]
     note = f"the budget leaves out {left[0]}" if left else None
     basis = BudgetBasis("first order", tuple(covered), tuple(left))
-    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES))
+    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES), gathered)
 
 
 def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:

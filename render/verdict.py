@@ -19,6 +19,7 @@ from render.explain.records import (
     Counterfactual,
     Differs,
     Divergence,
+    Downgrade,
     Instability,
     LineShare,
     LineWidth,
@@ -276,6 +277,7 @@ class Verdict:
     compiler: Mapping[str, str] = field(default_factory=dict)
     budget_basis: BudgetBasis = field(default_factory=BudgetBasis)
     differs: Differs | None = None
+    downgrade: Downgrade | None = None
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -317,6 +319,7 @@ class Verdict:
             "instability": plain(self.instability),
             "witness": plain(self.witness),
             "budget_basis": plain(self.budget_basis),
+            "downgrade": plain(self.downgrade),
             "differs": self.differs and {**plain(self.differs), "sentence": self.differs.sentence},
             **{name: _json(getattr(self, name)) for name in body},
         }

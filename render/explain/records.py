@@ -149,12 +149,41 @@ class Instability:
 
 
 @dataclass(frozen=True)
+class Downgrade:
+    """Formats inside the kernel coarser than `outer`, the coarsest of its interface, own `share` of an output's bound.
+
+    `fmt` at `line` is the largest of them.
+    `shrink`: how many times narrower the bound is without roundings of that kind, in a run; 1 where there was none.
+    """
+
+    fmt: str
+    outer: str
+    output: str
+    file: str | None
+    line: int
+    share: float
+    shrink: float = 1.0
+
+    @property
+    def sentence(self) -> str:
+        where = f"{os.path.basename(self.file)}:{self.line}" if self.file else "inside"
+        text = f"precision downgrade: {self.fmt} at {where} is coarser than the interface ({self.outer})"
+        text += f" and owns {_share(self.share)} of the bound of {self.output}"
+        return (
+            f"{text}; without such roundings bounds are {factor(self.shrink)}x narrower (re-run)"
+            if self.shrink > 1
+            else text
+        )
+
+
+@dataclass(frozen=True)
 class LineShare:
-    """A source line's share of the bound, within one cause."""
+    """A source line's share of the bound, within one cause; `fmt`: the format that it rounds to, if the source says."""
 
     file: str | None
     line: int
     share: float
+    fmt: str = ""
 
 
 @dataclass(frozen=True)

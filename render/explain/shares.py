@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from interval_ops.formats import FORMATS
 from render.explain.records import Differs, LineShare
 from render.verdict import BudgetItem
 
@@ -54,9 +55,12 @@ class Gathered:
 
     sizes: Mapping[str, int]
     elements: dict[str, dict[str, Element]] = field(default_factory=dict)
+    formats: dict[Cause, str] = field(default_factory=dict)
 
-    def add(self, output: str, role: str, found: Element) -> None:
-        self.elements.setdefault(output, {})[role] = found
+    def add(self, output: str, role: str, found: Contributions) -> None:
+        self.elements.setdefault(output, {})[role] = element(found)
+        for key, name in found.formats.items():
+            self.formats[key] = min(self.formats.get(key, name), name, key=lambda n: FORMATS[n].p)
 
     @property
     def enough(self) -> bool:
@@ -77,6 +81,16 @@ class Gathered:
         worst, median = self.mean(kind, "worst"), self.mean(kind, "median")
         return {key: (worst.get(key, 0.0) + median.get(key, 0.0)) / 2 for key in sorted({*worst, *median}, key=str)}
 
+    def rounded(self, output: str) -> dict[Cause, tuple[str, float]]:
+        """Casts and sums of one output: (format, share of its bound), mean over its elements."""
+        roles = self.elements[output].values()
+        out: dict[Cause, tuple[str, float]] = {}
+        for key, name in self.formats.items():
+            share = sum(e.bound.get(key, 0.0) for e in roles) / len(roles)
+            if share > NEGLIGIBLE:
+                out[key] = (name, share)
+        return out
+
     def items(self, titles: Mapping[str, str]) -> list[BudgetItem]:
         """The causes, largest share of the bound first; the shares add up to 1."""
         bound, typical = self.both("bound"), self.both("typical")
@@ -86,7 +100,9 @@ class Gathered:
             share = _of(bound, cause)
             if share <= NEGLIGIBLE:
                 continue
-            lines = _lines(bound, cause)
+            lines = tuple(
+                replace(x, fmt=self.formats.get((cause, x.file or "", x.line), "")) for x in _lines(bound, cause)
+            )
             first = next((x for x in lines if x.file), lines[0])
             found.append(
                 BudgetItem(titles.get(cause, cause), cause, first.file, first.line, share, 1.0, _of(worst, cause),

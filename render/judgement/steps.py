@@ -14,6 +14,7 @@ from render.compose import Judged, findings_of, taints_of
 from render.errors import UnsupportedOp
 from render.execution import Entry, Execution
 from render.explain.asked import departure, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.downgrade import downgrade
 from render.explain.records import Instability, Witness
 from render.explain.study import Study
 from render.inputs import Inputs
@@ -25,7 +26,7 @@ from render.judgement.decided import Decided, cause_of
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.references import References, Timing
 from render.judgement.settings import Settings
-from render.judgement.written import explained, unsupported, with_instability, with_origins, written
+from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
 from render.outputs import devices, match
 from render.reference import Reference
 from render.undefined import undefined_note
@@ -87,6 +88,8 @@ class Judgement:
         outputs = d.outputs(judged)
         parts = self._budget(study, run, outputs, decision)
         notes += [parts.note] if parts.note else []
+        price = downgrade(study, run, parts) if decision.label == "Type-I" else None
+        notes += [price.sentence] if price else []
         what_ifs, more = what_if(study, run, asked)
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, asked)
@@ -98,10 +101,10 @@ class Judgement:
             run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
             device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, asked),
-            divergence=d.left, differs=parts.differs,
+            divergence=d.left, differs=parts.differs, downgrade=price,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, asked))
-        found = explained(with_instability(found, d.weak), what_ifs)
+        found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
         return replace(found, timing=self._timing(began))
 
     def _decided(self, run: Execution, judged: list[Judged]) -> Decided:

@@ -86,6 +86,12 @@ def with_instability(verdict: Verdict, weak: Instability | None) -> Verdict:
     return replace(verdict, file=weak.file, line=weak.line, column=first, end_column=last)
 
 
+def with_downgrade(verdict: Verdict) -> Verdict:
+    """The verdict with the subtype that says so; a seeded fault may have made it Inconclusive since."""
+    priced = verdict.downgrade is not None and verdict.label == "Type-I"
+    return replace(verdict, subtype="downgrade") if priced else verdict
+
+
 def with_origins(verdict: Verdict, origins: tuple[Origin, ...]) -> Verdict:
     """The verdict with the place where its NaN or infinity was made as the place to look at."""
     if not origins:

@@ -11,6 +11,7 @@ from render.report import codes
 from render.report.text import count, index, interval, number, percent, place, seconds, shape
 
 if TYPE_CHECKING:
+    from render.explain.records import LineShare
     from render.verdict import BudgetItem, Finding, OutputVerdict, TaintNote, Verdict
 
 _PRECEDENCE = (4, 2, 1, 3, 0)
@@ -179,10 +180,16 @@ def differs(verdict: Verdict) -> str:
     return found.sentence if found is not None and found.seen is not None else ""
 
 
+def printed_lines(item: BudgetItem) -> list[LineShare]:
+    """The lines of a cause that are named: its largest, and the next two of the file if they own a tenth of it."""
+    others = [x for x in item.lines[1:3] if x.share >= 0.1 * item.share and x.file == item.file]
+    return [*item.lines[:1], *others]
+
+
 def budget_row(item: BudgetItem) -> tuple[str, str, str]:
     """(share, cause, place) of one cause of width; several lines with their shares where the first does not own it."""
     where = place(item.file, item.line or None)
-    others = [x for x in item.lines[1:3] if x.share >= 0.1 * item.share and x.file == item.file]
+    others = printed_lines(item)[1:]
     if others:
         rest = ", ".join(f"line {x.line} {percent(x.share)}" for x in others)
         where = f"{where} {percent(item.lines[0].share)}, {rest}"

@@ -13,7 +13,7 @@ accumulation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class Contributions:
     """`amounts` in units of the element, `half`: its half width, `covered`: their sum over `half`.
 
     `squares`: the mean square error that each cause typically makes (`render.slice.typical`); `last`: that of the last
-    operation `end_op` alone, whose cause and line are `end`.
+    operation `end_op` alone, whose cause and line are `end`. `formats`: the coarsest format that a cause rounds to at a
+    line, for casts and sums that the kernel's source asks for.
     """
 
     amounts: dict[Key, float]
@@ -52,6 +53,7 @@ class Contributions:
     last: float = 0.0
     end_op: str = ""
     end: Key | None = None
+    formats: dict[Key, str] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -72,7 +74,29 @@ def contributions(found: Slice) -> Contributions:
     root = found.node_of(found.root)
     end = (_cause(root), root.file, root.line) if root.op != LEAF else None
     kept = {k: v for k, v in sorted(amounts.items()) if v > 0}
-    return Contributions(kept, float(half), squares, last, root.op, end)
+    return Contributions(kept, float(half), squares, last, root.op, end, _formats(found))
+
+
+def _formats(found: Slice) -> dict[Key, str]:
+    out: dict[Key, str] = {}
+    for node in found.nodes:
+        name, cause = _rounds_to(node, found.profile)
+        if name:
+            key = (cause, node.file, node.line)
+            out[key] = min(out.get(key, name), name, key=lambda n: FORMATS[n].p)
+    return out
+
+
+def _rounds_to(node: Node, profile: Profile) -> tuple[str, str]:
+    """(format that this operation rounds to because the source says so, cause)."""
+    if node.op == "cast":
+        return node.attrs["dst"], "cast"
+    if node.op == "sum":
+        return node.attrs["fmt"], _cause(node)
+    if node.op == "dot":
+        model = profile.dot(node.attrs["kind"])
+        return (model.acc if model.acc in FORMATS and model.acc != "fp32" else ""), model.cause
+    return "", ""
 
 
 class Sweep:

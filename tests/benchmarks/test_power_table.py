@@ -17,18 +17,18 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def modules() -> tuple[ModuleType, ModuleType]:
-    """(mutants, power_table): scripts, not a package."""
+def modules() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """(mutants, power_table, power_source): scripts, not a package."""
     sys.path.insert(0, str(FOLDER))
     try:
         found = []
-        for name in ("mutants", "power_table"):
+        for name in ("mutants", "power_source", "power_table"):
             spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
             assert spec is not None and spec.loader is not None
             module = sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             found.append(module)
-        return found[0], found[1]
+        return found[0], found[2], found[1]
     finally:
         sys.path.remove(str(FOLDER))
 
@@ -62,7 +62,7 @@ def test_the_kernels_own_literals_are_no_fault(modules):
 
 
 def test_one_kernel_from_end_to_end(modules, tmp_path, capsys):
-    _, table = modules
+    _, table, source = modules
     out, data = tmp_path / "p.md", tmp_path / "p.json"
     arguments = ["--kernel", "vector_add", "--device", "any", "--markdown", str(out), "--json", str(data)]
     assert table.main(arguments) == 0
@@ -75,7 +75,21 @@ def test_one_kernel_from_end_to_end(modules, tmp_path, capsys):
     assert {(r.source, r.source_subtype) for r in rows if r.kind == "downgrade"} == {("Type-I", "downgrade")}
     assert found.alarms == [{"what": "kernel", "name": "vector_add", "device": "any", "label": "Type-I",
                              "code": "RND106", "render": False, "assert_close": False, "twice": False}]  # fmt: skip
+    assert {(r.named, source.outcome(r)) for r in rows if r.kind == "downgrade"} == {("downgrade", "downgrade")}
+    assert all(r.price > 8 for r in rows if r.kind == "downgrade")
     text = out.read_text()
+    assert f"| downgrade | {sum(r.kind == 'downgrade' for r in rows)} | 0 | 0 |" in text
     assert f"| mutants that change the result beyond rounding | {len(rows)} |" in text
     again = table.updated(found, found)
     assert (len(again.rows), again.alarms, again.smallest) == (len(found.rows), found.alarms, found.smallest)
+
+
+def test_a_type_i_mutant_that_nothing_names_is_missed(modules):
+    mutants, _, source = modules
+    row = mutants.Row("k", "any", "trip", "a turn less", 3, True, "Type-II", "", "Type-I", "RND102", "", True, True)
+    assert source.outcome(row) == "missed"
+    assert "- k:3, trip: a turn less (RND102)" in source.section("any", [row])
+    changes = [({"bound": "Type-I"}, "within"), ({"named": "cause"}, "cause"), ({"source": "crash"}, "Type-II"),
+               ({"source": "Inconclusive"}, "Inconclusive")]  # fmt: skip
+    for change, outcome in changes:
+        assert source.outcome(mutants.replace(row, **change)) == outcome

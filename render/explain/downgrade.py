@@ -1,0 +1,49 @@
+"""Does a format inside the kernel that is coarser than its interface own the bound of an output?
+
+The interface is what the caller sees: the formats of inputs and outputs, and TF32 where a dot asks for it. A coarser
+cast, sum or accumulator inside is the author's choice, so that its error is round-off; but nobody who reads the
+signature expects it, so that the verdict says where it is and what it costs. An internal format as coarse as the
+interface is no downgrade: its cause and line are named by the budget like any other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from interval_ops.formats import FORMATS, Format
+from render.explain.records import Downgrade
+from render.noise import TORCH_FORMATS
+
+if TYPE_CHECKING:
+    from render.budget import Budget
+    from render.execution import Execution
+    from render.explain.study import Study
+
+MOST = 0.5
+
+
+def coarsest_of_interface(study: Study, run: Execution) -> Format:
+    found = [TORCH_FORMATS.get(x.dtype) for x in study.entry.inputs.values.values() if isinstance(x, torch.Tensor)]
+    found += [f for case in study.cases for f in (case.fmt, case.ref_fmt)]
+    if any(cause[0] == "operand" for cause in run.session.causes):
+        found.append(FORMATS["tf32"])
+    return min((f for f in found if f is not None), key=lambda f: f.p, default=FORMATS["fp32"])
+
+
+def downgrade(study: Study, run: Execution, found: Budget) -> Downgrade | None:
+    """Of the output that coarser formats own most of, its largest such line; None where they own no half of any."""
+    if found.gathered is None:
+        return None
+    outer = coarsest_of_interface(study, run)
+    best: Downgrade | None = None
+    for output in found.gathered.elements:
+        lines = found.gathered.rounded(output)
+        coarse = {key: share for key, (name, share) in lines.items() if FORMATS[name].p < outer.p}
+        total = sum(coarse.values())
+        if total > (MOST if best is None else best.share):
+            key = max(coarse, key=lambda k: (coarse[k], str(k)))
+            shrink = next((i.shrink for i in found.items if i.key == key[0] and i.confirmed), 1.0)
+            best = Downgrade(lines[key][0], outer.name, output, key[1] or None, key[2], total, shrink)
+    return best
