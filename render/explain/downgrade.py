@@ -37,6 +37,7 @@ def downgrade(study: Study, run: Execution, found: Budget) -> Downgrade | None:
     if found.gathered is None:
         return None
     outer = coarsest_of_interface(study, run)
+    gains = dict(zip((c.name for c in study.cases), found.gains, strict=False))
     best: Downgrade | None = None
     for output in found.gathered.elements:
         lines = found.gathered.rounded(output)
@@ -44,6 +45,6 @@ def downgrade(study: Study, run: Execution, found: Budget) -> Downgrade | None:
         total = sum(coarse.values())
         if total > (MOST if best is None else best.share):
             key = max(coarse, key=lambda k: (coarse[k], str(k)))
-            shrink = next((i.shrink for i in found.items if i.key == key[0] and i.confirmed), 1.0)
-            best = Downgrade(lines[key][0], outer.name, output, key[1] or None, key[2], total, shrink)
+            gain = gains.get(output, 1.0) if key[0] == found.items[0].key else 1.0
+            best = Downgrade(lines[key][0], outer.name, output, key[1] or None, key[2], total, gain)
     return best

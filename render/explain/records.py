@@ -169,11 +169,9 @@ class Downgrade:
         where = f"{os.path.basename(self.file)}:{self.line}" if self.file else "inside"
         text = f"precision downgrade: {self.fmt} at {where} is coarser than the interface ({self.outer})"
         text += f" and owns {_share(self.share)} of the bound of {self.output}"
-        return (
-            f"{text}; without such roundings bounds are {factor(self.shrink)}x narrower (re-run)"
-            if self.shrink > 1
-            else text
-        )
+        if self.shrink > 1:
+            text += f", which is {factor(self.shrink)}x narrower without such roundings (re-run)"
+        return text
 
 
 @dataclass(frozen=True)
