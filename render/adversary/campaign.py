@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from interval_ops.profile import Profile
 from render.adversary import rules
 from render.adversary.attack import Tally, attack
 from render.adversary.subjects import Subject
@@ -79,14 +80,14 @@ class Report:
 
 
 def run(
-    profiles: Sequence[str], found: Sequence[Subject], seconds: float, seed: int = 1, runs: int = 1000,
+    profiles: Sequence[str | Profile], found: Sequence[Subject], seconds: float, seed: int = 1, runs: int = 1000,
     progress: Progress | None = None, limit: float | None = None, direct: int = 256,
     share: int = 0,
 ) -> Report:  # fmt: skip
     """Attacks the rules directly (`direct` lanes each), then every subject for about `seconds` on every profile.
 
     `limit` stops the whole after so many seconds; what was not reached is left out. With a `share`, each subject meets
-    only so many profiles, in turn.
+    only so many profiles, in turn. A `Profile` in place of a name may assume an order (`Profile.chosen`).
     """
     report, began = Report(), time.perf_counter()
 
@@ -94,18 +95,23 @@ def run(
         return limit is not None and time.perf_counter() - began > limit
 
     for profile in profiles:
+        name = _name(profile)
         for op, tally in rules.attack_all(profile, seed, direct, 4) if direct else ():
-            report.add(profile, None, (op,), tally)
+            report.add(name, None, (op,), tally)
         if progress is not None and direct:
-            progress(profile, "rules", report.profiles[profile])
+            progress(name, "rules", report.profiles[name])
     for i, subject in enumerate(found):
         turn = i * share % len(profiles)
         for profile in [*profiles[turn:], *profiles[:turn]][: share or None]:
             if expired():
                 break
             tally = attack(subject, profile, seed, seconds, runs)
-            report.add(profile, subject.name, subject.rules, tally)
+            report.add(_name(profile), subject.name, subject.rules, tally)
             if progress is not None:
-                progress(profile, subject.name, tally)
+                progress(_name(profile), subject.name, tally)
     report.seconds = time.perf_counter() - began
     return report
+
+
+def _name(profile: str | Profile) -> str:
+    return profile if isinstance(profile, str) else profile.name

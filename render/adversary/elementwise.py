@@ -9,7 +9,7 @@ import numpy as np
 
 from interval_ops.formats import FORMATS, FP16, FP32, FP64, Format
 from interval_ops.profile import FnError
-from render.adversary import approximate, numbers
+from render.adversary import approximate, numbers, older
 from render.adversary.numbers import Array
 from render.adversary.plan import Plan
 from render.interpreter.builder import Builder
@@ -179,6 +179,11 @@ class Elementwise(Builder):
     def _convert(self, v: Array, src: Format, dst: Format, mode: str) -> Array:
         if dst.p >= src.p and dst.emin <= src.emin and dst.max >= src.max:
             return v
+        profile = self.ctx.profile
+        known = older.variants(profile.name, profile.triton, src, dst) if mode == "rtne" else {}
+        chosen = known[self.everywhere(f"older {src.name}->{dst.name}", *known)] if known else None
+        if chosen is not None:
+            return chosen(v)
         overflow = self.overflow(dst)
         middle = self.ctx.profile.cast_double_rounding.get(f"{src.name}->{dst.name}", "")
         if not middle and src == FP64 and dst not in (FP32, FP16):

@@ -116,9 +116,13 @@ def attackable() -> Iterator[tuple[Rule, str]]:
             yield from ((rule, fmt) for fmt in (_FUNCTIONS if wide else _ARITHMETIC))
 
 
-def attack_rule(rule: Rule, fmt_name: str, profile_name: str, seed: int, n: int = 256, rounds: int = 8) -> Tally:
+def _profile(target: str | Profile) -> Profile:
+    return load_profile(target) if isinstance(target, str) else target
+
+
+def attack_rule(rule: Rule, fmt_name: str, target: str | Profile, seed: int, n: int = 256, rounds: int = 8) -> Tally:
     """Points, then intervals: bounds by the rule, `rounds` legal results each."""
-    tally, fmt, profile = Tally(), FORMATS[fmt_name], load_profile(profile_name)
+    tally, fmt, profile = Tally(), FORMATS[fmt_name], _profile(target)
     rng = np.random.default_rng(seed)
     for points in (True, False):
         operands = [
@@ -174,9 +178,9 @@ def check(op: str, value: Array, lo: Array, hi: Array, how: tuple[str, str, int]
         tally.violations.append(Violation(f"rule {op} {fmt}", profile, "special", seed, {}, 0, at, *whole))
 
 
-def attack_cast(src_name: str, dst_name: str, mode: str, profile_name: str, seed: int, n: int = 512) -> Tally:
+def attack_cast(src_name: str, dst_name: str, mode: str, target: str | Profile, seed: int, n: int = 512) -> Tally:
     """Conversions, whose rule is a function of its own."""
-    src, dst, profile = FORMATS[src_name], FORMATS[dst_name], load_profile(profile_name)
+    src, dst, profile = FORMATS[src_name], FORMATS[dst_name], _profile(target)
     tally, rng = Tally(), np.random.default_rng(seed)
     for operand in (Operand.point(_around(rng, src, dst, n)[None]), Operand.interval(rng, src, n)):
         lo, hi = casting.cast_interval(operand.lo, operand.hi, src, dst, profile, mode)  # type: ignore[arg-type]
@@ -200,7 +204,7 @@ def _around(rng: np.random.Generator, src: Format, dst: Format, n: int) -> Array
     return to_format(np.clip(x, -src.max, src.max), src, "rtz").astype(carrier(src))
 
 
-def attack_all(profile: str, seed: int, n: int = 256, rounds: int = 8) -> Iterator[tuple[str, Tally]]:
+def attack_all(profile: str | Profile, seed: int, n: int = 256, rounds: int = 8) -> Iterator[tuple[str, Tally]]:
     """(rule, what was found) for every entry that can be attacked, and for conversions."""
     for rule, fmt in attackable():
         yield rule.op, attack_rule(rule, fmt, profile, seed, n, rounds)

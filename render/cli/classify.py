@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from render.cli.assumed import Contraction, ContractionOption, SumOrder, SumOrderOption, TritonOption, assumed
 from render.cli.exits import combine, guarded
 from render.cli.output import console
 from render.cli.progress import progress
@@ -25,21 +26,6 @@ class RefPrecision(StrEnum):
     ieee = "ieee"
     tf32 = "tf32"
     tf32_rna = "tf32-rna"
-
-
-class SumOrder(StrEnum):
-    """Order of additions inside a program: any, or as Triton lowers them (reductions as trees, fma dots along k)."""
-
-    any = "any"
-    tree = "tree"
-
-
-class Contraction(StrEnum):
-    """Whether the compiler contracts products that are added."""
-
-    any = "any"
-    on = "on"
-    off = "off"
 
 
 _STDOUT = "-"
@@ -66,22 +52,9 @@ def command(
     device: Annotated[
         str, typer.Option(help="Device profile: any, ieee, sm_80, sm_90, a100, h100, ...", rich_help_panel=_TARGET)
     ] = "any",
-    sum_order: Annotated[
-        SumOrder,
-        typer.Option(
-            help="any: sums in any order; tree: as Triton lowers them (a much narrower bound where it holds).",
-            rich_help_panel=_TARGET,
-        ),
-    ] = SumOrder.any,
-    fp_contraction: Annotated[
-        Contraction, typer.Option(help="Whether products that are added become fma.", rich_help_panel=_TARGET)
-    ] = Contraction.any,
-    triton_version: Annotated[
-        str | None,
-        typer.Option(
-            metavar="3.N", help="Triton that compiles the kernel. Default: the installed one.", rich_help_panel=_TARGET
-        ),
-    ] = None,
+    sum_order: SumOrderOption = SumOrder.any,
+    fp_contraction: ContractionOption = Contraction.any,
+    triton_version: TritonOption = None,
     ref_precision: Annotated[
         RefPrecision,
         typer.Option(help="Operands of the reference's float32 matrix products.", rich_help_panel=_TARGET),
@@ -186,8 +159,7 @@ def command(
         "entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
         "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget,
     }  # fmt: skip
-    chosen = {"sum_order": sum_order.value, "fp_contraction": fp_contraction.value, "triton_version": triton_version}
-    options |= {name: value for name, value in chosen.items() if value not in (None, "any")}
+    options |= assumed(sum_order, fp_contraction, triton_version)
     if assume_exact:
         options["options"] = {"assume_exact": frozenset(assume_exact)}
     wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines, "nonfinite": nonfinite}

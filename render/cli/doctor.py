@@ -9,7 +9,16 @@ from typing import Annotated, NamedTuple
 import typer
 
 from render import __version__
+from render.cli.assumed import (
+    Contraction,
+    ContractionOption,
+    SumOrder,
+    SumOrderOption,
+    TritonOption,
+    assumed,
+)
 from render.cli.exits import guarded
+from render.errors import RenderError
 
 _PACKAGES = ("triton", "torch", "numpy", "numba", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
 
@@ -33,12 +42,23 @@ def command(
     device: Annotated[
         list[str] | None, typer.Option("--device", help="With --soundness: profile to attack; repeatable.")
     ] = None,
+    sum_order: SumOrderOption = SumOrder.any,
+    fp_contraction: ContractionOption = Contraction.any,
+    triton_version: TritonOption = None,
 ) -> int:
-    """Show versions and rule coverage, and test that bounds round outward on this machine."""
+    """Show versions and rule coverage, and test that bounds round outward on this machine.
+
+    The options of the target belong to --soundness: attacks make the choices that are left open, and only those.
+    """
+    chosen = assumed(sum_order, fp_contraction, triton_version)
     if soundness:
         from render.cli import soundness as attack
 
-        return attack.command(checks, device)
+        return attack.command(checks, device, chosen)
+    given = [*(["checks"] if checks else []), *(["device"] if device else []), *chosen]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise RenderError("RND902", f"{names}: only with --soundness", "add --soundness, or leave it out")
     for title, lines in (("versions", versions()), ("machine", machine()), ("rules", coverage())):
         typer.echo(title)
         for name, value in lines:

@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from render.cli.assumed import (
+    Contraction,
+    ContractionOption,
+    SumOrder,
+    SumOrderOption,
+    TritonOption,
+    assumed,
+    checked,
+)
 from render.cli.exits import TYPE_I, TYPE_II, guarded
 from render.errors import RenderError
 
@@ -14,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from render.replay.rows import Row
+    from render.replay.worker import Plan
 
 _STDOUT = "-"
 FEW = 3
@@ -45,20 +55,27 @@ def command(
         bool, typer.Option("--fresh/--resume", help="Ignore results of an earlier run, or reuse them (default).")
     ] = False,
     small: Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")] = False,
+    sum_order: SumOrderOption = SumOrder.any,
+    fp_contraction: ContractionOption = Contraction.any,
+    triton_version: TritonOption = None,
 ) -> int:
     """Replay the packaged issues and their twins, and compare every answer with the ground truth.
 
     Exits 0 if all answers are the expected ones, 1 if not. Finished results are kept in .render/replay: after Ctrl-C
-    the same command continues.
+    the same command continues. The answers are those expected under the weakest assumptions, the defaults.
     """
     from render.replay.select import select
+    from render.replay.worker import Plan
 
     folders = select(ids or [], expression)
     if not folders:
         raise RenderError("RND902", f"no case matches -k {expression!r}" if expression else "no cases")
     if lint:
         return _lint(folders)
-    rows = _run(folders, jobs, small, not no_baselines, stock, fresh, err=json == _STDOUT)
+    chosen = assumed(sum_order, fp_contraction, triton_version)
+    checked(chosen)
+    plan = Plan(not no_baselines, stock, small, assumed=tuple(sorted(chosen.items())))
+    rows = _run(folders, jobs, plan, fresh, err=json == _STDOUT)
     _write(rows, json)
     return TYPE_I if all(row.ok for row in rows) else TYPE_II
 
@@ -73,17 +90,13 @@ def _lint(folders: list[Path]) -> int:
     return TYPE_II if found else TYPE_I
 
 
-def _run(
-    folders: list[Path], jobs: int, small: bool, baselines: bool, stock: bool, fresh: bool, err: bool
-) -> list[Row]:
+def _run(folders: list[Path], jobs: int, plan: Plan, fresh: bool, err: bool) -> list[Row]:
     from render.replay import table
     from render.replay.pool import cores
     from render.replay.runner import replay_all
     from render.replay.store import Store
-    from render.replay.worker import Plan
 
     jobs = jobs or cores()
-    plan = Plan(baselines=baselines, stock=stock, small=small)
     store = Store(plan)
     if fresh:
         store.forget(folders)

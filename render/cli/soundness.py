@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import typer
 
+from render.cli.assumed import checked
+
 _SECONDS = 20.0
 
 
-def command(checks: int | None, devices: list[str] | None) -> int:
-    """Attack rules and kernels on the given profiles; 1 if any result lies outside its bounds."""
+def command(checks: int | None, devices: list[str] | None, chosen: dict[str, str] | None = None) -> int:
+    """Attack rules and kernels on the given profiles, under what is `chosen` of the compiler (`assumed`).
+
+    1 if any result lies outside its bounds.
+    """
     from render.adversary import campaign, catalogue
     from render.adversary.attack import Tally
 
-    profiles = devices or ["any", "sm_90", "gfx942"]
+    asked = chosen or {}
+    profiles = checked(asked, *(devices or ("any", "sm_90", "gfx942")))
+    if asked:
+        typer.echo(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in asked.items()))
     typer.echo(f"{'kernel':<38}{'profile':<14}{'checks':>10}{'outside':>9}{'closest':>9}")
 
     def show(profile: str, name: str, tally: Tally) -> None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Plan:
     """What to do with each case besides judging it.
 
-    The stock interpreter's run gets `stock_seconds` of processor time.
+    The stock interpreter's run gets `stock_seconds` of processor time. `assumed` holds options of the session by name:
+    what bounds may assume of the compiler.
 
     One thread per case: cases run side by side, and the rounding of a reference may depend on the number of threads.
     """
@@ -33,6 +34,7 @@ class Plan:
     stock: bool = False
     small: bool = False
     stock_seconds: float = 10.0
+    assumed: tuple[tuple[str, str], ...] = ()
 
 
 def replay(folder: Path, plan: Plan) -> Row:
@@ -61,7 +63,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
 
     torch.set_num_threads(1)
     cpu = time.process_time()
-    replayed = judge(case, plan.small)
+    replayed = judge(case, plan.small, **dict(plan.assumed))
     judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     peak = peak_mb()  # of the judgement; `whole_rss_mb` includes the simpler rules
     answers: dict[str, Answer] = {}

@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from interval_ops import formats
+from interval_ops.profile import Profile
+from render.adversary.campaign import Report
 from render.cli import app, doctor, selftest
 from tests.support import exact, rng, trials
 
@@ -84,3 +86,27 @@ def test_cast_table_sees_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(casting, "round_value", lambda x, fmt: x)
     with pytest.raises(AssertionError, match="gives"):
         selftest.cast_table()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [(["--triton-version", "3.6"], "only with --soundness"), (["--device", "a100"], "--device: only with"),
+     (["--soundness", "--triton-version", "2.1"], "no version"), (["--soundness", "--device", "foo"], "unknown device"),
+     (["--soundness", "--device", "cpu", "--sum-order", "tree"], "order of sums is not known")],
+)  # fmt: skip
+def test_wrong_options_are_usage_errors(args: list[str], says: str) -> None:
+    result = runner.invoke(app, ["doctor", *args])
+    assert result.exit_code == 2
+    assert says in result.output and "internal" not in result.output
+
+
+def test_attacks_assume_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profiles that are attacked carry the choices, so that bounds and executions agree on them."""
+    seen: list[Profile] = []
+    monkeypatch.setattr("render.adversary.campaign.run", lambda profiles, *rest: seen.extend(profiles) or Report())
+    chosen = ["--sum-order", "tree", "--fp-contraction", "off", "--triton-version", "3.7"]
+    result = runner.invoke(app, ["doctor", "--soundness", "--device", "a100", *chosen])
+    assert result.exit_code == 0, result.output
+    assert "sum order tree, fp contraction off, triton version 3.7" in result.output
+    (profile,) = seen
+    assert (profile.name, profile.sum_order, profile.contraction, profile.triton) == ("sm_80", "tree", "off", (3, 7))

@@ -9,6 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from render.cli import app
+from render.replay import judging
+from render.replay.select import select
+from render.replay.store import digest
+from render.replay.worker import Plan, replay
 
 runner = CliRunner()
 KEYS = {"id", "label", "code", "paper_rule", "expected_label", "ok", "interval_s", "stock_s", "peak_rss_mb",
@@ -38,7 +42,32 @@ def test_exit_1_if_an_answer_is_not_the_expected_one(corpus):
     assert "code: RND106, not RND101" in done.output
 
 
-@pytest.mark.parametrize("args", [["9002"], ["-k", "and"], ["-k", "nothing-like-this"], ["--no-such-option"]])
+def test_assumptions_reach_the_session_and_the_store(corpus, monkeypatch):
+    """A result under other assumptions is another result; what was assumed stands among the options of the session."""
+    seen = []
+    honest = judging.Settings
+    monkeypatch.setattr(judging, "Settings", lambda *args: seen.append(args[-1]) or honest(*args))
+    (folder,) = select(["9001"], "")
+    chosen = (("sum_order", "tree"), ("triton_version", "3.9"))
+    plans = [Plan(baselines=False, assumed=assumed) for assumed in ((), chosen)]
+    rows = [replay(folder, plan) for plan in plans]
+    assert seen == [{}, dict(chosen)]
+    assert [row.error for row in rows] == ["", ""]
+    assert digest(folder, plans[0]) != digest(folder, plans[1])
+
+
+def test_assumptions_are_taken_from_the_command_line(corpus):
+    words = ["replay", "9001", "-j", "1", "--no-baselines"]
+    for more in ([], ["--sum-order", "tree", "--triton-version", "3.9"], ["--fp-contraction", "off"]):
+        done = runner.invoke(app, [*words, *more])
+        assert done.exit_code == 0 and "from an earlier run" not in done.output
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["9002"], ["-k", "and"], ["-k", "nothing-like-this"], ["--no-such-option"], ["--triton-version", "2.1"],
+     ["--sum-order", "sorted"]],
+)  # fmt: skip
 def test_exit_2_for_usage(corpus, args):
     assert runner.invoke(app, ["replay", *args]).exit_code == 2
 
