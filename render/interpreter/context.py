@@ -54,6 +54,8 @@ class Context:
     printer: Callable[[str], None] = print
     roundings: int = 0
     locks: bool = False
+    exchanged: dict[int, int] = field(default_factory=dict)
+    """Addresses of floats that an atomic exchanged, and the program that did."""
     undefined: float | None = None
     undefined_sites: set[Site] = field(default_factory=set)
     change: Callable[[Any, ast.Module], ast.Module] | None = None

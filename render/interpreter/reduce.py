@@ -11,6 +11,7 @@ from triton.language import core
 from interval_ops import recurrence, reduction, scan
 from interval_ops import welford as rules
 from render.interpreter.builder.floats import in_format
+from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, welford
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
@@ -66,10 +67,7 @@ class Reductions:
         full = _along(x, x.v, axis)
         fmt = format_of(x.dtype)
         if fmt is None:
-            out = _UFUNCS[kind].reduce(full, axis=axis + 1)
-            if full.dtype == np.bool_ and kind == "sum":
-                out = np.logical_xor.reduce(full, axis=axis + 1)
-            return Handle(out.astype(full.dtype, copy=False), x.dtype, shape, taint=x.taint)
+            return self._native_truths(x, axis, kind) if x.dtype.scalar.is_int1() else self._native_int(x, axis, kind)
         halved = self.ctx.profile.trees and kind in ("sum", "prod")
         v = self._halved(full, axis + 1, kind, fmt) if halved else _UFUNCS[kind].reduce(full, axis=axis + 1)
         v = in_format(v, fmt)
@@ -95,6 +93,7 @@ class Reductions:
         return rule(x.pair, axis + 1, shape, fmt, profile)
 
     def _arg(self, x: Handle, index: Handle, axis: int, kind: str) -> list[Handle]:
+        x = decided(self, x)  # type: ignore[arg-type]
         best = self._native(x, axis, kind[3:]) if format_of(x.dtype) else self._native_int(x, axis, kind[3:])
         batch = max(x.v.shape[0], index.v.shape[0])
         values = np.broadcast_to(x.v, (batch, *x.shape))
@@ -106,11 +105,22 @@ class Reductions:
         taint = taint_of(x, index)
         if not x.is_point:
             rule = reduction.argmax_axis if kind == "argmax" else reduction.argmin_axis
-            _, decided = rule(x.pair, x.v, axis + 1, (x.v.shape[0], *x.shape))
-            if not decided.all():
+            _, certain = rule(x.pair, x.v, axis + 1, (x.v.shape[0], *x.shape))
+            if not certain.all():
                 taint = taint | self.ctx.taint("RND302", kind, "the bounds leave open which element wins")
         best.taint = best.taint | taint_of(x)
         return [best, Handle(chosen, index.dtype, best.shape, taint=taint)]
+
+    def _native_truths(self, x: Handle, axis: int, kind: str) -> Handle:
+        """Any, all, or the parity of truth values; open lanes leave the first two open where they decide."""
+        function = {"or": np.any, "max": np.any, "and": np.all, "min": np.all, "prod": np.all}.get(kind)
+        shape = x.shape[:axis] + x.shape[axis + 1 :]
+        if function is None:
+            x = decided(self, x)  # type: ignore[arg-type]
+            v = np.logical_xor.reduce(_along(x, x.v, axis), axis=axis + 1)
+            return Handle(v, x.dtype, shape, taint=x.taint)
+        v, lo, hi = (function(_along(x, a, axis), axis=axis + 1) for a in (x.v, *truths(x)))
+        return bool_handle(v, lo, hi, shape, x.taint)
 
     def _native_int(self, x: Handle, axis: int, kind: str) -> Handle:
         out = _UFUNCS[kind].reduce(_along(x, x.v, axis), axis=axis + 1)
@@ -196,6 +206,7 @@ class Reductions:
         v = _UFUNCS[kind].accumulate(ordered, axis=axis + 1, dtype=x.v.dtype)
         v = np.flip(v, axis + 1) if reverse else v
         fmt = format_of(x.dtype)
+        x = decided(self, x)  # type: ignore[arg-type]
         if fmt is None or not self.ctx.interval or (x.is_point and kind in ("max", "min")):
             return Handle(v if fmt is None else in_format(v, fmt), x.dtype, x.shape, taint=x.taint)
         low, high = x.pair

@@ -35,7 +35,7 @@ ATOMICS, INPUT, EARLIER = "atomics", "input", "earlier"
 _ARITH = frozenset(["fadd", "fsub", "fmul", "fma", "library fma", "library add_rn", "library mul_rn", "library sub_rn"])
 _LINEAR = frozenset(["fadd", "fsub", "fold", "fneg", "fabs", "cast", "from_integer", "from_truth", "sum", "atomic_sum"])
 _WINNER = frozenset(["maxnumf", "maximumf", "minnumf", "minimumf", "max", "min"])
-_TRUTHS = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE"])
+_TRUTHS = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE", "any", "all"])
 
 
 @dataclass(frozen=True)

@@ -54,5 +54,7 @@ JOINED: dict[str, Callable[[Node, list[Values]], Values]] = {
     "recurrence": lambda node, args: scanned(args, node),
     "welford": _welford,
     "scaled": _scaled,
+    "any": lambda node, args: (args[0] != 0).any(axis=1),
+    "all": lambda node, args: (args[0] != 0).all(axis=1),
 }
 """Node and values of its operands -> values of the node."""

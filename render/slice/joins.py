@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from render.slice.cut import Cutter
 
 REDUCED = frozenset(["sum", "prod", "max", "min"])
+TRUTHS = {"or": "any", "max": "any", "and": "all", "min": "all", "prod": "all"}
 
 
 def _shape(h: Handle) -> tuple[int, ...]:
@@ -41,9 +42,11 @@ def _along(h: Handle, at: tuple[np.ndarray, ...], axis: int, n: int, removed: bo
 def reduced(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     (x,), h = entry.args, entry.outs[0]
     kind, axis = entry.attrs["kind"], entry.attrs["axis"]
+    at = np.unravel_index(wanted, _shape(h))
+    if x.dtype.scalar.is_int1() and kind in TRUTHS:
+        return Step([(x, _along(x, at, axis, x.shape[axis], True))], TRUTHS[kind])
     if kind not in REDUCED:
         raise NotSliceable(f"reduce {kind}", "only sums, products and extrema of floats are followed", *where(entry))
-    at = np.unravel_index(wanted, _shape(h))
     return Step([(x, _along(x, at, axis, x.shape[axis], True))], kind, {"fmt": format_name(x)})
 
 

@@ -26,6 +26,11 @@ class Root:
     programs: tuple[int, ...]
 
 
+def puts(entry: Entry) -> bool:
+    """Whether the operation leaves its value, whatever was there; where programs exchange in any order is tainted."""
+    return entry.op == "store" or entry.attrs["kind"] in ("xchg", "store")
+
+
 @dataclass
 class _Plan:
     ends: Ends
@@ -58,16 +63,16 @@ def _plan(cutter: Cutter, name: str | None, offset: int) -> _Plan | None:
     events = _events(cutter, name, offset)
     if not events:
         return None
-    plain = [i for i, (entry, _) in enumerate(events) if entry.op == "store"]
+    plain = [i for i, (entry, _) in enumerate(events) if puts(entry)]
     used = events[plain[-1] if plain else 0 :]
     wanted: list[tuple[object, np.ndarray]] = []
     for entry, hit in used:
-        if entry.op == "atomic" and (not entry.args or entry.attrs["kind"] not in ("add", "max", "min")):
+        if not puts(entry) and (not entry.args or entry.attrs["kind"] not in ("add", "max", "min")):
             why = "its result depends on the order of the programs"
             raise NotSliceable(f"atomic {entry.attrs['kind']}", why, entry.site.file, entry.site.line)
         (value,) = entry.args
         lanes = hit if value.computed.shape[0] == entry.attrs["ptr"].shape[0] else hit % lanes_of(value)
-        wanted.append((value, lanes if entry.op == "atomic" else lanes[-1:]))
+        wanted.append((value, lanes[-1:] if puts(entry) else lanes))
     return _Plan(_left(*events[-1]), used, bool(plain), wanted)
 
 
@@ -102,7 +107,7 @@ def _left(entry: Entry, hit: np.ndarray) -> Ends:
 def _root(cutter: Cutter, plan: _Plan) -> Root | NotSliceable:
     numbers = [cutter.numbers_of(value, lanes) for value, lanes in plan.wanted]  # type: ignore[arg-type]
     programs = _programs(cutter, plan.used)
-    if plan.used[-1][0].op == "store":
+    if puts(plan.used[-1][0]):
         return Root(int(numbers[-1][0]), plan.ends, programs)
     try:
         return Root(_atomic(cutter, plan, numbers), plan.ends, programs)
@@ -122,7 +127,7 @@ def _programs(cutter: Cutter, used: list[Event]) -> tuple[int, ...]:
 def _atomic(cutter: Cutter, plan: _Plan, numbers: list[np.ndarray]) -> int:
     """A node for what atomics of one kind made of an element: base and contributions, in no order."""
     first, hit = plan.used[1 if plan.stored else 0]
-    kinds = {e.attrs["kind"] for e, _ in plan.used if e.op == "atomic"}
+    kinds = {e.attrs["kind"] for e, _ in plan.used if not puts(e)}
     if len(kinds) > 1:
         raise NotSliceable("atomic", "several kinds of atomics update this element", first.site.file, first.site.line)
     if not plan.stored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mpmath.libmp import fone, fzero
@@ -66,6 +66,16 @@ def logic(formula: Callable[[Truth, Truth], Truth]) -> Rule:
     return lambda e, op, k: formula(*e.args(op, k))
 
 
+def joined(what: Callable[[Iterable[bool]], bool]) -> Rule:
+    """Any or all of the terms."""
+
+    def rule(e: Evaluator, op: Operation, k: int) -> Truth:
+        terms: list[Truth] = [e.values[n] for n in op.operands[0][k]]
+        return what(x[0] for x in terms), what(x[1] for x in terms)
+
+    return rule
+
+
 def xor(x: Truth, y: Truth) -> Truth:
     if x[0] != x[1] or y[0] != y[1]:
         return False, True
@@ -104,6 +114,8 @@ RULES: dict[str, Rule] = {
     "xor": logic(xor),
     "icmpNE": logic(xor),
     "icmpEQ": logic(lambda x, y: negated(xor(x, y))),
+    "any": joined(any),
+    "all": joined(all),
     "library isnan": is_nan,
     "library isinf": is_infinite,
     "library finitef": is_finite,

@@ -124,6 +124,8 @@ class Access(Base):
 
         taint = taint_of(ptr, value, cmp, mask) | ctx.control_taint
         active = None
+        if elem.fmt is not None and kind != "load":
+            taint = taint | self._order_open(kind, whole(ptr.v), mask)
         if mask is not None:
             if mask.lo is not None:
                 taint = taint | ctx.taint("RND303", f"atomic_{kind}", "the bounds leave open whether a lane takes part")
@@ -141,6 +143,22 @@ class Access(Base):
             ctx.writers.note(ptr, ctx.linear)
         v = got.v.astype(carrier(pointee), copy=False)
         return Handle(v, pointee, ptr.shape, got.lo, got.hi, got.taint | taint)
+
+    def _order_open(self, kind: str, at: np.ndarray | None, mask: Handle | None) -> frozenset[int]:
+        """A taint where two programs update a float and one of them exchanges it: which comes last is open."""
+        assert at is not None
+        ctx = self.ctx
+        if kind not in ("xchg", "cas", "store") and not ctx.exchanged:
+            return NO_TAINT
+        active = np.broadcast_to(True if mask is None else mask.full(mask.v), at.shape)
+        program = np.broadcast_to(ctx.linear.reshape(-1, *(1,) * (at.ndim - 1)), at.shape)
+        found = dict(zip(at[active].tolist(), program[active].tolist(), strict=True))
+        contested = any(ctx.exchanged.get(a, p) != p for a, p in found.items())
+        if kind in ("xchg", "cas", "store"):
+            ctx.exchanged.update(found)
+        if not contested:
+            return NO_TAINT
+        return ctx.taint("RND302", f"atomic_{kind}", "programs exchange one element in any order")
 
     # things without a value
     def create_barrier(self, *args: Any) -> None:

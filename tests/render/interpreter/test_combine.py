@@ -6,6 +6,7 @@ import combine_zoo as zoo
 import numpy as np
 import pytest
 import torch
+import witness_zoo
 from support import rng
 
 from render.interpreter.combine import Linear, Welford, componentwise, linear_recurrence, welford
@@ -148,3 +149,24 @@ def test_a_combine_function_that_does_not_round_leaves_no_taint() -> None:
     with Session("sm_80") as s:
         zoo.own_argmax_kernel[(1,)](x, best, where, 32)
     assert best.tolist() == [x.max().item()] * 2 and where.item() == x.argmax().item() and not s.taints
+
+
+@pytest.mark.parametrize(("what", "taints"), [("any", 0), ("all", 0), ("parity", 1)])
+def test_open_truth_values_stay_open_through_a_reduction(what: str, taints: int) -> None:
+    x = torch.full((N,), -1e-9)  # whether exp(x) > 0.99999999 is open
+    out = torch.empty(N)
+    with Session("sm_80") as s:
+        witness_zoo.truths[(1,)](x, out, N, what)
+    envelope = s.envelope(out)
+    assert envelope is not None and len(s.taints) == taints
+    assert taints or (np.all(envelope.lo == 1.0) and np.all(envelope.hi == 2.0))
+
+
+@pytest.mark.parametrize(("shared", "taints"), [(True, 1), (False, 0)])
+def test_floats_that_several_programs_exchange_are_tainted(shared: bool, taints: int) -> None:
+    x, slots = normal(4 * N), torch.zeros(4 * N)
+    with Session("sm_80") as s:
+        witness_zoo.exchange[(4,)](x, slots, N, shared)
+    assert [t.code for t in s.taints.values()] == ["RND302"] * taints
+    envelope = s.envelope(slots)
+    assert envelope is not None and bool(envelope.taints) == shared

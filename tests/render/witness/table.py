@@ -1,0 +1,283 @@
+"""The table of second evaluations: a small kernel for everything that can make a bound, and the names it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import combine_zoo
+import library_zoo
+import numpy as np
+import torch
+import witness_zoo as zoo
+import zoo as features
+from triton.language.extra.cuda import libdevice
+
+from interval_ops.library import CONVERSIONS, LIBRARY
+from render.interpreter.libdevice import forms
+
+N = 16
+
+
+@dataclass(frozen=True)
+class Case:
+    """`fn` launches kernels on `args()`; `covers` names entries of the tables of rules."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: Callable[[], tuple[Any, ...]]
+    covers: tuple[str, ...] = ()
+    device: str = "any"
+
+
+def generator(seed: int = 5) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 5) -> torch.Tensor:
+    return torch.randn(*shape, generator=generator(seed))
+
+
+def two() -> tuple[torch.Tensor, torch.Tensor]:
+    """One number next to 0, where a condition on e^x is open."""
+    x, y = normal(N), normal(N, seed=6)
+    x[3] = 1e-9
+    return x, y
+
+
+# what the language has
+
+_OPERATIONS = """
+    fadd fsub fmul fma fdiv precise_divf frem exp exp2 log log2 sin cos sqrt precise_sqrt rsqrt erf floor ceil fneg
+    fabs select maxnumf minnumf maximumf minimumf clampf fcmpOLT fcmpOLE fcmpOGT fcmpOGE fcmpOEQ fcmpUNE and or xor
+    icmpEQ icmpNE fp_trunc fp_to_fp fp_ext si_to_fp ui_to_fp fp_to_si fp_to_ui bitcast argmax argmin sum prod max min
+    sort topk bitonic_merge flip
+"""
+_MORE = {
+    "choice of truths": ("select",), "from truth": ("si_to_fp",), "any truth": ("reduce",), "all truths": ("reduce",),
+    "fp8e5": ("fp_to_fp",), "fp8e4nv": ("fp_to_fp",), "fp8e4b15": ("fp_to_fp",), "si_to_fp wide": ("si_to_fp",),
+    "scan sum": ("scan",), "scan max": ("scan",), "reload": ("load", "masked_load", "store"),
+    "isnan": ("library isnan",),
+    "isinf": ("library isinf",), "finitef": ("library finitef", "library isfinited"),
+}  # fmt: skip
+_REDUCTIONS = ("argmax", "argmin", "sum", "prod", "max", "min")
+_MOVES = ("gather", "cat", "join", "split", "trans", "broadcast", "unsplat", "histogram")
+
+
+def _operation(what: str) -> Callable[..., torch.Tensor]:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(N)
+        zoo.operation[(1,)](x, y, out, N, what)
+        return out
+
+    return fn
+
+
+def _move(what: str) -> Callable[..., torch.Tensor]:
+    def fn(x: torch.Tensor, y: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(N)
+        zoo.move[(1,)](x, y, at, out, N, what)
+        return out
+
+    return fn
+
+
+def _places() -> torch.Tensor:
+    return torch.randint(0, N, (N,), dtype=torch.int32, generator=generator())
+
+
+def language() -> list[Case]:
+    found = [Case(what, _operation(what), two, _covered(what)) for what in (*_OPERATIONS.split(), *_MORE)]
+    moves = {"broadcast": ("broadcast", "expand_dims", "splat"), "trans": ("trans", "reshape")}
+    found += [Case(what, _move(what), lambda: (*two(), _places()), moves.get(what, (what,))) for what in _MOVES]
+    return [*found, *_blocks(), *_combinations(), *_memory()]
+
+
+def _covered(what: str) -> tuple[str, ...]:
+    return ("reduce",) if what in _REDUCTIONS else _MORE.get(what, (what,))
+
+
+def _blocks() -> list[Case]:
+    def dot(kind: str) -> Callable[..., torch.Tensor]:
+        def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            out = torch.empty(N, N)
+            zoo.dots[(1,)](x, y, out, N, kind)
+            return out
+
+        return fn
+
+    def selu(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        library_zoo.selu_kernel[(2,)](x, out, N)
+        return out
+
+    kinds = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+    found = [Case(f"dot {k}", dot(k), lambda: (normal(N, N), normal(N, N, seed=6)), ("dot",)) for k in kinds]
+    found.append(Case("map_elementwise", selu, lambda: (normal(2 * N),), ("map_elementwise",)))
+    for left, right, device in (("e4m3", "e5m2", "sm_100"), ("e2m1", "e2m1", "sm_80"), ("e4m3", "bf16", "any")):
+        found.append(Case(f"dot_scaled {left} {right} {device}", _scaled_dot, lambda le=left, r=right: _scaled(le, r),
+                          ("dot_scaled",), device))  # fmt: skip
+    return found
+
+
+def _scaled_dot(
+    a: torch.Tensor, sa: torch.Tensor, b: torch.Tensor, sb: torch.Tensor, left: str, right: str
+) -> torch.Tensor:
+    from tests.render.interpreter.test_dot_scaled import scaled_kernel
+
+    out = torch.empty(N, N)
+    scaled_kernel[(1,)](a, sa, b, sb, out, left, right, N, N, a.shape[1], b.shape[0], sa.shape[1], right != "bf16")
+    return out
+
+
+def _scaled(left: str, right: str, k: int = 64) -> tuple[Any, ...]:
+    r = np.random.default_rng(7)
+    scales = [torch.from_numpy(r.integers(120, 132, (N, k // 32)).astype(np.uint8)) for _ in range(2)]
+    a, b = (
+        torch.from_numpy((r.integers(0, 0x70, (N, k)) | r.integers(0, 2, (N, k)) << 7).astype(np.uint8)) for _ in "ab"
+    )
+    a = a[:, : k // 2].contiguous() if left == "e2m1" else a
+    b = b.T.contiguous()
+    b = b[: k // 2].contiguous() if right == "e2m1" else b
+    b = normal(k, N).bfloat16() if right == "bf16" else b
+    return a, scales[0], b, scales[1], left, right
+
+
+def _combinations() -> list[Case]:
+    def moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, var, running = torch.empty(1), torch.empty(1), torch.empty(N)
+        combine_zoo.welford_kernel[(1,)](x, mean, var, running, N)
+        return mean, var
+
+    def components(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out, running = torch.empty(3), torch.empty(3 * N)
+        combine_zoo.components_kernel[(1,)](x, out, running, N)
+        return out, running
+
+    def recurrence(back: bool) -> Callable[..., torch.Tensor]:
+        def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            out = torch.empty(N)
+            combine_zoo.recurrence_kernel[(1,)](a, b, out, N, back)
+            return out
+
+        return fn
+
+    def rows(what: str, axis: int, back: bool) -> Callable[..., torch.Tensor]:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(x)
+            combine_zoo.scan_kernel[(1,)](x, out, 8, N, what, axis, back)
+            return out
+
+        return fn
+
+    return [
+        Case("welford", moments, lambda: (normal(N),), ("reduce welford",)),
+        Case("components", components, lambda: (normal(N),), ("reduce componentwise",)),
+        *(Case(f"recurrence {b}", recurrence(b), two, ("scan linear",)) for b in (False, True)),
+        *(Case(f"{w} {a} {b}", rows(w, a, b), lambda: (normal(8, N),), ("scan",)) for w in ("cumsum", "cumprod")
+          for a, b in ((0, True), (1, False))),
+    ]  # fmt: skip
+
+
+def _memory() -> list[Case]:
+    def atomic(what: str) -> Callable[..., torch.Tensor]:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            slots, out = torch.ones(x.numel()), torch.empty_like(x)
+            zoo.atomic[(4,)](x, slots, out, 8, what)
+            return slots
+
+        return fn
+
+    def descriptor(what: str) -> Callable[..., torch.Tensor]:
+        def fn(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            out = torch.full((16, 16), 0.5)
+            zoo.descriptor[(1,)](x, rows, out, 16, 16, what)
+            return out
+
+        return fn
+
+    def locked(x: torch.Tensor) -> torch.Tensor:
+        out, lock = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+        features.lock_kernel[(4,)](x, out, lock, 8)
+        return out
+
+    kinds = ("add", "max", "min", "exchange", "exchange, then add")
+    shapes = ("load", "gather", "scatter", "reduce")
+    stores = {"load": ("descriptor_load", "descriptor_store")}
+    return [
+        *(Case(f"atomic {k}", atomic(k), lambda: (normal(32),), ("atomic_rmw",)) for k in kinds),
+        *(Case(f"descriptor {k}", descriptor(k), lambda: (normal(16, 16), torch.arange(15, 7, -1, dtype=torch.int32)),
+               stores.get(k, (f"descriptor_{k}",))) for k in shapes),
+        Case("sum under a lock", locked, lambda: (normal(32),), ("masked_store",)),
+    ]  # fmt: skip
+
+
+# the vendor's library
+
+_KERNELS = {1: library_zoo.one, 2: library_zoo.two, 3: library_zoo.three, 4: library_zoo.four}
+_DTYPES = {"fp32": torch.float32, "fp64": torch.float64, "int32": torch.int32, "int64": torch.int64,
+           "uint32": torch.uint32, "uint64": torch.uint64}  # fmt: skip
+_INTEGRAL = ("llrint", "llround", "ilogb", "signbit", "float_as_int", "float_as_uint", "double_as_longlong",
+             "double2loint", "double2hiint", "isnan", "isinf", "finitef", "isfinited")  # fmt: skip
+
+
+def library(dtype: torch.dtype) -> list[Case]:
+    """Every function of floating-point operands."""
+    single = dtype == torch.float32
+    names = [n for n in LIBRARY if single or n not in ("saturatef", "rsqrt_rn")]
+    return [Case(f"library {n} {dtype}", _called(n), lambda n=n: _operands(n, dtype), (f"library {n}",)) for n in names]
+
+
+def _called(name: str) -> Callable[..., torch.Tensor]:
+    def fn(*args: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(args[0])
+        _KERNELS[len(args)][(1,)](*args, out, name, N)
+        return out
+
+    return fn
+
+
+def _operands(name: str, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    low, high = (1.1, 3.0) if name == "acosh" else (0.1, 0.9)
+    arity = LIBRARY[name].arity
+    return tuple((torch.rand(N, generator=generator(k)) * (high - low) + low).to(dtype) for k in range(arity))
+
+
+def conversions() -> list[Case]:
+    """Library functions that give a floating-point number and read integers, bits or another format."""
+    found = []
+    for name in [*CONVERSIONS, "pow"]:
+        if name in _INTEGRAL or name.startswith(("float2", "double2i", "double2u", "double2l")):
+            continue  # an integer comes out: exact, or tainted
+        for types in forms(libdevice, name):
+            kinds = [str(t) for t in types]
+            if name != "pow" or "int32" in kinds:
+                found.append(Case(f"library {name} {kinds}", _converted(name, len(kinds) > 1),
+                                  lambda kinds=kinds: _typed(kinds), (f"library {name}",)))  # fmt: skip
+    return found
+
+
+def _converted(name: str, two: bool) -> Callable[..., torch.Tensor]:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(N)
+        zoo.convert[(1,)](x, y, out, N, name, two)
+        return out
+
+    return fn
+
+
+def _typed(kinds: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    found = []
+    for k, kind in enumerate(kinds):
+        dtype = _DTYPES[kind]
+        if dtype.is_floating_point:
+            found.append((torch.rand(N, generator=generator(k), dtype=torch.float64) * 3 + 1.5).to(dtype))
+        else:
+            high = 9 if k else 2**30 if "32" in kind else 2**62
+            found.append(torch.randint(1, high, (N,), generator=generator(k)).to(dtype))
+    return found[0], found[-1]
+
+
+EXACT = frozenset(_INTEGRAL) | {n for n in CONVERSIONS if n.startswith(("float2", "double2i", "double2u", "double2l"))}
+"""Conversions to integers and truth values: no bound comes out of them by itself."""

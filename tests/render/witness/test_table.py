@@ -1,0 +1,106 @@
+"""Everything that makes a bound has a second evaluation that agrees: a new rule without one fails here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from interval_ops.library import CONVERSIONS, LIBRARY
+from interval_ops.rules import RULES
+from render.classify import classify
+from render.execution import Entry
+from render.inputs import of_call
+from render.interpreter.ordering import Ordering
+from render.slice import slice_of
+from render.witness.balls import interval, less
+from render.witness.check import rechecked
+from render.witness.formulas import LOOSE
+from render.witness.make import Claim, make
+from tests.render.witness.table import EXACT, Case, conversions, language, library
+
+LANGUAGE, SINGLE, DOUBLE, CONVERTED = language(), library(torch.float32), library(torch.float64), conversions()
+NO_BOUND = {"atomic_load", "atomic_store", "atomic_cas"}
+"""What they return is open (any number), or left to the order of programs and tainted."""
+
+
+def opinion(case: Case) -> list[tuple[Any, Any, float]]:
+    """(slice, answer, width of the bound) for an element of every output, claimed far outside its bound."""
+    args = case.args()
+    call = Entry(case.fn, of_call(case.fn, args, {}), case.device)
+    run = call.run()
+    found = []
+    for output in run.outputs:
+        width = output.hi - output.lo
+        finite = np.isfinite(width)
+        assert finite.any(), "there is a bound"
+        places = np.argwhere(finite & (width > 0) if (finite & (width > 0)).any() else finite)
+        at = tuple(int(i) for i in places[len(places) // 2])
+        size = float(width[at]) + 2.0**-30 * abs(float(output.hi[at])) + 2.0**-900
+        claim = float(output.hi[at]) + 100 * size
+        piece = slice_of(call, run, output.name, at)
+        document, answer = make(piece, Claim("reference", claim, claim))
+        assert rechecked(document) == answer
+        found.append((piece, answer, float(width[at])))
+    return found
+
+
+def agrees(case: Case) -> None:
+    for piece, answer, width in opinion(case):
+        assert answer.agrees, answer.why
+        low, high = (float.fromhex(end) for end in answer.enclosure)
+        room = 4.0 if any(n.op in LOOSE for n in piece.nodes) else 1.001
+        slack = 2.0**-20 if piece.profile.name == "ieee" else 0.0
+        assert high - low <= room * width + slack, "as close as the bound of the run"
+
+
+@pytest.mark.parametrize("case", LANGUAGE, ids=lambda c: c.name)
+def test_operations_of_the_language(case: Case) -> None:
+    agrees(case)
+
+
+@pytest.mark.parametrize("case", [*SINGLE, *CONVERTED], ids=lambda c: c.name)
+def test_functions_of_the_library(case: Case) -> None:
+    agrees(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", DOUBLE, ids=lambda c: c.name)
+def test_functions_of_the_library_in_double_precision(case: Case) -> None:
+    agrees(case)
+
+
+def test_nothing_is_left_out() -> None:
+    covered = {name for case in (*LANGUAGE, *SINGLE, *CONVERTED) for name in case.covers}
+    natives = {"sort", "topk", "bitonic_merge", "flip", "map_elementwise"}
+    combined = {"reduce welford", "reduce componentwise", "scan linear"}
+    vendor = {f"library {n}" for n in (*LIBRARY, *CONVERSIONS) if n not in EXACT}
+    assert (set(RULES) - NO_BOUND) | natives | combined | vendor <= covered
+    assert len(Ordering(None, None).natives()) == len(natives) - 1, "a native function without a case"
+
+
+PLANTED = ("fma", "sort", "recurrence False", "welford", "map_elementwise", "dot_scaled e4m3 bf16 any")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_wrong_reference_is_a_type_ii_with_a_witness(name: str) -> None:
+    case = next(c for c in LANGUAGE if c.name == name)
+    args = case.args()
+    right = Entry(case.fn, of_call(case.fn, args, {}), case.device).run().outputs
+
+    def wrong(*_: Any) -> Any:
+        found = [torch.from_numpy(np.array(o.hi + 2000 * (o.hi - o.lo) + 1e-3 * abs(o.hi))) for o in right]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    verdict = classify(case.fn, *args, ref=wrong, device=case.device, budget=False)
+    assert (verdict.label, verdict.code, verdict.witness.status) == ("Type-II", "RND201", "agrees")
+
+
+def test_enclosures_and_bounds_meet() -> None:
+    case = next(c for c in LANGUAGE if c.name == "dot tf32")
+    ((piece, answer, _),) = opinion(case)
+    ends = interval(*(float.fromhex(end) for end in answer.enclosure))
+    bound = interval(piece.lo, piece.hi)
+    assert ends is not None and bound is not None and not (less(ends[1], bound[0]) or less(bound[1], ends[0]))
