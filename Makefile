@@ -16,7 +16,7 @@ VERSIONS ?= 3.6 3.7 3.8
 NUMPY_3.6 := "numpy<2.4"
 OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
-SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py lowering.py)
+SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py value_lane.py lowering.py)
 
 .PHONY: help demo test test-all test-oldest test-versions bench power soundness lint docs clean
 .DELETE_ON_ERROR:
@@ -88,7 +88,8 @@ test-versions: $(VERSIONS:%=$(VENV)/triton-%/.stamp)
 	@set -e; for v in $(VERSIONS); do \
 	  echo "Triton $$v"; \
 	  PYTHONPATH=$(VENV)/triton-$$v $(BIN)/python -m pytest -p no:cacheprovider -m "not slow" \
-	    -n $(WORKERS) tests/render/interpreter tests/kernels tests/interval_ops/test_library.py $(ARGS); \
+	    -n $(WORKERS) tests/render/interpreter tests/kernels tests/interval_ops/test_library.py \
+	    tests/interval_ops/test_older_casts.py $(ARGS); \
 	done
 	@echo "make test-versions: passed"
 

@@ -23,9 +23,9 @@ NVIDIA = {"ieee", "any", *(name for name in profile_names() if name.startswith("
 SM80, IEEE = load_profile("sm_80"), load_profile("ieee")
 
 
-def library_names() -> set[str]:
+def library_names(root: Path = Path(tl.__file__).parent) -> set[str]:
     """Public functions of every libdevice module of the installed Triton, from its sources."""
-    files = Path(tl.__file__).parent.glob("extra/**/libdevice.py")
+    files = root.glob("extra/**/libdevice.py")
     trees = [ast.parse(file.read_text()) for file in files]
     return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
 
@@ -37,6 +37,13 @@ def test_every_name_is_covered_once() -> None:
     assert len(names) > 150
     assert not names - set(covered), "new library functions: give them a rule or a reason"
     assert not set(covered) - names, "stale"
+
+
+def test_a_new_function_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "extra" / "vendor" / "libdevice.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("@core.extern\ndef brand_new(arg0, _semantic=None):\n    return None\n")
+    assert library_names(tmp_path) - {*LIBRARY, *CONVERSIONS, *INTEGERS, *REFUSED} == {"brand_new"}
 
 
 def test_reasons_are_sentences_and_stand_ins_exist() -> None:
