@@ -12,57 +12,23 @@ equivalent rewrites of the kernels, which nobody should call wrong. Exits with 1
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import power_source
 from mutants import Row, Subject
+from power_store import Table, restored, stored, updated
 
 from render.interpreter import planted
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@dataclass
-class Table:
-    """Everything that was measured."""
-
-    devices: list[str]
-    rows: list[Row] = field(default_factory=list)
-    smallest: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
-    alarms: list[dict[str, Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    cpu: float = 0.0
-
-    def counted(self, device: str) -> list[Row]:
-        return [r for r in self.rows if r.device == device and r.beyond and r.bound != "crash"]
-
-
-def restored(path: Path) -> Table:
-    """What an earlier run wrote with --json."""
-    data = json.loads(path.read_text())
-    rows = [Row(**row) for row in data["mutants"]]
-    return Table(data["devices"], rows, data["smallest_fault"], data["correct"], data["seconds"], data["cpu_seconds"])
-
-
-def updated(old: Table, new: Table) -> Table:
-    """`old` with what `new` measured instead."""
-    again, named = set(new.smallest), {a["name"] for a in new.alarms}
-    return Table(
-        old.devices,
-        [r for r in old.rows if r.kernel not in again] + new.rows,
-        dict(sorted({**old.smallest, **new.smallest}.items())),
-        [a for a in old.alarms if a["name"] not in named] + new.alarms,
-        old.seconds + new.seconds,
-        old.cpu + new.cpu,
-    )
 
 
 class Progress:
@@ -78,9 +44,10 @@ class Progress:
         print(f"[{self.done}/{self.total}] {what}, {spent:.0f} s, about {left:.0f} s left", file=sys.stderr, flush=True)
 
 
-def measure(paths: list[Path], devices: list[str], tell: Callable[[str], None]) -> Table:
-    table, began, cpu = Table(devices), time.perf_counter(), time.process_time()
-    for path in paths:
+def measure(todo: list[tuple[Path, list[str]]], tell: Callable[[str], None]) -> Iterator[Table]:
+    """One table per kernel."""
+    for path, devices in todo:
+        table, began, cpu = Table(devices), time.perf_counter(), time.process_time()
         wide: dict[Any, Any] = {}
         for device in devices:
             subject = Subject(path, device, wide)
@@ -88,17 +55,20 @@ def measure(paths: list[Path], devices: list[str], tell: Callable[[str], None]) 
             table.smallest.setdefault(path.stem, {})[device] = subject.smallest()
             table.rows += subject.rows()
             tell(f"{path.stem} on {device}: {len(subject.todo)} mutants")
-    table.seconds, table.cpu = time.perf_counter() - began, time.process_time() - cpu
-    return table
+        table.seconds, table.cpu = time.perf_counter() - began, time.process_time() - cpu
+        yield table
 
 
-def rewrites(table: Table, tell: Callable[[str], None], only: str, folder: Path) -> None:
-    """The rules' answers to kernels that are right, written in another way."""
-    for rewrite in known_rewrites(only):
-        path = rewrite.write(folder)
-        for device in table.devices:
-            table.alarms.append(_alarm("rewrite", str(rewrite), device, Subject(path, device, faults=False)))
-        tell(f"rewrite {rewrite}")
+def rewrites(todo: list[tuple[Any, list[str]]], tell: Callable[[str], None]) -> Iterator[Table]:
+    """The rules' answers to kernels that are right, written in another way; one table per rewrite."""
+    with tempfile.TemporaryDirectory() as folder:
+        for rewrite, devices in todo:
+            path = rewrite.write(Path(folder))
+            table = Table(devices)
+            for device in devices:
+                table.alarms.append(_alarm("rewrite", str(rewrite), device, Subject(path, device, faults=False)))
+            tell(f"rewrite {rewrite}")
+            yield table
 
 
 def known_rewrites(only: str) -> list[Any]:
@@ -258,36 +228,42 @@ def _rewritten(table: Table) -> str:
 
 
 def main(argv: Iterable[str] | None = None) -> int:
-    import tempfile
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", nargs="+", default=["any", "sm_80"])
     parser.add_argument("--kernel", default="", help="kernels whose name contains this")
+    parser.add_argument("--part", default="1/1", help="I/N: every N-th kernel and rewrite, from the I-th on")
     parser.add_argument("--rewrites", action="store_true", help="also judge the equivalent rewrites")
     parser.add_argument("--markdown", type=Path, help="write the tables here instead of to stdout")
-    parser.add_argument("--json", type=Path, help="write every mutant here")
-    parser.add_argument("--update", type=Path, help="JSON of an earlier run: kernels that are not measured now keep it")
+    parser.add_argument("--json", type=Path, help="write every mutant here, after each kernel")
+    parser.add_argument("--resume", action="store_true", help="what --json holds already is not measured again")
+    parser.add_argument("--update", type=Path, nargs="*", default=[], help="results to start from, measured elsewhere")
     options = parser.parse_args(None if argv is None else list(argv))
     planted.SECONDS = 5.0  # no packaged kernel takes a tenth of that
-    paths = [p for p in sorted((ROOT / "kernels").glob("*.py")) if options.kernel in p.stem]
-    more = known_rewrites(options.kernel) if options.rewrites else []
-    progress = Progress(len(paths) * len(options.device) + len(more))
-    table = measure(paths, options.device, progress.step)
-    if more:
-        with tempfile.TemporaryDirectory() as folder:
-            rewrites(table, progress.step, options.kernel, Path(folder))
-    if options.update:
-        table = updated(restored(options.update), table)
+    table = Table([])
+    for path in [*options.update, *([options.json] if options.resume and options.json.exists() else [])]:
+        table = updated(table, restored(path))
+    done = {(a["name"], a["device"]) for a in table.alarms} if options.resume else set()
+    first, step = map(int, options.part.split("/"))
+
+    def left(items: list[Any], name: Callable[[Any], str]) -> list[tuple[Any, list[str]]]:
+        mine = [(x, [d for d in options.device if (name(x), d) not in done]) for x in items[first - 1 :: step]]
+        return [(x, devices) for x, devices in mine if devices]
+
+    paths = left([p for p in sorted((ROOT / "kernels").glob("*.py")) if options.kernel in p.stem], lambda p: p.stem)
+    more = left(known_rewrites(options.kernel), str) if options.rewrites else []
+    tell = Progress(sum(len(devices) for _, devices in paths) + len(more)).step
+    for new in chain(measure(paths, tell), rewrites(more, tell)):
+        table = updated(table, new)
+        if options.json:
+            stored(table, options.json)
+    table = updated(table, Table(options.device))
     text = markdown(table)
     if options.markdown:
         options.markdown.write_text(text)
     else:
         print(text)
     if options.json:
-        rows = [r.to_dict() for r in table.rows]
-        data = {"devices": table.devices, "seconds": table.seconds, "cpu_seconds": table.cpu, "mutants": rows,
-                "smallest_fault": table.smallest, "correct": table.alarms}  # fmt: skip
-        options.json.write_text(json.dumps(data, indent=1))
+        stored(table, options.json)
     return int(any(a["label"] == "Type-II" for a in table.alarms))
 
 

@@ -22,13 +22,13 @@ def modules() -> tuple[ModuleType, ModuleType, ModuleType]:
     sys.path.insert(0, str(FOLDER))
     try:
         found = []
-        for name in ("mutants", "power_source", "power_table"):
+        for name in ("mutants", "power_store", "power_source", "power_table"):
             spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
             assert spec is not None and spec.loader is not None
             module = sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             found.append(module)
-        return found[0], found[2], found[1]
+        return found[0], found[3], found[2]
     finally:
         sys.path.remove(str(FOLDER))
 
@@ -82,6 +82,8 @@ def test_one_kernel_from_end_to_end(modules, tmp_path, capsys):
     assert f"| mutants that change the result beyond rounding | {len(rows)} |" in text
     again = table.updated(found, found)
     assert (len(again.rows), again.alarms, again.smallest) == (len(found.rows), found.alarms, found.smallest)
+    assert table.main([*arguments, "--resume"]) == 0
+    assert capsys.readouterr().err == "" and out.read_text() == text  # nothing is measured again
 
 
 def test_a_type_i_mutant_that_nothing_names_is_missed(modules):
