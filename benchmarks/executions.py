@@ -48,11 +48,27 @@ def execute(products: np.ndarray, exponents: np.ndarray, unit: Unit) -> np.ndarr
 
 
 def orders(products: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Index arrays along the last axis: as given, at random, by size both ways, one sign before the other."""
+    """Index arrays along the last axis: as given, at random, by size both ways, by value both ways, one-sided."""
     yield np.broadcast_to(np.arange(products.shape[-1]), products.shape)
     yield np.argsort(rng.random(products.shape), axis=-1)
     for key in (np.abs(products), -np.abs(products), products, -products):
         yield np.argsort(key, axis=-1)
+    for sign in (1.0, -1.0):
+        for share in (0.3, 0.6, 0.9):
+            yield one_sided(sign * products, share)
+
+
+def one_sided(products: np.ndarray, share: float) -> np.ndarray:
+    """The order in which a unit that cuts loses from the positive terms alone, and much from each.
+
+    Small negative terms come first, beside small sums; then the positive ones, the largest first, so that the others
+    meet a large sum; then the large negative terms. `share` of the negative terms are small.
+    """
+    size, negative = np.abs(products), products < 0
+    most = negative.sum(-1, keepdims=True) * share
+    small = negative & (np.argsort(np.argsort(np.where(negative, size, np.inf), axis=-1), axis=-1) < most)
+    stage = np.where(products >= 0, 1, np.where(small, 0, 2))
+    return np.lexsort((np.where(stage == 1, -size, size), stage), axis=-1)
 
 
 def worst(a: np.ndarray, b: np.ndarray, emin: int, unit: Unit, rng: np.random.Generator) -> np.ndarray:
