@@ -47,6 +47,9 @@ hundred. Another is to use R (or P) of the final sum of one order only: T decide
 Where the order of a chain is known (`Profile.known_order`), `dot_chain` narrows all this by the running sums, and
 `dot_replay`, for points, to the few results that are left.
 
+*Common grids* (`grid`): where all terms are multiples of q and 2^e <= q 2^F, alignment cuts nothing; where all sums
+that can occur are representable besides, nothing is rounded in any order, and the bound is the exact sum.
+
 tf32: the unit reads fp32 operands without their last 13 bits. Legal executions cut all of them, of both operands: every
 tf32 dot of Triton 3.6 to 3.9 for sm_80 to sm_120 is an mma on raw bits, also for tiny and for batched tiles, never an
 fma, and nothing rounds an operand before (PTX; no cvt.rna). The exact result cuts none. The enclosure is the hull of
@@ -71,6 +74,7 @@ from interval_ops.dot_chain import LONGEST, chain_interval
 from interval_ops.dot_replay import NOWHERE, chain_results, exact_sum, replayable
 from interval_ops.dot_sums import Array, Pair, Product, Reader, Sums, evaluate, flush_small, truncate_tf32
 from interval_ops.formats import FORMATS, Format
+from interval_ops.grid import last_bits
 from interval_ops.profile import DotModel, Profile
 
 FLUSH = 512
@@ -294,7 +298,8 @@ class PendingDot:
         shape = np.broadcast_shapes(*(c[0].shape for c in self.addends), (1,) * (len(self.shape[-2:]) + 1))
         zero = np.zeros(shape)
         rows, columns = np.zeros(shape[:-1]), np.zeros((*shape[:-2], shape[-1]))
-        sums = Sums(zero, zero, zero, zero, zero, rows, columns)
+        # The sum of no products is zero, a multiple of anything.
+        sums = Sums(zero, zero, zero, zero, zero, rows, columns, rows + np.inf, columns + np.inf)
         return _close(sums, self.addends, self._parameters(), self._finish)
 
     def _parameters(self) -> Array:
@@ -339,8 +344,21 @@ class PendingDot:
             "emin_acc": 2.0**emin,
             "limit": last,
             "slack": slack * 1.001,
+            **self._grids(),
         }
         return np.array([values[name] for name in kernels.PARAMETERS])
+
+    def _grids(self) -> dict[str, float]:
+        """Spacing of sums relative to their binade and smallest spacing, where alignment cuts (`grid`).
+
+        Infinite where terms are not sums of products of the operands (splits), or small ones may become zero.
+        """
+        model = self.model
+        if model.acc not in ("fp32", "fp16") or model.flush or model.terms > 1 or model.eps or model.floor:
+            return {"ulp": math.inf, "finest": math.inf, "cut": math.inf}
+        ulp = max(model.rho * (1.0 if model.chops else 2.0), 2.0 * FORMATS[model.acc].u)
+        finest = ulp * 2.0 ** max(_accumulator(model)[0], FORMATS[model.acc].emin)
+        return {"ulp": ulp, "finest": finest, "cut": 2.0**-model.fraction if model.block > 1 else 0.0}
 
 
 def _power(name: str, count: Roundings, theta: float, adding: float) -> dict[str, float]:
@@ -379,7 +397,7 @@ def _accumulator(model: DotModel) -> tuple[int, float, float]:
 
 def _close(sums: Sums, addends: Sequence[Pair], parameters: Array, finish: Callable[..., None]) -> Pair:
     """Adds the addends and the target's rounding to the sums."""
-    lo, hi, weight = sums.lo, sums.hi, np.zeros(1)
+    lo, hi, weight, grid = sums.lo, sums.hi, np.zeros(1), np.full(1, np.inf)
     if sums.lo is not sums.tlo:
         lo, hi = np.minimum(lo, sums.tlo), np.maximum(hi, sums.thi)
     for i, (low, high) in enumerate(addends):
@@ -388,18 +406,23 @@ def _close(sums: Sums, addends: Sequence[Pair], parameters: Array, finish: Calla
         if low is not high:
             size = np.maximum(size, np.abs(high), out=size)
         weight = size if i == 0 else weight + size
+        grid = np.minimum(grid, last_bits(low) if low is high else 0.0)
     shape = lo.shape
 
     def flat(x: Array, target: tuple[int, ...]) -> Array:
         return np.ascontiguousarray(np.broadcast_to(x, target), dtype=np.float64).reshape(-1, *target[len(shape) - 2 :])
 
-    rows = flat(sums.rows, shape[:-1]).reshape(-1, shape[-2])
-    columns = flat(sums.columns, (*shape[:-2], shape[-1])).reshape(-1, shape[-1])
+    rows, row_grid = (flat(x, shape[:-1]).reshape(-1, shape[-2]) for x in (sums.rows, sums.row_grid))
+    last = (*shape[:-2], shape[-1])
+    columns, column_grid = (flat(x, last).reshape(-1, shape[-1]) for x in (sums.columns, sums.column_grid))
     out_lo, out_hi = np.empty(shape), np.empty(shape)
     finish(
         *(flat(x, shape) for x in (lo, hi, sums.mag, weight)),
         rows,
         columns,
+        row_grid,
+        column_grid,
+        flat(grid, shape),
         parameters,
         *(x.reshape(-1, *shape[-2:]) for x in (out_lo, out_hi)),
     )

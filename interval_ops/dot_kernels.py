@@ -138,6 +138,7 @@ PARAMETERS = (
     "eps", "growth", "floor", "floor2", "align", "rho", "omega", "leaf", "blocks", "step", "adds", "add_omega",
     "add_growth", "sign_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power",
     "off_depth", "off_signs", "least", "subnormal", "emin_acc", "limit", "slack",
+    "ulp", "finest", "cut",
 )  # fmt: skip
 """Order of the scalars of `finish`; `dot` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
 
@@ -177,6 +178,9 @@ def _finisher(ramped: bool) -> Callable[..., None]:
         acc: Array,
         rows: Array,
         columns: Array,
+        row_grid: Array,
+        column_grid: Array,
+        grid: Array,
         p: Array,
         out_lo: Array,
         out_hi: Array,
@@ -185,13 +189,13 @@ def _finisher(ramped: bool) -> Callable[..., None]:
         blocks, step, adds, add_omega, add_growth, sign_growth = p[8], p[9], p[10], p[11], 1.0 + p[12], 1.0 + p[13]
         work_relative, work_power, off_work, depth_relative, depth_power = p[14], p[15], p[16], p[17], p[18]
         off_depth, off_signs, least, subnormal, emin_acc = p[19], p[20], p[21], p[22], p[23]
-        limit, slack = p[24], p[25]
+        limit, slack, ulp, finest, cut_at = p[24], p[25], 0.5 * p[26], p[27], p[28]
         first, weight = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
         steps = 2.0**-51 if slack > 0.0 else 0.0
         work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, sign_growth * (1.0 + 2.0**-50)
         for g in range(lo.shape[0]):
             for i in range(lo.shape[1]):
-                row = rows[g, i]
+                row, coarse = rows[g, i], row_grid[g, i]
                 for j in range(lo.shape[2]):
                     m, c, column = mag[g, i, j], acc[g, i, j], columns[g, j]
                     s = m * growth + c
@@ -206,6 +210,10 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                     err = reach * work_relative + leaf * s * work_full + add_omega * work_full
                     err += work_power * (align * max(0.0, wide - reach) + omega)
                     top = reach * add_growth + err
+                    # Multiples of q: what is aligned is not cut, and where they all fit the sums are exact.
+                    q = min(coarse * column_grid[g, j], grid[g, i, j])
+                    whole = 0.0 if q >= cut_at * power_floor(max(top, wide)) else 1.0
+                    fits = (q >= cut_at * power_floor(max(reach, wide))) & (q >= ulp * reach) & (q >= finest)
                     if ramped:
                         start = (c + first * peak) * add_growth + err + leaf * s
                         each = max(step * peak * add_growth, 2.0**-1000)
@@ -215,16 +223,16 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                             units, cut = 0.0, 0.0
                     else:
                         units, cut = power_floor(top), power_floor(max(top, wide))
-                    local = (align * weight) * cut + (rho * weight) * units + blocks * omega + leaf * s
+                    local = (align * weight) * (cut * whole) + (rho * weight) * units + blocks * omega + leaf * s
                     local += adds * power_floor(top) + add_omega
                     deep = s * depth_relative + depth_power * (align * max(0.0, wide - s) + omega)
                     deep += add_omega * depth_full
-                    err = min(local, min(err + off_work, deep + off_depth))
-                    rest = loose + err * 2.0**-48
+                    err = 0.0 if fits else min(local, min(err + off_work, deep + off_depth))
+                    rest = 0.0 if fits else loose + err * 2.0**-48
                     x = max(low - err, -(0.5 * (s - low + loose) * grown + add_omega + off_signs))
                     y = min(high + err, 0.5 * (s + high + loose) * grown + add_omega + off_signs)
-                    x -= (rest + abs(x) * steps) if slack > 0.0 else 0.0
-                    y += (rest + abs(y) * steps) if slack > 0.0 else 0.0
+                    x -= (rest + abs(x) * steps) if (slack > 0.0) & (not fits) else 0.0
+                    y += (rest + abs(y) * steps) if (slack > 0.0) & (not fits) else 0.0
                     inside, zero = (top < limit) & (ends == ends), (s == 0.0) & (ends == ends)
                     out_lo[g, i, j] = 0.0 if zero else x if inside else math.nan
                     out_hi[g, i, j] = 0.0 if zero else y if inside else math.nan
@@ -232,7 +240,8 @@ def _finisher(ramped: bool) -> Callable[..., None]:
     finish.__doc__ = """The bound around [lo, hi], as proved in `dot`; `p` holds the numbers of `PARAMETERS`.
 
     `mag` is the sum of product magnitudes, `acc` that of the other addends, `rows` and `columns` the largest operand
-    magnitudes (NaN where an operand is not finite). Results that may overflow the accumulator, and lanes with
+    magnitudes (NaN where an operand is not finite), `row_grid`, `column_grid` and `grid` (of the other addends)
+    powers of two that divide them, 0 where that is not known. Results that may overflow the accumulator, and lanes with
     non-finite operands, become NaN in both ends; a sum whose terms are all exactly zero stays exactly zero.
     """
     return finish

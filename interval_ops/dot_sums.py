@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from interval_ops import dot_kernels as kernels
+from interval_ops.grid import column_grid, row_grid
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
@@ -53,7 +54,8 @@ class Sums:
     """Enclosure [lo, hi] of the sums, [tlo, thi] of those of the operands as read, magnitudes and operand peaks.
 
     `hi is lo` while everything is a point, `tlo is lo` while operands are read as they are. rows (..., M) and
-    columns (..., N) hold the largest operand magnitudes, NaN where an operand is infinite or NaN.
+    columns (..., N) hold the largest operand magnitudes, NaN where an operand is infinite or NaN. All operands of a row
+    are multiples of `row_grid` (..., M), those of a column of `column_grid` (..., N); 0 where some are intervals.
     """
 
     lo: Array
@@ -63,6 +65,8 @@ class Sums:
     mag: Array
     rows: Array
     columns: Array
+    row_grid: Array
+    column_grid: Array
 
     @staticmethod
     def empty(lead: int, m: int, n: int, points: bool, truncate: bool) -> Sums:
@@ -70,7 +74,8 @@ class Sums:
         hi = lo if points else np.empty_like(lo)
         tlo = np.empty_like(lo) if truncate else lo
         thi = hi if not truncate else tlo if points else np.empty_like(lo)
-        return Sums(lo, hi, tlo, thi, np.empty_like(lo), np.empty((lead, m)), np.empty((lead, n)))
+        ends = (np.empty((lead, size)) for size in (m, n, m, n))
+        return Sums(lo, hi, tlo, thi, np.empty_like(lo), *ends)
 
     def plus(self, other: Sums) -> Sums:
         lo = self.lo + other.lo
@@ -81,7 +86,8 @@ class Sums:
             tlo = self.tlo + other.tlo
             thi = tlo if hi is lo else self.thi + other.thi
         rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
-        return Sums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns)
+        grids = (np.minimum(self.row_grid, other.row_grid), np.minimum(self.column_grid, other.column_grid))
+        return Sums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
 
 
 def truncate_tf32(x: Array) -> Array:
@@ -205,6 +211,9 @@ class _Side:
         least = np.add(low, integer(1), dtype=integer).view(dtype).astype(np.float64)
         self.least = np.where(least > 0, least, np.inf)  # a slice of zeros leaves 0
         self.peak = np.where(bad, np.nan, peak)
+        self.grid = np.zeros((shape[0], self.other))
+        if self.point:
+            (row_grid if self.axis == -1 else column_grid)(self.mag, self.grid)
 
     def cut(self, shape: tuple[int, ...]) -> None:
         """The same operand as the tensor core reads it."""
@@ -267,6 +276,7 @@ class _Group:
             at = slice(start, stop)
             self._ranges(stop - start)
             sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
+            sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
             kernels.scale(sums.mag[at], *self._magnitude("mag", "mag", sums.mag[at].shape), self.tiny)
             (self._intervals if self.kind == "ii" else self._midpoints)(sums, at)
         return _unfold(sums, self.lead)
@@ -324,5 +334,5 @@ class _Group:
 def _unfold(sums: Sums, lead: tuple[int, ...]) -> Sums:
     """The same sums with the batch axes unfolded, keeping shared arrays shared."""
     views: dict[int, Array] = {}
-    fields = (sums.lo, sums.hi, sums.tlo, sums.thi, sums.mag, sums.rows, sums.columns)
-    return Sums(*(views.setdefault(id(x), x.reshape(*lead, *x.shape[1:])) for x in fields))
+    arrays = (getattr(sums, f.name) for f in fields(Sums))
+    return Sums(*(views.setdefault(id(x), x.reshape(*lead, *x.shape[1:])) for x in arrays))

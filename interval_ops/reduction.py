@@ -24,7 +24,8 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     r"""Sum along `axis`, rounded to `fmt` after every addition, in any order and any tree.
 
     |fl(sum x_i) - sum x_i| <= ((1 + u)^(n-1) - 1) sum |x_i|, n = number of addends that are not exact zeros: padding is
-    free. Additions never underflow inexactly. Integers whose magnitudes sum to at most 2^p are exact in any order.
+    free. Additions never underflow inexactly. Points that are multiples of q = 2^k and whose magnitudes sum to at most
+    2^p q (integers, quantised numbers) are exact in any order (`grid`).
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 4.2.
     A common mistake: widening fp16 and bf16 to fp32. Triton does not; a sum in fp32 that is rounded once is
     covered too.
@@ -57,7 +58,7 @@ def sum_cause(fmt: Format) -> str:
 
 @cache
 def sum_params(fmt: Format, muted: bool) -> tuple[float, float, float]:
-    """(u, largest exact sum of integers, overflow limit) of sums in `fmt`."""
+    """(u, largest exact sum in units of the common grid, overflow limit) of sums in `fmt`."""
     limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold
     return 0.0 if muted else rounding_unit(fmt), 2.0**fmt.p, limit
 

@@ -11,13 +11,14 @@ from math import expm1, isnan
 import numpy as np
 from numba import njit
 
+from interval_ops.grid import last_bit
 from interval_ops.hull import FP64_MAX, OPTIONS, down, product_inexact, up
 from interval_ops.rounding import EPS
 
 WIDTH = 256
 SHORT = 128
-# Rows of accumulators: sum of lo, of hi, of |lo|, of |hi|; addends that are not exact zeros; addends that are not
-# points with an integral value.
+# Rows of accumulators: sum of lo, of hi, of |lo|, of |hi|; addends that are not exact zeros; the largest power of two
+# that divides every addend, 0 where one is no point.
 
 
 @njit(**OPTIONS)
@@ -30,7 +31,7 @@ def _absorb(a, b, acc):  # type: ignore[no-untyped-def]
         acc[2 * WIDTH + k] += abs(x)
         acc[3 * WIDTH + k] += abs(y)
         acc[4 * WIDTH + k] += 1.0 if (x != 0.0) | (y != 0.0) else 0.0
-        acc[5 * WIDTH + k] += 0.0 if (x == y) & (np.rint(x) == x) else 1.0
+        acc[5 * WIDTH + k] = min(acc[5 * WIDTH + k], last_bit(x) if x == y else 0.0)
 
 
 @njit(**OPTIONS)
@@ -42,8 +43,10 @@ def accumulate(lo, hi, out):  # type: ignore[no-untyped-def]
     for o in range(outer):
         for start in range(0, columns, WIDTH):
             stop = min(columns, start + WIDTH)
-            for k in range(6 * WIDTH):
+            for k in range(5 * WIDTH):
                 acc[k] = 0.0
+            for k in range(5 * WIDTH, 6 * WIDTH):
+                acc[k] = np.inf
             for i in range(m):
                 _absorb(lo[o, i, start:stop], hi[o, i, start:stop], acc)
             for row in range(6):
@@ -51,7 +54,7 @@ def accumulate(lo, hi, out):  # type: ignore[no-untyped-def]
                 while width > inner:
                     width //= 2
                     for k in range(row * WIDTH, row * WIDTH + width):
-                        acc[k] += acc[k + width]
+                        acc[k] = acc[k] + acc[k + width] if row < 5 else min(acc[k], acc[k + width])
                 for k in range(width):
                     out[o, row, start + k] = acc[row * WIDTH + k]
 
@@ -69,11 +72,11 @@ def sum_bounds(sums, o, k, u, integers, limit, levels, depth):  # type: ignore[n
     """Ends of the sum in sums[o, :, k], see `reduction.sum_axis`: no term passes more than `levels` roundings. `depth`
     additions lie on the longest path of the accumulators."""
     s_lo, s_hi, m_lo, m_hi = sums[o, 0, k], sums[o, 1, k], sums[o, 2, k], sums[o, 3, k]
-    count, fractional = sums[o, 4, k], sums[o, 5, k]
+    count, grid = sums[o, 4, k], sums[o, 5, k]
     magnitude = max(m_lo, m_hi)
     if isnan(magnitude):
         return np.nan, np.nan
-    if fractional == 0.0 and magnitude <= integers:
+    if magnitude <= integers * grid and magnitude <= FP64_MAX and grid > 0.0:
         return s_lo, s_hi
     if magnitude > FP64_MAX:
         return _infinite_sum(s_lo, s_hi, m_lo, m_hi, growth(min(max(count - 1.0, 0.0), levels), u))
@@ -159,6 +162,7 @@ def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-
     acc = np.empty((1, 6, inner))
     for o in range(outer):
         acc[:] = 0.0
+        acc[0, 5] = np.inf
         for i in range(n):
             for k in range(inner):
                 a, b = lo[o, i, k], hi[o, i, k]
@@ -167,7 +171,7 @@ def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-
                 acc[0, 2, k] += abs(a)
                 acc[0, 3, k] += abs(b)
                 acc[0, 4, k] += 1.0 if (a != 0.0) | (b != 0.0) else 0.0
-                acc[0, 5, k] += 0.0 if (a == b) & (np.rint(a) == a) else 1.0
+                acc[0, 5, k] = min(acc[0, 5, k], last_bit(a) if a == b else 0.0)
                 ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, i + 1.0)
                 out_lo[o, i, k], out_hi[o, i, k] = ends
 

@@ -388,10 +388,10 @@ def test_muted_operand_error_leaves_the_accumulation():
 
 
 def test_muting_is_by_precision_of_the_accumulator():
-    a = b = np.ones((1, 16, 16), np.float32)
+    a = b = quantise(rng(29).standard_normal((1, 16, 16)), FP8E4NV)
     fp8 = load_profile("sm_90")
     low, other = fp8.mute("lowacc"), fp8.mute("accumulation")
-    widths = [np.ptp(dot(a, b, "fp8", p)) for p in (fp8, low, other)]
+    widths = [np.max(np.subtract(*dot(a, b, "fp8", p)[::-1])) for p in (fp8, low, other)]
     assert widths[1] < 1e-9 < widths[0]
     assert widths[2] == widths[0]
     assert PendingDot.start(None, (1, 1), "fp8", fp8).causes == {"lowacc"}
@@ -691,7 +691,7 @@ def test_lazy_broadcasts_and_extra_axes():
         pending.interval()[0][:, 0], dot(np.ones((1, 3, 16), np.float32), b, "fp16", profile)[0][:, 0]
     )
     both = PendingDot.start(None, (3, 4), "fp16", profile).extend(point(ones), point(ones), k=16).interval()
-    assert both[0] < 16 < both[1]
+    assert both[0] == 16 == both[1]
     with pytest.raises(ValueError, match="do not agree on K"):
         PendingDot.start(None, (3, 4), "fp16", profile).extend(point(a), point(b[:, :8]))
     transposed = np.ascontiguousarray(b.transpose(0, 2, 1)).transpose(0, 2, 1)
@@ -742,7 +742,8 @@ def test_exact_zeros_stay():
         lo, hi = dot(a, b, kind, profile)
         for i, j in ((1, 0), (0, 2), (2, 3)):
             assert lo[0, i, j] == hi[0, i, j] == 0
-        assert (lo[0, 0, :2] < hi[0, 0, :2]).all()
+        if kind in ("fp64", "tf32x3"):  # in the others these few bits are exact in any order
+            assert (lo[0, 0, :2] < hi[0, 0, :2]).all()
     zero = np.zeros((1, 16, 16), np.float32)
     assert not np.any(dot(zero, zero, "fp16", profile))
 
