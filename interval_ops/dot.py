@@ -283,7 +283,8 @@ class PendingDot:
         if model.acc == "fp32" and replayable(products, self.addends, self.places):
             ends = (chain_results(products, self.addends, self.places, shape), exact_sum(products, self.addends, shape))
             low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
-            low, high = (np.where(np.isfinite(low) & np.isfinite(high), x, np.nan) for x in (low, high))
+            known = np.isfinite(low) & np.isfinite(high) & np.isfinite(ends[1][0])
+            low, high = (np.where(known, x, np.nan) for x in (low, high))
         else:
             work = self.work.adds
             low, high = chain_interval(products, self.addends, shape, model.rho, emin, last, work, adding)
