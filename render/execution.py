@@ -15,7 +15,7 @@ from interval_ops.profile import MissingRule, load_profile
 from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.inputs import Inputs
-from render.outputs import Named, flatten, stored_arguments
+from render.outputs import Named, flatten, stored_arguments, values
 from render.target import as_kernel_error, is_own_failure, returned_names
 
 NOTHING_LAUNCHED = "RND904"
@@ -143,9 +143,10 @@ class Entry:
 
 
 def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
-    value = tensor.detach().to(torch.float64, copy=True).numpy()
+    value = values(tensor, copy=True)
     if envelope is None:
-        return Tensor(name, tensor, value, value, value, tracked=False)
+        point = np.asarray(value, np.float64)
+        return Tensor(name, tensor, value, point, point, tracked=False)
     lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))
     unstored = ~np.broadcast_to(np.asarray(envelope.written, bool), value.shape)
     return Tensor(name, tensor, value, lo, hi, unstored, frozenset(envelope.taints))

@@ -48,6 +48,8 @@ VOID = {
 class Case:
     """Everything known about one output, as float64 arrays of one shape (integers are exact in them or taken as such).
 
+    `value`, `ref` and `device` of a large output may be float32 where that is exact; `pieces.part` widens them.
+
     `exact_ends` gives [exact_lo, exact_hi], which hold E; like `radius` it is called only where it matters.
     `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
     rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs.
@@ -332,7 +334,8 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
         return False
     outside = masks.outside_ref
     if bad_reads and masks.top.any():
-        lo, hi = widen(*widen(case.value, case.value, case.fmt), case.ref_fmt)
+        value = np.asarray(case.value, np.float64)
+        lo, hi = widen(*widen(value, value, case.fmt), case.ref_fmt)
         zeros = _outside(case.ref, lo, hi, np.zeros(lo.shape, bool))
         outside = np.where(masks.top, zeros, outside)
     return not outside.any()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from render import pieces
 from render.errors import RenderError
 from render.inputs import Inputs
 
@@ -24,6 +25,15 @@ class Pair:
     name: str
     kernel: int
     reference: int
+
+
+def values(x: torch.Tensor, copy: bool = False) -> np.ndarray:
+    """The numbers of a tensor: float64, or float32 where the tensor is large and its format has no more than that.
+
+    `copy`: later changes of x must not show.
+    """
+    short = x.is_floating_point() and x.itemsize <= 4 and x.numel() > pieces.BLOCK
+    return x.detach().to(torch.float32 if short else torch.float64, copy=copy).numpy()
 
 
 def flatten(result: Any, names: Sequence[str] = (), default: str = "out") -> Named:

@@ -1,4 +1,7 @@
-"""Large outputs one block of elements at a time: temporaries do not take many times the memory of the output."""
+"""Large outputs one block of elements at a time: temporaries do not take many times the memory of the output.
+
+Values of a large output are kept in float32 where that holds them (`outputs.values`); a block of them is float64.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ def blocks(size: int) -> Iterator[slice]:
 
 
 def flat(x: np.ndarray, at: slice) -> np.ndarray:
-    """The elements of `x` at these flat indices (a view where x is contiguous)."""
-    return x.reshape(-1)[at] if x.flags.c_contiguous else x.flat[at]
+    """The elements of `x` at these flat indices, floats as float64 (a view where x is that, and contiguous)."""
+    found = x.reshape(-1)[at] if x.flags.c_contiguous else x.flat[at]
+    return found.astype(np.float64) if found.dtype == np.float32 else found
 
 
 def part(case: Case, at: slice) -> Case:

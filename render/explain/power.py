@@ -136,6 +136,7 @@ def _compare(case: Case, before: np.ndarray, after: np.ndarray) -> tuple[int, bo
     """(elements outside T, does anything change by more than one rounding of the output's format?)"""
     if before.shape != after.shape:
         return after.size, True
+    before, after = (np.asarray(x, np.float64) for x in (before, after))
     same = (before == after) | (np.isnan(before) & np.isnan(after))
     if case.fmt is None or case.mismatch:
         return int((~same).sum()), bool(not same.all())
@@ -189,7 +190,7 @@ def smallest_fault(case: Case) -> float | None:
     found = None
     for k in range(case.fmt.p + 1):
         with np.errstate(invalid="ignore", over="ignore"):
-            scaled = case.value * (1 + 2.0**-k)
+            scaled = np.asarray(case.value, np.float64) * (1 + 2.0**-k)
             faulty = scaled if case.fmt.p >= 53 else round_value(scaled, case.fmt, "rtne", "saturate")
         if not _compare(case, case.value, faulty.astype(np.float64))[0]:
             break

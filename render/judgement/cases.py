@@ -12,8 +12,7 @@ from render.execution import Execution
 from render.judge import Case
 from render.judgement.references import References
 from render.noise import TORCH_FORMATS
-from render.oracle import array
-from render.outputs import Pair, shape_mismatch
+from render.outputs import Pair, shape_mismatch, values
 
 
 def judged_of(run: Execution, references: References, pair: Pair, device: torch.Tensor | None) -> Judged:
@@ -22,7 +21,7 @@ def judged_of(run: Execution, references: References, pair: Pair, device: torch.
     why = shape_mismatch(pair.name, ours.tensor, theirs)
     if not why and device is not None:
         why = shape_mismatch(pair.name, ours.tensor, device, "the device output")
-    ref = ours.value if why else array(theirs)
+    ref = ours.value if why else values(theirs)
     i = pair.reference
     ours = ours if ours.tracked or why else untracked(ours, ref)
     taints = {run.session.taints[t].code for t in ours.taints if t in run.session.taints} - {NEVER_WRITTEN}
@@ -30,7 +29,7 @@ def judged_of(run: Execution, references: References, pair: Pair, device: torch.
         pair.name, ours.value, ours.lo, ours.hi, ref,
         ref if why else references.exact.values[i], (lambda: (ref, ref)) if why else (lambda: references.ends_of(i)),
         fmt=TORCH_FORMATS.get(ours.tensor.dtype), ref_fmt=TORCH_FORMATS.get(theirs.dtype),
-        device=None if device is None or why else array(device),
+        device=None if device is None or why else values(device),
         device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
         radius=lambda: references.radius_of(i), unstored=ours.unstored, mismatch=why,
         taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),

@@ -59,6 +59,7 @@ class Judgement:
         except (UnsupportedOp, MissingRule) as error:
             return unsupported(error, device=s.device, reference=self.reference.title, timing=self._timing(began))
         run.session.forget()
+        free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
         undefined = undefined_note(self.entry, run)

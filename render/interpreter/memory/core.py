@@ -18,7 +18,7 @@ from render.interpreter.memory.findings import Finding, FindingLog, TaintLog
 from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult
 from render.interpreter.memory.registry import PROGRAM, Registry, Storage
 from render.interpreter.memory.shadow import Shadow
-from render.interpreter.memory.undo import UndoLog, snapshot
+from render.interpreter.memory.undo import Arena, UndoLog, snapshot
 from render.interpreter.memory.unwritten import notice_writes
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Memory:
         self.registry = Registry()
         self._used.clear()
         self.log.clear()
+        self.log.arena = Arena()
+        self._events = np.empty(0, np.int64)
 
     def find(self, address: int) -> Storage | None:
         return self.registry.find(address)
