@@ -51,10 +51,21 @@ def prepared(how: str, op: Callable[..., torch.Tensor]) -> Callable[..., np.ndar
     return call
 
 
+POLES = {"erfinv": 1.0, "atanh": 1.0, "normcdfinv": 1.0, "acosh": 1.0}
+"""Where a stride is too wide: the last numbers before (acosh: behind) this one, which errors grow towards."""
+
+
+def near_pole(name: str) -> list[np.ndarray]:
+    if name not in POLES:
+        return []
+    pole, count = int(np.float32(POLES[name]).view(np.uint32)), 1 << 18
+    return [np.arange(pole, pole + count) if name == "acosh" else np.arange(pole - count, pole)]
+
+
 def swept(name: str, call: Callable[..., np.ndarray], stride: int) -> tuple[float, str, int]:
-    """(largest error in ulp, where, results of another kind) over every `stride`-th fp32 number."""
+    """(largest error in ulp, where, results of another kind) over every `stride`-th fp32 number, and all near poles."""
     compare, best, where, odd = comparison(name), 0.0, "", 0
-    for bits in chunks(stride, 0):
+    for bits in (*chunks(stride, 0), *(part.astype(np.uint32) for part in near_pole(name))):
         if bits.size < 1 << 18:  # torch.compile would compile again for another size
             continue
         x = np.abs(bits.view(np.float32)) if name == "lgamma" else bits.view(np.float32)

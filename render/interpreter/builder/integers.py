@@ -103,11 +103,12 @@ def _compare(ufunc: Callable[..., np.ndarray]) -> Callable[[Base, Handle, Handle
 
 
 def _high_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    bits = a.dtype.itemsize * 8
-    if bits == 32:
-        return ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(32)).astype(a.dtype)
+    """Upper half of the product of the bits as unsigned numbers, whatever the type (PTX `mul.hi.u32`)."""
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    x, y = (np.ascontiguousarray(v).view(unsigned).reshape(v.shape).astype(np.uint64) for v in (a, b))
+    if unsigned.itemsize == 4:
+        return ((x * y) >> np.uint64(32)).astype(unsigned).view(a.dtype)
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    x, y = a.astype(np.uint64), b.astype(np.uint64)
     xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
     mid = xh * yl + ((xl * yl) >> half)
     low = (mid & mask) + xl * yh

@@ -18,7 +18,7 @@ from support import rng, round_fraction, special_values, trials
 
 from interval_ops.formats import FORMATS
 from interval_ops.rule import Shape
-from interval_ops.rules import RULES
+from interval_ops.rules import EXACT, RULES
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.session import Session
 
@@ -175,3 +175,88 @@ def test_fma_is_rounded_once(fmt: str) -> None:
             assert z == float(round_fraction(exact, FORMATS[fmt]))
         else:
             assert abs(z) >= FORMATS[fmt].max
+
+
+INTEGERS = {"int8": torch.int8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8}
+NUMPY = {name: np.dtype(name) for name in INTEGERS}
+
+
+def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Towards zero, as C and the language divide."""
+    rest = remains(a, b)
+    return (a - rest) // b
+
+
+def remains(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.fmod(a, b)
+
+
+# Operands that are legal: divisors are not 0 (nor -1, whose quotient may overflow), shifts stay inside the width.
+WHOLE: dict[str, tuple[str, Callable[..., np.ndarray], tuple[str, ...]]] = {
+    "a + b": ("any", np.add, ("add",)), "a - b": ("any", np.subtract, ("sub",)),
+    "a * b": ("any", np.multiply, ("mul",)), "a // b": ("divisor", quotient, ("sdiv", "udiv")),
+    "a % b": ("divisor", remains, ("srem", "urem")), "a & b": ("any", np.bitwise_and, ("and",)),
+    "a | b": ("any", np.bitwise_or, ("or",)), "a ^ b": ("any", np.bitwise_xor, ("xor",)),
+    "a << b": ("shift", np.left_shift, ("shl",)), "a >> b": ("shift", np.right_shift, ("ashr", "lshr")),
+    "tl.minimum(a, b)": ("any", np.minimum, ("minsi", "minui")),
+    "tl.maximum(a, b)": ("any", np.maximum, ("maxsi", "maxui")),
+    "tl.abs(a)": ("any", lambda a, b: np.abs(a), ("iabs",)),
+    "a == b": ("any", np.equal, ("icmpEQ",)), "a != b": ("any", np.not_equal, ("icmpNE",)),
+    "a < b": ("any", np.less, ("icmpSLT", "icmpULT")), "a <= b": ("any", np.less_equal, ("icmpSLE", "icmpULE")),
+    "a > b": ("any", np.greater, ("icmpSGT", "icmpUGT")), "a >= b": ("any", np.greater_equal, ("icmpSGE", "icmpUGE")),
+    "a.to(tl.int64)": ("any", lambda a, b: a.astype(np.int64), ("int_cast",)),
+    "a.to(tl.int8)": ("any", lambda a, b: a.astype(np.int8), ("int_cast",)),
+}  # fmt: skip
+
+NO_NUMBERS = {
+    "addptr", "advance", "assert", "assume", "barrier", "block_with_parent", "get_num_programs", "get_program_id",
+    "grid_dependency_launch_dependents", "grid_dependency_wait", "int_to_ptr", "make_block_ptr", "make_range",
+    "make_tensor_descriptor", "name_loc", "print", "ptr_to_int", "reduce_ret", "scan_ret", "map_elementwise",
+    "map_elementwise_ret", "tensor_descriptor_type", "tensor_pointer_load", "tensor_pointer_store",
+}  # fmt: skip
+"""Exact methods that move, address or order; `histogram` and `umulhi` have tests of their own below."""
+
+
+def test_every_exact_method_that_computes_numbers_is_in_the_table() -> None:
+    named = {op for _, _, ops in WHOLE.values() for op in ops} | {"histogram", "umulhi"}
+    assert named == set(EXACT) - NO_NUMBERS
+
+
+def whole(name: str, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random numbers of the type, its ends, and small ones around zero."""
+    info, generator = np.iinfo(NUMPY[name]), rng(seed)
+    special = np.array([info.min, info.min + 1, 0, 1, 2, 3, info.max - 1, info.max], NUMPY[name])
+    a, b = (generator.integers(info.min, info.max, 512, NUMPY[name], endpoint=True) for _ in range(2))
+    a[:64], b[:64] = np.repeat(special, 8), np.tile(special, 8)
+    if kind == "divisor":
+        b = np.where((b == 0) | (b == -1 if info.min else False), 7, b).astype(NUMPY[name])
+    if kind == "shift":
+        b = (generator.integers(0, info.bits, 512)).astype(NUMPY[name])
+    return a, b
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("code", WHOLE)
+def test_integers_are_numpys(code: str, name: str) -> None:
+    kind, reference, _ = WHOLE[code]
+    a, b = whole(name, kind, 341)
+    with np.errstate(over="ignore"):
+        wanted = torch.from_numpy(reference(a, b))
+    got = run(code, torch.from_numpy(a), torch.from_numpy(b), torch.empty(len(a), dtype=wanted.dtype))
+    assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("name", ["int32", "int64"])
+def test_high_halves_of_products(name: str) -> None:
+    """Of unsigned numbers, whatever the type: `mul.hi.u32` and `mul.hi.u64` in the PTX for int32 and int64."""
+    bits = NUMPY[name].itemsize * 8
+    a, b = whole(name, "any", 342)
+    x, y = ([int(v) % (1 << bits) for v in part] for part in (a, b))
+    got = run("tl.umulhi(a, b)", torch.from_numpy(a), torch.from_numpy(b), torch.empty(len(a), dtype=INTEGERS[name]))
+    assert [int(v) % (1 << bits) for v in got] == [p * q >> bits for p, q in zip(x, y, strict=True)]
+
+
+def test_histograms_count() -> None:
+    a = rng(343).integers(0, 512, 512).astype(np.int32)
+    got = run("tl.histogram(a, 512)", torch.from_numpy(a), torch.from_numpy(a), torch.empty(512, dtype=torch.int32))
+    assert torch.equal(got, torch.bincount(torch.from_numpy(a), minlength=512).int())
