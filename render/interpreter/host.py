@@ -79,6 +79,8 @@ class HostTracker(TorchDispatchMode):
     def __init__(self, memory: Memory) -> None:
         super().__init__()
         self.memory = memory
+        self.followed = 0
+        """Operations so far that read elements with bounds."""
         self._paused = 0
 
     @contextlib.contextmanager
@@ -126,7 +128,9 @@ class HostTracker(TorchDispatchMode):
             for target in targets:
                 self.memory.host_write(target)
             return out
+        self.followed += 1
         result = self._bounds_of(func, args, kwargs, known)
+        seen = self.before(func, args, kwargs, known)
         out = func(*args, **kwargs)
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
         if result is None and any(_wide(e) for e in known.values()):
@@ -141,7 +145,14 @@ class HostTracker(TorchDispatchMode):
         for target in targets:
             if not any(target is t for t in outputs):
                 self._attach(target, result, taint)
+        self.after(seen, out)
         return out
+
+    def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope]) -> Any:
+        """An operation is about to run; what this gives comes back to `after` with the result."""
+
+    def after(self, seen: Any, out: Any) -> None:
+        """The operation ran and its bounds are attached."""
 
     def _bounds_of(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope]

@@ -32,7 +32,7 @@ class Session:
     documented or unknown error is left out: their results are tainted. `sum_order` ("any", "tree"), `fp_contraction`
     ("any", "on", "off") and `triton_version` ("3.9"; the installed one unless told) are what bounds may assume of the
     compiler; None leaves the profile's. ValueError for an unknown one.
-    Sessions nest; the innermost one interprets.
+    `tracker` makes what follows the host's operations. Sessions nest; the innermost one interprets.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Session:
         sum_order: str | None = None,
         fp_contraction: str | None = None,
         triton_version: str | None = None,
+        tracker: Callable[[Session], HostTracker] | None = None,
     ) -> None:
         base = profile if profile is not None else load_profile(device).chosen(triton=installed())
         base = base.chosen(sum_order, fp_contraction, None if triton_version is None else version(triton_version))
@@ -65,6 +66,8 @@ class Session:
         self.undefined = undefined
         self.builder = builder
         self.change = change
+        self._make_tracker = tracker
+        self._tracker: HostTracker | None = None
         self.assume_exact = frozenset(assume_exact)
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
@@ -95,6 +98,11 @@ class Session:
     @property
     def findings(self) -> list[Finding]:
         return self.memory.findings
+
+    @property
+    def host_steps(self) -> int:
+        """Operations of the host that read elements with bounds."""
+        return 0 if self._tracker is None else self._tracker.followed
 
     def envelope(self, tensor: Any, take: bool = False) -> Envelope | None:
         """Bounds of a tensor's elements; None if no kernel wrote this memory and none was carried into it.
@@ -142,7 +150,7 @@ class Session:
             self._patch_interpreted(scope)
             patch_autotuner(scope, self)
             self._watch_addresses(scope)
-            self._tracker = HostTracker(self.memory)
+            self._tracker = HostTracker(self.memory) if self._make_tracker is None else self._make_tracker(self)
             stack.enter_context(self._tracker)
         except BaseException:
             stack.close()
@@ -192,5 +200,6 @@ class Session:
 
     def _launch(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """One launch; host tracking pauses while the kernel runs."""
+        assert self._tracker is not None
         with self._tracker.paused():
             run_launch(self, kernel, grid, args, kwargs)

@@ -21,6 +21,8 @@ from render.interpreter.memory.registry import address
 from render.slice.check import check
 from render.slice.follow import follow
 from render.slice.graph import pruned
+from render.slice.host import logged
+from render.slice.host_cut import HostCutter
 from render.slice.model import MISHAPS, NotSliceable, Slice
 from render.slice.places import Place, places
 from render.slice.recorder import LANES, Enough, Recorder
@@ -68,7 +70,39 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
             elif result is None or run_all:
                 todo[i] = todo[i][1:]
         run_all = not run_all and any(i in todo and todo[i] and todo[i][0] is p for i, p in group.items())
+    if getattr(run.session, "host_steps", 0):
+        _through_host(call, run, wanted, found)
     return found
+
+
+def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: list[Slice | NotSliceable]) -> None:
+    """Fills in what host code computed from kernel results; an element that it did not touch stays as it is."""
+    left = [i for i, result in enumerate(found) if isinstance(result, NotSliceable)]
+    if not left:
+        return
+    try:
+        log, again = logged(call)
+    except (KernelError, UnsupportedOp, RenderError):
+        return  # said already
+    for i in left:
+        name, where = wanted[i]
+        try:
+            if log.full or again is None:
+                raise NotSliceable("the host", "it computes too many elements")
+            cutter = HostCutter(log)
+            number = cutter.number(_address(name, _output(again, name).tensor, where))
+            if number is None:
+                continue
+            node = next(n for n in cutter.nodes if n.start <= number < n.stop)
+            k = number - node.start
+            v, lo, hi = (float(end[k]) for end in (node.v, node.lo, node.hi))
+            nodes, profile = tuple(cutter.nodes), run.session.profile
+            whole = Slice(name, where, "host code", (), nodes, number, v, lo, hi, profile=profile)
+            found[i] = _confirmed(call, whole, _output(run, name))
+        except NotSliceable as error:
+            found[i] = error
+        except MISHAPS as error:
+            found[i] = _mishap(error)
 
 
 def _group(

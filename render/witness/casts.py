@@ -23,9 +23,11 @@ def cast(e: Evaluator, op: Operation, k: int) -> Maybe:
     src, dst, mode = FORMATS[op.attrs["src"]], FORMATS[op.attrs["dst"]], op.attrs["mode"]
     if dst.name in ("e8m0", "e2m1"):
         raise NoFormula(f"cast to {dst.name}")
-    overflow = op.attrs.get("overflow") or e.rules["overflow"][dst.name]
+    if "overflow" in op.attrs:  # on the host: one rounding
+        return converted(x, dst, mode, op.attrs["overflow"])
+    overflow = e.rules["overflow"][dst.name]
     older = e.rules.get("older", {}).get(f"{src.name}->{dst.name}") if mode == "rtne" else None
-    if older is not None and "overflow" not in op.attrs:
+    if older is not None:
         return _older(x, dst, older)
     middle = e.rules["double_rounding"].get(f"{src.name}->{dst.name}")
     if middle:

@@ -114,6 +114,13 @@ def doubled_with_a_host_step(x):
     return out
 
 
+def doubled_and_patched(x):
+    out = torch.empty_like(x)
+    doubling[(1,)](x, out, x.shape[0])
+    out[:1].add_(1.0)
+    return out
+
+
 def on_host(x):
     return doubled_twice(x) * 2
 
@@ -209,10 +216,25 @@ def test_a_recording_has_a_limit(monkeypatch):
         slice_of(call, done, "out", (0,))
 
 
-def test_what_the_host_computed_is_not_cut():
+def test_what_the_host_computed_is_cut_through_it():
     call, done = run(on_host, torch.randn(B))
-    with pytest.raises(NotSliceable, match="host"):
-        slice_of(call, done, done.outputs[0].name, (0,))
+    found = slice_of(call, done, "out", (3,))
+    assert [n.op for n in found.nodes if n.op != LEAF] == ["fmul", "fmul", "fmul"] and found.kernel == "host code"
+    assert found.nodes[-1].file == __file__
+
+
+def test_the_host_is_recorded_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr("render.slice.host.LIMIT", 0)
+    call, done = run(on_host, torch.randn(B))
+    with pytest.raises(NotSliceable, match="too many"):
+        slice_of(call, done, "out", (0,))
+
+
+def test_a_host_operation_leaves_what_it_overwrote():
+    call, done = run(doubled_and_patched, torch.randn(B))
+    kept, patched = (slice_of(call, done, "out", (k,)) for k in (1, 0))
+    assert (kept.kernel, patched.kernel) == ("doubling", "host code")
+    assert [n.op for n in patched.nodes if n.op != LEAF] == ["fmul", "fadd"]
 
 
 def test_a_wrong_operand_does_not_pass_the_check():

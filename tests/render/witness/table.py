@@ -213,6 +213,49 @@ def _memory() -> list[Case]:
     ]  # fmt: skip
 
 
+# host code after the kernel
+
+
+def _selu(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    library_zoo.selu_kernel[(2,)](x, out, N)
+    return out
+
+
+HOST: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str, ...]]] = {
+    "add": (lambda x: _selu(x) + _selu(-x), ("add",)),
+    "sub": (lambda x: _selu(x) - 0.3, ("sub",)),
+    "mul": (lambda x: _selu(x) * x, ("mul",)),
+    "div": (lambda x: _selu(x) / 3.0, ("div",)),
+    "in place": (lambda x: _selu(x).mul_(2.5).add_(x).sub_(1.0).div_(3.0), ("add_", "mul_", "sub_", "div_")),
+    "bfloat16": (lambda x: _selu(x).bfloat16() * x.bfloat16(), ("_to_copy",)),
+    "float64": (lambda x: _selu(x).double() * 1.1, ("_to_copy",)),
+    "half of double": (lambda x: (_selu(x).double() * 1.1).half(), ("_to_copy",)),
+    "copy": (lambda x: torch.zeros(2 * N, dtype=torch.float16).copy_(_selu(x)), ("copy_",)),
+    "negative": (lambda x: (-_selu(x)).neg_().abs().abs_(), ("neg", "neg_", "abs", "abs_")),
+    "rsub": (lambda x: 1.0 - _selu(x), ("rsub",)),
+    "reciprocal": (lambda x: 1.0 / (_selu(x) + 3.0), ("reciprocal",)),
+    "relu": (lambda x: torch.relu(_selu(x) * 1.1), ("relu", "relu_")),
+    "clamp": (lambda x: _selu(x).clamp(-0.3, 0.9).clamp_(-0.2, None), ("clamp", "clamp_")),
+    "one-sided": (lambda x: _selu(x).clamp_min(-0.3).clamp_max(0.9), ("clamp_min", "clamp_max")),
+    "extrema": (lambda x: torch.maximum(_selu(x), torch.minimum(_selu(-x), x)), ("maximum", "minimum")),
+    "integral": (lambda x: (_selu(x) * 9).floor() + (_selu(x) * 9).ceil(), ("floor", "ceil")),
+    "rounded": (lambda x: (_selu(x) * 9).trunc() + (_selu(x) * 9).round(), ("trunc", "round")),
+    "rows": (lambda x: _selu(x).reshape(4, 8).amax(1) - _selu(x).reshape(4, 8).amin(1), ("amax", "amin")),
+    "sum": (lambda x: _selu(x).sum(), ("sum",)),
+    "mean": (lambda x: _selu(x).reshape(4, 8).half().mean(1), ("mean",)),
+    "moved": (lambda x: torch.cat([_selu(x).reshape(4, 8).T.contiguous().view(-1), x])[torch.arange(60, 0, -3)], ()),
+    "chosen": (lambda x: torch.where(x > 0, x, _selu(x)), ()),
+    "padded": (lambda x: torch.nn.functional.pad(_selu(x), (2, 3), value=1.5).flip(0), ()),
+    "between": (lambda x: _selu(_selu(x) * 1.1), ()),
+}  # fmt: skip
+
+
+def host() -> list[Case]:
+    """What a launcher may do to a kernel's result."""
+    return [Case(f"host {n}", fn, lambda: (normal(2 * N),), names) for n, (fn, names) in HOST.items()]
+
+
 # the vendor's library
 
 _KERNELS = {1: library_zoo.one, 2: library_zoo.two, 3: library_zoo.three, 4: library_zoo.four}

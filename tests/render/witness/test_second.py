@@ -165,10 +165,16 @@ def test_a_bound_without_the_legal_rounding_is_found_out():
     assert "reaches the value" in found.witness.why
 
 
-def test_without_a_slice_the_verdict_stays_and_says_why():
+def test_host_code_has_a_witness():
+    found = render.classify(host_scaled, torch.randn(B), ref=reference, budget=False)
+    assert (found.label, found.code, found.witness.status) == ("Type-II", "RND201", "agrees")
+
+
+def test_without_a_slice_the_verdict_stays_and_says_why(monkeypatch):
+    monkeypatch.setattr("render.slice.host.LIMIT", 0)
     found = render.classify(host_scaled, torch.randn(B), ref=reference, budget=False)
     assert (found.label, found.code, found.witness.status) == ("Type-II", "RND201", "none")
-    assert any("no witness" in note and "no kernel stored" in note for note in found.notes)
+    assert any("no witness" in note and "too many elements" in note for note in found.notes)
 
 
 def test_a_device_output_in_a_coarser_format_is_judged_with_its_rounding():

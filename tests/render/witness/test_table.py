@@ -13,15 +13,18 @@ from interval_ops.rules import RULES
 from render.classify import classify
 from render.execution import Entry
 from render.inputs import of_call
+from render.interpreter.host_rules import MOVES
+from render.interpreter.host_rules import RULES as HOST_RULES
 from render.interpreter.ordering import Ordering
 from render.slice import slice_of
 from render.witness.balls import interval, less
 from render.witness.check import rechecked
 from render.witness.formulas import LOOSE
 from render.witness.make import Claim, make
-from tests.render.witness.table import EXACT, Case, conversions, language, library
+from tests.render.witness.table import EXACT, Case, conversions, host, language, library
 
 LANGUAGE, SINGLE, DOUBLE, CONVERTED = language(), library(torch.float32), library(torch.float64), conversions()
+ON_HOST = host()
 NO_BOUND = {"atomic_load", "atomic_store", "atomic_cas"}
 """What they return is open (any number), or left to the order of programs and tainted."""
 
@@ -66,6 +69,11 @@ def test_functions_of_the_library(case: Case) -> None:
     agrees(case)
 
 
+@pytest.mark.parametrize("case", ON_HOST, ids=lambda c: c.name)
+def test_host_code_after_the_kernel(case: Case) -> None:
+    agrees(case)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", DOUBLE, ids=lambda c: c.name)
 def test_functions_of_the_library_in_double_precision(case: Case) -> None:
@@ -78,6 +86,8 @@ def test_nothing_is_left_out() -> None:
     combined = {"reduce welford", "reduce componentwise", "scan linear"}
     vendor = {f"library {n}" for n in (*LIBRARY, *CONVERSIONS) if n not in EXACT}
     assert (set(RULES) - NO_BOUND) | natives | combined | vendor <= covered
+    on_host = {name.removeprefix("aten::") for name in set(HOST_RULES) - MOVES}
+    assert on_host <= {name for case in ON_HOST for name in case.covers}
     assert len(Ordering(None, None).natives()) == len(natives) - 1, "a native function without a case"
 
 
