@@ -7,10 +7,12 @@ uninterrupted one would.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,16 @@ class Effort:
         return other["seed"] == self.seed and other["runs"] >= self.runs and other["lanes"] >= self.lanes
 
 
+@cache
+def commit() -> str:
+    """Short name of the commit that runs, with a "+" where files differ from it; nothing outside a checkout."""
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--exclude=*", "--dirty=+"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
 def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int, direct: bool = True) -> list[Pair]:
     """The cross product, in an order that mixes cheap and dear ones, so that the time left can be estimated."""
     attacked = (*found, None) if direct else found
@@ -73,7 +85,7 @@ def attack_pair(pair: Pair, effort: Effort) -> Iterator[tuple[tuple[str, ...], T
 def as_line(pair: Pair, effort: Effort, seconds: float, parts: list[tuple[tuple[str, ...], Tally]]) -> dict[str, Any]:
     return {
         "name": pair.name, "profile": pair.profile, "effort": asdict(effort), "seconds": round(seconds, 2),
-        "parts": [{"rules": list(ops), **asdict(tally)} for ops, tally in parts],
+        "commit": commit(), "parts": [{"rules": list(ops), **asdict(tally)} for ops, tally in parts],
     }  # fmt: skip
 
 

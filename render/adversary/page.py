@@ -36,6 +36,7 @@ _SUMMARY = """
 | kernels | {kernels}, each on every profile: {pairs} pairs, {skipped} of them (or of rules) left out |
 | rules attacked directly | {rules} |
 | profiles | {profiles} |
+| commit | {commits} |
 | effort per pair | {efforts}; the seed of a pair is the CRC-32 of `seed/kernel/profile` |
 | CPU | {minutes:.0f} minutes on one core of {machine}, Python {python}, {packages} |
 """
@@ -67,6 +68,7 @@ def _summary(report: Report, lines: Sequence[dict[str, Any]], runs: Iterable[tup
     return _SUMMARY.format(
         checks=report.total.checks, outside=report.total.violated, runs=report.total.runs, kernels=len(report.kernels),
         pairs=len(pairs), skipped=len(report.skipped), rules=len(report.rules), profiles=len(report.profiles),
+        commits=", ".join(sorted({line.get("commit", "") or "unknown" for line in lines})),
         efforts=", ".join(f"{n} executions with seed {seed}" for n, seed in runs), minutes=report.seconds / 60,
         machine=platform.machine(), python=platform.python_version(),
         packages=", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "triton", "numba")),

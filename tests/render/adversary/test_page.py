@@ -24,6 +24,7 @@ def test_the_page_says_what_was_found(tmp_path):
     assert "| **outside their bounds** | **0** |" in text
     assert f"| element checks | {report.total.checks:,} |" in text
     assert "2 executions with seed 3" in text
+    assert f"| commit | {cross.commit() or 'unknown'} |" in text
     assert "- dot fp32 chained tf32x3 fp32 32: gfx90a" in text
     far = next(row for row in text.splitlines() if row.startswith("| fcmpOLT "))
     assert "three-valued" in far
