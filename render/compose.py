@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 import numpy as np
 import torch
@@ -96,16 +94,3 @@ def place_of(
             return item.file, item.line
     launch = run.session.launches[-1]
     return launch.file, launch.line
-
-
-def versions() -> dict[str, str]:
-    """What ran: RENDER and the packages that decide its numbers."""
-    import render
-
-    found = {"render": render.__version__, "python": platform.python_version()}
-    for name in ("triton", "torch", "numpy", "numba"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found

@@ -73,7 +73,8 @@ def command(
     if lint:
         return _lint(folders)
     chosen = assumed(sum_order, fp_contraction, triton_version)
-    checked(chosen)
+    if chosen:  # else there is nothing to check, and this process, which only waits, needs not load Triton
+        checked(chosen)
     plan = Plan(not no_baselines, stock, small, assumed=tuple(sorted(chosen.items())))
     rows = _run(folders, jobs, plan, fresh, err=json == _STDOUT)
     _write(rows, json)

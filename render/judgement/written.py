@@ -8,7 +8,7 @@ from typing import Any
 
 from interval_ops.profile import MissingRule
 from render import advice
-from render.compose import UNKNOWN, Judged, place_of, versions
+from render.compose import UNKNOWN, Judged, place_of
 from render.errors import UnsupportedOp
 from render.execution import Execution
 from render.explain.asked import gain_help, ieee_gain, ieee_help, origin_note
@@ -18,6 +18,7 @@ from render.judgement.assumptions import compiler_of
 from render.measure import measure, unmeasured
 from render.sides import blamed
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+from render.versions import versions
 
 
 def measured(judged: list[Judged], masks: list[Masks | None], decisions: list[Decision]) -> list[OutputVerdict]:

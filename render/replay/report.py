@@ -10,7 +10,7 @@ from render.replay.rows import SCHEMA, Row
 
 
 def document(rows: list[Row]) -> dict[str, Any]:
-    from render.compose import versions
+    from render.versions import versions
 
     issues = [r for r in rows if not r.twin_of]
     return {
