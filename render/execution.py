@@ -15,7 +15,7 @@ from interval_ops.profile import MissingRule, load_profile
 from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.inputs import Inputs
-from render.outputs import Named, flatten, stored_arguments, values
+from render.outputs import Named, flatten, outline, stored_arguments, values
 from render.target import as_kernel_error, is_own_failure, returned_names
 
 NOTHING_LAUNCHED = "RND904"
@@ -53,12 +53,16 @@ def on_cpu() -> Iterator[None]:
 class Tensor:
     """One tensor of the kernel's side: values, bound, never-stored elements, ids of the taints that reached it.
 
+    Of a large float tensor `tensor` is only the outline (`value` has its numbers); `base` is the byte address where its
+    storage began, `address` that of its first element.
     `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
     a bound is not.
     """
 
     name: str
     tensor: torch.Tensor
+    address: int
+    base: int
     value: np.ndarray
     lo: np.ndarray
     hi: np.ndarray
@@ -144,9 +148,12 @@ class Entry:
 
 def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
     value = values(tensor, copy=True)
+    kept = tensor if value.dtype != np.float32 else outline(tensor)
+    base = tensor.untyped_storage().data_ptr()
+    where = kept, base + int(tensor.storage_offset()) * tensor.element_size(), base
     if envelope is None:
         point = np.asarray(value, np.float64)
-        return Tensor(name, tensor, value, point, point, tracked=False)
+        return Tensor(name, *where, value, point, point, tracked=False)
     lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))
     unstored = ~np.broadcast_to(np.asarray(envelope.written, bool), value.shape)
-    return Tensor(name, tensor, value, lo, hi, unstored, frozenset(envelope.taints))
+    return Tensor(name, *where, value, lo, hi, unstored, frozenset(envelope.taints))

@@ -36,6 +36,13 @@ def values(x: torch.Tensor, copy: bool = False) -> np.ndarray:
     return x.detach().to(torch.float32 if short else torch.float64, copy=copy).numpy()
 
 
+def outline(x: torch.Tensor) -> torch.Tensor:
+    """Shape, strides and dtype of a float tensor, without its memory; integers are looked at again, so they stay."""
+    if not x.is_floating_point():
+        return x
+    return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device="meta")
+
+
 def flatten(result: Any, names: Sequence[str] = (), default: str = "out") -> Named:
     """The tensors in what a function returned, named by their keys, by `names`, or `out`, `out0`, `out1`, ...
 

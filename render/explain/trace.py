@@ -21,7 +21,6 @@ from render.explain.tape import Node, Reached, Tape, walk_back
 from render.explain.watching import Listener, watched
 from render.interpreter.context import Context, Site
 from render.interpreter.handle import Handle
-from render.interpreter.memory.registry import address
 
 DEPTH = 8
 """Launches that a walk goes through at most; each one costs a run."""
@@ -179,7 +178,7 @@ def place_of(run: Execution, output: str, index: tuple[int, ...]) -> int:
             if len(index) != tensor.dim() or any(not -n <= i < n for i, n in zip(index, tensor.shape, strict=True)):
                 raise RenderError("RND903", f"{output} has shape {list(tensor.shape)}, not an element {list(index)}")
             steps = (i % n * s for i, n, s in zip(index, tensor.shape, tensor.stride(), strict=True))
-            return address(tensor) + sum(steps) * tensor.element_size()
+            return found.address + sum(steps) * tensor.element_size()
     names = ", ".join(o.name for o in run.outputs)
     raise RenderError("RND903", f"no output {output!r}", f"there are: {names}")
 

@@ -8,7 +8,6 @@ import resource
 from collections.abc import Iterable
 
 import numpy as np
-import torch
 
 from render.allocator import trim
 
@@ -21,11 +20,6 @@ def free_runs(outputs: Iterable[np.ndarray]) -> None:
     if any(x.size >= LARGE for x in outputs):
         gc.collect()
         trim()
-
-
-def outline(x: torch.Tensor) -> torch.Tensor:
-    """Shape and dtype of a float tensor, without its memory; integers are looked at again, so they stay."""
-    return x.to("meta") if x.is_floating_point() else x
 
 
 def peak_mb() -> float:

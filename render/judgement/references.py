@@ -12,10 +12,9 @@ import torch
 from render import execution
 from render.execution import Execution
 from render.inputs import Inputs
-from render.judgement.memory import outline
 from render.judgement.settings import Settings
 from render.oracle import Ends, Exact, Oracle
-from render.outputs import Named, of_reference
+from render.outputs import Named, of_reference, outline
 from render.reference import Reference, plans
 from render.reference import run as run_reference
 from render.tf32 import reference_precision

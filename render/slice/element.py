@@ -53,9 +53,9 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
     todo: dict[int, list[Place]] = {}
     for i, (name, where) in enumerate(wanted):
         tensor = _output(run, name)
-        base = tensor.tensor.untyped_storage().data_ptr()
         try:
-            todo[i] = list(places(run.session.writers, _address(name, tensor.tensor, where), base))
+            at = tensor.address + _offset(name, tensor.tensor, where)
+            todo[i] = list(places(run.session.writers, at, tensor.base))
         except NotSliceable as error:
             found[i] = error
     run_all = False
@@ -127,7 +127,7 @@ def _group(
         offset = place.offset
         if place.name is None:
             output, where = wanted[i]
-            offset = 0 if again is None else _address(output, again[output], where)
+            offset = 0 if again is None else address(again[output]) + _offset(output, again[output], where)
         targets.append((place.name, offset))
     try:
         cutter, made = roots(recorder, targets)
@@ -182,11 +182,11 @@ def _output(run: Execution, name: str) -> Tensor:
     raise RenderError("RND903", f"no output {name!r}", f"there are: {names}")
 
 
-def _address(name: str, tensor: torch.Tensor, where: tuple[int, ...]) -> int:
+def _offset(name: str, tensor: torch.Tensor, where: tuple[int, ...]) -> int:
+    """Bytes from the first element."""
     if len(where) != tensor.dim() or any(not 0 <= i < n for i, n in zip(where, tensor.shape, strict=True)):
         raise RenderError("RND903", f"{name} has shape {list(tensor.shape)}, not an element {list(where)}")
-    offset = sum(i * s for i, s in zip(where, tensor.stride(), strict=True)) * tensor.element_size()
-    return address(tensor) + offset
+    return sum(i * s for i, s in zip(where, tensor.stride(), strict=True)) * tensor.element_size()
 
 
 def record(call: Call, recorder: Recorder) -> dict[str, torch.Tensor] | None:
