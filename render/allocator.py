@@ -15,6 +15,7 @@ _LARGEST = 64 << 20
 """Whole tensors from here on are few: they are mapped, so that the holes they would leave do not add up."""
 _GROW = (1 << 30, (1 << 31) - 1, 64 << 20)
 _KEEP = (_LARGEST, *_GROW[1:])
+_SPARSE = (8 << 20, *_GROW[1:])
 _RETAINED = 384 << 20
 """Free memory that stays with the process between classifications: memory that the system gives anew is cleared first,
 and on a virtual machine may have to come from its host."""
@@ -43,6 +44,22 @@ def large_blocks_kept() -> Iterator[None]:
             _configure(_AFTER)
             if _free() > _RETAINED:
                 trim()
+
+
+@contextlib.contextmanager
+def large_blocks_mapped() -> Iterator[None]:
+    """Inside, blocks of 8 MB and more are mapped anew: of memory that is hardly touched, only the touched pages count.
+
+    For a run of a few programs out of many; where every page is touched, this is what `large_blocks_kept` avoids.
+    """
+    if _depth == 0:
+        yield
+        return
+    _configure(_SPARSE)
+    try:
+        yield
+    finally:
+        _configure(_KEEP)
 
 
 def trim() -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from render.allocator import large_blocks_mapped
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import Entry as Call
 from render.execution import Execution, Tensor
@@ -90,7 +91,8 @@ def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: l
             if log.full or again is None:
                 raise NotSliceable("the host", "it computes too many elements")
             cutter = HostCutter(log)
-            number = cutter.number(_address(name, _output(again, name).tensor, where))
+            tensor = _output(again, name)
+            number = cutter.number(tensor.address + _offset(name, tensor.tensor, where))
             if number is None:
                 continue
             node = next(n for n in cutter.nodes if n.start <= number < n.stop)
@@ -195,6 +197,6 @@ def record(call: Call, recorder: Recorder) -> dict[str, torch.Tensor] | None:
     Their bounds are not read: all that is asked of a recording is in its passes.
     """
     options = {**call.options, "printer": lambda text: None, "builder": recording(recorder)}
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Enough):
+    with large_blocks_mapped(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Enough):
         return dict(replace(call, options=options).given())
     return None

@@ -39,3 +39,13 @@ def test_little_memory_stays_for_the_next_scope(calls, monkeypatch):
 
 def test_what_the_allocator_holds_is_known():
     assert 0 < allocator._free() <= 1 << 62
+
+
+def test_blocks_that_are_hardly_touched_are_mapped_only_inside_the_outer_scope(calls):
+    with allocator.large_blocks_mapped():
+        assert calls == []
+    with allocator.large_blocks_kept():
+        with pytest.raises(ValueError, match="inside"), allocator.large_blocks_mapped():
+            assert calls[-1] == allocator._SPARSE
+            raise ValueError("inside")
+        assert calls[-1] == allocator._KEEP
