@@ -36,12 +36,15 @@ from interval_ops.casting import round_value
 from interval_ops.dot import PendingDot
 from interval_ops.dot_sums import truncate_tf32
 from interval_ops.formats import FORMATS
-from interval_ops.profile import load_profile
+from interval_ops.profile import describe, load_profile
 
 
 @dataclass(frozen=True)
 class Case:
-    """A dot kind on a target: format of its operands, unit of its executions, published operand error, target ratio."""
+    """A dot kind on a target: format of its operands, unit of its executions, published operand error, target ratio.
+
+    `spread`: the left operand is an interval, that much relative to either side of the point that executions take.
+    """
 
     target: str
     kind: str
@@ -50,6 +53,11 @@ class Case:
     published: float = 2.0**-23
     aim: float | None = None
     order: str = "any"
+    spread: float = 0.0
+
+    @property
+    def label(self) -> str:
+        return self.kind + (f" +-{describe(self.spread)}" if self.spread else "")
 
 
 CASES = [
@@ -58,6 +66,7 @@ CASES = [
     Case("sm_90", "tf32", "fp32", Unit(8, 25), 2.0**-10, 0.5),
     Case("sm_90", "ieee", "fp32", Unit(1, 0), 2.0**-10, 0.002),
     Case("sm_90", "ieee", "fp32", Unit(1, 0), 2.0**-10, 0.002, "tree"),
+    Case("sm_90", "ieee", "fp32", Unit(1, 0), 2.0**-10, 0.002, "tree", 2.0**-24),
     Case("sm_90", "fp8", "fp8e4nv", Unit(32, 13, 13)),
     Case("sm_90", "fp16acc", "fp16", Unit(16, 25, 10, nearest=True, emin=-14)),
     Case("sm_80", "fp16", "fp16", Unit(8, 24)),
@@ -106,7 +115,9 @@ def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, 
     profile = load_profile(case.target).chosen(case.order)
     pending = PendingDot.start(None, (size, size), case.kind, profile)
     left, right = a[None], b[None]
-    lo, hi = (x[0] for x in pending.extend((left, left), (right, right)).interval())
+    wide = np.abs(left.astype(np.float64)) * case.spread
+    operand = (left - wide, left + wide) if case.spread else (left, left)
+    lo, hi = (x[0] for x in pending.extend(operand, (right, right)).interval())
     read = (truncate_tf32(a), truncate_tf32(b)) if case.kind == "tf32" else (a, b)
     emin = FORMATS["tf32" if case.kind == "tf32" else case.operand].emin
     value = worst(*read, emin, case.unit, rng) if case.order == "any" else in_order(*read, case.unit)
@@ -117,7 +128,7 @@ def measure(case: Case, inputs: str, k: int, size: int, seed: int) -> dict[str, 
     found = searched(a, b, paper, half) if case.unit.block == 1 and case.order == "any" else None
     return {
         "target": case.target,
-        "kind": case.kind,
+        "kind": case.label,
         "order": case.order,
         "inputs": inputs,
         "k": k,
@@ -139,7 +150,7 @@ ROWS = ("kernel", "row", "order", "half-width", "worst reached", "median reached
 
 def dot_cells(row: dict[str, Any]) -> list[str]:
     aim = "" if row["aim"] is None else f"{row['aim']:g}"
-    least = "" if row["at_least"] is None else f"{row['at_least']:.2g}"
+    least = "" if row["at_least"] is None else f"{row['at_least']:.3g}"
     return [
         row["target"], row["kind"], row["order"], row["inputs"], str(row["k"]), f"{row['half_width']:.3g}",
         f"{row['published']:.3g}", f"{row['ratio']:.3g}", least, aim, f"{row['reached']:.2f}", str(row["outside"]),

@@ -23,6 +23,11 @@ rounding less than rho g(|t_b|):
 since b blocks hold no more than b L products. No factor (1 + theta)^n: thirteen bits over thousands of blocks have an
 error, but not an unbounded one, and sums of one sign are never too large.
 
+*Products aligned among themselves* (CDNA3): the unit cuts the products of a block below the largest of them, adds
+them, and brings only this sum together with the accumulator. The n_t cuts of a block are then relative to the largest
+power of two in its own products: at most g(max |p_i|), and over all blocks no more than sum |p_i| + n W, as each block
+has a largest product of its own. What is lost where sum and accumulator meet (`extra`) stays relative to g(V_b).
+
 *Units that round to nearest, chains of fma.* Local errors e_b <= theta (R + E_{b-1}) + n_t 2^-F max(0, W - R) + omega,
 E_b = e_1 + ... + e_b, give |t - T| <= E = R ((1 + theta)^n - 1) + n eta (1 + theta)^(n-1), theta = n_t 2^-F + rho. For
 a tree of operations, number the nodes so that operands come first: the same recurrence holds for the n nodes in that
@@ -307,7 +312,7 @@ class PendingDot:
         """The scalars of `dot_kernels.finish`, each rounded up."""
         model, muted = self.model, self.profile.muted
         loud, operand = 0.0 if muted(model.cause) else 1.0, 0.0 if muted("operand") else 1.0
-        theta, align, rho = model.theta * loud, (model.aligned + model.extra) * loud, model.rho * loud
+        theta, align, rho = model.theta * loud, model.aligned * loud, model.rho * loud
         emin, last, adding = _accumulator(model)
         emin_out = 0 if model.acc == "int32" else FORMATS[model.acc].emin
         adding, flush = adding * loud, 2.0**-125 * loud if model.flush else 0.0
@@ -346,6 +351,8 @@ class PendingDot:
             "limit": last,
             "slack": slack * 1.001,
             **self._grids(),
+            "outer": model.extra * loud,
+            "far": 0.0 if model.apart else math.inf,
         }
         return np.array([values[name] for name in kernels.PARAMETERS])
 

@@ -138,7 +138,7 @@ PARAMETERS = (
     "eps", "growth", "floor", "floor2", "align", "rho", "omega", "leaf", "blocks", "step", "adds", "add_omega",
     "add_growth", "sign_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power",
     "off_depth", "off_signs", "least", "subnormal", "emin_acc", "limit", "slack",
-    "ulp", "finest", "cut",
+    "ulp", "finest", "cut", "outer", "far",
 )  # fmt: skip
 """Order of the scalars of `finish`; `dot` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
 
@@ -190,7 +190,9 @@ def _finisher(ramped: bool) -> Callable[..., None]:
         work_relative, work_power, off_work, depth_relative, depth_power = p[14], p[15], p[16], p[17], p[18]
         off_depth, off_signs, least, subnormal, emin_acc = p[19], p[20], p[21], p[22], p[23]
         limit, slack, ulp, finest, cut_at = p[24], p[25], 0.5 * p[26], p[27], p[28]
+        outer, far = p[29], p[30]
         first, weight = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
+        part, share = blocks if ramped else 1.0, max(weight, 1.0)
         steps = 2.0**-51 if slack > 0.0 else 0.0
         work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, sign_growth * (1.0 + 2.0**-50)
         for g in range(lo.shape[0]):
@@ -208,7 +210,7 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                     peak = row * column * growth
                     wide = max(emin_acc, max(least * max(least, max(row, column)) * growth, subnormal * peak))
                     err = reach * work_relative + leaf * s * work_full + add_omega * work_full
-                    err += work_power * (align * max(0.0, wide - reach) + omega)
+                    err += work_power * ((align + outer) * max(0.0, wide - reach) + omega)
                     top = reach * add_growth + err
                     # Multiples of q: what is aligned is not cut, and where they all fit the sums are exact.
                     q = min(coarse * column_grid[g, j], grid[g, i, j])
@@ -223,9 +225,12 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                             units, cut = 0.0, 0.0
                     else:
                         units, cut = power_floor(top), power_floor(max(top, wide))
-                    local = (align * weight) * (cut * whole) + (rho * weight) * units + blocks * omega + leaf * s
+                    among = min(cut, part * power_floor(max(min(top, peak + far), wide)))
+                    among = min(among, m * growth / share + part * wide + far)
+                    local = (align * weight) * (among * whole) + (outer * weight) * cut
+                    local += (rho * weight) * units + blocks * omega + leaf * s
                     local += adds * power_floor(top) + add_omega
-                    deep = s * depth_relative + depth_power * (align * max(0.0, wide - s) + omega)
+                    deep = s * depth_relative + depth_power * ((align + outer) * max(0.0, wide - s) + omega)
                     deep += add_omega * depth_full
                     err = 0.0 if fits else min(local, min(err + off_work, deep + off_depth))
                     rest = 0.0 if fits else loose + err * 2.0**-48

@@ -93,6 +93,7 @@ class DotModel:
     subnormal operands and results become zero. `convert`: each dot sums in fp32 and converts its result to `acc`.
     `subnormal` adds to `emin` with block-scaled operands: the ratio by which the alignment of a product of
     subnormals may exceed the largest product. `sequential`: a chain that Triton lowers to fused multiply-adds along k.
+    `apart`: products are aligned among themselves, only their sum with the accumulator, which costs `extra`.
     """
 
     block: int
@@ -114,6 +115,7 @@ class DotModel:
     convert: bool = False
     subnormal: float = 0.0
     sequential: bool = False
+    apart: bool = False
 
     @property
     def aligned(self) -> float:

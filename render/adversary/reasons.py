@@ -42,10 +42,6 @@ EXPLAINED: dict[str, str] = {
         "256 roundings of 2^-8: the bound (1 + u)^n - 1 = 1.7 compounds them, as if every sum were the largest; "
         "a sum that stagnates loses n u = 1 of it and no more than half of that by rounding to even"
     ),
-    "dot fp8e4b8 *": (
-        "needlessly wide: this unit aligns the products of a block among themselves and only their sum with the "
-        "accumulator, so one block alone cuts small products against the largest; the rule charges that to all blocks"
-    ),
     "matmul_split_k.py": (
         "four programs add their parts: each part may be as wrong as its own 32 products allow, and only the part that "
         "holds the large product can stagnate"

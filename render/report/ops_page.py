@@ -20,7 +20,7 @@ TESTS: dict[Shape, tuple[str, ...]] = {
     Shape.COMPARISON: (_TABLE, "tests/interval_ops/test_selection.py"),
     Shape.CAST: ("tests/interval_ops/test_casting.py", "tests/interval_ops/test_cast_interval.py"),
     Shape.REDUCTION: ("tests/interval_ops/test_reduction.py", "tests/interval_ops/test_scan.py"),
-    Shape.DOT: ("tests/interval_ops/test_dot.py", "tests/render/interpreter/test_dot_scaled.py"),
+    Shape.DOT: ("tests/interval_ops/test_dot_executions.py", "tests/render/interpreter/test_dot_scaled.py"),
     Shape.MEMORY: ("tests/render/interpreter/memory", "tests/interval_ops/test_atomics.py"),
     Shape.SPECIAL: (_TABLE, "tests/interval_ops/test_functions.py", "tests/interval_ops/test_arithmetic.py"),
 }

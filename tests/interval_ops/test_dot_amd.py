@@ -166,3 +166,34 @@ def test_fma_targets_before_tensor_cores(kind, fmt):
             assert inside(lo[0, i, j], hi[0, i, j], chain(Fraction(0), fractions(a[0, i], b[0, :, j]), fmt, generator))
     if kind == "tf32":
         assert load_profile("sm_75").dot("tf32").truncate == ""
+
+
+@pytest.mark.parametrize(("kind", "least"), [("fp16", 0.15), ("fp8e4b8", 0.3)])
+def test_products_are_aligned_among_themselves(kind, least):
+    """One large product cuts the others of its block, not those of all blocks: executions reach a good part."""
+    generator, size, worst = rng(91), INSTRUCTIONS["gfx942", kind][1], 0.0
+    k = 8 * size
+    for _ in range(trials(20)):
+        a = quantise(2.0**-5 * (1 + generator.random((1, 1, k))), FORMATS[kind])
+        b = quantise(2.0**-6 * (1 + generator.random((1, k, 1))), FORMATS[kind])
+        a[0, 0, 0] = b[0, 0, 0] = 2.0**7
+        lo, hi = (x.item() for x in dot(a, b, kind, "gfx942"))
+        pairs = fractions(a[0, 0], b[0, :, 0])
+        true = sum((x * y for x, y in pairs), Fraction(0))
+        for value in (
+            run(Fraction(0), pairs, "gfx942", kind, generator),
+            run(Fraction(0), pairs, "gfx942", kind, None),
+        ):
+            assert inside(lo, hi, value)
+            end = hi if value > true else lo
+            worst = max(worst, float((value - true) / (exact(end) - true)) if value != true else 0.0)
+    assert worst > least
+
+
+def test_long_sums_charge_the_products_of_a_block_only():
+    generator = rng(92)
+    a, b = (quantise(generator.standard_normal(s), FP16) for s in ((1, 4, 1024), (1, 1024, 4)))
+    lo, hi = dot(a, b, "fp16", "gfx942")
+    reach = 0.5 * (np.abs(a).astype(float) @ np.abs(b) + np.abs(a.astype(float) @ b))
+    together = 128 * 10 * 2.0**-24 * 2.0 ** np.floor(np.log2(reach))  # ten units of the largest sum for each block
+    assert ((hi - lo) / 2 < 0.4 * together).all()
