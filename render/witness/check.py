@@ -10,18 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from render.witness import balls as b
-from render.witness.document import SCHEMA, Malformed, digest
+from render.witness.document import Malformed, digest, shaped
 from render.witness.evaluate import Evaluator, hexed
 from render.witness.rule import NoFormula
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`agrees`: the claimed value cannot be reached. `enclosure`: what can be, as hexadecimal ends (None: anything)."""
+    """`agrees`: the claimed value cannot be reached. `enclosure`: what can be, as hexadecimal ends (None: anything).
+
+    `intact` is False for a document that was changed since it was made, or that is none.
+    """
 
     agrees: bool
     enclosure: list[str] | None
     why: str
+    intact: bool = True
 
 
 def evaluated(document: Mapping[str, Any]) -> Answer:
@@ -48,16 +52,18 @@ def _apart(x: b.Interval, y: b.Interval) -> bool:
     return b.less(x[1], y[0]) or b.less(y[1], x[0])
 
 
+_MISFITS = (Malformed, NoFormula, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+
+
 def rechecked(document: Mapping[str, Any]) -> Answer:
     """A saved witness judged again; one that was changed since it was made does not agree."""
     try:
-        if document.get("schema") != SCHEMA:
-            raise Malformed("another schema")
+        shaped(document)
         if document.get("digest") != digest(document):
-            return Answer(False, None, "the witness was changed after it was made")
+            return Answer(False, None, "it was changed after it was made", intact=False)
         answer = evaluated(document)
-    except (Malformed, NoFormula, KeyError, ValueError, TypeError) as error:
-        return Answer(False, None, f"the witness cannot be read: {error}")
+    except _MISFITS as error:
+        return Answer(False, None, f"it cannot be read: {error}", intact=False)
     if answer.enclosure != document.get("enclosure") or answer.agrees != document.get("agrees"):
-        return Answer(False, answer.enclosure, "evaluated again, the witness gives another result than it states")
+        return Answer(False, answer.enclosure, "evaluated again, it gives another result than it states", intact=False)
     return answer

@@ -14,7 +14,11 @@ from typing import Any
 
 SCHEMA = 2
 LONGEST = 10_000_000
-"""Numbers that one run may stand for."""
+"""Numbers that one operand may have."""
+_FIELDS: dict[str, type] = {
+    "output": str, "index": list, "claim": dict, "bound": dict, "rules": dict, "nodes": list, "root": int,
+    "notes": list, "agrees": bool,
+}  # fmt: skip
 
 
 class Malformed(ValueError):
@@ -52,8 +56,8 @@ def unrun(text: str) -> list[int]:
     out: list[int] = []
     for piece in text.split():
         first, step, count = (int(x) for x in (piece if ":" in piece else f"{piece}:0:1").split(":"))
-        if not 0 < count <= LONGEST:
-            raise Malformed("a run of numbers has no length")
+        if not 0 < count <= LONGEST - len(out):
+            raise Malformed("a run of numbers has no length, or too large a one")
         out.extend(first + step * i for i in range(count))
     return out
 
@@ -74,10 +78,24 @@ def unpacked(text: str) -> list[str]:
     out: list[str] = []
     for item in text.split():
         number, _, count = item.partition("*")
-        if not 0 < int(count or 1) <= LONGEST:
-            raise Malformed("a number is repeated no times")
+        if not 0 < int(count or 1) <= LONGEST - len(out):
+            raise Malformed("a number is repeated no times, or too often")
         out.extend([number] * int(count or 1))
     return out
+
+
+def shaped(document: Mapping[str, Any]) -> None:
+    """Raises Malformed for a document of another schema, or with fields that are missing or of another type."""
+    if document.get("schema") != SCHEMA:
+        raise Malformed(f"it has schema {document.get('schema')}, this version reads {SCHEMA}")
+    for name, kind in _FIELDS.items():
+        if not isinstance(document.get(name), kind):
+            raise Malformed(f"its field {name!r} is missing or no {kind.__name__}")
+    texts = [document[pair].get(end) for pair in ("claim", "bound") for end in ("low", "high")]
+    if not all(isinstance(text, str) for text in (document["claim"].get("side"), *texts, *document["notes"])):
+        raise Malformed("its claim, bound or notes are no text")
+    if not all(isinstance(i, int) for i in document["index"]):
+        raise Malformed("its index is no place")
 
 
 def operations(document: Mapping[str, Any]) -> list[Operation]:

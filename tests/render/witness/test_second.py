@@ -15,6 +15,7 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
+from render.errors import RenderError
 from render.interpreter.builder.floats import Arithmetic
 from render.interpreter.handle import Handle
 from render.report.witnessed import recheck
@@ -128,8 +129,53 @@ def test_a_witness_of_another_verdict_is_rejected(verdict):
     report = json.loads(json.dumps(verdict.to_dict()))
     assert recheck(report)[0]
     report["outputs"][0]["exact"] += 1.0
-    holds, text = recheck(report)
-    assert not holds and "does not belong" in text
+    with pytest.raises(RenderError, match="does not belong"):
+        recheck(report)
+
+
+def _no_claim(report):
+    del report["witness"]["document"]["claim"]
+
+
+def _text_for_a_witness(report):
+    report["witness"] = ["?"]
+
+
+def _text_for_a_document(report):
+    report["witness"]["document"] = "?"
+
+
+def _no_outputs(report):
+    report["outputs"] = None
+
+
+def _endless_run(report):
+    node = next(n for n in report["witness"]["document"]["nodes"] if n.get("operands"))
+    node["operands"][0]["runs"] = " ".join(["0:0:9999999"] * 300)
+
+
+def _no_notes(report):
+    report["witness"]["document"]["notes"] = 3
+
+
+@pytest.mark.parametrize(
+    "change", [_no_claim, _text_for_a_witness, _text_for_a_document, _no_outputs, _endless_run, _no_notes]
+)
+def test_a_malformed_report_is_one_clear_line(verdict, change, tmp_path, capsys, monkeypatch):
+    from render.cli import main
+
+    report = json.loads(json.dumps(verdict.to_dict()))
+    change(report)
+    document = report["witness"].get("document") if isinstance(report["witness"], dict) else None
+    if isinstance(document, dict):
+        document["digest"] = digest(document)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    monkeypatch.setattr(sys, "argv", ["render", "explain", "--check", str(path)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    said = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2 and said[0].startswith("error[RND901]") and len(said) <= 3
 
 
 def test_a_wrong_rule_of_the_engine_is_our_own_defect():
