@@ -67,7 +67,7 @@ ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -77,7 +77,18 @@ import numpy as np
 from interval_ops import dot_kernels as kernels
 from interval_ops.dot_chain import LONGEST, chain_interval
 from interval_ops.dot_replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot_sums import Array, Pair, Product, Reader, Sums, evaluate, flush_small, truncate_tf32
+from interval_ops.dot_sums import (
+    Array,
+    Centred,
+    Pair,
+    Product,
+    Reader,
+    Sums,
+    evaluate,
+    evaluate_centred,
+    flush_small,
+    truncate_tf32,
+)
 from interval_ops.formats import FORMATS, Format
 from interval_ops.grid import last_bits
 from interval_ops.profile import DotModel, Profile
@@ -256,15 +267,22 @@ class PendingDot:
         if not self.count:
             assert self.base is not None
             return self.base
+        new = evaluate(self.queue[: self.count], *self._reading)
+        return new if self.base is None else self.base.plus(new)
+
+    def _centred(self) -> Centred | None:
+        """The same in the form that needs fewer passes; None where there is none."""
+        return None if self.base is not None else evaluate_centred(self.queue[: self.count], *self._reading)
+
+    @property
+    def _reading(self) -> tuple[Reader | None, bool, float, bool]:
+        """How products are evaluated: `reader`, `narrow`, `limit` and `integer` of `dot_sums.evaluate`."""
         model = self.model
         integer = model.acc == "int32"
         reader = None if self.profile.muted("operand") else _reader(model)
         # The big part of a split operand is rounded to nearest and would overflow near the end of the range.
         limit = 2.0**127 if model.terms > 1 else math.inf
-        new = evaluate(
-            self.queue[: self.count], reader, narrow=model.acc != "fp64" and not integer, limit=limit, integer=integer
-        )
-        return new if self.base is None else self.base.plus(new)
+        return reader, model.acc != "fp64" and not integer, limit, integer
 
     def interval(self) -> Pair:
         """[lo, hi] in float64: the exact value and every legal result; NaN in both ends where anything may happen."""
@@ -275,7 +293,7 @@ class PendingDot:
         with np.errstate(all="ignore"):
             if not self.terms:
                 return self._close_addends()
-            bounds = _close(self._sums(), self.addends, self._parameters(), self._finish)
+            bounds = _close(self._centred() or self._sums(), self.addends, self._parameters(), self._ramped)
             return self._chain(bounds) if self.in_order and self.base is None else bounds
 
     def _chain(self, bounds: Pair) -> Pair:
@@ -296,8 +314,8 @@ class PendingDot:
         return np.fmax(bounds[0], low), np.fmin(bounds[1], high)
 
     @property
-    def _finish(self) -> Callable[..., None]:
-        return kernels.finish_ramped if self.model.cause == "lowacc" else kernels.finish
+    def _ramped(self) -> bool:
+        return self.model.cause == "lowacc"
 
     def _close_addends(self) -> Pair:
         """No product at all: the addends, with their own roundings."""
@@ -306,7 +324,7 @@ class PendingDot:
         rows, columns = np.zeros(shape[:-1]), np.zeros((*shape[:-2], shape[-1]))
         # The sum of no products is zero, a multiple of anything.
         sums = Sums(zero, zero, zero, zero, zero, rows, columns, rows + np.inf, columns + np.inf)
-        return _close(sums, self.addends, self._parameters(), self._finish)
+        return _close(sums, self.addends, self._parameters(), self._ramped)
 
     def _parameters(self) -> Array:
         """The scalars of `dot_kernels.finish`, each rounded up."""
@@ -403,38 +421,56 @@ def _accumulator(model: DotModel) -> tuple[int, float, float]:
     return FORMATS["fp32"].emin if model.convert else fmt.emin, last, fmt.u
 
 
-def _close(sums: Sums, addends: Sequence[Pair], parameters: Array, finish: Callable[..., None]) -> Pair:
+def _close(sums: Sums | Centred, addends: Sequence[Pair], parameters: Array, ramped: bool) -> Pair:
     """Adds the addends and the target's rounding to the sums."""
-    lo, hi, weight, grid = sums.lo, sums.hi, np.zeros(1), np.full(1, np.inf)
-    if sums.lo is not sums.tlo:
-        lo, hi = np.minimum(lo, sums.tlo), np.maximum(hi, sums.thi)
-    for i, (low, high) in enumerate(addends):
-        lo, hi = lo + low, hi + high
-        size = np.abs(low, dtype=np.float64)
-        if low is not high:
-            size = np.maximum(size, np.abs(high), out=size)
-        weight = size if i == 0 else weight + size
-        grid = np.minimum(grid, last_bits(low) if low is high else 0.0)
-    shape = lo.shape
+    if isinstance(sums, Centred):
+        (lo, tlo), (hi, thi), spread = sums.centre, sums.radius, sums.spread
+        factor, tiny, underflow = sums.factor, sums.tiny, sums.underflow
+    else:
+        lo, hi, tlo, thi, spread = sums.lo, sums.hi, sums.tlo, sums.thi, False
+        factor, tiny = 1.0, np.zeros((1,) * (lo.ndim - 2))
+        underflow = tiny
+    shape = np.broadcast_shapes(lo.shape, *(c[0].shape for c in addends))
+    kind, (less, more, weight, grid) = _addends(addends, lo)
+    flats: dict[int, Array] = {}
 
-    def flat(x: Array, target: tuple[int, ...]) -> Array:
-        return np.ascontiguousarray(np.broadcast_to(x, target), dtype=np.float64).reshape(-1, *target[len(shape) - 2 :])
+    def flat(x: Array, drop: tuple[int, ...] = ()) -> Array:
+        """All slices of x along one axis; `drop` names the axes of a result that x lacks. Shared arrays stay shared."""
+        if id(x) not in flats:
+            target = tuple(n for i, n in enumerate(shape) if i - len(shape) not in drop)
+            tail = target[len(shape) - 2 :]
+            flats[id(x)] = np.ascontiguousarray(np.broadcast_to(x, target)).reshape(-1, *tail)
+        return flats[id(x)]
 
-    rows, row_grid = (flat(x, shape[:-1]).reshape(-1, shape[-2]) for x in (sums.rows, sums.row_grid))
-    last = (*shape[:-2], shape[-1])
-    columns, column_grid = (flat(x, last).reshape(-1, shape[-1]) for x in (sums.columns, sums.column_grid))
     out_lo, out_hi = np.empty(shape), np.empty(shape)
-    finish(
-        *(flat(x, shape) for x in (lo, hi, sums.mag, weight)),
-        rows,
-        columns,
-        row_grid,
-        column_grid,
-        flat(grid, shape),
-        parameters,
-        *(x.reshape(-1, *shape[-2:]) for x in (out_lo, out_hi)),
-    )
+    kernels.finisher(ramped, lo is not tlo, kind, spread)(
+        *(flat(x) for x in (lo, hi, tlo, thi, sums.mag)), factor,
+        *(flat(x, (-2, -1)).reshape(-1) for x in (tiny, underflow)), *(flat(x) for x in (less, more, weight)),
+        flat(sums.rows, (-1,)), flat(sums.columns, (-2,)), flat(sums.row_grid, (-1,)), flat(sums.column_grid, (-2,)),
+        flat(grid), parameters, *(x.reshape(-1, *shape[-2:]) for x in (out_lo, out_hi)),
+    )  # fmt: skip
     return out_lo, out_hi
+
+
+def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, Array, Array, Array]]:
+    """What `finish` reads of them: kind, sum of the lower ends, of the upper ends, of the magnitudes, common grid.
+
+    `unused` stands where nothing is read.
+    """
+    if not addends:
+        return kernels.NONE, (unused,) * 4
+    wide = [tuple(np.asarray(x, np.float64) for x in pair) for pair in addends]
+    if len(addends) == 1:
+        low, high = wide[0]
+        if addends[0][0] is addends[0][1]:
+            return kernels.POINT, (low, low, unused, unused)
+        return kernels.INTERVAL, (low, high, unused, unused)
+    low, high, weight, grid = np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, np.inf)
+    for (less, more), given in zip(wide, addends, strict=True):
+        low, high = low + less, high + more
+        weight = weight + np.maximum(np.abs(less), np.abs(more))
+        grid = np.minimum(grid, last_bits(less) if given[0] is given[1] else 0.0)
+    return kernels.SEVERAL, (low, high, weight, grid)
 
 
 def dot_int(a: Array, b: Array, acc: Array | None, profile: Profile) -> tuple[Array, bool]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from interval_ops.rounding import binade
+from interval_ops.grid import last_bit
+from interval_ops.rounding import _bits, _float, binade
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +67,25 @@ def split_interval(lo: Array, hi: Array, mid: Array, rad: Array, mag: Array) -> 
         v = max(abs(lo[i]), abs(hi[i]))
         # Nonzero magnitudes stay so large that no product of two of them underflows.
         mag[i] = (2.0**-480 if 0.0 < v < 2.0**-480 else v) + 0.0 * m
+
+
+@_jit
+def _truncated(x: float) -> float:
+    """`dot_sums.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
+    cut = _float(_bits(x) & -0x40000000000)
+    small = np.trunc(x * 2.0**136) * 2.0**-136
+    return small if abs(x) < 2.0**-126 else cut
+
+
+@_jit
+def split_truncated(lo: Array, hi: Array, mid: Array, rad: Array) -> None:
+    """Midpoint and radius (rounded up) of [lo, hi] as a tensor core reads it: reading is monotone."""
+    for i in range(lo.size):
+        low, high = _truncated(lo[i]), _truncated(hi[i])
+        m = 0.5 * low + 0.5 * high
+        r = max(high - m, m - low)
+        mid[i] = m
+        rad[i] = r + r * 2.0**-51
 
 
 @_jit
@@ -167,15 +188,32 @@ def ramp(count: float, start: float, step: float, top: float, least: float) -> t
     return plain, raised
 
 
-def _finisher(ramped: bool) -> Callable[..., None]:
-    """`finish` in two variants, because a loop without calls and branches is vectorised."""
+NONE, POINT, INTERVAL, SEVERAL = range(4)
+"""The addends that `finish` reads: none, one, or the sum of several."""
+
+
+@cache
+def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[..., None]:
+    """`finish` in variants, because a loop without calls and branches is vectorised.
+
+    `ramped` takes account of partial sums that grow block by block; worth its time where the accumulator is coarse.
+    `read`: the operands as the unit reads them have sums of their own. `addends`: NONE, POINT, INTERVAL or SEVERAL.
+    `spread`: the sums are given as centres and radii in place of the two ends.
+    """
 
     @_jit
     def finish(
         lo: Array,
         hi: Array,
+        tlo: Array,
+        thi: Array,
         mag: Array,
-        acc: Array,
+        factor: float,
+        tiny: Array,
+        underflow: Array,
+        add_lo: Array,
+        add_hi: Array,
+        weight: Array,
         rows: Array,
         columns: Array,
         row_grid: Array,
@@ -191,20 +229,34 @@ def _finisher(ramped: bool) -> Callable[..., None]:
         off_depth, off_signs, least, subnormal, emin_acc = p[19], p[20], p[21], p[22], p[23]
         limit, slack, ulp, finest, cut_at = p[24], p[25], 0.5 * p[26], p[27], p[28]
         outer, far = p[29], p[30]
-        first, weight = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
-        part, share = blocks if ramped else 1.0, max(weight, 1.0)
+        first, each_block = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
+        part, share = blocks if ramped else 1.0, max(each_block, 1.0)
         steps = 2.0**-51 if slack > 0.0 else 0.0
         work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, sign_growth * (1.0 + 2.0**-50)
         for g in range(lo.shape[0]):
             for i in range(lo.shape[1]):
                 row, coarse = rows[g, i], row_grid[g, i]
                 for j in range(lo.shape[2]):
-                    m, c, column = mag[g, i, j], acc[g, i, j], columns[g, j]
+                    m, c, column = mag[g, i, j] * factor + tiny[g], 0.0, columns[g, j]
+                    low, high = lo[g, i, j], hi[g, i, j]
+                    if spread:
+                        r = high * factor + underflow[g]
+                        low, high = low - r, low + r
+                    if read:
+                        less, more = tlo[g, i, j], thi[g, i, j]
+                        if spread:
+                            r = more * factor + underflow[g]
+                            less, more = less - r, less + r
+                        low, high = min(low, less), max(high, more)
+                    if addends:
+                        less, more = add_lo[g, i, j], add_hi[g, i, j]
+                        low, high = low + less, high + more
+                        c = weight[g, i, j] if addends == SEVERAL else max(abs(less), abs(more))
                     s = m * growth + c
                     ends = row + column
                     operand = eps * m + floor * ends + floor2
                     loose = s * slack
-                    low, high = lo[g, i, j] - operand, hi[g, i, j] + operand
+                    low, high = low - operand, high + operand
                     # The largest partial sum: R of exact sums, `top` of computed ones.
                     reach = min(s, 0.5 * (s + (max(-low, high) + loose)))
                     peak = row * column * growth
@@ -213,7 +265,13 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                     err += work_power * ((align + outer) * max(0.0, wide - reach) + omega)
                     top = reach * add_growth + err
                     # Multiples of q: what is aligned is not cut, and where they all fit the sums are exact.
-                    q = min(coarse * column_grid[g, j], grid[g, i, j])
+                    q = coarse * column_grid[g, j]
+                    if addends == POINT:
+                        q = min(q, last_bit(add_lo[g, i, j]))
+                    elif addends == INTERVAL:
+                        q = 0.0
+                    elif addends == SEVERAL:
+                        q = min(q, grid[g, i, j])
                     whole = 0.0 if q >= cut_at * power_floor(max(top, wide)) else 1.0
                     fits = (q >= cut_at * power_floor(max(reach, wide))) & (q >= ulp * reach) & (q >= finest)
                     if ramped:
@@ -227,8 +285,8 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                         units, cut = power_floor(top), power_floor(max(top, wide))
                     among = min(cut, part * power_floor(max(min(top, peak + far), wide)))
                     among = min(among, m * growth / share + part * wide + far)
-                    local = (align * weight) * (among * whole) + (outer * weight) * cut
-                    local += (rho * weight) * units + blocks * omega + leaf * s
+                    local = (align * each_block) * (among * whole) + (outer * each_block) * cut
+                    local += (rho * each_block) * units + blocks * omega + leaf * s
                     local += adds * power_floor(top) + add_omega
                     deep = s * depth_relative + depth_power * ((align + outer) * max(0.0, wide - s) + omega)
                     deep += add_omega * depth_full
@@ -242,16 +300,14 @@ def _finisher(ramped: bool) -> Callable[..., None]:
                     out_lo[g, i, j] = 0.0 if zero else x if inside else math.nan
                     out_hi[g, i, j] = 0.0 if zero else y if inside else math.nan
 
-    finish.__doc__ = """The bound around [lo, hi], as proved in `dot`; `p` holds the numbers of `PARAMETERS`.
+    finish.__doc__ = """The bound around the hull of [lo, hi] and [tlo, thi], plus [add_lo, add_hi], as proved in `dot`.
 
-    `mag` is the sum of product magnitudes, `acc` that of the other addends, `rows` and `columns` the largest operand
-    magnitudes (NaN where an operand is not finite), `row_grid`, `column_grid` and `grid` (of the other addends)
-    powers of two that divide them, 0 where that is not known. Results that may overflow the accumulator, and lanes with
-    non-finite operands, become NaN in both ends; a sum whose terms are all exactly zero stays exactly zero.
+    With `spread` lo and tlo are centres, hi and thi radii, to be taken times `factor` plus the `underflow` of the
+    slice; their rounding is covered by the float64 slack. `mag` times `factor` plus the slice's `tiny` bounds the sum
+    of product magnitudes, `weight` is that of the other addends (read where there are several). `rows` and `columns`
+    are the largest operand magnitudes (NaN where one is not finite); `row_grid`, `column_grid` and `grid` (of several
+    addends) powers of two that divide them, 0 where that is not known. `p` holds the numbers of `PARAMETERS`.
+    Results that may overflow the accumulator, and lanes with non-finite operands, become NaN in both ends; a sum whose
+    terms are all exactly zero stays exactly zero.
     """
     return finish
-
-
-finish = _finisher(False)
-finish_ramped = _finisher(True)
-"""Takes account of partial sums that grow block by block; worth its time where the accumulator is coarse."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -90,6 +90,28 @@ class Sums:
         return Sums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
 
 
+@dataclass
+class Centred:
+    """Sums of one group as the matrix products leave them, for `dot_kernels.finish` to read in one pass.
+
+    Each end is centre -+ (radius * factor + underflow), the magnitude mag * factor + tiny; underflow and tiny belong to
+    a slice. `radius`, `mag` in float32. `centre` and `radius` are pairs: of the sums and of those of the operands as
+    read; one array twice where these are the same, and the centre in place of the radius of points.
+    """
+
+    centre: Pair
+    radius: Pair
+    mag: Array
+    factor: float
+    tiny: Array
+    underflow: Array
+    rows: Array
+    columns: Array
+    row_grid: Array
+    column_grid: Array
+    spread: bool
+
+
 def truncate_tf32(x: Array) -> Array:
     """x cut to 10 fraction bits towards zero, as the tensor core reads fp32; below 2**-126 multiples of 2**-136."""
     if x.dtype == np.float32:
@@ -121,6 +143,17 @@ def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, l
                 total = part if total is None else total.plus(part)
     assert total is not None
     return total
+
+
+def evaluate_centred(
+    products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool
+) -> Centred | None:
+    """As `evaluate`, before centres are spread; None where the magnitudes may leave float32 or kinds are mixed."""
+    kinds = {p.kind for p in products}
+    if len(kinds) > 1 or "ii" in kinds or not narrow:
+        return None
+    with np.errstate(all="ignore"):
+        return _Group(list(products), kinds.pop(), reader, narrow, limit, integer).centred()
 
 
 def _buffer(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
@@ -165,23 +198,44 @@ class _Side:
 
     def pack(self, start: int, stop: int) -> None:
         """Fills the buffers for slices [start, stop) and takes the statistics."""
-        shape, at = self.shape(stop - start), 0
-        self.lo = _buffer(self.name + "lo", shape)
-        self.hi = self.lo if self.point else _buffer(self.name + "hi", shape)
-        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
-            place = np.s_[:, :, at : at + k] if self.axis == -1 else np.s_[:, at : at + k, :]
-            np.copyto(self.lo[place], lo[start:stop], casting="unsafe")
-            if not self.point:
-                np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
-            elif self.truncate:
-                np.copyto(_buffer(self.name + "tmid", shape)[place], self.read(lo[start:stop]))
-            at += k
+        shape = self.shape(stop - start)
+        self._narrow: dict[str, Array] = {}
+        dtype = np.float32 if self.single else np.float64
+        self.mag = _buffer(self.name + ("mag32" if self.single else "mag64"), shape, dtype)
+        if self._lies_packed():
+            self.lo, self.hi = (x[start:stop] for x in self.pieces[0])
+        else:
+            self._gather(shape, start, stop)
         self.measure(shape)
         if self.truncate:
             self.cut(shape)
         elif self.group.truncate:
             self.lo = np.minimum(self.lo, self.read(self.lo))
             self.hi = np.maximum(self.hi, self.read(self.hi))
+
+    def _lies_packed(self) -> bool:
+        """A single interval operand that the kernels can read where it is."""
+        return (
+            len(self.pieces) == 1
+            and not self.point
+            and all(x.dtype == np.float64 and x.flags.c_contiguous for x in self.pieces[0])
+        )
+
+    def _gather(self, shape: tuple[int, ...], start: int, stop: int) -> None:
+        """The pieces in float64, side by side; of single precision points the magnitudes as well."""
+        at = 0
+        self.lo = _buffer(self.name + "lo", shape)
+        self.hi = self.lo if self.point else _buffer(self.name + "hi", shape)
+        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
+            place = np.s_[:, :, at : at + k] if self.axis == -1 else np.s_[:, at : at + k, :]
+            np.copyto(self.lo[place], lo[start:stop], casting="unsafe")
+            if self.single:
+                np.abs(lo[start:stop], out=self.mag[place])
+            if not self.point:
+                np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
+            elif self.truncate:
+                np.copyto(_buffer(self.name + "tmid", shape)[place], self.read(lo[start:stop]))
+            at += k
 
     def read(self, x: Array) -> Array:
         assert self.group.reader is not None
@@ -190,10 +244,9 @@ class _Side:
     def measure(self, shape: tuple[int, ...]) -> None:
         """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers mark their lane."""
         dtype, integer = (np.float32, np.uint32) if self.single else (np.float64, np.uint64)
-        self.mag = _buffer(self.name + ("mag32" if self.single else "mag64"), shape, dtype)
         if self.point:
-            np.abs(self.lo, out=self.mag, casting="same_kind")
             if not self.single:
+                np.abs(self.lo, out=self.mag)
                 np.maximum(self.mag, 2.0**-480, out=self.mag, where=self.mag > 0)  # products must not underflow
             self.mid = self.lo
         else:
@@ -219,18 +272,23 @@ class _Side:
         """The same operand as the tensor core reads it."""
         self.tmid = _buffer(self.name + "tmid", shape)
         if not self.point:
-            self.trad, unused = _buffer(self.name + "trad", shape), _buffer(self.name + "tmag", shape)
-            ends = (self.read(self.lo).reshape(-1), self.read(self.hi).reshape(-1))
-            kernels.split_interval(*ends, *(x.reshape(-1) for x in (self.tmid, self.trad, unused)))
+            self.trad = _buffer(self.name + "trad", shape)
+            mid, rad = self.tmid.reshape(-1), self.trad.reshape(-1)
+            if self.group.reader is truncate_tf32:
+                kernels.split_truncated(self.lo.reshape(-1), self.hi.reshape(-1), mid, rad)
+            else:
+                unused = _buffer(self.name + "tmag", shape).reshape(-1)
+                kernels.split_interval(self.read(self.lo).reshape(-1), self.read(self.hi).reshape(-1), mid, rad, unused)
 
     def single_precision(self, what: str) -> Array:
         """`mag`, `rad` or `trad` as float32, rounded up."""
         x: Array = getattr(self, what)
         if x.dtype == np.float32:
             return x
-        out = _buffer(self.name + what + "32", x.shape, np.float32)
-        kernels.narrow_up(x.reshape(-1), out.reshape(-1))
-        return out
+        if what not in self._narrow:
+            self._narrow[what] = _buffer(self.name + what + "32", x.shape, np.float32)
+            kernels.narrow_up(x.reshape(-1), self._narrow[what].reshape(-1))
+        return self._narrow[what]
 
 
 def _flatten(x: Array, shape: tuple[int, ...]) -> Array:
@@ -267,19 +325,48 @@ class _Group:
     def evaluate(self) -> Sums:
         m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
         sums = Sums.empty(slices, m, n, self.kind == "pp", self.truncate and self.kind != "ii")
-        step = max(1, _BUDGET // (self.k * (m + n)))
-        for start in range(0, slices, step):
-            stop = min(start + step, slices)
-            for side in (self.a, self.b):
-                if side.slices > 1 or start == 0:
-                    side.pack(*((start, stop) if side.slices > 1 else (0, 1)))
-            at = slice(start, stop)
-            self._ranges(stop - start)
+        for at in self._parts():
             sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
             sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
             kernels.scale(sums.mag[at], *self._magnitude("mag", "mag", sums.mag[at].shape), self.tiny)
             (self._intervals if self.kind == "ii" else self._midpoints)(sums, at)
         return _unfold(sums, self.lead)
+
+    def _parts(self) -> Iterator[slice]:
+        """Ranges of slices, with both operands packed for each."""
+        slices = math.prod(self.lead)
+        step = max(1, _BUDGET // (self.k * (self.a.other + self.b.other)))
+        for start in range(0, slices, step):
+            stop = min(start + step, slices)
+            for side in (self.a, self.b):
+                if side.slices > 1 or start == 0:
+                    side.pack(*((start, stop) if side.slices > 1 else (0, 1)))
+            self._ranges(stop - start)
+            yield slice(start, stop)
+
+    def centred(self) -> Centred | None:
+        m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
+        spread, shape = self.kind != "pp", (slices, m, n)
+        centre = [np.empty(shape) for _ in range(1 + self.truncate)]
+        radius = [np.empty(shape, np.float32) for _ in centre] if spread else centre
+        mag, tiny, underflow = np.empty(shape, np.float32), np.empty(slices), np.empty(slices)
+        rows, row_grid, columns, column_grid = (np.empty((slices, size)) for size in (m, m, n, n))
+        for at in self._parts():
+            if not self.safe.all():
+                return None
+            rows[at], columns[at], tiny[at], underflow[at] = self.a.peak, self.b.peak, self.tiny, self.underflow
+            row_grid[at], column_grid[at] = self.a.grid, self.b.grid
+            np.matmul(self.a.single_precision("mag"), self.b.single_precision("mag"), out=mag[at])
+            for c, r, prefix in zip(centre, radius, ("", "t"), strict=False):
+                np.matmul(getattr(self.a, prefix + "mid"), getattr(self.b, prefix + "mid"), out=c[at])
+                if spread:
+                    left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
+                    np.matmul(self.a.single_precision(left), self.b.single_precision(right), out=r[at])
+        ends = _views((centre[0], centre[-1], radius[0], radius[-1]), self.lead)
+        mag, tiny, underflow = _views((mag, tiny, underflow), self.lead)
+        lines = _views((rows, columns, row_grid, column_grid), self.lead)
+        pairs = ((ends[0], ends[1]), (ends[2], ends[3]))
+        return Centred(*pairs, mag, self.inflate32, tiny, underflow, lines[0], lines[1], lines[2], lines[3], spread)
 
     def _ranges(self, count: int) -> None:
         """Which slices may use float32 for magnitudes, and what underflow may cost them."""
@@ -332,7 +419,11 @@ class _Group:
 
 
 def _unfold(sums: Sums, lead: tuple[int, ...]) -> Sums:
-    """The same sums with the batch axes unfolded, keeping shared arrays shared."""
+    """The same sums with the batch axes unfolded."""
+    return Sums(*_views([getattr(sums, f.name) for f in fields(Sums)], lead))
+
+
+def _views(arrays: Sequence[Array], lead: tuple[int, ...]) -> list[Array]:
+    """The arrays with the batch axes unfolded; one that stands twice stays one object."""
     views: dict[int, Array] = {}
-    arrays = (getattr(sums, f.name) for f in fields(Sums))
-    return Sums(*(views.setdefault(id(x), x.reshape(*lead, *x.shape[1:])) for x in arrays))
+    return [views.setdefault(id(x), x.reshape((*lead, *x.shape[1:]))) for x in arrays]

@@ -11,12 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from interval_ops.formats import Format
+from interval_ops.hull import OPTIONS
 
 Array = np.ndarray[Any, Any]
 
 _NUMPY = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
+
+
+@njit(**OPTIONS)
+def _leaves(v, lo, hi):  # type: ignore[no-untyped-def]
+    """Whether any lane of flat arrays lies outside; one pass, vectorised."""
+    found = False
+    for i in range(v.size):
+        x = np.float64(v[i])
+        found |= (x < lo[i]) | (x > hi[i])
+    return found
 
 
 def within(v: Array, lo: Array, hi: Array, fmt: Format) -> Array:
@@ -24,6 +36,9 @@ def within(v: Array, lo: Array, hi: Array, fmt: Format) -> Array:
 
     Lanes stay as they are where an end or the value is NaN, or where no number of `fmt` lies between the ends.
     """
+    plain = v.shape == lo.shape == hi.shape and all(x.flags.c_contiguous for x in (v, lo, hi))
+    if plain and not _leaves(v.reshape(-1), lo.reshape(-1), hi.reshape(-1)):
+        return v
     outside = (v < lo) | (v > hi)
     if not outside.any():
         return v
