@@ -2,11 +2,14 @@
 
 Every handle has a leading axis over programs, so one Python pass over the kernel body runs a whole chunk. Where
 programs of a chunk disagree on control flow the chunk is undone and its parts are run apart; where they touch each
-other's memory it is undone and its programs run one at a time, in order.
+other's memory it is undone and its programs run one at a time, in order. Neighbours often agree (the rows of one block
+of a causal attention, over all heads), so the part at the end of a chunk that was split waits for the next chunk, and
+chunks are cut to the length of such runs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -42,6 +45,8 @@ class Grid:
     order: Callable[[int], np.ndarray] | None = None
     begin_pass: Callable[[np.ndarray], None] | None = None
     stats: GridStats = field(default_factory=GridStats)
+    _split_at: int = 0
+    _run_length: int = 0
 
     def run(self) -> GridStats:
         pids = program_ids(self.ctx.grid)
@@ -52,8 +57,11 @@ class Grid:
         # The first program runs alone: it shows how large the blocks are, and its own results count.
         size = min(self.chunk or 1, 1) if total else 0
         while done < total:
-            self._top_level(pids[done : done + size], linear[done : done + size])
-            done += size
+            chunk = slice(done, done + size)
+            ran = self._top_level(pids[chunk], linear[chunk], last=chunk.stop >= total)
+            done += ran
+            if ran < size:
+                self._run_length, self._split_at = done - self._split_at, done
             if self.on_progress is not None:
                 self.on_progress(min(done, total), total)
             size = self._next_size(total - done)
@@ -62,18 +70,25 @@ class Grid:
     def _next_size(self, left: int) -> int:
         if self.stats.sequential:
             return 1
-        size = self.chunk or max(1, TARGET_ELEMENTS // max(1, Handle.largest))
+        size = self.chunk or self._whole_runs(max(1, TARGET_ELEMENTS // max(1, Handle.largest)))
         size = max(1, min(size, left))
         self.stats.chunk_size = max(self.stats.chunk_size, size)
         return size
 
-    def _top_level(self, pids: np.ndarray, linear: np.ndarray) -> None:
+    def _whole_runs(self, size: int) -> int:
+        """About `size` programs, at most half more, such that a run of programs that agree is cut evenly."""
+        if not self._run_length:
+            return size
+        return math.ceil(self._run_length / max(1, math.ceil(self._run_length / size - 0.5)))
+
+    def _top_level(self, pids: np.ndarray, linear: np.ndarray, last: bool) -> int:
+        """Runs a chunk and gives the number of its programs that are done: all, or those before the part that waits."""
         self.stats.chunks += 1
         memory = self.ctx.memory
         while True:
             memory.begin_chunk()
             try:
-                self._groups(pids, linear)
+                done = self._groups(pids, linear, last)
             except Retry:
                 self._undo()
                 continue
@@ -85,9 +100,10 @@ class Grid:
                 memory.undo()
                 raise
             memory.commit()
-            return
+            return done
         for i in range(len(pids)):
             self._sequential(pids[i : i + 1], linear[i : i + 1])
+        return len(pids)
 
     def _sequential(self, pids: np.ndarray, linear: np.ndarray) -> None:
         memory = self.ctx.memory
@@ -105,9 +121,13 @@ class Grid:
         self.stats.rollbacks += 1
         self.ctx.memory.undo()
 
-    def _groups(self, pids: np.ndarray, linear: np.ndarray) -> None:
-        """Runs the chunk; where control flow diverges, undoes only the diverging part and splits it by value."""
-        todo = [np.arange(len(pids))]
+    def _groups(self, pids: np.ndarray, linear: np.ndarray, last: bool) -> int:
+        """Runs the chunk; where control flow diverges, undoes only the diverging part and splits it by value.
+
+        Where the whole chunk splits, programs at its end that agree with each other alone are left for the next chunk.
+        """
+        done = len(pids)
+        todo = [np.arange(done)]
         while todo:
             group = todo.pop()
             mark = self.ctx.memory.mark()
@@ -116,7 +136,12 @@ class Grid:
             except Diverge as split:
                 self.stats.rollbacks += 1
                 self.ctx.memory.undo_to(mark)
-                todo.extend(group[split.values == value] for value in np.unique(split.values)[::-1])
+                values = split.values
+                if len(group) == len(pids) and not last:
+                    done = _start_of_last(values)
+                    group, values = group[:done], values[:done]
+                todo.extend(group[values == value] for value in np.unique(values)[::-1])
+        return done
 
     def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:
         ctx = self.ctx
@@ -125,6 +150,13 @@ class Grid:
         if self.begin_pass is not None:
             self.begin_pass(linear)
         self.body()
+
+
+def _start_of_last(values: np.ndarray) -> int:
+    """Where the programs at the end begin that share a value which no other has; all of them if there are none."""
+    others = np.flatnonzero(values != values[-1])
+    start = int(others[-1]) + 1
+    return start if (values[:start] != values[-1]).all() else len(values)
 
 
 def program_ids(grid: tuple[int, int, int]) -> np.ndarray:

@@ -66,6 +66,25 @@ def test_bounds_do_not_depend_on_the_chunk():
     assert len(set(seen)) == 1
 
 
+def test_runs_of_programs_that_agree_are_not_cut_up():
+    """Runs of 40 programs with a loop of its own length each: only chunks that span two of them split."""
+    runs, length, n = 8, 40, 32
+    lengths = torch.arange(1, runs + 1).repeat_interleave(length) * 4
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)]).int()
+    x, programs = torch.randn(int(offsets[-1])), runs * length
+    seen = []
+    for chunk in (n, 1, None):
+        out = torch.zeros(programs)
+        with Session("any", chunk=chunk) as s:
+            zoo.ragged_kernel[(programs,)](x, offsets, out, 8)
+        env = s.envelope(out)
+        seen.append((env.lo.tobytes(), env.hi.tobytes(), out.numpy().tobytes()))
+        assert s.launches[0].programs == programs
+        if chunk == n:  # two parts per run, and no chunk that was split is followed by another split one
+            assert s.launches[0].stats.passes - s.launches[0].rollbacks <= 2 * runs + 2
+    assert len(set(seen)) == 1
+
+
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_a_program_reads_what_another_wrote(chunk):
     x, out = torch.randn(20), torch.zeros(20)
