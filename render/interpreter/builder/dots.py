@@ -47,6 +47,17 @@ def _pair(h: Handle) -> Pair:
     return _dense(h, lo), _dense(h, hi)
 
 
+def _equal_lines(h: Handle, axis: int) -> Handle:
+    """The operand with one row (axis -2) or column (-1) in place of equal ones: so has the result, to be broadcast."""
+    arrays = (h.v,) if h.is_point else (h.v, *h.pair)
+    if h.shape[axis] == 1 or any(a.shape[axis] != 1 for a in arrays):
+        return h
+    shape = list(h.shape)
+    shape[axis] = 1
+    lo, hi = arrays[1:] or (None, None)
+    return Handle(h.v, h.dtype, tuple(shape), lo, hi, h.taint)
+
+
 def _is_zero(h: Handle) -> bool:
     """A constant zero, as the compiler sees one: not data that happens to be zero in this chunk."""
     return h.is_point and h.v.size == 1 and not h.v.any()
@@ -60,6 +71,8 @@ class Dots(Floats):
         operand = format_of(a.dtype)
         if format_of(b.dtype) != operand and operand is not None and operand.bits != 8:
             self.unsupported("dot", "operands of two formats")
+        if not self.ctx.profile.known_order:
+            a, b = _equal_lines(a, -2), _equal_lines(b, -1)
         x, y = _dense(a, a.v), _dense(b, b.v)
         v = self._value(x, y, acc, dot_kind(operand, out, precision))
         Handle.work += v.size * x.shape[-1] // 8
