@@ -4,6 +4,7 @@ No thread may be working when it forks, so torch gets one thread and what is com
 """
 
 import contextlib
+import gc
 
 import torch
 import triton  # noqa: F401
@@ -19,3 +20,6 @@ from render.replay.warm import warm
 torch.set_num_threads(1)
 with contextlib.suppress(Exception):  # whatever is wrong, the first case will say it
     warm()
+# What is alive now stays so: no case needs to look through it for garbage, or to copy the pages that this would write.
+gc.collect()
+gc.freeze()
