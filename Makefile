@@ -18,7 +18,7 @@ OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
 SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py value_lane.py lowering.py)
 
-.PHONY: help demo test test-all test-oldest test-versions bench power soundness lint docs clean
+.PHONY: help demo older test test-all test-oldest test-versions bench power soundness lint docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test      the tests, without the slow ones, and a smoke test on Triton $(OLDEST)"
 	@echo "make test-all  every test"
 	@echo "make test-versions  the interpreter on older Tritons: $(VERSIONS)"
+	@echo "make older     Triton $(OLDEST) into $(VENV)/triton-$(OLDEST), for render replay --stock --stock-triton"
 	@echo "make docs      write docs/ops.md from the rule tables"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
@@ -74,6 +75,8 @@ $(VENV)/triton-%/.stamp: | $(VENV)/.test
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --retries 1 --timeout 20 $(PIP_FLAGS) --no-deps \
 	  --upgrade --target $(@D) "triton==$*.*" $(NUMPY_$*)
 	@touch $@
+
+older: $(VENV)/triton-$(OLDEST)/.stamp
 
 test-oldest: $(VENV)/.test
 	@if $(MAKE) --no-print-directory -s $(VENV)/triton-$(OLDEST)/.stamp; then \

@@ -1,11 +1,12 @@
 """The tables and figures of the evaluation, from a replay of the corpus: Markdown, JSON and PNG.
 
-    render replay issues --stock --json replay.json
+    render replay issues --stock --stock-triton .venv/triton-3.6 --json replay.json
     python benchmarks/paper_tables.py replay.json --out tables/
 
-Without a file the replay is run first (--stock as well). Bound figure: how far the envelope of each kernel reaches to
-either side of the exact value, against the largest difference seen there, absolute and relative. Time figure: the
-interval run against the plain run of the stock interpreter, and their ratio. Figures need matplotlib (extra `plot`).
+Without a file the replay is run first (with --stock, and --stock-triton if that is given). Bound figure: how far the
+envelope of each kernel reaches to either side of the exact value, against the largest difference seen there, absolute
+and relative. Time figure: the interval run against the plain run of the stock interpreter, and their ratio. Figures
+need matplotlib (extra `plot`).
 
 Times of the original package were measured on another day with its own hand-edited kernels; they are quoted, as are
 the columns of tools that are not run here.
@@ -101,7 +102,9 @@ def time_table(cases: list[Case]) -> str:
     rows = []
     for c in cases:
         fraction = c["stock_fraction"]
-        share = "" if fraction in (None, 1.0) else f" (from {100 * fraction:.1f} % of the programs)"
+        of = [f"Triton {c['stock_triton']}"] if _other_triton(c) else []
+        of += [] if fraction in (None, 1.0) else [f"from {100 * fraction:.1f} % of the programs"]
+        share = f" ({', '.join(of)})" if of else ""
         size = f" ({package(c)['size']})" if "size" in package(c) else ""
         rows.append(
             [
@@ -116,6 +119,11 @@ def time_table(cases: list[Case]) -> str:
             "original, interval (quoted)", "original, plain (quoted)", "original MB (quoted)"]  # fmt: skip
     note = "Seconds of processor time on one thread, unless it says wall.\n\n"
     return note + markdown_table(head, rows) + _means(cases)
+
+
+def _other_triton(case: Case) -> bool:
+    """Whether the plain run is that of another Triton than the one that is installed, which refused the kernel."""
+    return bool(case.get("stock_error")) and case["stock_s"] is not None
 
 
 def overhead(case: Case) -> float | None:
@@ -139,8 +147,10 @@ def _means(cases: list[Case]) -> str:
     if large:
         text += f"; over the {len(large)} whose plain run takes {SMALL} s or more: {geometric_mean(large):.3f}"
     rule = f"above {LIMIT}x (above {SMALL_LIMIT} s where the plain run takes less than {SMALL} s)"
-    failed = [f"{c['id']}: {c['stock_error']}" for c in cases if c.get("stock_error")]
+    failed = [f"{c['id']}: {c['stock_error']}" for c in cases if c.get("stock_error") and not _other_triton(c)]
     why = f" The stock interpreter does not run {'; '.join(failed)}." if failed else ""
+    older = [f"{c['id']} (Triton {c['stock_triton']}; {c['stock_error']})" for c in cases if _other_triton(c)]
+    why += f" The plain run of another Triton, because the installed one refuses: {'; '.join(older)}." if older else ""
     return f"\n\n{text}. Cases {rule}: {', '.join(late) or 'none'}.{why}"
 
 
@@ -349,12 +359,12 @@ def draw_times(cases: list[Case], path: Path) -> None:
     plt.close(figure)
 
 
-def replayed(jobs: int) -> dict[str, Any]:
+def replayed(jobs: int, older: str) -> dict[str, Any]:
     """The document of a replay of the issues with stock times, run now (finished results are reused)."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "replay.json"
         command = [sys.executable, "-m", "render", "replay", "all", "--stock", "--jobs", str(jobs), "--json", str(path)]
-        done = subprocess.run(command)
+        done = subprocess.run(command + (["--stock-triton", older] if older else []))
         if not path.exists():
             sys.exit(done.returncode)
         return json.loads(path.read_text())
@@ -365,10 +375,13 @@ def main() -> None:
     parser.add_argument("replay", nargs="?", type=Path, help="JSON of `render replay --json`; none: run it now")
     parser.add_argument("--out", type=Path, default=Path("tables"))
     parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--stock-triton", default="", help="folder of an older Triton, for the replay that is run now")
     parser.add_argument("--page", type=Path, help="also write the tables into this page, below its mark")
     parser.add_argument("--no-figures", action="store_true")
     options = parser.parse_args()
-    document = json.loads(options.replay.read_text()) if options.replay else replayed(options.jobs)
+    document = (
+        json.loads(options.replay.read_text()) if options.replay else replayed(options.jobs, options.stock_triton)
+    )
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "tables.md").write_text(markdown(document))
     if options.page:

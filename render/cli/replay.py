@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,8 +21,6 @@ from render.cli.exits import TYPE_I, TYPE_II, guarded
 from render.errors import RenderError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from render.replay.rows import Row
     from render.replay.worker import Plan
 
@@ -51,6 +50,10 @@ def command(
     stock: Annotated[
         bool, typer.Option("--stock", help="Also time Triton's own interpreter on each kernel (slow).")
     ] = False,
+    stock_triton: Annotated[
+        str,
+        typer.Option(metavar="FOLDER", help="With --stock: an older Triton, for kernels that this one no longer runs."),
+    ] = "",
     fresh: Annotated[
         bool, typer.Option("--fresh/--resume", help="Ignore results of an earlier run, or reuse them (default).")
     ] = False,
@@ -75,10 +78,22 @@ def command(
     chosen = assumed(sum_order, fp_contraction, triton_version)
     if chosen:  # else there is nothing to check, and this process, which only waits, needs not load Triton
         checked(chosen)
-    plan = Plan(not no_baselines, stock, small, assumed=tuple(sorted(chosen.items())))
+    older, known = _older(stock, stock_triton), tuple(sorted(chosen.items()))
+    plan = Plan(not no_baselines, stock, small, stock_triton=older, assumed=known)
     rows = _run(folders, jobs, plan, fresh, err=json == _STDOUT)
     _write(rows, json)
     return TYPE_I if all(row.ok for row in rows) else TYPE_II
+
+
+def _older(stock: bool, folder: str) -> str:
+    """The absolute path of a folder that holds a Triton; RenderError for another one."""
+    if not folder:
+        return ""
+    if not stock:
+        raise RenderError("RND902", "--stock-triton says where --stock finds an older Triton", "add --stock")
+    if not (Path(folder) / "triton" / "__init__.py").is_file():
+        raise RenderError("RND902", f"no Triton in {folder}", "fetch one with `make older`, into .venv/triton-3.6")
+    return str(Path(folder).resolve())
 
 
 def _lint(folders: list[Path]) -> int:

@@ -3,6 +3,7 @@
 No thread may be working when it forks, so torch gets one thread and what is computed here is tiny.
 """
 
+import atexit
 import contextlib
 import gc
 
@@ -23,3 +24,4 @@ with contextlib.suppress(Exception):  # whatever is wrong, the first case will s
 # What is alive now stays so: no case needs to look through it for garbage, or to copy the pages that this would write.
 gc.collect()
 gc.freeze()
+atexit.register(gc.unfreeze)  # or nanobind reports all of Triton as leaked

@@ -69,6 +69,8 @@ class Row(msgspec.Struct, frozen=True):
     one thread, for their ratio. `peak_rss_mb` is the process's peak up to the verdicts, `whole_rss_mb` with the simpler
     rules as well.
 
+    `stock_triton` is the version whose interpreter ran the kernel; `stock_error` says why the installed one did not.
+
     `witness` is what the second evaluation of a Type-II says ("" where the verdict does not rest on the bound),
     `top_cause` the largest cause of the budget.
 
@@ -99,6 +101,7 @@ class Row(msgspec.Struct, frozen=True):
     stock_s: float | None = None
     stock_fraction: float | None = None
     stock_error: str = ""
+    stock_triton: str = ""
     model_s: float | None = None
     reference_s: float | None = None
     exact_s: float | None = None

@@ -4,6 +4,9 @@ It runs one program of the grid after the other, on one thread; processor time i
 machine changes little. A run that would last too long is stopped between two programs and the time is extrapolated from
 the share of programs that were done; `fraction` says so. Programs of one grid may cost very different amounts (those of
 causal attention do), so they run in an order that is spread over it. Values are not looked at.
+
+Newer Tritons left things out that kernels in the field use (block pointers, in 3.9). Where the installed one refuses a
+kernel for that, an older one in a folder of its own can run it; the result says which.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,32 +31,51 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 @dataclass(frozen=True)
 class Stock:
-    """`seconds` of processor time for the whole run, extrapolated where `fraction` < 1; None where the interpreter
-    failed (`error`)."""
+    """`seconds` of processor time for the whole run, extrapolated where `fraction` < 1; None where none ran it.
+
+    `error` is what the installed Triton said where it did not, `triton` the version of the one that did.
+    """
 
     seconds: float | None
     fraction: float = 1.0
     programs: int = 0
     error: str = ""
+    triton: str = ""
+
+
+REFUSED = 1
+"""Exit status of a Python that ends with an exception; a crash, as writes outside of memory cause, has another."""
 
 
 class Enough(BaseException):
     """The time is up. Derives from BaseException so that no handler in a launcher takes it."""
 
 
-def measure(case: Case, limit: float, small: bool = False) -> Stock:
-    """The stock interpreter's plain run of the case; after `limit` processor seconds it is extrapolated."""
+def measure(case: Case, limit: float, small: bool = False, older: str = "") -> Stock:
+    """The stock interpreter's plain run of the case; after `limit` processor seconds it is extrapolated.
+
+    `older`: a folder with another Triton, tried where the installed one refuses the kernel.
+    """
+    found, status = _run_apart(case, limit, small, "")
+    if status != REFUSED or not older:
+        return found
+    again, _ = _run_apart(case, limit, small, older)
+    return found if again.seconds is None else replace(again, error=found.error)
+
+
+def _run_apart(case: Case, limit: float, small: bool, front: str) -> tuple[Stock, int | None]:
+    """The result of a process of its own and its exit status (None: no end); `front` goes before all other packages."""
     command = [sys.executable, "-m", "render.replay.stock", str(case.path), str(limit), str(int(small))]
     root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
+    path = os.pathsep.join(filter(None, (front, root, os.environ.get("PYTHONPATH", ""))))
     environment = {**os.environ, **ONE_THREAD, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60 * limit + 600)
     except subprocess.TimeoutExpired:  # a program that waits for another one, say
-        return Stock(None, error="it does not come to an end")
+        return Stock(None, error="it does not come to an end"), None
     if done.returncode:
-        return Stock(None, error=(done.stderr.strip().splitlines() or ["?"])[-1])
-    return Stock(**json.loads(done.stdout.strip().splitlines()[-1]))
+        return Stock(None, error=(done.stderr.strip().splitlines() or ["?"])[-1]), done.returncode
+    return Stock(**json.loads(done.stdout.strip().splitlines()[-1])), 0
 
 
 def stride(total: int) -> int:
@@ -88,7 +110,9 @@ class Watch:
         spent = time.process_time() - self.began
         finished = self.done >= self.total
         fraction = 1.0 if finished else self.done / self.total
-        return Stock(spent / fraction, fraction, self.total)
+        import triton
+
+        return Stock(spent / fraction, fraction, self.total, triton=triton.__version__)
 
 
 def run(case: Case, limit: float, small: bool) -> Stock:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class Plan:
     """What to do with each case besides judging it.
 
-    The stock interpreter's run gets `stock_seconds` of processor time. `assumed` holds options of the session by name:
-    what bounds may assume of the compiler.
+    The stock interpreter's run gets `stock_seconds` of processor time; `stock_triton` is a folder with an older Triton
+    for kernels that the installed one no longer runs. `assumed` holds options of the session by name: what bounds may
+    assume of the compiler.
 
     One thread per case: cases run side by side, and the rounding of a reference may depend on the number of threads.
     """
@@ -35,6 +36,7 @@ class Plan:
     small: bool = False
     stock_seconds: float = 10.0
     assumed: tuple[tuple[str, str], ...] = ()
+    stock_triton: str = ""
 
 
 def replay(folder: Path, plan: Plan) -> Row:
@@ -93,8 +95,11 @@ def _stock(case: Case, plan: Plan) -> dict[str, Any]:
         return {}
     from render.replay.stock import measure
 
-    found = measure(case, plan.stock_seconds, plan.small)
-    return {"stock_s": found.seconds, "stock_fraction": found.fraction, "stock_error": found.error}
+    found = measure(case, plan.stock_seconds, plan.small, plan.stock_triton)
+    return {
+        "stock_s": found.seconds, "stock_fraction": found.fraction, "stock_error": found.error,
+        "stock_triton": found.triton,
+    }  # fmt: skip
 
 
 def outputs_of(verdict: Verdict) -> list[Output]:

@@ -94,3 +94,10 @@ def test_lint_of_unreadable_facts(corpus):
     (corpus / "issues" / "9001" / "case.toml").write_text('id = "9001"\nunknown = 1\n')
     done = runner.invoke(app, ["replay", "--lint", "issues"])
     assert done.exit_code == 1 and "case.toml" in done.output
+
+
+@pytest.mark.parametrize(("words", "message"), [((), "add --stock"), (("--stock",), "no Triton in")])
+def test_a_folder_without_an_older_triton_is_refused(corpus, tmp_path, words, message):
+    done = runner.invoke(app, ["replay", "9001", *words, "--stock-triton", str(tmp_path)])
+    assert done.exit_code == 2
+    assert message in done.output

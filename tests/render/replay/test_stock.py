@@ -2,7 +2,8 @@
 
 import pytest
 
-from render.replay.stock import Enough, Watch
+from render.replay import stock
+from render.replay.stock import REFUSED, Enough, Stock, Watch
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (4, 3, 2), (32, 192, 1), (5, 1, 7)])
@@ -27,3 +28,27 @@ def test_the_time_is_extrapolated_from_the_share():
     with pytest.raises(Enough):
         watch.next_program((10, 1, 1))
     assert watch.result().fraction == 0.1
+
+
+@pytest.mark.parametrize(
+    ("status", "older", "expected"),
+    [
+        (REFUSED, "/older", Stock(3.0, error="no block pointers", triton="3.6.0")),
+        (REFUSED, "", Stock(None, error="no block pointers")),
+        (-6, "/older", Stock(None, error="no block pointers")),
+        (0, "/older", Stock(1.0, triton="3.9.0")),
+    ],
+)
+def test_an_older_triton_runs_only_what_the_installed_one_refuses(monkeypatch, status, older, expected):
+    """A crash is no refusal: a kernel that writes out of bounds is not run again."""
+    asked = []
+
+    def run_apart(case, limit, small, front):
+        asked.append(front)
+        if front:
+            return Stock(3.0, triton="3.6.0"), 0
+        return (Stock(1.0, triton="3.9.0") if status == 0 else Stock(None, error="no block pointers")), status
+
+    monkeypatch.setattr(stock, "_run_apart", run_apart)
+    assert stock.measure(None, 10.0, older=older) == expected
+    assert asked == ["", older] if expected.triton == "3.6.0" else asked == [""]
