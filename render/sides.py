@@ -3,7 +3,8 @@
 What decides is not who is closer but whether an error can be rounding: the kernel is wrong where its bound misses E
 (no legal execution reaches it), the device where only its output is outside, the reference where E is inside and the
 value that it returned is not. The errors beside it are the largest |y - E|;
-`exact_error` is the largest error of E itself, below which a difference means nothing.
+`exact_error` is the largest error of E itself, below which a difference means nothing. Where E is so uncertain that no
+element's exact value is known to lie in the bound (a reference that cancels in float64 too), nobody is blamed.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def sides(case: Case, masks: Masks, decision: Decision) -> Sides:
     reference, reference_at = _largest(case.ref, case.exact)
     device = None if case.device is None else _largest(case.device, case.exact)[0]
     error = _own(case) if masks.outside_exact.any() or masks.outside_ref.any() else None
-    return Sides(_wrong(masks, decision), kernel, kernel_at, reference, reference_at, error, device)
+    return Sides(_wrong(case, masks, decision), kernel, kernel_at, reference, reference_at, error, device)
 
 
 def blamed(outputs: Iterable[OutputVerdict], wrong: str, name: str | None = None) -> list[OutputVerdict]:
@@ -75,14 +76,22 @@ def blamed(outputs: Iterable[OutputVerdict], wrong: str, name: str | None = None
     ]
 
 
-def _wrong(masks: Masks, decision: Decision) -> str:
+def _wrong(case: Case, masks: Masks, decision: Decision) -> str:
     if decision.label == "Inconclusive":
         return "unknown"
     if decision.code == "RND202":
         return "device"
     if decision.label == "Type-II":
         return "kernel"
-    return "reference" if masks.outside_ref.any() else "neither"
+    if not masks.outside_ref.any():
+        return "neither"
+    return "reference" if _surely_inside(case, masks.outside_ref) else "unknown"
+
+
+def _surely_inside(case: Case, at: np.ndarray) -> bool:
+    """Whether, of these elements, one has all of E's own error interval in the bound: else float64 is not enough."""
+    lo, hi = (end[at] for end in case.exact_ends())
+    return bool(((lo >= case.lo[at]) & (hi <= case.hi[at])).any())
 
 
 def _own(case: Case) -> float:

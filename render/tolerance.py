@@ -151,5 +151,6 @@ def up(x: float) -> float:
     """x rounded up to two significant digits, so that what is printed still covers the bound."""
     if not math.isfinite(x) or x <= 0:
         return max(x, 0.0)
+    x = max(x, 1e-300)  # below, a power of ten is no longer a number
     step = 10.0 ** (math.floor(math.log10(x)) - 1)
     return float(f"{math.ceil(x / step * (1 + 2**-50)) * step:.2g}")

@@ -142,12 +142,15 @@ def unstable(
     """(instability, the decision in its light). Asked of what is in bound, and of a bound that zeros fit."""
     if (decision.label != "Type-I" and decision.code != "RND301") or run.work > WORTH_WORK:
         return None, decision
+    from render.explain.amplifying import amplifying_line
     from render.explain.stability import cancelling_line, instability
 
     found = instability(study, run, oracle, places)
     if found is None or found.downgrade:
         return found, decision
-    if spot := cancelling_line(study):
+    if spot := amplifying_line(study, run, found.output, found.index):
+        found = replace(found, file=spot[0], line=spot[1], growth=spot[2], element=True)
+    elif spot := cancelling_line(study):
         found = replace(found, file=spot[0], line=spot[1], growth=spot[2])
     where = f"{found.output}{list(found.index)}"
     detail = f"the error at {where} is {factor(found.eta)} times what conditioning and one rounding explain"
@@ -162,8 +165,11 @@ def instability_notes(found: Instability) -> list[str]:
         return [f"{eta}: a format inside the kernel is coarser than its inputs and outputs (downgrade)"]
     notes = [f"{eta} (limit 8, the reference: {factor(found.reference)})"]
     if found.file:
-        place = f"{os.path.basename(found.file)}:{found.line}"
-        notes.append(f"the relative width of the bound grows most at {place}, {factor(found.growth)}x (re-run)")
+        place, times = f"{os.path.basename(found.file)}:{found.line}", factor(found.growth)
+        if found.element:
+            notes.append(f"relative errors of what goes into {place} come out {times}x larger at this element")
+        else:
+            notes.append(f"the relative width of the bound grows most at {place}, {times}x (re-run)")
     return notes
 
 

@@ -11,7 +11,8 @@ A result is clean if it or something that is computed from it has a counterpart.
 that is not, of operands that are. If the stored value itself has a counterpart, the reference goes on from there and
 the kernel lacks that step. Trap: a kernel on another route has results without a counterpart and is right, and a
 reference of one big operation has no steps; so this is asked only of an element that is wrong, and the answer is where
-the stretch begins in which it went wrong.
+the stretch begins in which it went wrong. Where the last thing that happens to the value is a select, and the side that
+it leaves is what the reference returns, the choice is what differs (a mask, a seed, an offset), whatever lies behind.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from render.explain.records import Divergence
 from render.explain.study import Study
 from render.explain.tape import MOVES, Node
 from render.explain.trace import Hop, trace
+from render.interpreter.context import Site
 from render.interpreter.handle import Handle
 from render.oracle import Oracle
 
@@ -73,6 +75,8 @@ def divergence(study: Study, oracle: Oracle, output: str, index: tuple[int, ...]
     if known is None:
         return Divergence(output, index, why="the reference cannot be run in float64")
     found = trace(study, output, index, lambda hop: _stranger(hop, known), bounds=True)
+    if len(found.hops) == 1 and (spot := _other_choice(found.hops[0], _exact_of(study, output, index))) is not None:
+        return Divergence(output, index, op="select", file=spot.file, line=spot.line, choice=True)
     steps = _steps(found.hops[-1], known)
     if not any(s.name for s in steps):
         return Divergence(output, index, why="no result on the way to this element has a counterpart in the reference")
@@ -87,6 +91,31 @@ def divergence(study: Study, oracle: Oracle, output: str, index: tuple[int, ...]
     if last_step.name and len(found.hops) == 1:
         return Divergence(output, index, file=last_step.node.site.file, **_after(last_step))
     return Divergence(output, index, why="every result on the way has a counterpart or cannot be compared")
+
+
+def _exact_of(study: Study, output: str, index: tuple[int, ...]) -> float:
+    return float(next(case.exact[index] for case in study.cases if case.name == output))
+
+
+def _other_choice(hop: Hop, exact: float) -> Site | None:
+    """The last select before the store, if the side that it leaves has the reference's value and the taken one not."""
+    for node, wanted in hop.reached:
+        if node.op == "select" and wanted[0].sum() == 1:
+            cond, x, y = node.operands
+            lane = tuple(int(i) for i in np.argwhere(wanted[0])[0])
+            truth = bool(np.broadcast_to(cond.full(cond.v)[0], wanted[0].shape)[lane])
+            taken, left = ((_has(h, lane, wanted[0].shape, exact)) for h in ((x, y) if truth else (y, x)))
+            return node.site if left and not taken else None
+        if node.op not in MOVES and node.op not in _CASTS:
+            return None
+    return None
+
+
+def _has(h: Handle, lane: tuple[int, ...], shape: tuple[int, ...], exact: float) -> bool:
+    """Whether the bound of this lane holds the value."""
+    lo, hi = (float(np.broadcast_to(np.asarray(h.full(end)[0], np.float64), shape)[lane]) for end in h.pair)
+    slack = 2.0**-50 * abs(exact)
+    return lo - slack <= exact <= hi + slack
 
 
 def _after(step: Step) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Instability:
     """`eta`: error over what conditioning and one rounding explain, at the worst element; `reference`: that of y_ref.
 
     `downgrade`: a format inside the kernel that is coarser than its interface explains the error. `file`, `line` and
-    `growth`: where the relative width of the bound grows most.
+    `growth`: where relative errors grow most, of this `element`, or else in the median of all results.
     """
 
     output: str
@@ -146,6 +146,7 @@ class Instability:
     file: str | None = None
     line: int = 0
     growth: float = 0.0
+    element: bool = False
 
 
 @dataclass(frozen=True)
@@ -315,7 +316,8 @@ class Divergence:
 
     The result of `op` at `line`, and all that is computed from it, is nothing that the reference has; behind it, that
     of `after_op` at `after_line` equals what its `counterpart` (an operation or input) gives. No `op`: the stored value
-    has a counterpart, so the kernel lacks what the reference does next. `why`: why nothing could be established.
+    has a counterpart, so the kernel lacks what the reference does next. `choice`: the select at `line` leaves the side
+    that the reference takes. `why`: why nothing could be established.
     """
 
     output: str
@@ -327,6 +329,7 @@ class Divergence:
     after_op: str = ""
     after_line: int = 0
     counterpart: str = ""
+    choice: bool = False
 
     @property
     def established(self) -> bool:
@@ -337,6 +340,8 @@ class Divergence:
         element = f"{self.output}{list(self.index)}"
         if self.why:
             return f"where {element} leaves the reference is not established: {self.why}"
+        if self.choice:
+            return f"{element}: the select at line {self.line} takes one side, the reference has the other's value"
         if not self.op:
             return f"{element} is what the reference has after {self.counterpart}: a step is missing behind it"
         text = f"{element} leaves the reference at line {self.line} ({self.op}): from there on it has no such results"

@@ -59,18 +59,24 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
             todo[i] = list(places(run.session.writers, at, tensor.base))
         except NotSliceable as error:
             found[i] = error
+    first = True
     run_all = False
     while todo := {i: p for i, p in todo.items() if p}:
-        launch = max(p[0].launch for p in todo.values())
-        group = {i: p[0] for i, p in todo.items() if p[0].launch == launch}
-        for i, result in _group(call, run, wanted, group, run_all).items():
+        groups: dict[int, dict[int, Place]] = {}
+        for i, p in todo.items():
+            groups.setdefault(p[0].launch, {})[i] = p[0]
+        if not (first and run.work <= TOGETHER):
+            groups = {max(groups): groups[max(groups)]}
+        results = _attempt(call, run, wanted, groups, run_all)
+        for i, result in results.items():
             if result is not None:
                 found[i] = result
             if isinstance(result, Slice):
                 todo.pop(i)
             elif result is None or run_all:
                 todo[i] = todo[i][1:]
-        run_all = not run_all and any(i in todo and todo[i] and todo[i][0] is p for i, p in group.items())
+        first = False
+        run_all = not run_all and any(r is not None and not isinstance(r, Slice) for r in results.values())
     if getattr(run.session, "host_steps", 0):
         _through_host(call, run, wanted, found)
     return found
@@ -100,30 +106,53 @@ def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: l
             v, lo, hi = (float(end[k]) for end in (node.v, node.lo, node.hi))
             nodes, profile = tuple(cutter.nodes), run.session.profile
             whole = Slice(name, where, "host code", (), nodes, number, v, lo, hi, profile=profile)
-            found[i] = _confirmed(call, whole, _output(run, name))
+            confirmed = _confirmed(call, run, {i: whole})[i]
+            assert confirmed is not None
+            found[i] = confirmed
         except NotSliceable as error:
             found[i] = error
         except MISHAPS as error:
             found[i] = _mishap(error)
 
 
-def _group(
-    call: Call, run: Execution, wanted: Sequence[Wanted], group: dict[int, Place], run_all: bool
+TOGETHER = 20_000_000
+"""Counted lanes of a run up to which all launches are recorded at once, with all their programs."""
+
+
+def _attempt(
+    call: Call, run: Execution, wanted: Sequence[Wanted], groups: dict[int, dict[int, Place]], run_all: bool
 ) -> dict[int, Slice | NotSliceable | None]:
-    """One re-run for elements of one launch; None for an element that none of the programs stored."""
-    launch = next(iter(group.values())).launch
-    programs = np.unique(np.concatenate([p.programs for p in group.values()]))
-    recorder = Recorder({launch: programs}, run_all)
+    """One re-run for elements of these launches; None for an element that none of the programs stored."""
+    every = {i: place for group in groups.values() for i, place in group.items()}
+    programs: dict[int, np.ndarray | None] = {
+        launch: np.unique(np.concatenate([p.programs for p in group.values()])) for launch, group in groups.items()
+    }
+    if run.work <= TOGETHER and max(groups):
+        programs = dict.fromkeys(range(max(groups) + 1))  # leaves of earlier launches are looked for in them
+    recorder = Recorder(programs, run_all)
     try:
         again = record(call, recorder)
     except (KernelError, UnsupportedOp, RenderError) as error:
-        return dict.fromkeys(group, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
+        return dict.fromkeys(every, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
     if recorder.full:
         why = NotSliceable("the programs", f"they compute more than {LANES:,} values".replace(",", " "))
-        return dict.fromkeys(group, why)
-    if recorder.launch < launch or (again is not None and not {wanted[i][0] for i in group} <= again.keys()):
+        return dict.fromkeys(every, why)
+    if recorder.launch < max(groups) or (again is not None and not {wanted[i][0] for i in every} <= again.keys()):
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")
-        return dict.fromkeys(group, why)
+        return dict.fromkeys(every, why)
+    results: dict[int, Slice | NotSliceable | None] = {}
+    for launch, group in groups.items():
+        results.update(_cut(recorder.of(launch), run, wanted, group, again))
+    whole = {i: one for i, one in results.items() if isinstance(one, Slice)}
+    results.update(_confirmed(call, run, whole, recorder))
+    return results
+
+
+def _cut(
+    recorder: Recorder, run: Execution, wanted: Sequence[Wanted], group: dict[int, Place],
+    again: dict[str, torch.Tensor] | None,
+) -> dict[int, Slice | NotSliceable | None]:  # fmt: skip
+    """The elements of one launch, out of its recording."""
     targets = []
     for i, place in group.items():
         offset = place.offset
@@ -137,32 +166,45 @@ def _group(
         return dict.fromkeys(group, error)
     except MISHAPS as error:
         return dict.fromkeys(group, _mishap(error))
-    kernel = run.session.launches[launch].kernel
+    kernel = run.session.launches[recorder.launch_of_last].kernel
     results: dict[int, Slice | NotSliceable | None] = {}
     for i, root in zip(group, made, strict=True):
         if not isinstance(root, Root):
             results[i] = root
             continue
         name, where = wanted[i]
-        whole = Slice(name, where, kernel, root.programs, tuple(cutter.nodes), root.number, *root.ends,
-                      tuple(cutter.notes), run.session.profile)  # fmt: skip
-        results[i] = _confirmed(call, whole, _output(run, name))
+        results[i] = Slice(name, where, kernel, root.programs, tuple(cutter.nodes), root.number, *root.ends,
+                           tuple(cutter.notes), run.session.profile)  # fmt: skip
     return results
 
 
-def _confirmed(call: Call, whole: Slice, tensor: Tensor) -> Slice | NotSliceable:
-    """The slice of this element alone, followed into earlier launches and checked."""
-    if not same(whole, tensor):
-        why = "run again, the element has another value or bound: another program or the host changes it"
-        return NotSliceable("the run", why)
+def _confirmed(
+    call: Call, run: Execution, whole: dict[int, Slice], recorder: Recorder | None = None
+) -> dict[int, Slice | NotSliceable | None]:
+    """The slices of these elements alone, followed into earlier launches and checked."""
+    results: dict[int, Slice | NotSliceable | None] = {}
+    alike = {}
+    for i, one in whole.items():
+        if same(one, _output(run, one.output)):
+            alike[i] = one
+        else:
+            why = "run again, the element has another value or bound: another program or the host changes it"
+            results[i] = NotSliceable("the run", why)
     try:
-        found = follow(call, pruned(whole))
-        check(found)
+        followed = follow(call, [pruned(one) for one in alike.values()], recorder)
     except NotSliceable as error:
-        return error
+        return {**results, **dict.fromkeys(alike, error)}
     except MISHAPS as error:
-        return _mishap(error)
-    return found
+        return {**results, **dict.fromkeys(alike, _mishap(error))}
+    for i, one in zip(alike, followed, strict=True):
+        try:
+            check(one)
+            results[i] = one
+        except NotSliceable as error:
+            results[i] = error
+        except MISHAPS as error:
+            results[i] = _mishap(error)
+    return results
 
 
 def _mishap(error: Exception) -> NotSliceable:

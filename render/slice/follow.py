@@ -6,7 +6,7 @@ re-run does not give its bound again, bit for bit, stays a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from render.slice.recorder import Recorder
 from render.slice.roots import Root, roots
 
 LEVELS = 4
-"""Launches that are followed backwards, one behind the other."""
+"""Runs that are made to follow slices backwards, launch by launch."""
 
 LEAVES = 4096
 """Leaves of one launch that are followed."""
@@ -32,21 +32,47 @@ class _Leaf:
     place: Place
 
 
-def follow(call: Call, found: Slice) -> Slice:
-    """The slice with earlier launches in it, as far as they can be followed."""
-    tried: set[int] = set()
-    for _ in range(LEVELS):
-        leaves = [x for x in _leaves(found) if x.place.name is not None and x.place.launch not in tried]
-        if not leaves:
-            return found
-        launch = max(x.place.launch for x in leaves)
-        tried.add(launch)
-        mine = [x for x in leaves if x.place.launch == launch][:LEAVES]
-        try:
-            found = _replaced(call, found, launch, mine)
-        except NotSliceable:
-            continue
-    return found
+def follow(call: Call, found: Sequence[Slice], known: Recorder | None = None) -> list[Slice]:
+    """The slices with earlier launches in them, as far as they can be followed.
+
+    One run per level serves all slices; none is needed for launches of which `known` holds all programs.
+    """
+    slices = list(found)
+    tried: list[set[int]] = [set() for _ in slices]
+    runs = 0
+    while runs < LEVELS:
+        wanted = [_by_launch(one, done) for one, done in zip(slices, tried, strict=True)]
+        launch = max((launch for leaves in wanted for launch in leaves), default=None)
+        if launch is None:
+            break
+        mine = [leaves.get(launch, []) for leaves in wanted]
+        for done, leaves in zip(tried, mine, strict=True):
+            done |= {launch} if leaves else set()
+        recorder = known
+        if known is None or not known.holds(launch):
+            recorder, runs = _recorded(call, mine, launch), runs + 1
+        if recorder is not None:
+            slices = _replaced(recorder.of(launch), slices, mine)
+    return slices
+
+
+def _by_launch(found: Slice, tried: set[int]) -> dict[int, list[_Leaf]]:
+    """The leaves that an earlier launch stored, by launch."""
+    out: dict[int, list[_Leaf]] = {}
+    for leaf in _leaves(found):
+        if leaf.place.name is not None and leaf.place.launch not in tried:
+            out.setdefault(leaf.place.launch, []).append(leaf)
+    return {launch: leaves[:LEAVES] for launch, leaves in out.items()}
+
+
+def _recorded(call: Call, wanted: Sequence[list[_Leaf]], launch: int) -> Recorder | None:
+    """None where there is more than a recording keeps, or the entry does not do the same twice."""
+    from render.slice.element import record
+
+    programs = np.unique(np.concatenate([x.place.programs for leaves in wanted for x in leaves]))
+    recorder = Recorder({launch: programs})
+    record(call, recorder)
+    return None if recorder.full or recorder.launch < launch else recorder
 
 
 def _leaves(found: Slice) -> Iterator[_Leaf]:
@@ -63,17 +89,19 @@ def _leaves(found: Slice) -> Iterator[_Leaf]:
                 yield _Leaf(node.start + k, ends, place)
 
 
-def _replaced(call: Call, found: Slice, launch: int, leaves: list[_Leaf]) -> Slice:
-    from render.slice.element import record
-
-    recorder = Recorder({launch: np.unique(np.concatenate([x.place.programs for x in leaves]))})
-    record(call, recorder)
-    if recorder.full:
-        return found
-    cutter, made = roots(recorder, [(x.place.name, x.place.offset) for x in leaves])
-    instead = {
-        x.number: root.number
-        for x, root in zip(leaves, made, strict=True)
-        if isinstance(root, Root) and np.array_equal(root.ends, x.ends, equal_nan=True)
-    }
-    return joined(found, cutter.nodes, instead) if instead else found
+def _replaced(recorder: Recorder, slices: list[Slice], wanted: Sequence[list[_Leaf]]) -> list[Slice]:
+    """The slices with these leaves cut out of the recording; as they are where that fails."""
+    targets = [(x.place.name, x.place.offset) for leaves in wanted for x in leaves]
+    try:
+        cutter, made = roots(recorder, targets)
+    except NotSliceable:
+        return slices
+    found, rest = [], iter(made)
+    for one, leaves in zip(slices, wanted, strict=True):
+        instead = {
+            x.number: root.number
+            for x, root in zip(leaves, rest, strict=False)
+            if isinstance(root, Root) and np.array_equal(root.ends, x.ends, equal_nan=True)
+        }
+        found.append(joined(one, cutter.nodes, instead) if instead else one)
+    return found

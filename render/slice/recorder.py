@@ -6,6 +6,7 @@ recorded again: of each program, only its last pass counts.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,9 +46,10 @@ class Pass:
 
 
 class Recorder:
-    """`programs`: launch number -> programs to record there. The others do not run, unless `run_all` says so."""
+    """`programs`: launch number -> programs to record there (None: all). In the last of these launches the others do
+    not run, unless `run_all` says so."""
 
-    def __init__(self, programs: Mapping[int, np.ndarray], run_all: bool = False) -> None:
+    def __init__(self, programs: Mapping[int, np.ndarray | None], run_all: bool = False) -> None:
         self.programs = dict(programs)
         self.run_all = run_all
         self.launch = -1
@@ -63,6 +65,27 @@ class Recorder:
     def full(self) -> bool:
         """Whether more was computed than a recording keeps."""
         return self.lanes > LANES
+
+    def of(self, launch: int) -> Recorder:
+        """What was recorded of one launch, as a recorder of that launch alone."""
+        view = copy.copy(self)
+        view.programs = {launch: self.programs[launch]}
+        view.passes = [p for p in self.passes if p.launch == launch]
+        return view
+
+    def holds(self, launch: int) -> bool:
+        """Whether every program of this launch was recorded."""
+        return launch in self.programs and self.programs[launch] is None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all programs of the launch in progress run: later launches may read what they store."""
+        return self.run_all or self.launch != self.launch_of_last
+
+    def among(self, linear: np.ndarray) -> np.ndarray:
+        """Which of these programs are to be recorded."""
+        wanted = self.programs[self.launch]
+        return np.ones(linear.shape, bool) if wanted is None else np.isin(linear, wanted)
 
     @property
     def launch_of_last(self) -> int:
@@ -90,7 +113,7 @@ class Recorder:
             self.passes.append(Pass(self.launch, np.empty(0, np.int32)))
 
     def begin_pass(self, linear: np.ndarray) -> None:
-        self._recording = self.chosen and bool(np.isin(linear, self.programs[self.launch]).any())
+        self._recording = self.chosen and bool(self.among(linear).any())
         if self.on:
             self.passes.append(Pass(self.launch, np.array(linear)))
 

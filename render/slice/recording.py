@@ -35,9 +35,9 @@ class RecordingBuilder(Builder):
 
     def order(self, programs: int) -> np.ndarray:
         usual = super().order(programs)
-        if self.recorder.run_all or not self.recorder.chosen:
+        if self.recorder.whole:
             return usual
-        return usual[np.isin(usual, self.recorder.programs[self.recorder.launch])]
+        return usual[self.recorder.among(usual)]
 
     def begin_pass(self, linear: np.ndarray) -> None:
         self.recorder.begin_pass(linear)
@@ -129,7 +129,8 @@ class RecordingBuilder(Builder):
         batch = self.ctx.programs
         at = np.broadcast_to(ptr.v, (batch, *ptr.shape))
         active = np.broadcast_to(True if mask is None else mask.full(mask.v), at.shape)
-        return {"ptr": at, "active": active, "origin": ptr.origin}
+        name = None if ptr.origin is None else ptr.origin.name  # a later launch may call the same memory otherwise
+        return {"ptr": at, "active": active, "origin": ptr.origin, "name": name}
 
 
 def _handles(value: Any) -> list[Handle]:

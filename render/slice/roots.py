@@ -81,7 +81,7 @@ def _events(cutter: Cutter, name: str | None, offset: int) -> list[Event]:
     found = []
     for entry in cutter.stores:
         origin = entry.attrs["origin"]
-        if name is not None and (origin is None or origin.name != name):
+        if name is not None and (origin is None or entry.attrs["name"] != name):
             continue
         at = offset + (origin.base if name is not None else 0)
         hit = np.flatnonzero(((entry.attrs["ptr"] == at) & entry.attrs["active"]).reshape(-1))

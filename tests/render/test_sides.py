@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,14 @@ def test_largest_errors_and_their_places():
     assert 0.9e-9 < sides(wrong, compare(wrong), decide(wrong)).exact_error < 1.1e-9
     one_sided = case([np.inf], [1.0], [1.0])
     assert sides(one_sided, compare(one_sided), decide(one_sided)).kernel_error == np.inf
+
+
+def test_where_float64_is_not_enough_nobody_is_blamed():
+    """E is off by more than the bound is wide: that the exact value lies in it is not known."""
+    c = case([1.0, 2.0], [1.5, 2.0], [1.0, 2.0])
+    sure = sides(c, compare(c), decide(c))
+    vague = replace(c, exact_ends=lambda: (c.exact - 3.0, c.exact + 3.0))
+    assert (sure.wrong, sides(vague, compare(vague), decide(vague)).wrong) == ("reference", "unknown")
 
 
 @triton.jit
@@ -104,3 +113,24 @@ def test_nothing_is_said_where_all_is_well():
 def test_fp16_is_rounded_last():
     c = case([1.0], [1.0], [1.0 + 2.0**-12], half=2.0**-11, fmt=FP16, ref_fmt=FP16)
     assert sides(c, compare(c), decide(c)).wrong == "neither"
+
+
+@triton.jit
+def copying(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.load(X + i))
+
+
+def copied(x):
+    out = torch.empty_like(x)
+    copying[(1,)](x, out, x.numel())
+    return out
+
+
+def test_a_reference_that_cancels_in_float64_too_is_not_blamed_for_sure():
+    """(x + 1e17) - 1e17 keeps nothing of x in float32 or float64; only its error bound knows."""
+    v = render.classify(copied, torch.linspace(0.5, 3.0, 16), ref=lambda x: (x + 1e17) - 1e17)
+    found = v.outputs[0].sides
+    assert (v.label, found.wrong) == ("Type-I", "unknown")
+    assert found.exact_error > 1.0
+    assert found.sentence == "which one is wrong cannot be told"

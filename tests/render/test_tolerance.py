@@ -18,7 +18,7 @@ from render.adversary.plan import Plan
 from render.classify import classify_file
 from render.errors import RenderError
 from render.interpreter.session import Session
-from render.tolerance import Tolerance, tolerance
+from render.tolerance import Tolerance, tolerance, up
 from tests.kernels.bugs import KERNELS
 
 HALF = (torch.float16, torch.bfloat16)
@@ -168,3 +168,8 @@ def torch_like(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     load(KERNELS / "vector_add.py").add_kernel[(triton.cdiv(x.numel(), 64),)](x, x, out, x.numel(), 64)
     return out - 0.5
+
+
+def test_the_smallest_numbers_are_rounded_up_as_well():
+    for x in (5e-324, 1e-310, 1e-300, 3.14e-5):
+        assert x <= up(x) <= max(1e-299, 1.1 * x)

@@ -13,6 +13,7 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
+from render.data import folder
 from render.explain.divergence import _holds
 from tests.kernels.bugs import BUGS
 
@@ -44,6 +45,18 @@ def test_a_missing_step(tmp_path: Path):
     assert v.divergence.counterpart == "mul"
     assert "a step is missing" in v.divergence.sentence and v.divergence.sentence in v.notes
     assert v.to_dict()["divergence"]["counterpart"] == "mul"
+
+
+@pytest.mark.parametrize("wrong", ["seed + 1, offsets", "seed, offsets + 1"])
+def test_a_wrong_seed_or_offset_is_a_wrong_choice(wrong: str, tmp_path: Path):
+    """What is kept is right and what is dropped is right; which elements are is not. No step is missing."""
+    source = (folder("kernels") / "dropout.py").read_text()
+    path = tmp_path / "dropout.py"
+    path.write_text(source.replace("tl.rand(seed, offsets)", f"tl.rand({wrong})"))
+    found = classify_file(path, explain=["divergence"], budget=False).divergence
+    line = next(n for n, text in enumerate(source.splitlines(), 1) if "tl.where(" in text)
+    assert found.choice and (found.op, found.line) == ("select", line)
+    assert found.sentence.endswith(f"the select at line {line} takes one side, the reference has the other's value")
 
 
 @triton.jit
