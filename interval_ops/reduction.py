@@ -60,7 +60,9 @@ def sum_cause(fmt: Format) -> str:
 def sum_params(fmt: Format, muted: bool) -> tuple[float, float, float]:
     """(u, largest exact sum in units of the common grid, overflow limit) of sums in `fmt`."""
     limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold
-    return 0.0 if muted else rounding_unit(fmt), 2.0**fmt.p, limit
+    # The magnitudes are summed in float64, where 2^53 q may stand for a little more that was rounded away, never less.
+    whole = 2.0**fmt.p - (fmt.bits == 64)
+    return 0.0 if muted else rounding_unit(fmt), whole, limit
 
 
 def rounding_unit(fmt: Format) -> float:

@@ -187,3 +187,25 @@ def test_sums_off_the_grid_keep_their_width() -> None:
     assert lo < 3 < 4 < hi
     infinite = np.array([np.inf, 1.0])
     assert np.isnan(sum_axis((infinite, infinite), 0, (2,), FP32, profile)[0])
+
+
+@pytest.mark.parametrize("terms", (2, 3, 32, 100))
+def test_sums_that_float64_itself_rounds_are_not_on_the_grid(terms: int) -> None:
+    """1 and multiples of 2^-53: their magnitudes sum to 1 in float64, but in another order to more."""
+    x = np.full((1, terms), 2.0**-53)
+    x[0, 0] = 1.0
+    small_first = np.cumsum(x[:, ::-1], axis=1)[0, -1]
+    assert small_first > 1.0 or terms == 2
+    for lo, hi in (
+        sum_axis((x, x), 1, x.shape, FP64, load_profile("ieee")),
+        tuple(end[:, -1] for end in cumsum((x, x), 1, False, FP64, load_profile("ieee"))),
+    ):
+        exact = Fraction(1) + (terms - 1) * Fraction(2) ** -53
+        for legal in (Fraction(1), Fraction(float(small_first)), exact):
+            assert Fraction(float(lo.item())) <= legal <= Fraction(float(hi.item()))
+
+
+def test_whole_numbers_of_float64_stay_exact() -> None:
+    x = np.array([[2.0**52, 2.0**52 - 1.0]])
+    lo, hi = sum_axis((x, x), 1, x.shape, FP64, load_profile("ieee"))
+    assert lo.item() == hi.item() == 2.0**53 - 1
