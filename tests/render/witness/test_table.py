@@ -20,7 +20,7 @@ from render.slice import slice_of
 from render.witness.balls import interval, less
 from render.witness.check import rechecked
 from render.witness.formulas import LOOSE
-from render.witness.make import Claim, make
+from render.witness.make import CannotMake, Claim, make
 from tests.render.witness.table import EXACT, Case, conversions, host, language, library
 
 LANGUAGE, SINGLE, DOUBLE, CONVERTED = language(), library(torch.float32), library(torch.float64), conversions()
@@ -114,3 +114,10 @@ def test_enclosures_and_bounds_meet() -> None:
     ends = interval(*(float.fromhex(end) for end in answer.enclosure))
     bound = interval(piece.lo, piece.hi)
     assert ends is not None and bound is not None and not (less(ends[1], bound[0]) or less(bound[1], ends[0]))
+
+
+def test_what_would_take_too_long_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(c for c in LANGUAGE if c.name == "exp")
+    monkeypatch.setattr("render.witness.make.LIMIT", 10)
+    with pytest.raises(CannotMake, match="too long"):
+        opinion(case)
