@@ -70,12 +70,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
 from interval_ops import dot_kernels as kernels
 from interval_ops.dot_chain import LONGEST, chain_interval
+from interval_ops.dot_parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot_replay import NOWHERE, chain_results, exact_sum, replayable
 from interval_ops.dot_sums import (
     Array,
@@ -95,23 +95,6 @@ from interval_ops.profile import DotModel, Profile
 
 FLUSH = 512
 """Deferred products are summed as soon as their K reaches this; independent of the batch, so results are too."""
-
-_INT32_END = 2.0**31
-
-
-@dataclass(frozen=True, slots=True)
-class Roundings:
-    """Counts of roundings: blocks of the unit, plain additions (conversions of the accumulator included)."""
-
-    blocks: int = 0
-    adds: int = 0
-
-    def __add__(self, other: Roundings) -> Roundings:
-        return Roundings(self.blocks + other.blocks, self.adds + other.adds)
-
-    def beside(self, other: Roundings) -> Roundings:
-        """The longer of two parallel paths."""
-        return Roundings(max(self.blocks, other.blocks), max(self.adds, other.adds))
 
 
 @dataclass(frozen=True)
@@ -135,8 +118,8 @@ class PendingDot:
     addends: tuple[Pair, ...] = ()
     places: tuple[int, ...] = ()
     terms: int = 0
-    work: Roundings = Roundings()
-    depth: Roundings = Roundings()
+    work: Roundings = EXACT
+    depth: Roundings = EXACT
     free: int = 0
 
     @staticmethod
@@ -252,7 +235,7 @@ class PendingDot:
         """Whether a separate addition costs no more than the accumulator's place in the block it replaces."""
         model = self.model
         single = not model.promote and model.terms == 1 and model.block > 1 and self.work.blocks > 0
-        return single and 2.0**-model.fraction >= _accumulator(model)[2]
+        return single and 2.0**-model.fraction >= accumulator(model)[2]
 
     @property
     def causes(self) -> frozenset[str]:
@@ -293,7 +276,7 @@ class PendingDot:
         with np.errstate(all="ignore"):
             if not self.terms:
                 return self._close_addends()
-            bounds = _close(self._centred() or self._sums(), self.addends, self._parameters(), self._ramped)
+            bounds = _close(self._centred() or self._sums(), self.addends, self._parameters, self._ramped)
             return self._chain(bounds) if self.in_order and self.base is None else bounds
 
     def _chain(self, bounds: Pair) -> Pair:
@@ -301,7 +284,7 @@ class PendingDot:
         model = self.model
         if self.profile.muted(model.cause):
             return bounds
-        emin, last, adding = _accumulator(model)
+        emin, last, adding = accumulator(model)
         products, shape = self.queue[: self.count], bounds[0].shape
         if model.acc == "fp32" and replayable(products, self.addends, self.places):
             ends = (chain_results(products, self.addends, self.places, shape), exact_sum(products, self.addends, shape))
@@ -317,6 +300,11 @@ class PendingDot:
     def _ramped(self) -> bool:
         return self.model.cause == "lowacc"
 
+    @property
+    def _parameters(self) -> Array:
+        parts = self.parts + len(self.addends)
+        return parameters(self.model, self.profile, self.terms, parts, self.work, self.depth, self.free)
+
     def _close_addends(self) -> Pair:
         """No product at all: the addends, with their own roundings."""
         shape = np.broadcast_shapes(*(c[0].shape for c in self.addends), (1,) * (len(self.shape[-2:]) + 1))
@@ -324,75 +312,7 @@ class PendingDot:
         rows, columns = np.zeros(shape[:-1]), np.zeros((*shape[:-2], shape[-1]))
         # The sum of no products is zero, a multiple of anything.
         sums = Sums(zero, zero, zero, zero, zero, rows, columns, rows + np.inf, columns + np.inf)
-        return _close(sums, self.addends, self._parameters(), self._ramped)
-
-    def _parameters(self) -> Array:
-        """The scalars of `dot_kernels.finish`, each rounded up."""
-        model, muted = self.model, self.profile.muted
-        loud, operand = 0.0 if muted(model.cause) else 1.0, 0.0 if muted("operand") else 1.0
-        theta, align, rho = model.theta * loud, model.aligned * loud, model.rho * loud
-        emin, last, adding = _accumulator(model)
-        emin_out = 0 if model.acc == "int32" else FORMATS[model.acc].emin
-        adding, flush = adding * loud, 2.0**-125 * loud if model.flush else 0.0
-        omega = (max(2.0**emin * rho, math.ulp(0.0)) if rho else 0.0) + flush
-        single = model.block == 1
-        slack = 0.0 if model.acc == "int32" else (self.terms + 4 * self.parts + 4 * len(self.addends) + 16) * 2.0**-53
-        count, floor = float(self.terms), model.floor * operand
-        chops, off = model.chops, {True: math.inf, False: 0.0}
-        # Units that chop need no bound of computed partial sums: the exact one holds for them.
-        work = {"work_relative": 0.0, "work_power": 0.0} if chops else _power("work", self.work, theta, adding)
-        values = {
-            "eps": model.eps * operand,
-            "growth": model.growth,
-            "floor": floor * count,
-            "floor2": floor * floor * count,
-            "align": align,
-            "rho": rho,
-            "omega": omega * (2 if single else 1),
-            "leaf": rho if single else 0.0,
-            "blocks": float(self.work.blocks),
-            "step": float(model.block),
-            "adds": (self.work.adds - self.free) * adding,
-            "add_omega": self.work.adds * 2.0**emin_out * adding,
-            "add_growth": _compound(self.work.adds * math.log1p(adding)) if chops else 0.0,
-            "sign_growth": _compound(
-                self.work.adds * math.log1p(adding) + self.terms * model.terms * math.log1p(2.0**-24)
-            ),
-            **work,
-            **_power("depth", self.depth, theta, adding),
-            "off_work": off[chops],
-            "off_depth": off[self.depth == self.work],
-            "off_signs": off[not chops],
-            "least": 2.0**model.emin,
-            "subnormal": model.subnormal,
-            "emin_acc": 2.0**emin,
-            "limit": last,
-            "slack": slack * 1.001,
-            **self._grids(),
-            "outer": model.extra * loud,
-            "far": 0.0 if model.apart else math.inf,
-        }
-        return np.array([values[name] for name in kernels.PARAMETERS])
-
-    def _grids(self) -> dict[str, float]:
-        """Spacing of sums relative to their binade and smallest spacing, where alignment cuts (`grid`).
-
-        Infinite where terms are not sums of products of the operands (splits), or small ones may become zero.
-        """
-        model = self.model
-        if model.acc not in ("fp32", "fp16") or model.flush or model.terms > 1 or model.eps or model.floor:
-            return {"ulp": math.inf, "finest": math.inf, "cut": math.inf}
-        ulp = max(model.rho * (1.0 if model.chops else 2.0), 2.0 * FORMATS[model.acc].u)
-        finest = ulp * 2.0 ** max(_accumulator(model)[0], FORMATS[model.acc].emin)
-        return {"ulp": ulp, "finest": finest, "cut": 2.0**-model.fraction if model.block > 1 else 0.0}
-
-
-def _power(name: str, count: Roundings, theta: float, adding: float) -> dict[str, float]:
-    """(1 + theta)^blocks (1 + u)^adds - 1, and the factor of what one block loses absolutely."""
-    tail = count.adds * math.log1p(adding)
-    relative = _compound(count.blocks * math.log1p(theta) + tail)
-    power = count.blocks * _up(1.0 + _compound((count.blocks - 1) * math.log1p(theta) + tail))
-    return {f"{name}_relative": relative, f"{name}_power": power}
+        return _close(sums, self.addends, self._parameters, self._ramped)
 
 
 def _reader(model: DotModel) -> Reader | None:
@@ -400,25 +320,6 @@ def _reader(model: DotModel) -> Reader | None:
     if model.truncate == "tf32":
         return truncate_tf32
     return partial(flush_small, least=2.0**model.emin) if model.flush and model.terms == 1 else None
-
-
-def _up(x: float) -> float:
-    return x * (1.0 + 2.0**-48)
-
-
-def _compound(log: float) -> float:
-    """Upper bound of exp(log) - 1; inf where it overflows."""
-    return _up(math.expm1(log * (1.0 + 2.0**-48))) if log < 700.0 else math.inf
-
-
-def _accumulator(model: DotModel) -> tuple[int, float, float]:
-    """Smallest normal exponent in the unit, smallest magnitude that may overflow, unit roundoff of an addition."""
-    if model.acc == "int32":
-        return 0, _INT32_END, 0.0
-    fmt = FORMATS[model.acc]
-    # An accumulator of fewer fraction bits than its format (e8m13) ends a little earlier.
-    last = fmt.max * (1.0 - 2.0 * model.rho) if model.rho > fmt.u else fmt.max
-    return FORMATS["fp32"].emin if model.convert else fmt.emin, last, fmt.u
 
 
 def _close(sums: Sums | Centred, addends: Sequence[Pair], parameters: Array, ramped: bool) -> Pair:
@@ -471,22 +372,3 @@ def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, 
         weight = weight + np.maximum(np.abs(less), np.abs(more))
         grid = np.minimum(grid, last_bits(less) if given[0] is given[1] else 0.0)
     return kernels.SEVERAL, (low, high, weight, grid)
-
-
-def dot_int(a: Array, b: Array, acc: Array | None, profile: Profile) -> tuple[Array, bool]:
-    """Integer dot: exact int32 values, and whether some lane may have left the range of int32.
-
-    Past the range the result wraps or saturates as the profile's `int8` model says; where the profile knows neither,
-    and for partial sums that saturate on the way, the second value is the warning. Shapes as in `PendingDot`.
-    """
-    model = profile.dot("int8")
-    mode = model.overflow
-    exact = np.rint(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(np.int64)
-    reach = np.matmul(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))
-    if acc is not None:
-        exact, reach = exact + acc.astype(np.int64), reach + np.abs(acc.astype(np.float64))
-    may = bool((reach >= _INT32_END).any())
-    if may and mode == "saturate":
-        exact = np.clip(exact, -(2**31), 2**31 - 1)
-    values: np.ndarray[Any, Any] = exact.astype(np.int32)
-    return values, may and (mode != "wrap" or bool((np.abs(exact) >= _INT32_END).any()))

@@ -10,7 +10,8 @@ from block_fma import operand_pair
 from dot_support import chain_interval, dot, inside, point
 from support import exact, rng
 
-from interval_ops.dot import PendingDot, dot_int
+from interval_ops.dot import PendingDot
+from interval_ops.dot_int import dot_int
 from interval_ops.formats import FP8E4NV, FP32
 from interval_ops.profile import load_profile
 

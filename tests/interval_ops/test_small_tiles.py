@@ -12,7 +12,8 @@ import pytest
 from block_fma import STYLES, UNITS, Unit, fractions, in_order, operand_pair, run
 from support import exact, rng, trials
 
-from interval_ops.dot import PendingDot, dot_int
+from interval_ops.dot import PendingDot
+from interval_ops.dot_int import dot_int
 from interval_ops.formats import BF16, FP8E4NV, FP8E5, FP16
 from interval_ops.profile import load_profile
 

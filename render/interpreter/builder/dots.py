@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops.dot import PendingDot, dot_int
+from interval_ops.dot import PendingDot
+from interval_ops.dot_int import dot_int
 from interval_ops.dot_replay import chain_value
 from interval_ops.formats import Format
 from interval_ops.profile import MissingRule
