@@ -73,12 +73,15 @@ class Judgement:
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]
         known.recompute()
-        recorded = devices(self.recorded, run.named)
+        recorded = devices(self._device_output(), run.named)
         cases = [judged_of(run, known, pair, recorded[pair.kernel]) for pair in pairs]
         known.forget()
         self.recorded = self.recorded is not None or None
         trim()
         return cases, notes
+
+    def _device_output(self) -> Any:
+        return self.recorded
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
         """Decides, and asks what explains the decision."""

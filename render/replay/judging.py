@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from render.allocator import trim
@@ -39,11 +40,22 @@ class Source(NamedTuple):
 
 @dataclass
 class Twofold(Judgement):
-    """A judgement that keeps its execution, so that the verdict without the device output costs no second one."""
+    """A judgement that keeps its execution, so that the verdict without the device output costs no second one.
 
+    `recorded` makes the device output (None: there is none) when it is first compared: until then it needs no memory.
+    """
+
+    model_s: float = field(default=0.0, init=False)
     execution: Execution | None = field(default=None, init=False)
     judged: list[Judged] = field(default_factory=list, init=False)
     _weak: tuple[Decision, tuple[Instability | None, Decision]] | None = field(default=None, init=False)
+
+    def _device_output(self) -> Any:
+        began = time.perf_counter()
+        self.recorded = self.recorded()
+        self.model_s = time.perf_counter() - began
+        trim()
+        return self.recorded
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
         self.execution, self.judged = run, judged
@@ -95,16 +107,13 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     """Runs the case at its published size (`small`: at the size of the tests)."""
     module = case.load()
     inputs = case.inputs(module, small)
-    began = time.perf_counter()
-    outputs = [device_models.generate(case, module, inputs)]
-    model_s = time.perf_counter() - began
-    trim()
     facts = case.facts
     settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, dict(options))
-    judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), outputs.pop(), settings)
+    model = partial(device_models.generate, case, module, inputs)
+    judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), model, settings)
     verdict = judgement.verdict()
     source = judgement.source_level(verdict)
     launches = judgement.execution.session.launches if judgement.execution else []
     programs = sum(launch.programs for launch in launches)
     trim()  # several workers share the machine
-    return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, model_s)
+    return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, judgement.model_s)
