@@ -45,7 +45,6 @@ def test_blocks_that_are_hardly_touched_are_mapped_only_inside_the_outer_scope(c
     with allocator.large_blocks_mapped():
         assert calls == []
     with allocator.large_blocks_kept():
-        with pytest.raises(ValueError, match="inside"), allocator.large_blocks_mapped():
+        with allocator.large_blocks_mapped():
             assert calls[-1] == allocator._SPARSE
-            raise ValueError("inside")
         assert calls[-1] == allocator._KEEP
