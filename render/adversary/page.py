@@ -38,7 +38,7 @@ _SUMMARY = """
 | profiles | {profiles} |
 | commit | {commits} |
 | effort per pair | {efforts}; the seed of a pair is the CRC-32 of `seed/kernel/profile` |
-| CPU | {minutes:.0f} minutes on one core of {machine}, Python {python}, {packages} |
+| time | {minutes:.0f} minutes of one process on {machine}, Python {python}, {packages} |
 """
 
 _LEFT_OUT = "The profile has no rule: the target does not compile the operation, or its error is not known.\n"
