@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from render.budget import CODES
+from render.explain.records import WITHOUT
 from render.verdict import BudgetItem, Finding, OutputVerdict, TaintNote
 
 _MESSAGES = {
@@ -18,6 +19,7 @@ _MESSAGES = {
     "RND206": "bug: the implementation is numerically unstable",
     "RND208": "bug: memory that was never written reaches an output",
     "RND209": "bug: programs store different values to one address",
+    "RND211": "bug: another function than the reference, which the bound would hide",
     "RND301": "the bound is too wide to tell: an output of zeros would fit",
     "RND304": "overflow is possible: the bound is infinite",
 }
@@ -32,6 +34,8 @@ def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequenc
         first = next((f for f in findings if f.code == code), findings[0])
         where = f"outside tensor {first.tensor}" if first.tensor else "memory of no known tensor"
         return f"bug: the kernel {_ACTIONS.get(first.kind, 'reaches')} {where}"
+    if code == "RND301" and detail.startswith(WITHOUT):
+        return f"cannot tell: {detail}"
     if code == "RND301" and "seeded" in detail:
         return f"the bound is too wide to tell: {detail}"
     if code in ("RND302", "RND303", "RND305"):
@@ -96,6 +100,10 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "RND207": ("check the strides and the mask of this access against the tensor's shape",),
     "RND208": ("zero the tensor before the launch, or store every element that is read",),
     "RND209": ("mask the store, or make the programs' tiles disjoint",),
+    "RND211": (
+        "run the kernel on a small shape and compare by hand: constants, scales, masks and the K loop first",
+        "an approximation on purpose (a polynomial, another eps) is such a difference too",
+    ),
     "RND301": ("use a device profile with a known accumulator (--device), or inputs without cancellation",),
     "RND302": ("`render ops` lists what has a rule",),
     "RND303": ("choose inputs away from the threshold of the condition",),

@@ -78,10 +78,15 @@ F64 = 2.0**-53
 
 @dataclass(frozen=True)
 class Unit:
-    """Which precision the local errors are taken at: float64 (`native` False) or the reference's own dtypes."""
+    """Which precision the local errors are taken at: float64 (`native` False) or the reference's own dtypes.
+
+    `casts` False: casts that the reference asks for round nothing. `inputs`: relative error of tensors from outside.
+    """
 
     native: bool
     tf32: bool = False
+    casts: bool = True
+    inputs: float = 0.0
 
     def rounding(self, dtype: torch.dtype) -> tuple[float, float]:
         """(u, absolute floor) of storing one result of this dtype."""

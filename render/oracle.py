@@ -46,13 +46,16 @@ class Exact:
     """E per output of the reference, in its order, and the ends of its error interval.
 
     `carry` computes the ends when they are first asked for: carrying the error takes ten times as long as E itself, and
-    an E that lies in the kernel's bound needs none.
+    an E that lies in the kernel's bound needs none. `widened`: from float64 inputs; `trusted` is False for values that
+    are not exact, but the reference's own.
     """
 
     values: list[np.ndarray]
     how: str
     carry: Callable[[], Carried]
     notes: list[str] = field(default_factory=list)
+    widened: bool = False
+    trusted: bool = True
     _found: tuple[list[Ends], str] | None = field(default=None, init=False)
 
     def _carried(self) -> tuple[list[Ends], str]:
@@ -95,7 +98,7 @@ class Oracle:
     def exact(self) -> Exact:
         base = self._plain()
         if base is not None:
-            return Exact(base, "recomputed in float64", lambda: self._spread(base))
+            return Exact(base, "recomputed in float64", lambda: self._spread(base), widened=True)
         return self._beside()
 
     def _spread(self, base: list[np.ndarray]) -> Carried:
@@ -115,7 +118,7 @@ class Oracle:
             values = [array(x) for _, x in self.native]
             spread = [self._storage_error(i) for i in range(len(values))]
             found: Carried = self._ends(values, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
-            return Exact(values, "taken at its own precision", lambda: found)
+            return Exact(values, "taken at its own precision", lambda: found, trusted=False)
         known: Carried = self._ends(values, spread), _quality(mode), mode.notes
         return Exact(values, "run as written with float64 carried beside it", lambda: known)
 
@@ -127,6 +130,19 @@ class Oracle:
             exact.notes.append(f"no bound of the reference's own rounding: {_why(error)}")
             return [None] * len(exact.values)
         return [e + deviation(v, x) for e, v, x in zip(spread, values, exact.values, strict=True)]
+
+    def sensitivity(self, exact: Exact, inputs: float) -> tuple[list[np.ndarray], bool] | None:
+        """(how far E moves when every input moves by `inputs` |x|, whether that is an estimate); None if not known.
+
+        To first order, per output; casts of the reference round nothing.
+        """
+        try:
+            unit = Unit(native=False, casts=False, inputs=inputs)
+            _, reach, mode = self._carried(unit, widened=exact.widened)
+        except Exception as error:  # as with `radius`: not known is an answer
+            exact.notes.append(f"what the inputs do to the reference is not known: {_why(error)}")
+            return None
+        return reach, mode.estimated
 
     def _storage_error(self, i: int) -> np.ndarray:
         x = self.native[i][1]

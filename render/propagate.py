@@ -125,7 +125,7 @@ def _elementwise(op: Operation, values: list[Any], floats: list[int], dtypes: li
             found[i] = moved if i not in found else found[i] + moved
     for i in floats:
         if op.name in _CASTS:
-            own = noise.cast_error(values[i], dtypes[i])
+            own = noise.cast_error(values[i], dtypes[i]) if unit.casts else None
         else:
             own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit)
         if own is not None:

@@ -65,7 +65,9 @@ def _like(x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
 class Shadows:
     """float64 twins of storages, found again by the storage's address."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: float = 0.0) -> None:
+        """`error`: relative error of storages that come from outside."""
+        self._error = error
         self._twins: dict[int, Twin] = {}
         self._next_sweep = SWEEP
         self._grown = 0
@@ -103,7 +105,8 @@ class Shadows:
         twin = self._twins.get(storage._cdata)
         if twin is None or twin.dtype != x.dtype:
             values = torch.as_strided(x.detach(), (storage.nbytes() // x.itemsize,), (1,), 0).to(F64, copy=True)
-            twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values)
+            errors = values.abs() * self._error if self._error else None
+            twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values, errors)
             self._grown += values.nbytes
             self._sweep()
         return twin
@@ -131,7 +134,7 @@ class ShadowMode(TorchDispatchMode):
         super().__init__()
         self.unit = unit
         self.round_scalars = round_scalars
-        self.shadows = Shadows()
+        self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
         self.notes: list[str] = []
 
@@ -186,7 +189,7 @@ class ShadowMode(TorchDispatchMode):
     ) -> None:
         """Repeat `func` on the shadows and record the results as the shadows of `out`."""
         operation = Operation(func, twins[0], twins[1], errors, default_dtype)
-        if self.unit is not None:
+        if self.unit is not None and self.unit.casts:
             operation.cast_operands(dtype)
         if operation.name in noise.RANDOM:
             self._note(f"{operation.name}: random numbers are taken as given")

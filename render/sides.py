@@ -26,6 +26,7 @@ WORDS = {
     "kernel": "the kernel is wrong: no legal rounding of it reaches the reference's exact value",
     "device": "the device is wrong: the kernel's source reaches the reference, its output does not",
     "reference": "the reference carries the error: its exact value is in the bound, what it returned is not",
+    "formula": "one of them is wrong: without any rounding they differ",
     "memory": "the kernel is wrong: it uses memory that it must not use",
     "unstable": "the kernel is wrong: rounding explains its error, but a stable form would not have it",
     "unknown": "which one is wrong cannot be told",

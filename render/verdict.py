@@ -26,6 +26,7 @@ from render.explain.records import (
     Origin,
     Power,
     Provenance,
+    Unrounded,
     Witness,
     plain,
 )
@@ -55,6 +56,7 @@ TITLES: Mapping[str, str] = {
     "RND207": "out-of-bounds access",
     "RND208": "never-written memory reaches an output",
     "RND209": "programs store different values to one address",
+    "RND211": "another function, hidden by a wide bound",
     "RND301": "low discriminating power",
     "RND302": "no sound rule for an operation",
     "RND303": "branch or mask condition spans the interval",
@@ -278,6 +280,7 @@ class Verdict:
     budget_basis: BudgetBasis = field(default_factory=BudgetBasis)
     differs: Differs | None = None
     downgrade: Downgrade | None = None
+    unrounded: tuple[Unrounded, ...] = ()
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -321,6 +324,7 @@ class Verdict:
             "budget_basis": plain(self.budget_basis),
             "downgrade": plain(self.downgrade),
             "differs": self.differs and {**plain(self.differs), "sentence": self.differs.sentence},
+            "unrounded": [{**plain(u), "sentence": u.sentence} for u in self.unrounded],
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -206,6 +206,47 @@ class BudgetBasis:
         return "measured by leaving out one cause at a time" if self.method == "re-run" else ""
 
 
+WITHOUT = "without any rounding"
+
+
+@dataclass(frozen=True)
+class Unrounded:
+    """One output of the kernel against the reference's, both without any rounding (`render.unrounded`).
+
+    Of `elements`, `compared` could be; in `differing` the two differ by more than roundings of inputs and constants
+    explain, in `visible` by more than one rounding of the output as well. `kernel`, `reference` and `gap` are those of
+    the element at `index`, the largest difference, `slack` is what is explained there; `share` is the largest
+    difference in half widths of the bound. `estimated`: `slack` is no bound.
+    """
+
+    output: str
+    compared: int
+    elements: int
+    differing: int
+    visible: int
+    index: tuple[int, ...]
+    kernel: float
+    reference: float
+    gap: float
+    slack: float
+    share: float
+    estimated: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """What the comparison says, in one line."""
+        if not self.differing:
+            if self.compared < self.elements:
+                part = f"the {self.compared} of {self.elements} elements of {self.output} that can be compared"
+                return f"kernel and reference agree in {part}"
+            return f"kernel and reference agree in every element of {self.output}: the same function"
+        where = f"{self.output}{list(self.index)}"
+        return (
+            f"{WITHOUT}, kernel and reference differ in {self.differing} of {self.elements} elements of "
+            f"{self.output}: at {where} by {self.gap:.2g}, {self.kernel:.7g} against {self.reference:.7g}"
+        )
+
+
 @dataclass(frozen=True)
 class Differs:
     """What makes the kernel's result differ: the cause with the largest `share` of the typical mean square error.

@@ -171,10 +171,10 @@ class _Formats(Listener):
 
 
 def coarsest(study: Study) -> float:
-    """Unit roundoff of the coarsest format that the kernel computes in (by a re-run)."""
+    """Unit roundoff of the coarsest format that the kernel, or the host before it, computes in (by a re-run)."""
     formats = _Formats()
-    study.run({"interval": False, "builder": watched(formats)})
-    return formats.unit
+    run = study.run({"interval": False, "builder": watched(formats)})
+    return max([formats.unit, *run.session.host_roundings.values()])
 
 
 def conditioning(

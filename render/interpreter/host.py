@@ -3,6 +3,10 @@
 Host operations are seen by dispatch, below autograd and above the CPU kernels. Data movements and simple arithmetic
 carry bounds (`host_rules`); every other operation that reads a bounded element taints what it returns (RND302), so that
 a host-side step without a rule never turns an interval into a silent point.
+
+What the host computes from plain inputs before a launch rounds as well: a wrapper that casts its operands to float16
+has made the same error as a kernel that does. Where there is a rule the result carries it; any other operation on
+inputs is part of the inputs, its result is taken as given.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +23,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+from interval_ops import casting
+from interval_ops.formats import Format
+from interval_ops.profile import CAUSES
 from render.interpreter.cuda_redirect import cuda_on_cpu
-from render.interpreter.host_rules import MOVES, RULES, Bounds, Exact, moved_flags, values
+from render.interpreter.host_rules import MOVES, ROUNDS, RULES, Bounds, Exact, moved_flags, muted, values
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.strided import FORMAT_OF
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
     from render.interpreter.memory import Memory
 
 __all__ = ["HostTracker", "cuda_on_cpu"]
+
+Cause = tuple[str, str, int]
 
 _ALLOCATIONS = {
     "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
@@ -76,16 +85,26 @@ class HostTracker(TorchDispatchMode):
         """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
         return False
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, mute: Iterable[Any] = (), causes: set[Cause] | None = None) -> None:
+        """`mute`: causes, or (cause, file, line), whose error is left out; `causes` takes those that were met.
+
+        `rounded`: unit roundoff of every operation on inputs that rounds, by cause and place.
+        """
         super().__init__()
         self.memory = memory
         self.followed = 0
         """Operations so far that read elements with bounds."""
+        self.mute = frozenset(mute)
+        self.exact = self.mute >= set(CAUSES)
+        self.causes: set[Cause] = set() if causes is None else causes
+        self.rounded: dict[Cause, float] = {}
         self._paused = 0
+        self._prepared: set[int] = set()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         self._paused += 1
+        self._prepared.clear()
         try:
             yield
         finally:
@@ -105,15 +124,18 @@ class HostTracker(TorchDispatchMode):
             return out
         if name in _SHAPE_ONLY:
             return func(*args, **kwargs)
-        if not self.memory.knows_bounds():
+        rounds = _rounded_to(name, args, kwargs) if name in ROUNDS else None
+        if rounds is None and not self.memory.knows_bounds():
             out = func(*args, **kwargs)
             for target in _written_arguments(func, args, kwargs):
                 self.memory.host_write(target)
             return out
-        return self._follow(func, name, args, kwargs)
+        return self._follow(func, name, args, kwargs, rounds)
 
-    def _follow(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operation that may read or overwrite elements with bounds."""
+    def _follow(
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None
+    ) -> Any:
+        """Run an operation that may read or overwrite elements with bounds, or that rounds plain ones to `rounds`."""
         targets = _written_arguments(func, args, kwargs)
         leaves, _ = tree_flatten((args, kwargs))
         skip = {id(t) for t in targets} if name in _OVERWRITES or name == "aten::copy_" else {
@@ -123,17 +145,19 @@ class HostTracker(TorchDispatchMode):
         move = name in MOVES or name in _COPIES
         known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, move)) is not None}
         before = {_start(t) for t in reads.values()}
-        if not known:
+        site = None if known or rounds is None else self._note(name, rounds)
+        if not known and (site is None or not self.memory.interval):
             out = func(*args, **kwargs)
             for target in targets:
                 self.memory.host_write(target)
             return out
         self.followed += 1
-        result = self._bounds_of(func, args, kwargs, known)
+        prepared = all(_start(reads[k]) in self._prepared for k in known)
+        result = self._bounds_of(func, args, kwargs, known, site)
         seen = self.before(func, args, kwargs, known)
         out = func(*args, **kwargs)
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
-        if result is None and any(_wide(e) for e in known.values()):
+        if result is None and not prepared and (self.exact or any(_wide(e) for e in known.values())):
             message = f"host operation {name} on a kernel result has no rule"
             taint |= {self.memory.taint("RND302", name, host_site(), message)}  # type: ignore[arg-type]
         outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
@@ -141,10 +165,10 @@ class HostTracker(TorchDispatchMode):
         for tensor in outputs:
             # A view of an input shares its memory, and with it everything that is known about it.
             if id(tensor) in written or _start(tensor) not in before:
-                self._attach(tensor, result, taint)
+                self._attach(tensor, result, taint, prepared)
         for target in targets:
             if not any(target is t for t in outputs):
-                self._attach(target, result, taint)
+                self._attach(target, result, taint, prepared)
         self.after(seen, out)
         return out
 
@@ -155,13 +179,24 @@ class HostTracker(TorchDispatchMode):
         """The operation ran and its bounds are attached."""
 
     def _bounds_of(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope]
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        known: dict[int, Envelope],
+        site: HostSite | None,
     ) -> Bounds | Exact | None:
-        """Bounds of the result by rule; None if there is no rule for these arguments."""
+        """Bounds of the result by rule; None if there is none for these arguments. `site`: where inputs are rounded."""
         name = func._schema.name
-        if any(_wide(e) for e in known.values()):
+        if site is not None or self.exact or any(_wide(e) for e in known.values()):
             rule = RULES.get(name)
-            return None if rule is None else rule(func, args, kwargs, known)
+            if rule is None:
+                return None
+            with muted(self._muted_at(site or host_site())):
+                found = rule(func, args, kwargs, known)
+            if site is not None and isinstance(found, Bounds) and not np.array_equal(found.lo, found.hi):
+                self.causes.add((ROUNDS[name], site.file, site.line))
+            return found
         if name not in MOVES and name not in _COPIES:
             return Exact()
         if name in _COPIES:
@@ -169,15 +204,52 @@ class HostTracker(TorchDispatchMode):
             return Exact(None if written.all() else written)
         return Exact(moved_flags(func, args, kwargs, known))
 
-    def _attach(self, tensor: Any, result: Bounds | Exact | None, taint: frozenset[int]) -> None:
+    def _note(self, name: str, fmt: Format) -> HostSite:
+        """Where an operation on inputs rounds; noted in `rounded`."""
+        site = host_site()
+        key = (ROUNDS[name], site.file, site.line)
+        self.rounded[key] = max(fmt.u, self.rounded.get(key, 0.0))
+        return site
+
+    def _muted_at(self, site: HostSite) -> set[str]:
+        return {m if isinstance(m, str) else m[0] for m in self.mute
+                if isinstance(m, str) or (m[1], m[2]) == (site.file, site.line)}  # fmt: skip
+
+    def _attach(self, tensor: Any, result: Bounds | Exact | None, taint: frozenset[int], prepared: bool) -> None:
+        """`prepared`: nothing but inputs went into it."""
         written = None if result is None else result.written
+        if prepared:
+            self._prepared.add(_start(tensor))
         if not isinstance(result, Bounds) or tensor.dtype not in FORMAT_OF:
             self.memory.carry(tensor, None, None, taint, written)
             return
-        # The value that came out is legal by definition, whatever the rule says.
-        v = values(tensor).astype(np.float64, copy=False)
-        lo, hi = np.minimum(result.lo, v), np.maximum(result.hi, v)
+        lo, hi = result.lo, result.hi
+        if prepared and self.memory.host_envelope(tensor, False) is None and np.array_equal(lo, hi):
+            v = values(tensor)
+            if np.array_equal(np.broadcast_to(lo, v.shape), v):  # nothing was rounded: a tensor like any other
+                self.memory.host_write(tensor)
+                return
+        if not self.mute:  # the value that came out is legal by definition, whatever the rule says
+            v = values(tensor).astype(np.float64, copy=False)
+            lo, hi = np.minimum(lo, v), np.maximum(hi, v)
         self.memory.carry(tensor, lo, hi, taint, written)
+
+
+def _rounded_to(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
+    """The format that the result is rounded to, if narrower than float64 and (casts) than the operand; else None."""
+    tensors = [t for t in args if isinstance(t, torch.Tensor)]
+    if not tensors or not all(_plain(t) for t in tensors) or not any(t.is_floating_point() for t in tensors):
+        return None
+    if ROUNDS[name] == "cast":
+        source, dtype = (args[1], args[0].dtype) if name == "aten::copy_" else (args[0], kwargs.get("dtype"))
+        dst, src = (None if d is None else FORMAT_OF.get(d) for d in (dtype, source.dtype))
+        return None if dst is None or src is None or casting.holds(dst, src) else dst
+    fmt = FORMAT_OF.get(torch.result_type(*args[:2]) if len(args) > 1 and _number(args[1]) else tensors[0].dtype)
+    return None if fmt is None or fmt.bits == 64 else fmt
+
+
+def _number(x: Any) -> bool:
+    return isinstance(x, (int, float, torch.Tensor))
 
 
 def _plain(t: Any) -> bool:

@@ -8,7 +8,9 @@ and other legal roundings only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -137,12 +139,29 @@ def _overflow_of(dtype: torch.dtype) -> Overflow:
     return "nan" if x != x else "inf" if x == float("inf") else "saturate"
 
 
-@cache
+_MUTED: ContextVar[frozenset[str]] = ContextVar("muted", default=frozenset())
+
+
+@contextmanager
+def muted(causes: Iterable[str]) -> Iterator[None]:
+    """A scope in which rules add no error of these causes."""
+    token = _MUTED.set(frozenset(causes))
+    try:
+        yield
+    finally:
+        _MUTED.reset(token)
+
+
 def host_profile() -> Profile:
-    """IEEE rounding, with torch's own behaviour on overflow of 8-bit floats."""
+    """IEEE rounding, with torch's own behaviour on overflow of 8-bit floats, less what is muted here."""
+    return _profile(_MUTED.get())
+
+
+@cache
+def _profile(without: frozenset[str]) -> Profile:
     ieee = load_profile("ieee")
     modes = {f.name: _overflow_of(t) for t, f in FORMAT_OF.items() if f.bits == 8}
-    return replace(ieee, cast_overflow={**ieee.cast_overflow, **modes})
+    return replace(ieee, cast_overflow={**ieee.cast_overflow, **modes}).mute(*without)
 
 
 def cast(pair: Pair, src: torch.dtype, dst: torch.dtype) -> Bounds | Exact | None:
@@ -280,6 +299,19 @@ def _division(a: Pair, b: Pair, fmt: Format, profile: Profile) -> Pair:
     # float16 and bfloat16 divide in float32 and round once more; `div` encloses both.
     return arithmetic.div(a, b, fmt, profile, "div_rn")
 
+
+def _spellings(*names: str) -> list[str]:
+    return [f"aten::{name}{suffix}" for name in names for suffix in ("", "_")]
+
+
+ROUNDS: dict[str, str] = {
+    "aten::_to_copy": "cast",
+    "aten::copy_": "cast",
+    **dict.fromkeys(_spellings("add", "sub", "mul", "rsub"), "arith"),
+    **dict.fromkeys(_spellings("div", "reciprocal"), "function"),
+    **dict.fromkeys(_spellings("sum", "mean"), "accumulation"),
+}
+"""Cause of the rounding of every operation below that rounds."""
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(MOVES, moved),

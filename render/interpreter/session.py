@@ -91,6 +91,11 @@ class Session:
         """Places where no sound bound exists, by id. Work that was undone and run again counts once."""
         return self.memory.taints.all
 
+    @property
+    def host_roundings(self) -> dict[tuple[str, str, int], float]:
+        """Unit roundoff of what the host computed from inputs before a launch, by cause, file and line."""
+        return self._tracker.rounded if self._tracker else {}
+
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
@@ -150,7 +155,8 @@ class Session:
             self._patch_interpreted(scope)
             patch_autotuner(scope, self)
             self._watch_addresses(scope)
-            self._tracker = HostTracker(self.memory) if self._make_tracker is None else self._make_tracker(self)
+            make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
+            self._tracker = make(self)
             stack.enter_context(self._tracker)
         except BaseException:
             stack.close()

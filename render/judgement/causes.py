@@ -6,19 +6,39 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from interval_ops.profile import CAUSES
-from render.budget import NOTHING, Budget, Halves, budget, confirm, first_order, halves_of, of_outputs
+from render.budget import NOTHING, TITLES, Budget, Halves, budget, confirm, first_order, halves_of, of_outputs
 from render.execution import Entry, Execution
 from render.explain.flips import flips
+from render.explain.records import LineShare
 from render.explain.study import Study
 from render.explain.variants import ieee_products
 from render.judge import Decision
-from render.verdict import OutputVerdict
+from render.verdict import BudgetItem, OutputVerdict
 from render.witness.second import ON_BOUND
 
 
 def wanted(decision: Decision) -> bool:
     """Not for a bug, unless it rests on the bound."""
     return decision.label != "Type-II" or decision.code in ON_BOUND
+
+
+def host_named(found: Budget, run: Execution) -> Budget:
+    """The budget with the host's own rounding by its name, where nothing else can have given bounds to a launch."""
+    rounded = sorted(run.session.host_roundings.items(), key=lambda item: -item[1])
+    keys = {cause for (cause, _, _), _ in rounded}
+    if len(run.session.launches) != 1 or len(keys) != 1 or any(i.key in keys for i in found.items):
+        return found
+    (key,) = keys
+    lines = tuple(LineShare(file, line, 0.0) for (_, file, line), _ in rounded)
+    place = {"cause": f"{TITLES[key]}, on the host before the launch", "key": key, "file": lines[0].file}
+    place["line"] = lines[0].line
+
+    def named(item: BudgetItem) -> BudgetItem:
+        return replace(item, **place, lines=(replace(lines[0], share=item.share),)) if item.key == "earlier" else item
+
+    why = found.differs
+    why = replace(why, **place) if why is not None and why.key == "earlier" else why
+    return replace(found, items=[named(i) for i in found.items], differs=why)
 
 
 def causes_of(
@@ -44,7 +64,7 @@ def causes_of(
 
     full = of_outputs(outputs)
     found = budget(entry, run, outputs, full, lambda mute: halves(entry.run(mute)))
-    found = confirm(found, full, without, run.work)
+    found = confirm(host_named(found, run), full, without, run.work)
     if found.differs is None or decision.label != "Type-I" or decision.code == "RND110":
         return replace(found, differs=None)
     return replace(found, differs=replace(found.differs, seen=flips(study.cases)))

@@ -12,7 +12,8 @@ from render.explain.asked import instability_notes
 from render.explain.records import Divergence, Instability, Witness
 from render.explain.study import Study
 from render.judge import Decision, Masks, follows_paper
-from render.judgement.written import measured
+from render.judgement.formulas import Formulas
+from render.judgement.written import differing, measured
 from render.sides import blamed
 from render.verdict import BudgetItem, Finding, OutputVerdict
 from render.witness.second import DEFECT, ON_BOUND
@@ -21,7 +22,8 @@ from render.witness.second import DEFECT, ON_BOUND
 @dataclass(frozen=True)
 class Decided:
     """`masks` and `decisions` by output, `decision` for the whole. `witness`, `left`, `weak`: second opinion, departure
-    from the reference, instability; `defect`: the second evaluation contradicts the bound."""
+    from the reference, instability; `formulas`: both sides without rounding; `defect`: the second evaluation
+    contradicts the bound."""
 
     findings: list[Finding]
     masks: list[Masks | None]
@@ -31,12 +33,14 @@ class Decided:
     witness: Witness | None
     left: Divergence | None
     weak: Instability | None
+    formulas: Formulas
     defect: bool
 
     @property
     def notes(self) -> list[str]:
         """What the second looks found, in words."""
         said = [x.sentence for x in (self.witness, self.left) if x]
+        said += self.formulas.notes
         return said + (instability_notes(self.weak) if self.weak else [])
 
     def paper(self, judged: list[Judged]) -> bool:
@@ -53,7 +57,7 @@ class Decided:
             label = self.decision.label
             found = [replace(o, label=label, code=DEFECT) if o.code in ON_BOUND else o for o in found]
             found = blamed(found, "unknown")
-        return found
+        return differing(found, self.formulas.answers, self.decision)
 
 
 def cause_of(items: Sequence[BudgetItem], run: Execution, judged: list[Judged]) -> str:

@@ -23,6 +23,7 @@ from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
 from render.judgement.decided import Decided, cause_of
+from render.judgement.formulas import Comparison, Formulas
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.references import References, Timing
 from render.judgement.settings import Settings
@@ -73,6 +74,7 @@ class Judgement:
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]
         known.recompute()
+        self.comparison = Comparison(self.entry, known, self.places)
         recorded = devices(self._device_output(), run.named)
         cases = [judged_of(run, known, pair, recorded[pair.kernel]) for pair in pairs]
         known.forget()
@@ -105,7 +107,7 @@ class Judgement:
             run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
             device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, asked),
-            divergence=d.left, differs=parts.differs, downgrade=price,
+            divergence=d.left, differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, asked))
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
@@ -123,8 +125,10 @@ class Judgement:
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         second = decision.code
         left = departure(study, self.references.oracle, decision, self.settings.asked)
-        weak, decision = self._unstable(study, run, decision)
-        return Decided(findings, masks, decisions, decision, study, witness, left, weak, second == DEFECT)
+        formulas = self._formulas(run, judged, decision)
+        weak, decision = self._unstable(study, run, formulas.decision)
+        witness = witness or formulas.witness
+        return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, second == DEFECT)
 
     def _second_opinion(
         self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision
@@ -134,6 +138,14 @@ class Judgement:
         if found[0] is not None:
             free_runs(j.case.value for j in judged)
             self.timing["witness_s"] = time.perf_counter() - began
+        return found
+
+    def _formulas(self, run: Execution, judged: list[Judged], decision: Decision) -> Formulas:
+        began = time.perf_counter()
+        found = self.comparison(run, judged, decision)
+        if found.answers:
+            free_runs(j.case.value for j in judged)
+            self.timing["unrounded_s"] = time.perf_counter() - began
         return found
 
     def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:

@@ -12,11 +12,12 @@ from render.compose import UNKNOWN, Judged, place_of
 from render.errors import UnsupportedOp
 from render.execution import Execution
 from render.explain.asked import gain_help, ieee_gain, ieee_help, origin_note
-from render.explain.records import Counterfactual, Instability, Origin
+from render.explain.records import Counterfactual, Instability, Origin, Unrounded
 from render.judge import Decision, Masks
 from render.judgement.assumptions import compiler_of
 from render.measure import measure, unmeasured
 from render.sides import blamed
+from render.unrounded import CODE
 from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 from render.versions import versions
 
@@ -30,6 +31,21 @@ def measured(judged: list[Judged], masks: list[Masks | None], decisions: list[De
         else:
             tainted = int((m.top & ~m.settled).sum())
             found.append(measure(j.case, m, d, j.ours.tensor.dtype, j.ref_dtype, tainted))
+    return found
+
+
+def differing(outputs: list[OutputVerdict], answers: Sequence[Unrounded], decision: Decision) -> list[OutputVerdict]:
+    """The outputs with the decision where theirs is called round-off and differs without any."""
+    if decision.code not in (CODE, "RND301", "RND306"):
+        return outputs
+    shown = {a.output for a in answers if a.visible}
+    found = [
+        replace(o, label=decision.label, code=decision.code) if o.name in shown and o.label == "Type-I" else o
+        for o in outputs
+    ]
+    wrong = "formula" if decision.code == CODE else "unknown"
+    for name in shown:
+        found = blamed(found, wrong, name)
     return found
 
 

@@ -226,6 +226,20 @@ _TABLE = (
         "Compare the formulas. Division, exp and friends have no ring meaning and are treated as opaque symbols.",
     ),
     Code(
+        "RND211",
+        "another function, hidden by a wide bound",
+        "The exact value of the reference lies in the bound, but the bound is wide, and without any rounding the two "
+        "sides still differ: the kernel was run once more with every error silent, which leaves the exact value of its "
+        "formula, and that is not the reference's. Roundings of constants and inputs do not explain it, an output "
+        "shows it, and a second evaluation of the element agrees. (Either side may be the wrong one.)",
+        "|F - E| > s    F, E: kernel and reference without rounding;  s = 2^-20 (|E| + sum_i |dE/dx_i| |x_i|)\n"
+        "|F - E| > u |E|    u: unit roundoff of the output's format (smaller differences are told, not judged)",
+        "block-scaled fp8: the scale of the second operand is not advanced along K; the scales differ by 5 %, the fp8 "
+        "casts allow 6 %",
+        "Compare constants, scales, masks and loop bounds of the two. A deliberate approximation differs as well: make "
+        "the reference compute the same one.",
+    ),
+    Code(
         "RND301",
         "the bound has little discriminating power",
         "Everything is inside the envelope, but the envelope is so wide that a plainly wrong output (zeros, or a "

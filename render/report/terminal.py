@@ -50,6 +50,8 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _section("memory", _facts(verdict.findings, "finding", width, few))
     yield from _section("not bounded", _facts(verdict.taints, "place", width, few))
     yield from _section("", _place_and_advice(verdict, width, few))
+    for line in words.unrounded(verdict)[:few]:
+        yield from _hanging("  unrounded   ", line, width)
     yield from _hanging("  paper rule  ", words.paper_rule(verdict), width)
     if verdict.assumptions:
         yield from _hanging("  assumes     ", "; ".join(verdict.assumptions), width)

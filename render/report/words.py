@@ -186,6 +186,14 @@ def printed_lines(item: BudgetItem) -> list[LineShare]:
     return [*item.lines[:1], *others]
 
 
+def unrounded(verdict: Verdict) -> list[str]:
+    """What the comparison without rounding says, an output a line; outputs that agree in everything share one."""
+    same = [u for u in verdict.unrounded if not u.differing and u.compared == u.elements]
+    if same and len(same) == len(verdict.unrounded) > 1:
+        return [f"kernel and reference agree in every element of {len(same)} outputs: the same function"]
+    return [u.sentence for u in verdict.unrounded if u.compared]
+
+
 def budget_row(item: BudgetItem) -> tuple[str, str, str]:
     """(share, cause, place) of one cause of width; several lines with their shares where the first does not own it."""
     where = place(item.file, item.line or None)

@@ -90,7 +90,7 @@ class HostLog:
 
 class RecordingHost(HostTracker):
     def __init__(self, session: Any, log: HostLog) -> None:
-        super().__init__(session.memory)
+        super().__init__(session.memory, session.mute, session.causes)
         self.log, log.session = log, session
 
     def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> Any:

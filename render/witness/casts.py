@@ -32,7 +32,7 @@ def cast(e: Evaluator, op: Operation, k: int) -> Maybe:
     middle = e.rules["double_rounding"].get(f"{src.name}->{dst.name}")
     if middle:
         x = _through(x, middle)
-    elif src.bits == 64 and dst.name not in ("fp32", "fp16"):
+    elif src.bits == 64 and dst.name not in ("fp64", "fp32", "fp16"):
         x = converted(x, b.FP32, "rtne", "inf")
     if dst.name == "fp8e4b15":  # software: adds half and cuts, whatever the mode
         return b.hull(converted(x, dst, mode, overflow), converted(x, dst, "away", overflow))

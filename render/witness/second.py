@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,16 @@ from render.explain.records import Witness
 from render.judge import Case, Decision, Masks, device_bound
 from render.pieces import blocks, flat, part
 
+if TYPE_CHECKING:
+    from render.witness.make import Figures
+
 DEFECT = "RND306"
 ON_BOUND = frozenset(["RND201", "RND202", "RND204"])
 """Codes that can rest on the bound."""
 
 
 @dataclass(frozen=True)
-class _Outside:
+class Outside:
     """An element that is claimed to be out of reach: `low` .. `high` of `side`."""
 
     case: Case
@@ -47,7 +50,7 @@ def second_opinion(
         if own.code != decision.code or mask is None or case.fmt is None:
             continue
         for claim in _claims(case, mask, own.code):
-            found = _witness(entry, run, claim)
+            found = confirmed(entry, run, claim)
             if found.status == "agrees":
                 return found, decision
             tried.append(found)
@@ -58,7 +61,7 @@ def second_opinion(
     return (tried[0] if tried else None), decision
 
 
-def _claims(case: Case, masks: Masks, code: str) -> Iterator[_Outside]:
+def _claims(case: Case, masks: Masks, code: str) -> Iterator[Outside]:
     """The elements to try, each with the numbers that lie outside its bound."""
     seen = set()
     for place in _places(case, masks, code):
@@ -67,14 +70,14 @@ def _claims(case: Case, masks: Masks, code: str) -> Iterator[_Outside]:
             yield _claim(case, place, code)
 
 
-def _claim(case: Case, place: tuple[int, ...], code: str) -> _Outside:
+def _claim(case: Case, place: tuple[int, ...], code: str) -> Outside:
     if code == "RND201":
         lo, hi = case.exact_ends()
-        return _Outside(case, place, "reference", float(lo[place]), float(hi[place]))
+        return Outside(case, place, "reference", float(lo[place]), float(hi[place]))
     if code == "RND204" and not np.isfinite(case.exact[place]):
-        return _Outside(case, place, "reference", *(float(case.exact[place]),) * 2)
+        return Outside(case, place, "reference", *(float(case.exact[place]),) * 2)
     assert case.device is not None
-    return _Outside(case, place, "device", *_unrounded(float(case.device[place]), case))
+    return Outside(case, place, "device", *_unrounded(float(case.device[place]), case))
 
 
 def _unrounded(y: float, case: Case) -> tuple[float, float]:
@@ -126,7 +129,8 @@ def _patterns(case: Case, masks: Masks) -> Iterator[tuple[int, ...]]:
         yield tuple(int(i) for i in found[0])
 
 
-def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
+def confirmed(entry: Entry, run: Execution, claim: Outside, figures: Figures | None = None) -> Witness:
+    """The witness of one claim; `figures` changes the target's figures in it."""
     from render.slice import Contradiction, NotSliceable, slice_of
     from render.slice.model import MISHAPS
     from render.witness.document import Malformed
@@ -139,7 +143,7 @@ def _witness(entry: Entry, run: Execution, claim: _Outside) -> Witness:
 
     try:
         found = slice_of(entry, run, claim.case.name, claim.place)
-        document, said = make(found, Claim(claim.side, claim.low, claim.high))
+        document, said = make(found, Claim(claim.side, claim.low, claim.high), figures)
     except Contradiction as error:
         return answer("disagrees", str(error))
     except NotSliceable as error:

@@ -22,6 +22,7 @@ class FakeSession:
         self.launches, self.findings, self.notes = [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
+        self.host_roundings = {}
 
     def forget(self):
         self.envelopes.clear()

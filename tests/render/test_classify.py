@@ -13,7 +13,7 @@ import torch
 import render.classify
 import render.execution
 import render.judgement.causes
-from interval_ops.profile import MissingRule
+from interval_ops.profile import CAUSES, MissingRule
 from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
 
@@ -44,11 +44,12 @@ def now():
 
 
 def doubling(error=0.0, **store):
-    """An entry that doubles x with an absolute error and the given bound."""
+    """An entry that doubles x with an absolute error, which is rounding, and the given bound."""
 
     def double(x):
         y = torch.empty_like(x)
-        now().store(y, 2 * x + error, **({"halves": {DOT: 0.01}} | store))
+        rounding = 0.0 if now().mute >= set(CAUSES) else error
+        now().store(y, 2 * x + rounding, **({"halves": {DOT: 0.01}} | store))
         return y
 
     return double
@@ -75,13 +76,13 @@ def test_shares_come_from_runs_without_each_cause():
     v = classify(doubling(halves={DOT: 0.03, SUM: 0.01}), X, ref=twice)
     assert [(b.key, round(b.share, 6)) for b in v.budget] == [("operand", 0.75), ("accumulation", 0.25)]
     assert v.budget[0].shrink == pytest.approx(4.0)
-    assert FakeSession.runs == 3  # the call, one run without each cause
+    assert FakeSession.runs == 4  # the call, one run without each cause, one without any
 
 
-def test_one_cause_needs_no_further_run():
+def test_one_cause_needs_no_run_without_it():
     v = classify(doubling(halves={SUM: 0.01}), X, ref=twice)
     assert v.budget[0].share == 1.0
-    assert FakeSession.runs == 1
+    assert FakeSession.runs == 2  # the call, one run without rounding
 
 
 def test_the_line_that_matters_most_is_named():

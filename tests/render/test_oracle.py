@@ -264,6 +264,26 @@ def test_the_error_of_e_is_carried_once_and_only_when_asked_for(monkeypatch):
     assert len(runs) == 1 and "bounded" in exact.assumption
 
 
+def test_sensitivity_bounds_what_moved_inputs_do():
+    a, b = randn(8, 16), randn(16, 8, seed=1)
+    found = oracle(half_inside, a, b)
+    exact = found.exact()
+    reach, estimated = found.sensitivity(exact, 2.0**-20)
+    size = (a.double().abs() @ b.double().abs()).numpy()
+    assert not estimated
+    # Both operands move, casts to half do not count, and the scheme is tight for a product of magnitudes.
+    assert (reach[0] >= 2 * 2.0**-20 * size).all()
+    assert (reach[0] <= 2.01 * 2.0**-20 * size).all()
+
+
+def test_sensitivity_of_what_cannot_be_carried_is_not_known(monkeypatch):
+    found = oracle(half_inside, randn(4, 4), randn(4, 4))
+    exact = found.exact()
+    monkeypatch.setattr(Oracle, "_carried", lambda *a, **k: 1 / 0)
+    assert found.sensitivity(exact, 2.0**-20) is None
+    assert any("is not known" in note for note in exact.notes)
+
+
 def test_a_first_use_under_the_cuda_redirect():
     """In a fresh process: a dispatch mode must not import torch's compiler, which chokes on redirected functions."""
     code = (

@@ -67,7 +67,7 @@ def gather_bounds(
                             a, b = slo[k], shi[k]
                             lo[n] = a
                             hi[n] = b
-                            if a != b:
+                            if a != b or a != x:  # with causes muted a bound without width need not hold the value
                                 wide = True
                 else:
                     a, b = np.float64(other_lo[a0]), np.float64(other_hi[z0])

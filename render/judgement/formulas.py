@@ -1,0 +1,75 @@
+"""What the comparison without rounding (`render.unrounded`) does to a decision, and who has to agree first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from render import unrounded
+from render.compose import Judged
+from render.execution import Entry, Execution
+from render.explain.records import Unrounded, Witness
+from render.judge import Case, Decision
+from render.judgement.references import References
+from render.witness.second import DEFECT, Outside, confirmed
+from render.witness.unrounded import unrounded as without_rounding
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """The answers per output, what follows from them, and the witness of a difference."""
+
+    decision: Decision
+    answers: tuple[Unrounded, ...] = ()
+    witness: Witness | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Comparison:
+    """Asks once; the answers do not depend on a device output."""
+
+    entry: Entry
+    references: References
+    places: Sequence[int]
+    _answers: list[Unrounded] | None = field(default=None, init=False)
+    _asked: bool = field(default=False, init=False)
+
+    def __call__(self, run: Execution, judged: Sequence[Judged], decision: Decision) -> Formulas:
+        """The decision in the light of F and E."""
+        cases = [j.case for j in judged]
+        if not unrounded.wanted(run, decision, self.references.exact):
+            return Formulas(decision)
+        if unrounded.too_much(run):
+            return Formulas(decision, notes=(unrounded.TOO_MUCH,))
+        answers = tuple(self._compared(run, cases) or ())
+        found = unrounded.decided(answers, decision)
+        if found.code != unrounded.CODE:
+            return Formulas(found, answers, None, tuple(unrounded.notes(answers)))
+        witness, found = self._second(run, cases, answers, found)
+        return Formulas(found, answers, witness)
+
+    def _compared(self, run: Execution, cases: Sequence[Case]) -> list[Unrounded] | None:
+        if not self._asked:
+            self._asked = True
+            known = self.references
+            self._answers = unrounded.unrounded(self.entry, run, known.oracle, known.exact, self.places, cases)
+        return self._answers
+
+    def _second(
+        self, run: Execution, cases: Sequence[Case], answers: Sequence[Unrounded], decision: Decision
+    ) -> tuple[Witness | None, Decision]:
+        """A bug only if the second evaluation agrees; one that says otherwise is a defect of ours."""
+        tried = []
+        by_name = {case.name: case for case in cases}
+        for name, place, low, high in unrounded.claims(answers):
+            claim = Outside(by_name[name], place, "reference", low, high)
+            found = confirmed(self.entry, run, claim, without_rounding)
+            if found.status == "agrees":
+                return found, decision
+            tried.append(found)
+        against = next((w for w in tried if w.status == "disagrees"), None)
+        if against is not None:
+            detail = f"a second evaluation of {against.place} does not confirm it ({against.why})"
+            return against, Decision("Inconclusive", DEFECT, detail)
+        return tried[0], Decision("Inconclusive", "RND301", f"{decision.detail} (no second evaluation confirms it)")
