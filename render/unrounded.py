@@ -22,6 +22,7 @@ from interval_ops.profile import CAUSES
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import WORTH_WORK, Entry, Execution, Tensor
 from render.explain.records import Unrounded
+from render.explain.study import Study
 from render.judge import Case, Decision
 from render.oracle import Exact, Oracle
 
@@ -50,7 +51,7 @@ def unrounded(
     `places` are the outputs' places in what the reference returns.
     """
     try:
-        free = entry.run(CAUSES)
+        free = Study(entry, tuple(cases)).run({"mute": CAUSES})
     except (RenderError, UnsupportedOp, KernelError):
         return None
     found = {o.name: o for o in free.outputs}

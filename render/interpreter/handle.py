@@ -65,6 +65,8 @@ class Handle:
     largest = 0
     work = 0
     """Lanes made since the launch began (a dot counts an eighth of its products): what a run costs, without a clock."""
+    muted = False
+    """Whether the launch leaves out causes of error: then a bound without width need not hold the value."""
 
     def __init__(
         self,
@@ -77,8 +79,11 @@ class Handle:
         pend: Pending | None = None,
         origin: Storage | None = None,
     ) -> None:
-        if lo is hi:
-            lo = hi = None  # the rules return one array for both ends where every lane is an exact point
+        if lo is hi:  # the rules return one array for both ends where every lane is an exact point
+            if lo is None or lo is v or not Handle.muted:
+                lo = hi = None
+            else:
+                hi = lo.view()
         self._v = v
         self.dtype = dtype
         self.shape = shape

@@ -108,6 +108,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     constant = constexpr_names(kernel)
     Handle.largest = Handle.work = 0
+    Handle.muted = bool(ctx.mute)
     session.memory.begin_launch(record)
     try:
         with PatchScope() as scope, np.errstate(all="ignore"), _blas().limit(limits=1, user_api="blas"):

@@ -60,10 +60,10 @@ def causes_of(
         """One real run without this cause; products of whole operands for cut ones."""
         if key == "operand":
             return halves(study.run(ieee_products(run.session.profile).options))
-        return halves(entry.run([key])) if key in CAUSES else None
+        return halves(study.run({"mute": [key]})) if key in CAUSES else None
 
     full = of_outputs(outputs)
-    found = budget(entry, run, outputs, full, lambda mute: halves(entry.run(mute)))
+    found = budget(entry, run, outputs, full, lambda mute: halves(study.run({"mute": mute})))
     found = confirm(host_named(found, run), full, without, run.work)
     if found.differs is None or decision.label != "Type-I" or decision.code == "RND110":
         return replace(found, differs=None)
