@@ -20,7 +20,7 @@ from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle
 from render.interpreter.memory import Hazard, Retry
 
-TARGET_ELEMENTS = 1 << 18
+TARGET_ELEMENTS = 3 << 16
 """Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
 
 

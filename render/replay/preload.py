@@ -16,6 +16,7 @@ import render.interpreter.lift
 import render.interpreter.session
 import render.replay.baselines
 import render.replay.judging  # noqa: F401
+from render.replay.pages import forget_code
 from render.replay.warm import warm
 
 torch.set_num_threads(1)
@@ -24,4 +25,5 @@ with contextlib.suppress(Exception):  # whatever is wrong, the first case will s
 # What is alive now stays so: no case needs to look through it for garbage, or to copy the pages that this would write.
 gc.collect()
 gc.freeze()
+forget_code()
 atexit.register(gc.unfreeze)  # or nanobind reports all of Triton as leaked
