@@ -31,9 +31,10 @@ def usual(X, Y, Z, N, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def further(X, Y, Z, BLOCK: tl.constexpr):
+def further(X, Y, Z, Places, BLOCK: tl.constexpr):
     places = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     x = tl.load(X + places).to(tl.float32)
+    x += tl.load(X + tl.load(Places + tl.program_id(0)) + tl.arange(0, BLOCK)).to(tl.float32)
     z = x * x + x
     z = tl.dot(tl.dot(z, x), x, allow_tf32=False)
     z = tl.maximum(z - x, tl.max(z, 1)[:, None])
@@ -51,10 +52,12 @@ def warm() -> None:
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
     for dtype in (torch.float32, torch.float16):
-        x = torch.ones(16, 16, dtype=dtype)
+        # Numbers of many sizes: sums of small integers would be exact, and take other ways.
+        x = torch.linspace(-6, 6, 256).exp().reshape(16, 16).to(dtype)
+        places = torch.arange(16, dtype=torch.int32)
         with Session(device="sm_80") as session:
             z = torch.zeros(16, 16, dtype=dtype)
             for y in (torch.empty(2, 16, 16, dtype=dtype), torch.zeros(2, 16, 16, dtype=dtype)):
                 usual[(2,)](x, y, z, 200, BLOCK=16)
-                further[(1,)](x, y, z, BLOCK=16)
+                further[(1,)](x, y, z, places, BLOCK=16)
         session.envelope(y)
