@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from interval_ops.profile import CAUSES
+from interval_ops.profile import CAUSES, MissingRule
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import WORTH_WORK, Entry, Execution, Tensor
 from render.explain.records import Unrounded
@@ -32,6 +32,7 @@ ASKED = frozenset(["RND301", "RND304"])
 """Inconclusive verdicts of which it is told as well: their bounds say little, this says more."""
 NARROW = 1 / 16
 """F is known well enough to compare if its own interval is at most this part of the bound's half width."""
+NOT_KNOWN = "kernel and reference could not be compared without rounding"
 TOO_MUCH = "kernel and reference were not compared without rounding (too much work)"
 
 
@@ -52,7 +53,7 @@ def unrounded(
     """
     try:
         free = Study(entry, tuple(cases)).run({"mute": CAUSES})
-    except (RenderError, UnsupportedOp, KernelError):
+    except (RenderError, UnsupportedOp, KernelError, MissingRule):
         return None
     found = {o.name: o for o in free.outputs}
     margin: Margin | None = None
@@ -60,6 +61,8 @@ def unrounded(
     for case, place in zip(cases, places, strict=True):
         if case.mismatch or case.fmt is None or case.ref_fmt is None or case.name not in found:
             continue
+        if found[case.name].taints:
+            continue  # a host operation without a rule gave values that are rounded
         gap, counts = _gap(case, found[case.name])
         near = SLACK * np.abs(case.exact)
         if not (gap > near).any():
@@ -69,7 +72,9 @@ def unrounded(
         if margin is None:
             return None
         reach = np.nan_to_num(margin.reach[place], nan=np.inf)
-        answers.append(_answer(case, found[case.name], gap, counts, near + reach, margin.estimated))
+        answers.append(
+            _answer(case, found[case.name], gap, counts, near + reach, margin.estimated or run.session.host_given)
+        )
     return answers
 
 
@@ -132,7 +137,7 @@ def decided(answers: Sequence[Unrounded], decision: Decision) -> Decision:
         return decision
     worst = max(shown, key=lambda a: a.share)
     if worst.estimated:
-        return Decision("Inconclusive", "RND301", f"{worst.sentence} (to an estimate of what its inputs do)")
+        return Decision("Inconclusive", "RND301", f"{worst.sentence} (to an estimate of what rounding before it does)")
     return Decision("Type-II", CODE, worst.sentence)
 
 

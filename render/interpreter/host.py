@@ -98,6 +98,8 @@ class HostTracker(TorchDispatchMode):
         self.exact = self.mute >= set(CAUSES)
         self.causes: set[Cause] = set() if causes is None else causes
         self.rounded: dict[Cause, float] = {}
+        self.given = False
+        """Whether an operation without a rule made coarse floats of inputs: how it rounds is not known."""
         self._paused = 0
         self._prepared: set[int] = set()
 
@@ -127,6 +129,7 @@ class HostTracker(TorchDispatchMode):
         rounds = _rounded_to(name, args, kwargs) if name in ROUNDS else None
         if rounds is None and not self.memory.knows_bounds():
             out = func(*args, **kwargs)
+            self._take(name, args, kwargs, out)
             for target in _written_arguments(func, args, kwargs):
                 self.memory.host_write(target)
             return out
@@ -148,6 +151,7 @@ class HostTracker(TorchDispatchMode):
         site = None if known or rounds is None else self._note(name, rounds)
         if not known and (site is None or not self.memory.interval):
             out = func(*args, **kwargs)
+            self._take(name, args, kwargs, out)
             for target in targets:
                 self.memory.host_write(target)
             return out
@@ -160,6 +164,8 @@ class HostTracker(TorchDispatchMode):
         if result is None and not prepared and (self.exact or any(_wide(e) for e in known.values())):
             message = f"host operation {name} on a kernel result has no rule"
             taint |= {self.memory.taint("RND302", name, host_site(), message)}  # type: ignore[arg-type]
+        if result is None and prepared:
+            self._take(name, args, kwargs, out)
         outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
         written = {id(t) for t in targets}
         for tensor in outputs:
@@ -171,6 +177,15 @@ class HostTracker(TorchDispatchMode):
                 self._attach(target, result, taint, prepared)
         self.after(seen, out)
         return out
+
+    def _take(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
+        """Results of inputs that no rule looked at are taken as given; note those of a coarse format."""
+        read = {_start(t) for t in tree_flatten((args, kwargs))[0] if _plain(t) and t.is_floating_point()}
+        if not read or name in RULES or name in _OVERWRITES:
+            return
+        made = [t for t in tree_flatten(out)[0] if _plain(t) and _start(t) not in read]
+        formats = [FORMAT_OF.get(t.dtype) for t in made]
+        self.given = self.given or any(f is not None and f.bits < 32 for f in formats)
 
     def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope]) -> Any:
         """An operation is about to run; what this gives comes back to `after` with the result."""

@@ -42,7 +42,10 @@ class Comparison:
             return Formulas(decision)
         if unrounded.too_much(run):
             return Formulas(decision, notes=(unrounded.TOO_MUCH,))
-        answers = tuple(self._compared(run, cases) or ())
+        compared = self._compared(run, cases)
+        if compared is None:
+            return Formulas(decision, notes=(unrounded.NOT_KNOWN,))
+        answers = tuple(compared)
         found = unrounded.decided(answers, decision)
         if found.code != unrounded.CODE:
             return Formulas(found, answers, None, tuple(unrounded.notes(answers)))

@@ -22,7 +22,7 @@ class FakeSession:
         self.launches, self.findings, self.notes = [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
-        self.host_roundings = {}
+        self.host_roundings, self.host_given = {}, False
 
     def forget(self):
         self.envelopes.clear()

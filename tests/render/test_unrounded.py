@@ -206,3 +206,21 @@ def test_claims_leave_room_for_the_slack():
 def test_part_of_the_elements_is_no_whole():
     assert "3 of 4" in answer(compared=3, differing=0).sentence
     assert "same function" not in answer(compared=3, differing=0).sentence
+
+
+def weighted(x):
+    """The host rounds a softmax to bfloat16; nothing says how."""
+    x = torch.softmax(x.bfloat16(), 1).float()
+    s = torch.tensor([0.25])
+    out = torch.empty(len(x), dtype=torch.float32)
+    quantising[(len(x),)](x, s, s, out, B)
+    return out
+
+
+def test_what_the_host_rounds_by_no_rule_is_no_bug():
+    def exact(x):
+        return (torch.softmax(x, 1) / 0.25).sum(1) * 0.25
+
+    v = classify(weighted, data(), ref=exact)
+    assert v.code != "RND211"
+    assert v.label in ("Type-I", "Inconclusive")
