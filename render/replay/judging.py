@@ -16,7 +16,7 @@ from render.allocator import trim
 from render.classify import Judgement, Settings
 from render.compose import Judged
 from render.corpus import device_models
-from render.execution import Execution
+from render.execution import Entry, Execution
 from render.explain.records import Instability
 from render.explain.study import Study
 from render.judge import Decision
@@ -101,6 +101,7 @@ class Replayed:
     judged: list[Judged]
     programs: int
     model_s: float
+    entry: Entry
 
 
 def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
@@ -116,4 +117,5 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     launches = judgement.execution.session.launches if judgement.execution else []
     programs = sum(launch.programs for launch in launches)
     trim()  # several workers share the machine
-    return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, judgement.model_s)
+    return Replayed(case, module, inputs, verdict, source, judgement.judged, programs, judgement.model_s,
+                    judgement.entry)  # fmt: skip

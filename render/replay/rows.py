@@ -69,7 +69,9 @@ class Row(msgspec.Struct, frozen=True):
     one thread, for their ratio. `peak_rss_mb` is the process's peak up to the verdicts, `whole_rss_mb` with the simpler
     rules as well.
 
-    `stock_triton` is the version whose interpreter ran the kernel; `stock_error` says why the installed one did not.
+    `interval_again_s` and `stock_again_s` are the processor time of further runs in the same process, taken with the
+    stock interpreter's where the first run was short (`repeats.again`). `stock_triton` is the version whose interpreter
+    ran the kernel; `stock_error` says why the installed one did not.
 
     `witness` is what the second evaluation of a Type-II says ("" where the verdict does not rest on the bound),
     `top_cause` the largest cause of the budget.
@@ -102,6 +104,8 @@ class Row(msgspec.Struct, frozen=True):
     stock_fraction: float | None = None
     stock_error: str = ""
     stock_triton: str = ""
+    interval_again_s: float | None = None
+    stock_again_s: float | None = None
     model_s: float | None = None
     reference_s: float | None = None
     exact_s: float | None = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from render.compose import Judged
     from render.corpus.case import Case
     from render.judge import Case as OutputCase
+    from render.replay.judging import Replayed
     from render.verdict import Verdict
 
 
@@ -86,19 +87,23 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
         witness_s=timing.get("witness_s"), top_cause=verdict.budget[0].key if verdict.budget else "",
         baselines_s=baselines_s, total_s=judging_s, cpu_s=cpu_s, peak_rss_mb=peak,
         programs=replayed.programs, outputs=outputs_of(verdict), extremes=extremes_of(replayed.judged),
-        baselines=answers, notes=[*verdict.notes, device_models.describe(case)], **_stock(case, plan),
+        baselines=answers, notes=[*verdict.notes, device_models.describe(case)], **_stock(case, plan, replayed),
     )  # fmt: skip
 
 
-def _stock(case: Case, plan: Plan) -> dict[str, Any]:
+def _stock(case: Case, plan: Plan, replayed: Replayed) -> dict[str, Any]:
+    """The stock interpreter's times, and those of further interval runs to set beside its further runs."""
     if not plan.stock:
         return {}
+    from render.replay.repeats import again
     from render.replay.stock import measure
 
     found = measure(case, plan.stock_seconds, plan.small, plan.stock_triton)
+    first = replayed.verdict.timing.get("interval_cpu_s")
     return {
         "stock_s": found.seconds, "stock_fraction": found.fraction, "stock_error": found.error,
-        "stock_triton": found.triton,
+        "stock_triton": found.triton, "stock_again_s": found.again,
+        "interval_again_s": again(lambda: replayed.entry.run().cpu_seconds, first),
     }  # fmt: skip
 
 

@@ -36,7 +36,9 @@ def document():
     first = row(
         "1", "Type-I", "Type-I", 1e-3, interval_cpu_s=2.4, stock_s=4.0, stock_fraction=0.25, case_notes=["a note"]
     )
-    second = row("2", "Type-II", "Type-I", 0.0, interval_cpu_s=0.15, stock_s=0.1)
+    second = row(
+        "2", "Type-II", "Type-I", 0.0, interval_cpu_s=0.3, stock_s=0.15, interval_again_s=0.15, stock_again_s=0.1
+    )
     return {"versions": {"render": "0"}, "cases": [first.to_dict(), second.to_dict()]}
 
 
@@ -45,12 +47,14 @@ def test_markdown(document):
     assert "| 1 | x + y | I | I | RND102 | yes |" in text
     assert "NO: label: wrong" in text
     assert "| 1 | 1.00e-03 | 1.00e-02 | 0.1 |" in text
-    assert "| 1 | 2.400 | 4.000 (from 25.0 % of the programs) | 0.600 |" in text
+    assert "| 1 | 2.400 | 4.000 (from 25.0 % of the programs) | 0.600 | - | - | 0.600 |" in text
+    assert "| 2 | 0.300 | 0.150 | 2.000 | 0.150 | 0.100 | 1.500 |" in text
     assert "(above 0.1 s where the plain run takes less than 0.2 s): 1 (0.60x, 2.40 s), 2 (1.50x, 0.15 s)." in text
     assert "| 2 | II | I (wrong) | I (wrong) | needs the device |" in text
     assert "| right |  | 1 / 2 | 1 / 2 | 0 / 2 |" in text
     assert "- 1: a note" in text
     assert "Geometric mean of the ratio over 2 cases: 0.949; over the 1 whose plain run takes 0.2 s" in text
+    assert "First runs alone: Geometric mean of the ratio over 2 cases: 1.095" in text
     assert "so ours are 10.0 times tighter. Wider than the original's: none." in text
 
 

@@ -1,9 +1,15 @@
 """The order in which the stock interpreter's programs are timed."""
 
+import json
+import subprocess
+from dataclasses import asdict
+from types import SimpleNamespace
+
 import pytest
 
 from render.replay import stock
-from render.replay.stock import REFUSED, Enough, Stock, Watch
+from render.replay.repeats import again
+from render.replay.stock import REFUSED, SAYS, Enough, Stock, Watch
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (4, 3, 2), (32, 192, 1), (5, 1, 7)])
@@ -52,3 +58,29 @@ def test_an_older_triton_runs_only_what_the_installed_one_refuses(monkeypatch, s
     monkeypatch.setattr(stock, "_run_apart", run_apart)
     assert stock.measure(None, 10.0, older=older) == expected
     assert asked == ["", older] if expected.triton == "3.6.0" else asked == [""]
+
+
+def test_a_short_run_is_repeated_and_a_long_one_is_not():
+    spent = iter([0.4, 0.1, 0.3])
+    assert again(lambda: next(spent), 1.9) == 0.3
+    assert again(lambda: 1 / 0, 2.1) is None
+    assert again(lambda: 1 / 0, None) is None
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "expected"),
+    [
+        ([Stock(0.5, triton="3.9.0"), Stock(0.5, triton="3.9.0", again=0.2)], 0, Stock(0.5, triton="3.9.0", again=0.2)),
+        ([Stock(0.5, triton="3.9.0")], -11, Stock(0.5, triton="3.9.0")),
+        ([], -11, Stock(None, error="it broke")),
+    ],
+)
+def test_a_repetition_that_crashes_leaves_the_first_time(monkeypatch, printed, status, expected):
+    lines = ["the user's own words"] + [SAYS + json.dumps(asdict(s)) for s in printed]
+
+    def done(command, **options):
+        return subprocess.CompletedProcess(command, status, "\n".join(lines), "it broke\n")
+
+    monkeypatch.setattr(subprocess, "run", done)
+    found, code = stock._run_apart(SimpleNamespace(path="p"), 10.0, True, "")
+    assert found == expected and code == (status if not printed else 0)
