@@ -173,7 +173,7 @@ class _Side:
         self.name, self.axis, self.group = name, axis, group
         self.point = pieces[0][0] is pieces[0][1]
         self.single = self.point and all(p[0].dtype == np.float32 for p in pieces)
-        self.truncate = group.truncate and group.kind != "ii"
+        self.truncate = group.truncate
         self.other = max(p[0].shape[-3 - axis] for p in pieces)  # M for axis -1, N for axis -2
         self.lead = np.broadcast_shapes(*(p[0].shape[:-2] for p in pieces))
         self.pieces, self.ks = pieces, ks
@@ -207,11 +207,12 @@ class _Side:
         else:
             self._gather(shape, start, stop)
         self.measure(shape)
-        if self.truncate:
+        if not self.truncate:
+            return
+        if self.group.kind == "ii":
+            self.tlo, self.thi = self.read(self.lo), self.read(self.hi)
+        else:
             self.cut(shape)
-        elif self.group.truncate:
-            self.lo = np.minimum(self.lo, self.read(self.lo))
-            self.hi = np.maximum(self.hi, self.read(self.hi))
 
     def _lies_packed(self) -> bool:
         """A single interval operand that the kernels can read where it is."""
@@ -324,7 +325,7 @@ class _Group:
 
     def evaluate(self) -> Sums:
         m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
-        sums = Sums.empty(slices, m, n, self.kind == "pp", self.truncate and self.kind != "ii")
+        sums = Sums.empty(slices, m, n, self.kind == "pp", self.truncate)
         for at in self._parts():
             sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
             sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
@@ -390,11 +391,16 @@ class _Group:
                 kernels.spread(lo[at], hi[at], *self._magnitude(left, right, lo[at].shape), self.underflow)
 
     def _intervals(self, sums: Sums, at: slice) -> None:
-        shape = sums.lo[at].shape
-        ends = (self.a.lo, self.a.hi, self.b.lo, self.b.hi)
-        kernels.multiply_intervals(
-            *(np.broadcast_to(x, (shape[0], *x.shape[1:])) for x in ends), sums.lo[at], sums.hi[at]
-        )
+        """Both sides intervals: the smallest and largest products, and those of the operands as read.
+
+        Reading is monotone and a unit reads all operands or the exact sum reads none, so two sums hold every choice.
+        """
+        a, b, count = self.a, self.b, sums.lo[at].shape[0]
+        given = [((a.lo, a.hi, b.lo, b.hi), sums.lo[at], sums.hi[at])]
+        if self.truncate:
+            given.append(((a.tlo, a.thi, b.tlo, b.thi), sums.tlo[at], sums.thi[at]))
+        for ends, lo, hi in given:
+            kernels.multiply_intervals(*(np.broadcast_to(x, (count, *x.shape[1:])) for x in ends), lo, hi)
 
     def _magnitude(self, left: str, right: str, shape: tuple[int, ...]) -> tuple[Array, float]:
         """Product of two non-negative packed arrays and the factor that makes it an upper bound.
