@@ -59,9 +59,9 @@ tf32: the unit reads fp32 operands without their last 13 bits. Legal executions 
 tf32 dot of Triton 3.6 to 3.9 for sm_80 to sm_120 is an mma on raw bits, also for tiny and for batched tiles, never an
 fma, and nothing rounds an operand before (PTX; no cvt.rna). The exact result cuts none. The enclosure is the hull of
 these two sums, each evaluated exactly: one float64 matrix product more, and several times narrower than 2^-9 sum |a b|.
-A unit that cut one operand only, or rounded it, would need another hull. Two interval operands take {x, cut x} element
-by element. Units that flush subnormal operands (CDNA2) are treated alike, with the flushed operands in place of the cut
-ones.
+A unit that cut one operand only, or rounded it, would need another hull. Cutting is monotone, so interval operands have
+the same two sums, of their ends and of their cut ends. Units that flush subnormal operands (CDNA2) are treated alike,
+with the flushed operands in place of the cut ones.
 """
 
 from __future__ import annotations
