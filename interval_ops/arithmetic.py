@@ -7,6 +7,7 @@ lies inside the interval of `mul`, a following `add` also encloses the contracte
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,8 @@ def div(a: Pair, b: Pair, fmt: Format, profile: Profile, kind: str = "div") -> P
 
 def correctly_rounded(error: FnError, fmt: Format) -> bool:
     """Whether a profile entry means round-to-nearest of `fmt` (zero ulp), not merely a bound of that size."""
-    return error.r <= fmt.u and error.a <= max(fmt.half_subnormal, 2.0**-1074) and not error.ftz
+    near = error.r <= fmt.u and error.a <= max(fmt.half_subnormal, 2.0**-1074)
+    return near and not error.ftz and error.until == math.inf
 
 
 def fmod(a: Pair, b: Pair, fmt: Format, profile: Profile) -> Pair:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from interval_ops import bessel, bessel_kernels, special
 from interval_ops import function_kernels as kernels
 from interval_ops import pole_kernels as poles
-from interval_ops import special
 from interval_ops.arithmetic import FLOAT64_SLACK, abs_, correctly_rounded
 from interval_ops.arithmetic_kernels import round_outward
 from interval_ops.broadcast import BLOCK, Array, Pair, elementwise, is_point
@@ -92,10 +92,12 @@ MONOTONE: dict[str, Monotone] = {
     "acos": Monotone(np.arccos, up=False, domain=_UNIT, f0=math.pi / 2, tiny=0.0),
     "atan": Monotone(np.arctan),
     "cosh": Monotone(np.cosh, domain=_NON_NEGATIVE, f0=1.0),
+    "cyl_bessel_i0": Monotone(bessel.i0, domain=_NON_NEGATIVE, f0=1.0),
+    "cyl_bessel_i1": Monotone(bessel.i1),
 }
 """Monotone functions, one line each."""
 
-EVEN = frozenset({"cosh"})
+EVEN = frozenset({"cosh", "cyl_bessel_i0"})
 """Functions of |x| that are monotone there."""
 
 _RADIANS = 0.15915494309189535  # turns per radian, 1 / (2 pi)
@@ -115,7 +117,10 @@ POLES: dict[str, tuple[Evaluate, Callable[..., bool]]] = {
 }
 """Functions with poles: evaluator and kernel."""
 
-UNARY: frozenset[str] = frozenset((*MONOTONE, *WAVES, *POLES))
+BESSEL: dict[str, Evaluate] = {"j0": bessel.j0, "j1": bessel.j1, "y0": bessel.y0, "y1": bessel.y1}
+"""Bessel functions of the first and second kind: their error changes with the size of the argument."""
+
+UNARY: frozenset[str] = frozenset((*MONOTONE, *WAVES, *POLES, *BESSEL))
 """Every function that `unary` knows."""
 
 
@@ -132,6 +137,9 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
     elif name in POLES:
         evaluate, finish = POLES[name]
         kernel = _pieces(evaluate, is_point(a), True, lambda *arrays: finish(*arrays, *error.params))
+    elif name in BESSEL:
+        a = abs_(a) if name == "j0" else a
+        kernel = _bessel(name, is_point(a), error)
     elif name == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
         kernel = _exp_through_exp2(is_point(a), error)
     else:
@@ -145,13 +153,19 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """What a kernel needs: relative and absolute error, flush threshold, gate of one rounding, overflow threshold."""
+    """What a kernel needs: relative and absolute error, flush threshold, gate of one rounding, overflow threshold.
+
+    Arguments from `until` on: u relative and `beyond` absolute in place of r and a.
+    """
 
     r: float
     a: float
     flush: float
     gate: Gate
     limit: float
+    until: float = math.inf
+    beyond: float = 0.0
+    u: float = 0.0
 
     @property
     def params(self) -> tuple[float, float, float, Gate, float]:
@@ -169,7 +183,8 @@ def error_of(name: str, fmt: Format, wide: Format, profile: Profile) -> Error:
     if correctly_rounded(error, wide):
         return Error(0.0, 0.0, 0.0, gate, math.inf)
     flush = wide.min_normal if error.ftz else 0.0
-    return Error(error.r + FLOAT64_SLACK, error.a, flush, gate, min(wide.max, error.huge))
+    limit, u = min(wide.max, error.huge), wide.u + FLOAT64_SLACK
+    return Error(error.r + FLOAT64_SLACK, error.a, flush, gate, limit, error.until, error.beyond, u)
 
 
 def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
@@ -221,3 +236,10 @@ def _wave(name: str, point: bool, error: Error) -> Callable[..., bool]:
     evaluate, turn, phase, f0 = WAVES[name]
     params = (turn, phase, f0, *error.params)
     return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
+
+
+def _bessel(name: str, point: bool, error: Error) -> Callable[..., bool]:
+    second, turns = name.startswith("y"), np.array(bessel_kernels.TURNS[name])
+    shape = (name == "j1", second, turns, bessel_kernels.AT_FAR[name])
+    params = (*shape, error.until, error.beyond, error.u, *error.params)
+    return _pieces(BESSEL[name], point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))

@@ -178,6 +178,13 @@ _function("rcbrt", "rcbrt", Shape.SPECIAL, doc="Both ends; the whole line where 
 _function("tgamma", "tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1.4616; top where a pole lies inside.")
 _LGAMMA = "Both ends and the minimum at 1.4616; below 0 points outside (-23.0001, -2.2637) only, else top."
 _function("lgamma", "lgamma", Shape.SPECIAL, doc=_LGAMMA)
+_function("cyl_bessel_i0", "cyl_bessel_i0", Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
+monotone("cyl_bessel_i1")
+for _name in ("j0", "j1"):
+    _function(_name, _name, Shape.SPECIAL, doc="Both ends and the extrema inside; beyond 8 chords and their sag.")
+for _name in ("y0", "y1"):
+    _doc = "Both ends and the extrema inside; beyond 8 chords and their sag; -inf at 0, top below."
+    _function(_name, _name, Shape.SPECIAL, NON_NEGATIVE, _doc)
 
 jointly("pow", 2, lambda args, fmt, profile: joint.power(args[0], args[1], fmt, profile), "pow",
         "Corners of the box; a base below 0 needs one integer exponent, else top.")  # fmt: skip
@@ -236,6 +243,8 @@ CONVERSIONS: dict[str, str] = {
     ),
     **dict.fromkeys(("isnan", "isinf", "finitef", "isfinited"), "surely, possibly, or not at all"),
     "signbit": "an integer; tainted where the bounds leave the sign open",
+    "jn": "n = 128 only, the one order for which the vendor states an error; others are refused",
+    "yn": "points and chords; top where the vendor states no error: n < 0, and in fp64 |x| <= 1.5 n",
     "ldexp": "x 2^n: exact but for overflow and subnormal results",
     "scalbn": "x 2^n: exact but for overflow and subnormal results",
 }  # fmt: skip
@@ -245,18 +254,11 @@ INTEGERS = frozenset(["clz", "popc", "ffs", "brev", "byte_perm", "mulhi", "mul24
 """Functions of integers, exact; `abs` has an integer form too."""
 
 _FAST = "its error is documented for part of the range, or not at all; use the function without fast_"
-_BESSEL = (
-    "the vendor bounds its error in ulp for |x| < 8 and absolutely beyond (fp32: 2.2e-6), but no float64 evaluation of "
-    "known error is at hand to put that around"
-)
-_SERIES = "no float64 evaluation of known error is at hand"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("fast_sinf", "fast_cosf", "fast_tanf", "fast_log2f", "fast_logf", "fast_log10f", "fast_expf", "fast_exp10f",
          "fast_powf", "fast_tanhf", "fast_dividef"), _FAST,
     ),
-    **dict.fromkeys(("j0", "j1", "y0", "y1", "jn", "yn"), _BESSEL),
-    **dict.fromkeys(("cyl_bessel_i0", "cyl_bessel_i1"), _SERIES),
     "rcp64h": "an approximation of unknown error to the high half of a reciprocal",
 }  # fmt: skip
 """Functions without a rule, and why."""

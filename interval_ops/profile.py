@@ -65,6 +65,7 @@ class FnError:
 
     `ftz`: subnormal inputs may be read as 0, and a subnormal result may come out as 0, on top of r and a. `huge`: a
     result of at least this magnitude may come out infinite. `breaks`: a subnormal argument may give anything, NaN too.
+    From arguments of magnitude `until` on, the value is within `beyond` of the correctly rounded one instead.
     """
 
     r: float
@@ -73,6 +74,8 @@ class FnError:
     source: str = ""
     huge: float = math.inf
     breaks: bool = False
+    until: float = math.inf
+    beyond: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

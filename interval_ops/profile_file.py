@@ -24,7 +24,7 @@ _OPTIONAL = {"tree_since"}
 _CAST = {"overflow", "via", "older", "refused"}
 _REFUSED = {"casts", "reason", "since"}
 _OLDER = {"below", "via", "ties", "overflow", "floor", "until"}
-_FUNCTION = {"ulp", "r", "a", "ftz", "huge", "breaks", "source"}
+_FUNCTION = {"ulp", "r", "a", "ftz", "huge", "breaks", "until", "beyond", "source"}
 _DOT_NUMBERS = ("rho", "eps", "extra", "floor", "growth")
 _DOT = {f for f in DotModel.__dataclass_fields__ if f != "emin"} | {"operand"}
 _FACTOR = re.compile(r"(?:(?P<plain>\d+(?:\.\d*)?(?:e-?\d+)?)|2\^(?P<power>-?\d+(?:\.\d+)?))\Z")
@@ -78,12 +78,15 @@ def _function(name: str, entry: Table, sources: Mapping[str, str], where: str) -
     source, ftz = _source(entry, sources, where), bool(entry.get("ftz", False))
     if ("ulp" in entry) == ("r" in entry) or ("ulp" in entry and "a" in entry):
         raise ProfileError(f"{where}: give either ulp, or r and a")
-    huge, breaks = number(entry["huge"]) if "huge" in entry else math.inf, bool(entry.get("breaks", False))
+    if ("until" in entry) != ("beyond" in entry):
+        raise ProfileError(f"{where}: until and beyond belong together")
+    huge, until = (number(entry[key]) if key in entry else math.inf for key in ("huge", "until"))
+    more = (ftz, source, huge, bool(entry.get("breaks", False)), until, number(entry.get("beyond", 0)))
     if "r" in entry:
-        return FnError(number(entry["r"]), number(entry.get("a", 0)), ftz, source, huge, breaks)
+        return FnError(number(entry["r"]), number(entry.get("a", 0)), *more)
     spacing, tiny = ("2^-52", "2^-1074") if name.endswith("@fp64") else ("2^-23", "2^-149")
     half = f"{entry['ulp'] + 0.5}"
-    return FnError(number(f"{half}*{spacing}"), number(f"{half}*{tiny}"), ftz, source, huge, breaks)
+    return FnError(number(f"{half}*{spacing}"), number(f"{half}*{tiny}"), *more)
 
 
 def _dot(entry: Table, sources: Mapping[str, str], where: str) -> DotModel:

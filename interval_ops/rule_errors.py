@@ -33,6 +33,8 @@ def _function_error(error: FnError) -> str:
         f", infinite from {describe(error.huge)} on" if error.huge < math.inf else ""
     )
     more += ", anything for subnormals" if error.breaks else ""
+    if error.until < math.inf:
+        more += f"; from |x| = {error.until:g} on within {error.beyond:.3g} of the rounded value"
     return f"x(1 +- {describe(error.r)}){absolute}{more}"
 
 

@@ -34,6 +34,12 @@ def four(x, y, z, w, out, NAME: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def of_order(x, out, NAME: tl.constexpr, ORDER: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, getattr(cuda_libdevice, NAME)(ORDER, tl.load(x + i)))
+
+
+@triton.jit
 def generic_names(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
     v = tl.load(x + i)

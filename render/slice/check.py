@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from interval_ops import bessel_orders
 from interval_ops.formats import FORMATS
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.vendor import values as vendor
@@ -77,6 +78,8 @@ _OTHER: dict[str, Callable[[Node, list[Values]], Values]] = {
     "library integer_power": lambda n, a: np.power(a[0], a[1]),
     "library ldexp": _shifted,
     "library scalbn": _shifted,
+    "library jn": lambda n, a: bessel_orders.values(False, a[0].astype(np.int64), a[1]),
+    "library yn": lambda n, a: bessel_orders.values(True, a[0].astype(np.int64), a[1]),
     "library nextafter": _neighbour,
     "library isnan": lambda n, a: np.isnan(a[0]),
     "library isinf": lambda n, a: np.isinf(a[0]),

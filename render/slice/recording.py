@@ -59,7 +59,7 @@ class RecordingBuilder(Builder):
 
     def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
         named = "integer_power" if name == "pow" and args[1].dtype.scalar.is_int() else name
-        attrs = {"fmt": format_name(args[0]) if args else "", "dst": format_name(out)}
+        attrs = {"fmt": next(filter(None, map(format_name, args)), ""), "dst": format_name(out)}
         self.recorder.add(f"library {named}", args, (out,), attrs)
 
     def create_dot_scaled(self, *args: Any) -> Handle:

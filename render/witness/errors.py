@@ -65,6 +65,19 @@ def narrowed(out: Maybe, fmt: Format) -> Maybe:
     return b.hull(out, (b.nearest(out[0], fmt), b.nearest(out[1], fmt)))
 
 
+def at(error: Mapping[str, Any], x: Maybe, fmt: Format) -> Mapping[str, Any]:
+    """The error for arguments x: from `until` on within `beyond` of the rounded value instead of r and a."""
+    if x is None or "until" not in error:
+        return error
+    low, high = b.sorted_magnitudes(x)
+    until, r, a = b.raw(error["until"]), error["r"], error["a"]
+    return {
+        **error,
+        "r": r if b.less(low, until) else fmt.u,
+        "a": a if b.less(high, until) else max(a, error["beyond"]),
+    }
+
+
 def apply(name: str, x: Maybe, error: Mapping[str, Any], fmt: Format, through_exp2: bool = False) -> Maybe:
     """The function as a target computes it for operands in `fmt`: below fp32 in fp32, rounded once more."""
     wide = fmt if fmt.bits == 64 else FP32
@@ -73,7 +86,10 @@ def apply(name: str, x: Maybe, error: Mapping[str, Any], fmt: Format, through_ex
     if x is not None and error["ftz"]:
         x = with_zero(x, wide)
     y = functions.exact(name, x)
-    if x in _SPECIAL:  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1
+    error = at(error, x, wide)
+    if (
+        x in _SPECIAL and "until" not in error
+    ):  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1
         return y if y is None or y[0] == y[1] else b.rounded(y, wide)
     if name == "exp" and through_exp2 and wide is FP32:
         out = b.hull(b.rounded(y, wide), _through_exp2(x, error))

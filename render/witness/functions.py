@@ -14,7 +14,7 @@ from mpmath import libmp
 from mpmath.libmp import finf, fninf, fone, from_int, fzero
 
 from render.witness import balls as b
-from render.witness import inverses, waves
+from render.witness import bessel, inverses, waves
 from render.witness.balls import PREC, Interval, Maybe, Raw
 
 _ctx = mpmath.MPContext()
@@ -44,6 +44,7 @@ INCREASING: dict[str, _MONOTONE] = {
     "tanh": (_ctx.tanh, _EVERYWHERE),
     "sinh": (_ctx.sinh, _EVERYWHERE),
     "asinh": (_ctx.asinh, _EVERYWHERE),
+    "cyl_bessel_i1": (lambda x: _ctx.besseli(1, x), _EVERYWHERE),
     "atan": (_ctx.atan, _EVERYWHERE),
     "asin": (_ctx.asin, _UNIT),
     "atanh": (_ctx.atanh, _UNIT),
@@ -118,6 +119,14 @@ def _cosh(x: Interval) -> Maybe:
     return ends(_ctx.cosh, b.sorted_magnitudes(x))
 
 
+def _bessel_i0(x: Interval) -> Maybe:
+    return ends(lambda v: _ctx.besseli(0, v), b.sorted_magnitudes(x))
+
+
+def _bessel(kind: str, n: int) -> Callable[[Interval], Maybe]:
+    return lambda x: bessel.values(kind, n, x)
+
+
 def _tan(x: Interval) -> Maybe:
     """Rising between poles, which are the zeros of the cosine."""
     if b.infinite(x) or not b.less(libmp.mpf_sub(x[1], x[0]), from_int(3)):
@@ -166,5 +175,10 @@ _OTHER: dict[str, Callable[[Interval], Maybe]] = {
     "rcbrt": _rcbrt,
     "tgamma": _gamma(0),
     "lgamma": _gamma(3),
+    "cyl_bessel_i0": _bessel_i0,
+    "j0": _bessel("j", 0),
+    "j1": _bessel("j", 1),
+    "y0": _bessel("y", 0),
+    "y1": _bessel("y", 1),
 }
 KNOWN = frozenset([*INCREASING, *DECREASING, *_OTHER])

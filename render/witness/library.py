@@ -5,13 +5,14 @@ A library that flushes may read a subnormal fp32 operand of any function as 0 an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mpmath import libmp
 from mpmath.libmp import fone
 
-from render.witness import arithmetic, casts, errors, functions, joint
+from render.witness import arithmetic, bessel, casts, errors, functions, joint
 from render.witness import balls as b
 from render.witness.balls import FP32, Maybe
 from render.witness.document import Operation
@@ -124,6 +125,32 @@ def _integer_power(e: Evaluator, op: Operation, k: int) -> Maybe:
     return low, high
 
 
+def _order(name: str) -> Rule:
+    """J_n or Y_n. Where the vendor states an error: J_n for n = 128; Y_n below n in ulp (fp32 only), absolute from n on
+    (fp64: past 1.5 n)."""
+
+    def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
+        order, x = e.args(op, k)
+        fmt, n = fmt_of(op), libmp.to_int(order[0])
+        error = dict(e.error(name, fmt))
+        x = errors.with_zero(x, fmt) if error["ftz"] else x
+        y = None if x is None else bessel.values(name[0], n, x)
+        if "until" in error and x is not None and y is not None:
+            if n < 0 if name == "yn" else n != 128:
+                return None
+            first, last, knee = x[0], x[1], libmp.from_int(n)
+            if name == "yn" and fmt.bits == 64 and not b.less(libmp.from_float(1.5 * n), first):
+                return None
+            error = dict(errors.at(error, x, fmt))
+            if name == "yn" and fmt.bits == 32 and b.less(first, knee):
+                ulps = math.ceil(2 + 2.5 * n) + 0.5
+                error["r"], error["a"] = ulps * 2.0**-23, 0.0 if b.less(last, knee) else error["a"]
+                error["a"] = max(error["a"], ulps * 2.0**-149)
+        return errors.within(y, error, fmt, False)
+
+    return rule
+
+
 def _next(e: Evaluator, op: Operation, k: int) -> Maybe:
     """Among subnormal numbers a flushing library goes on from 0, up to the smallest normal number."""
     x, y = e.args(op, k)
@@ -177,6 +204,8 @@ _PLAIN: dict[str, Rule] = {
     "atan2": _jointly("atan2", joint.atan2),
     **{name: _jointly(name, _inverse_norm if name.startswith("r") else _norm, True) for name in _NORMS},
     "integer_power": _integer_power,
+    "jn": _order("jn"),
+    "yn": _order("yn"),
     "remainder": _exactly(joint.ieee_remainder),
     "fmod": flushed(arithmetic.fmod),
     "copysign": _exactly(joint.copysign),
@@ -206,6 +235,8 @@ ERRORS: dict[str, str] = {
     **{f"library {name}": _KEYS.get(name, name) for name in functions.KNOWN},
     **{f"library {name}": name for name in ("sqrt_rn", "rsqrt_rn", "pow", "atan2", *_NORMS)},
     "library integer_power": "pow",
+    "library jn": "jn",
+    "library yn": "yn",
 }
 """Functions with a documented error, and the profile's name of it."""
 

@@ -123,6 +123,8 @@ def _error(error: FnError) -> dict[str, Any]:
         found["huge"] = error.huge
     if error.breaks:
         found["breaks"] = True
+    if math.isfinite(error.until):
+        found["until"], found["beyond"] = error.until, error.beyond
     return found
 
 

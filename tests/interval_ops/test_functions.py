@@ -29,6 +29,9 @@ ORACLE = {
     "erfcinv": lambda x: erfcinv(x), "normcdf": MP.ncdf, "normcdfinv": lambda x: -MP.sqrt(2) * erfcinv(2 * x),
     "sinpi": MP.sinpi, "cospi": MP.cospi, "tan": MP.tan, "rcbrt": lambda x: MP.sign(x) / MP.cbrt(abs(x)),
     "tgamma": MP.gamma, "lgamma": lambda x: MP.log(abs(MP.gamma(x))),
+    "j0": lambda x: MP.besselj(0, x), "j1": lambda x: MP.besselj(1, x), "y0": lambda x: MP.bessely(0, x),
+    "y1": lambda x: MP.bessely(1, x), "cyl_bessel_i0": lambda x: MP.besseli(0, x),
+    "cyl_bessel_i1": lambda x: MP.besseli(1, x),
 }  # fmt: skip
 
 
@@ -53,9 +56,11 @@ DOMAIN = {
     "sin": (-1e5, 1e5), "cos": (-1e5, 1e5), "cosh": (-95, 95), "exp10": (-46, 39), "erfc": (-5, 12),
     "erfcx": (-9, 1e30), "erfinv": (-0.9999, 0.9999), "erfcinv": (1e-30, 1.9999), "normcdf": (-14, 9),
     "normcdfinv": (1e-30, 0.9999), "sinpi": (-1e5, 1e5), "cospi": (-1e5, 1e5), "tan": (-1e5, 1e5),
-    "tgamma": (1e-30, 35), "lgamma": (1e-30, 1e30),
+    "tgamma": (1e-30, 35), "lgamma": (1e-30, 1e30), "j0": (-1e5, 1e5), "j1": (-1e5, 1e5), "y0": (1e-30, 1e5),
+    "y1": (1e-30, 1e5), "cyl_bessel_i0": (-95, 95), "cyl_bessel_i1": (-95, 95),
 }  # fmt: skip
-POSITIVE = {"log", "log2", "log10", "sqrt", "sqrt_rn", "rsqrt", "rsqrt_rn", "tgamma", "lgamma", "erfcinv", "normcdfinv"}
+POSITIVE = {"log", "log2", "log10", "sqrt", "sqrt_rn", "rsqrt", "rsqrt_rn", "tgamma", "lgamma", "erfcinv", "normcdfinv",
+            "y0", "y1"}  # fmt: skip
 for _name in ("exp", "rsqrt"):
     ORACLE[f"libdevice_{_name}"] = ORACLE[_name]
 ORACLE["rsqrt_rn"] = ORACLE["rsqrt"]

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops import casting, joint
+from interval_ops import bessel_orders, casting, joint
 from interval_ops.broadcast import Pair
 from interval_ops.formats import FP64
 from interval_ops.library import CONVERSIONS, LIBRARY, flushed
+from interval_ops.profile import MissingRule
 from render.interpreter.builder import Builder
 from render.interpreter.builder.integers import bool_handle
 from render.interpreter.handle import Handle, taint_of
@@ -196,6 +197,24 @@ def _with_integer(rule: Any, value: Any, cause: str) -> Method:
     return method
 
 
+def _bessel(name: str) -> Method:
+    """J_n or Y_n: the order first, as C has it."""
+
+    def method(b: Builder, ty: Any, n: Handle, x: Handle) -> Handle:
+        exact = (x.pair[0].astype(np.float64, copy=False), x.pair[1].astype(np.float64, copy=False))
+        v = bessel_orders.values(name == "yn", n.v, x.v.astype(np.float64)).astype(x.v.dtype)
+        taint = taint_of(n, x)
+        if not b.ctx.interval:
+            return Handle(v, ty.scalar, x.shape, taint=taint)
+        try:
+            bounds = bessel_orders.RULES[name](n.v, exact, float_format(x.dtype), b.ctx.model("function"))
+        except MissingRule as missing:
+            raise b.ctx.lacks(f"libdevice.{name}", missing) from None
+        return Handle(v, ty.scalar, x.shape, *bounds, taint)
+
+    return method
+
+
 def _ldexp(x: np.ndarray, n: np.ndarray) -> np.ndarray:
     return np.ldexp(x, np.clip(n, -5000, 5000))
 
@@ -219,6 +238,8 @@ METHODS: dict[str, Method] = {
     "finitef": _IS_FINITE,
     "isfinited": _IS_FINITE,
     "signbit": _signbit,
+    "jn": _bessel("jn"),
+    "yn": _bessel("yn"),
     "ldexp": _with_integer(joint.ldexp, _ldexp, "arith"),
     "scalbn": _with_integer(joint.ldexp, _ldexp, "arith"),
 }

@@ -17,7 +17,7 @@ def _unary(key: str) -> Value:
     if key in functions.MONOTONE:
         evaluate = functions.MONOTONE[key].evaluate
     else:
-        evaluate = (functions.WAVES.get(key) or functions.POLES[key])[0]
+        evaluate = functions.BESSEL.get(key) or (functions.WAVES.get(key) or functions.POLES[key])[0]
 
     def value(x: np.ndarray) -> np.ndarray:
         flat = np.ascontiguousarray(x, np.float64).reshape(-1)

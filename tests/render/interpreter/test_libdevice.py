@@ -70,6 +70,8 @@ TORCH: dict[str, Callable[..., torch.Tensor]] = {
     "erfinv": torch.erfinv, "lgamma": torch.lgamma, "cosh": torch.cosh, "expm1": torch.expm1, "log1p": torch.log1p,
     "fmod": torch.fmod, "copysign": torch.copysign, "nextafter": torch.nextafter, "normcdf": torch.special.ndtr,
     "normcdfinv": torch.special.ndtri, "erfcx": torch.special.erfcx, "exp2": torch.exp2, "cbrt": lambda x: x ** (1 / 3),
+    "j0": torch.special.bessel_j0, "j1": torch.special.bessel_j1, "y0": torch.special.bessel_y0,
+    "y1": torch.special.bessel_y1, "cyl_bessel_i0": torch.special.i0, "cyl_bessel_i1": torch.special.i1,
 }  # fmt: skip
 
 
@@ -212,12 +214,33 @@ def test_scalars() -> None:
     assert abs(out.item() - math.sqrt(2)) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["j0", "fast_sinf", "cyl_bessel_i0"])
+@pytest.mark.parametrize("name", ["fast_sinf", "rcp64h"])
 def test_refused_names_say_why(name: str) -> None:
     with pytest.raises(UnsupportedOp) as caught:
         run(name, numbers(torch.float32))
     assert name in caught.value.op and caught.value.reason == REFUSED[name]
     assert caught.value.file == zoo.__file__
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+@pytest.mark.parametrize(("name", "n"), [("jn", 128), ("yn", 0), ("yn", 3)])
+def test_bessel_functions_of_an_order(name: str, n: int, dtype: torch.dtype) -> None:
+    x, out = numbers(dtype, 1.6 * max(n, 1), 3.0 * max(n, 1)), torch.empty(N, dtype=dtype)
+    with Session("sm_80") as s:
+        zoo.of_order[(1,)](x, out, name, n, N)
+    exact = np.array([float((MP.besselj if name == "jn" else MP.bessely)(n, MP.mpf(float(v)))) for v in x])
+    np.testing.assert_allclose(out.numpy(), exact, rtol=2.0**-23 if dtype == torch.float32 else 2.0**-52)
+    envelope, reach = s.envelope(out), 2.2e-6 if dtype == torch.float32 else 5e-12
+    assert envelope is not None and not envelope.taints
+    assert np.all((envelope.lo <= exact - reach) & (exact + reach <= envelope.hi))
+    assert np.all(envelope.hi - envelope.lo <= 2.2 * reach)
+
+
+def test_orders_without_a_documented_error_are_refused() -> None:
+    x, out = numbers(torch.float32), torch.empty(N)
+    with pytest.raises(UnsupportedOp, match="n = 128 only") as caught, Session("sm_80"):
+        zoo.of_order[(1,)](x, out, "jn", 2, N)
+    assert caught.value.op == "libdevice.jn" and caught.value.file == zoo.__file__
 
 
 def test_narrow_formats_have_no_form() -> None:

@@ -291,14 +291,14 @@ def conversions() -> list[Case]:
     """Library functions that give a floating-point number and read integers, bits or another format."""
     found = []
     for name in [*CONVERSIONS, "pow"]:
-        if name in _INTEGRAL or name.startswith(("float2", "double2i", "double2u", "double2l")):
+        if name in ("jn", "yn") or name in _INTEGRAL or name.startswith(("float2", "double2i", "double2u", "double2l")):
             continue  # an integer comes out: exact, or tainted
         for types in forms(libdevice, name):
             kinds = [str(t) for t in types]
             if name != "pow" or "int32" in kinds:
                 found.append(Case(f"library {name} {kinds}", _converted(name, len(kinds) > 1),
                                   lambda kinds=kinds: _typed(kinds), (f"library {name}",)))  # fmt: skip
-    return found
+    return [*found, *bessel_orders()]
 
 
 def _converted(name: str, two: bool) -> Callable[..., torch.Tensor]:
@@ -308,6 +308,26 @@ def _converted(name: str, two: bool) -> Callable[..., torch.Tensor]:
         return out
 
     return fn
+
+
+def bessel_orders() -> list[Case]:
+    """Functions that take the order first."""
+    return [Case(f"library {name} {dtype}", _ordered(name, n), lambda n=n, d=dtype: _near(n, d), (f"library {name}",))
+            for name, n in (("jn", 128), ("yn", 3)) for dtype in (torch.float32, torch.float64)]  # fmt: skip
+
+
+def _ordered(name: str, n: int) -> Callable[..., torch.Tensor]:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        library_zoo.of_order[(1,)](x, out, name, n, N)
+        return out
+
+    return fn
+
+
+def _near(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    low = 1.6 if dtype == torch.float64 else 0.6
+    return (((torch.rand(N, generator=generator(1)) + low) * n).to(dtype),)
 
 
 def _typed(kinds: list[str]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,7 +14,7 @@ from mpmath import libmp
 
 from interval_ops.formats import FORMATS
 from render.witness import balls as b
-from render.witness import casts, functions, joint
+from render.witness import bessel, casts, functions, joint
 from tests.support import rng, trials
 
 FP32, FP64 = FORMATS["fp32"], FORMATS["fp64"]
@@ -36,6 +36,10 @@ ONE: dict[str, tuple[Callable[[Any], Any], tuple[float, float]]] = {
     "sin": (Arb.sin, (-90, 90)), "cos": (Arb.cos, (-90, 90)), "sinpi": (Arb.sin_pi, (-9, 9)),
     "cospi": (Arb.cos_pi, (-9, 9)), "tan": (Arb.tan, (-1.5, 1.5)), "rcbrt": (lambda x: 1 / x.root(3), (0, 9)),
     "tgamma": (Arb.gamma, (-9, 30)), "lgamma": (lambda x: abs(x.gamma()).log(), (-9, 30)),
+    "cyl_bessel_i0": (lambda x: Arb.bessel_i(x, Arb(0)), (-9, 30)),
+    "cyl_bessel_i1": (lambda x: Arb.bessel_i(x, Arb(1)), (-9, 30)),
+    "j0": (lambda x: Arb.bessel_j(x, Arb(0)), (-30, 30)), "j1": (lambda x: Arb.bessel_j(x, Arb(1)), (-30, 30)),
+    "y0": (lambda x: Arb.bessel_y(x, Arb(0)), (0, 30)), "y1": (lambda x: Arb.bessel_y(x, Arb(1)), (0, 30)),
 }  # fmt: skip
 TWO: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[float, float]]] = {
     "pow": (joint.power, lambda x, y: x**y, (0, 9)),
@@ -99,6 +103,19 @@ def test_ranges_hold_what_arb_finds(name):
         for t in (0.0, 0.3, 0.7, 1.0):
             assert holds(wide, function(Arb(x + 0.125 * t))) or x + 0.125 * t > high, (x, t)
     assert answered > 3
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 128])
+@pytest.mark.parametrize("kind", ["j", "y"])
+def test_bessel_functions_of_any_order(kind, n):
+    r = rng(n + 3)
+    exact = Arb.bessel_j if kind == "j" else Arb.bessel_y
+    for x in r.uniform(0.3, 2.5, trials(6)) * max(n, 1):
+        width = 10.0 ** r.uniform(-6, 1.5)
+        found = bessel.values(kind, n, b.interval(float(x), float(x + width)))
+        for t in (0.0, 0.3, 0.7, 1.0):
+            assert holds(found, exact(Arb(float(x + width * t)), Arb(n))), (x, width, t)
+    assert bessel.values("y", n, b.interval(-1.0, 2.0)) is None
 
 
 @pytest.mark.parametrize("name", TWO)
