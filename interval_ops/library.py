@@ -243,8 +243,8 @@ CONVERSIONS: dict[str, str] = {
     ),
     **dict.fromkeys(("isnan", "isinf", "finitef", "isfinited"), "surely, possibly, or not at all"),
     "signbit": "an integer; tainted where the bounds leave the sign open",
-    "jn": "n = 128 only, the one order for which the vendor states an error; others are refused",
-    "yn": "points and chords; top where the vendor states no error: n < 0, and in fp64 |x| <= 1.5 n",
+    "jn": "within 2.2e-6 (fp64: 5e-12) for n = 128, the one order with a documented error; others are refused",
+    "yn": "ceil(2 + 2.5 n) ulp for x < n (fp32), within 2.2e-6 beyond (fp64: 5e-12 past 1.5 n, else top); n < 0: top",
     "ldexp": "x 2^n: exact but for overflow and subnormal results",
     "scalbn": "x 2^n: exact but for overflow and subnormal results",
 }  # fmt: skip

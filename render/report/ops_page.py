@@ -28,6 +28,7 @@ TESTS: dict[Shape, tuple[str, ...]] = {
 
 LIBRARY_TESTS = (
     "tests/interval_ops/test_library.py", "tests/interval_ops/test_functions.py", "tests/interval_ops/test_joint.py",
+    "tests/interval_ops/test_bessel.py", "tests/interval_ops/test_bessel_orders.py",
     "tests/render/interpreter/test_libdevice.py",
 )  # fmt: skip
 

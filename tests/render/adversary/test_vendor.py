@@ -11,6 +11,7 @@ import pytest
 from support import rng, special_values, trials
 
 from interval_ops.formats import FP32, FP64, Format
+from interval_ops.functions import BESSEL as BESSEL_VALUES
 from interval_ops.library import LIBRARY
 from interval_ops.profile import load_profile, profile_names
 from render.adversary.vendor import bitcode, exact
@@ -108,7 +109,7 @@ EXACTLY = ("nextafter", "rint", "trunc", "floor", "copysign", "fdim", "sqrt", "r
 
 
 @pytest.mark.parametrize("fmt", [FP32, pytest.param(FP64, marks=pytest.mark.slow)], ids=lambda f: f.name)
-@pytest.mark.parametrize("name", [*BALLS, *EXACTLY])
+@pytest.mark.parametrize("name", [*BALLS, *EXACTLY, "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1"])
 def test_special_values_are_inside(name: str, fmt: Format) -> None:
     """Zeros, subnormals (which the library may flush), infinities, the ends of the range and of the domain."""
     rule, g = LIBRARY[name], rng(20)
@@ -123,6 +124,39 @@ def test_special_values_are_inside(name: str, fmt: Format) -> None:
         pytest.skip(str(missing))
     outside = ~((got >= lo) & (got <= hi)) & ~np.isnan(lo)
     assert not outside.any(), [v[outside][:4] for v in (*args, got, lo, hi)]
+
+
+BESSEL = ("j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1")
+
+
+def bessel_points(name: str, fmt: Format, g: np.random.Generator) -> np.ndarray:
+    """Every size of argument; beside the zeros; both sides of 8."""
+    n, modified = trials(3000), name.startswith("cyl")
+    top = (88.0 if fmt is FP32 else 700.0) if modified else 1e5
+    x = np.concatenate([g.uniform(0, 8, n), g.uniform(8, top, n), 10 ** g.uniform(-37, np.log10(top), n)])
+    if not modified:
+        y = np.zeros(4000)
+        BESSEL_VALUES[name](grid := np.linspace(0.05, 60, 4000), y)
+        around = grid[:-1][np.sign(y[:-1]) != np.sign(y[1:])] + 0.0075
+        x = np.concatenate(
+            [x, 10 ** g.uniform(5, 30, n), np.repeat(around, 50) + g.uniform(-0.008, 0.008, 50 * around.size)]
+        )
+    x = x if name[0] == "y" else x * g.choice([-1.0, 1.0], x.size)
+    return np.concatenate([x, [8.0, np.nextafter(np.float32(8), 0), np.nextafter(8.0, 0)]])
+
+
+@pytest.mark.parametrize("contract", [False, True], ids=["apart", "fused"])
+@pytest.mark.parametrize("fmt", [FP32, FP64], ids=lambda f: f.name)
+@pytest.mark.parametrize("name", BESSEL)
+def test_bessel_functions_are_inside(name: str, fmt: Format, contract: bool) -> None:
+    carrier = np.float32 if fmt is FP32 else np.float64
+    x = bessel_points(name, fmt, rng(21)).astype(carrier)
+    got, wide = library(contract).function(name, fmt.bits)(x).astype(np.float64), x.astype(np.float64)
+    for profile in ("sm_80", "any"):
+        lo, hi = LIBRARY[name].apply(((wide, wide),), fmt, load_profile(profile))  # type: ignore[misc]
+        assert np.all(np.isfinite(lo) | np.isinf(got))
+        outside = ~((got >= lo) & (got <= hi))
+        assert not outside.any(), [v[outside][:4] for v in (x, got, lo, hi)]
 
 
 def test_shifts_are_clamped_as_in_ptx() -> None:
