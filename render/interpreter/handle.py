@@ -6,7 +6,7 @@ logical extent: a broadcast is never written out before an operation needs it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 
 Pair = tuple[np.ndarray, np.ndarray]
 NO_TAINT: frozenset[int] = frozenset()
+
+
+class Open(NamedTuple):
+    """Ends (in the carrier) of integers that the bounds of floats leave open.
+
+    `soft` are the ids of those taints of the handle that these ends account for: an operation with a rule for open
+    integers goes on without them, any other hands them on as it does every taint. `pair`: each lane is one of its ends.
+    """
+
+    lo: np.ndarray
+    hi: np.ndarray
+    soft: frozenset[int]
+    pair: bool = False
 
 
 class Pending:
@@ -51,16 +64,17 @@ class Handle:
     """A batched value with its bounds.
 
     `v` is the value lane, `lo`/`hi` the float64 bounds (None: an exact point; for int1 they are bool arrays, None where
-    every lane is decided). `shape` is the logical block shape without the leading axis, `taint` the ids of taints that
-    reach this value, `origin` the storage a pointer was derived from (None: unknown or several). Under a lock, `place`
-    says where a value was loaded from and `grown` that it is the value of a place plus another one.
+    every lane is decided; other integers have `open` instead). `shape` is the logical block shape without the leading
+    axis, `taint` the ids of taints that reach this value, `origin` the storage a pointer was derived from (None:
+    unknown or several). Under a lock, `place` says where a value was loaded from and `grown` that it is the value of a
+    place plus another one.
 
     Of a pending sum, `computed` is the value lane so far. Asking for `v`, as for `lo` and `hi`, closes the sum: where
     the target's unit cannot have returned what was computed (it cuts, a CPU rounds to nearest), `v` is the nearest
     number of the format that it can.
     """
 
-    __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "origin", "pend", "place", "shape", "taint")
+    __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "open", "origin", "pend", "place", "shape", "taint")
 
     largest = 0
     work = 0
@@ -94,6 +108,7 @@ class Handle:
         self.origin = origin
         self.place: Place | None = None
         self.grown: tuple[Place, Handle] | None = None
+        self.open: Open | None = None
         Handle.work += v.size
         per_program = v.size // v.shape[0]
         if per_program > Handle.largest:
@@ -169,7 +184,10 @@ class Handle:
         lo = self.lo
         moved = None if lo is None else move(lo)
         upper = None if lo is None else (moved if self._hi is lo else move(self._hi))
-        return Handle(move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin)
+        out = Handle(move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin)
+        if self.open is not None:
+            out.open = Open(move(self.open.lo), move(self.open.hi), self.open.soft, self.open.pair)
+        return out
 
 
 def taint_of(*handles: Handle | None) -> frozenset[int]:

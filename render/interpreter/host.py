@@ -27,8 +27,9 @@ from interval_ops import casting
 from interval_ops.formats import Format
 from interval_ops.profile import CAUSES
 from render.interpreter.cuda_redirect import cuda_on_cpu
-from render.interpreter.host_rules import MOVES, ROUNDS, RULES, Bounds, Exact, moved_flags, muted, values
+from render.interpreter.host_rules import MOVES, ON_INTEGERS, ROUNDS, RULES, Bounds, Exact, moved_flags, muted, values
 from render.interpreter.memory import Envelope
+from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.strided import FORMAT_OF
 
@@ -205,7 +206,7 @@ class HostTracker(TorchDispatchMode):
         name = func._schema.name
         if site is not None or self.exact or any(_wide(e) for e in known.values()):
             rule = RULES.get(name)
-            if rule is None:
+            if rule is None or (name not in ON_INTEGERS and _open_integers(args, kwargs, known)):
                 return None
             with muted(self._muted_at(site or host_site())):
                 found = rule(func, args, kwargs, known)
@@ -235,7 +236,7 @@ class HostTracker(TorchDispatchMode):
         written = None if result is None else result.written
         if prepared:
             self._prepared.add(_start(tensor))
-        if not isinstance(result, Bounds) or tensor.dtype not in FORMAT_OF:
+        if not isinstance(result, Bounds) or (tensor.dtype not in FORMAT_OF and tensor.dtype not in INTEGERS):
             self.memory.carry(tensor, None, None, taint, written)
             return
         lo, hi = result.lo, result.hi
@@ -278,6 +279,12 @@ def _functional(t: torch.Tensor) -> bool:
 
 def _start(t: torch.Tensor) -> int:
     return t.untyped_storage().data_ptr()
+
+
+def _open_integers(args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> bool:
+    """Whether an operand holds integers that rounding leaves open."""
+    leaves = [t for t in tree_flatten((args, kwargs))[0] if id(t) in known and t.dtype in INTEGERS]
+    return any(_wide(known[id(t)]) for t in leaves)
 
 
 def _wide(e: Envelope) -> bool:

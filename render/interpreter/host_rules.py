@@ -23,6 +23,7 @@ from interval_ops import arithmetic, casting
 from interval_ops.formats import FP32, FP64, Format, Overflow
 from interval_ops.profile import Profile, load_profile
 from render.interpreter.memory import Envelope
+from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.strided import FORMAT_OF
 
 Known = Mapping[int, Envelope]
@@ -81,14 +82,16 @@ def known_pair(t: torch.Tensor, known: Known) -> Pair:
 
 
 def values(t: torch.Tensor) -> np.ndarray:
-    """Values of a floating-point tensor in their carrier (float32, or float64 for float64)."""
+    """Values of a tensor: floats in their carrier (float32, or float64 for float64), integers in float64."""
     t = t.detach()
+    if not t.is_floating_point():
+        return t.numpy().astype(np.float64)
     return t.numpy() if t.dtype in (torch.float32, torch.float64) else t.float().numpy()
 
 
 def _substituted(end: int, known: Known) -> Callable[[Any], Any]:
     def pick(t: Any) -> Any:
-        if not isinstance(t, torch.Tensor) or not t.is_floating_point():
+        if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or (id(t) in known and t.dtype in INTEGERS)):
             return t
         return torch.from_numpy(known_pair(t, known)[end].astype(np.float64, copy=True))
 
@@ -168,15 +171,39 @@ def cast(pair: Pair, src: torch.dtype, dst: torch.dtype) -> Bounds | Exact | Non
     """torch's conversion: round to nearest even; float64 reaches narrower formats through float32."""
     a, b = FORMAT_OF.get(src), FORMAT_OF.get(dst)
     if a is None:
-        return None
+        return _of_integers(pair, src, b)
     if b is None:
-        decided = not dst.is_complex and bool(casting.float_to_int_decided(pair[0], pair[1]).all())
-        return Exact() if decided else None
+        return _to_integers(pair, dst)
     lo, hi = pair
     if a == FP64 and b not in (FP64, FP32):
         lo, hi = casting.cast_interval(lo, hi, FP64, FP32, host_profile())
         a = FP32
     return Bounds(*casting.cast_interval(lo, hi, a, b, host_profile()))
+
+
+EXACT = 2.0**52
+"""Integers up to here pass through float64 unchanged."""
+
+
+def _of_integers(pair: Pair, src: torch.dtype, dst: Format | None) -> Bounds | None:
+    """Integers that are open, as floats; None for other types and for integers that float64 may not hold."""
+    lo, hi = (end.astype(np.float64) for end in pair)
+    if src not in INTEGERS or dst is None or not ((lo >= -EXACT) & (hi <= EXACT)).all():
+        return None
+    return Bounds(*casting.cast_interval(lo, hi, FP64, dst, host_profile()))
+
+
+def _to_integers(pair: Pair, dst: torch.dtype) -> Bounds | Exact | None:
+    """Floats cut to integers: what both ends become, where the type holds it."""
+    if not dst.is_complex and bool(casting.float_to_int_decided(pair[0], pair[1]).all()):
+        return Exact()
+    if dst not in INTEGERS:
+        return None
+    lo, hi = (np.trunc(end.astype(np.float64)) for end in pair)
+    info = torch.iinfo(dst)
+    if not ((lo >= max(-EXACT, info.min)) & (hi <= min(EXACT, info.max))).all():
+        return None
+    return Bounds(lo, hi)
 
 
 def _to_copy(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known) -> Bounds | Exact | None:
@@ -210,10 +237,10 @@ def _operand(x: Any, fmt: Format, known: Known) -> Pair | None:
             return known_pair(x, known)
         if x.is_complex():
             return None
-        whole = x.detach().numpy().astype(np.float64)
-        if whole.size and np.abs(whole).max() > 2.0**fmt.p:
+        lo, hi = (end.astype(np.float64) for end in known_pair(x, known))
+        if lo.size and max(np.abs(lo).max(), np.abs(hi).max()) > 2.0**fmt.p:
             return None
-        return whole, whole
+        return (lo, lo) if np.array_equal(lo, hi) else (lo, hi)
     if not isinstance(x, (int, float)):
         return None
     exact = np.array(float(x))
@@ -312,6 +339,15 @@ ROUNDS: dict[str, str] = {
     **dict.fromkeys(_spellings("sum", "mean"), "accumulation"),
 }
 """Cause of the rounding of every operation below that rounds."""
+
+ON_INTEGERS = {
+    f"aten::{name}"
+    for name in (
+        "clone", "cat", "stack", "flip", "roll", "rot90", "repeat", "tril", "triu", "_unsafe_view", "_to_copy", "copy_",
+        "add", "sub", "mul", "div",
+    )
+}  # fmt: skip
+"""Operations whose rule takes integers that are open; any other has no rule for them. None of these indexes by them."""
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(MOVES, moved),

@@ -64,7 +64,8 @@ class Mapping:
                 single = isinstance(got, core.tensor)
                 handles = [self.semantic.to_tensor(r).handle for r in ([got] if single else got)]
                 for h in handles:
-                    h.taint = h.taint | ctx.control_taint
+                    if ctx.control_taint:
+                        h.taint, h.open = h.taint | ctx.control_taint, None
                 pieces.append((group, handles))
         finally:
             ctx.pids, ctx.linear, ctx.control_taint = outer

@@ -10,6 +10,7 @@ from triton.language import core
 
 from interval_ops import recurrence, reduction, scan
 from interval_ops import welford as rules
+from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import in_format
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, welford
@@ -95,6 +96,7 @@ class Reductions:
     def _arg(self, x: Handle, index: Handle, axis: int, kind: str) -> list[Handle]:
         x = decided(self, x)  # type: ignore[arg-type]
         best = self._native(x, axis, kind[3:]) if format_of(x.dtype) else self._native_int(x, axis, kind[3:])
+        best.open = None  # the taint of an open integer stays with what it wins
         batch = max(x.v.shape[0], index.v.shape[0])
         values = np.broadcast_to(x.v, (batch, *x.shape))
         places = np.broadcast_to(index.v, (batch, *index.shape))
@@ -102,14 +104,33 @@ class Reductions:
         hit = (values == winner) | (np.isnan(values) & np.isnan(winner) if values.dtype.kind == "f" else False)
         last = np.iinfo(places.dtype).max
         chosen = np.where(hit, places, last).min(axis=axis + 1).astype(places.dtype)
-        taint = taint_of(x, index)
+        best.taint = best.taint | taint_of(x)
+        out = Handle(chosen, index.dtype, best.shape, taint=taint_of(x, index))
         if not x.is_point:
             rule = reduction.argmax_axis if kind == "argmax" else reduction.argmin_axis
             _, certain = rule(x.pair, x.v, axis + 1, (x.v.shape[0], *x.shape))
             if not certain.all():
-                taint = taint | self.ctx.taint("RND302", kind, "the bounds leave open which element wins")
-        best.taint = best.taint | taint_of(x)
-        return [best, Handle(chosen, index.dtype, best.shape, taint=taint)]
+                return [best, self._open_index(x, index, axis, kind, out, certain)]
+        return [best, out]
+
+    def _open_index(self, x: Handle, index: Handle, axis: int, kind: str, out: Handle, certain: np.ndarray) -> Handle:
+        """The index between those of all elements that the bounds allow to win."""
+        why = self.ctx.taint("RND302", kind, "the bounds leave open which element wins")
+        lo, hi = (np.broadcast_to(end, (end.shape[0], *x.shape)) for end in x.pair)
+        if index.taint or np.isnan(lo).any() or np.isnan(hi).any():
+            out.taint = out.taint | why
+            return out
+        if kind == "argmax":
+            able = hi >= lo.max(axis=axis + 1, keepdims=True)
+        else:
+            able = lo <= hi.min(axis=axis + 1, keepdims=True)
+        places = np.broadcast_to(index.v, (index.v.shape[0], *index.shape))
+        info = np.iinfo(places.dtype)
+        first = np.where(able, places, info.max).min(axis=axis + 1).astype(places.dtype)
+        last = np.where(able, places, info.min).max(axis=axis + 1).astype(places.dtype)
+        between = np.where(certain, out.v, first), np.where(certain, out.v, last)
+        pair = bool((certain | (able.sum(axis=axis + 1) == 2)).all())
+        return opened.integer(out.v, out.dtype, out.shape, between, out.taint, why, pair)
 
     def _native_truths(self, x: Handle, axis: int, kind: str) -> Handle:
         """Any, all, or the parity of truth values; open lanes leave the first two open where they decide."""
@@ -125,7 +146,10 @@ class Reductions:
     def _native_int(self, x: Handle, axis: int, kind: str) -> Handle:
         out = _UFUNCS[kind].reduce(_along(x, x.v, axis), axis=axis + 1)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        return Handle(out.astype(x.v.dtype, copy=False), x.dtype, shape, taint=x.taint)
+        v = out.astype(x.v.dtype, copy=False)
+        if x.open is not None and kind in ("sum", "max", "min"):
+            return opened.reduced(x, v, shape, lambda a: _UFUNCS[kind].reduce(_along(x, a, axis), axis=axis + 1))
+        return Handle(v, x.dtype, shape, taint=x.taint)
 
     def _welford(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle] | None:
         """Mean, M2 and weight with bounds for every order; None if `fn` is anything else or the rule does not hold."""
@@ -168,7 +192,7 @@ class Reductions:
         if self.ctx.roundings > before:
             taint = self.ctx.taint("RND302", op, "a combine function that rounds is bounded for one order only")
             for h in out:
-                h.taint = h.taint | taint
+                h.taint, h.open = h.taint | taint, None
         return out
 
     def _slice(self, h: Handle, axis: int, part: Any) -> Handle:
@@ -277,5 +301,5 @@ def _concatenate(parts: list[Handle], axis: int, like: Handle) -> Handle:
     out = stack_handles(parts, lambda arrays: np.concatenate(arrays, axis=axis + 1), like.shape)
     out.dtype = like.dtype
     if out.v.dtype != carrier(like.dtype):
-        out.v = out.v.astype(carrier(like.dtype))
+        out.v, out.open = out.v.astype(carrier(like.dtype)), None
     return out

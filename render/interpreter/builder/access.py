@@ -8,9 +8,11 @@ import numpy as np
 import triton.language as tl
 from triton._C.libtriton import ir
 
+from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
 from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
+from render.interpreter.memory.integers import LEFT_OPEN, type_of
 from render.interpreter.types import carrier, elem_of
 
 
@@ -64,6 +66,10 @@ class Access(Base):
             v = v.astype(carrier(pointee))
         if got.masked_off and elem.fmt is not None:
             ctx.undefined_sites.add(ctx.site())
+        if elem.fmt is None and got.lo is not None and got.hi is not None:
+            between = got.lo.astype(v.dtype), got.hi.astype(v.dtype)
+            why = ctx.taint("RND302", "load", LEFT_OPEN)
+            return opened.integer(v, pointee, ptr.shape, between, taint, why)
         lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
         out = Handle(v, pointee, ptr.shape, lo, hi, taint)
         if ctx.locks and elem.fmt is not None:
@@ -91,6 +97,11 @@ class Access(Base):
         if ctx.interval and not value.is_point and elem.fmt is not None:
             lo, hi = (value.full(a) for a in value.pair)
         taint = taint_of(ptr, value, mask) | ctx.control_taint
+        if ctx.interval and value.open is not None and type_of(elem.name) is not None:
+            ends = [value.full(a).astype(np.float64) for a in opened.ends(value)]
+            if opened.holds(np.int64, *ends):
+                lo, hi = ends
+                taint = taint_of(ptr, mask) | opened.hard(value) | ctx.control_taint
         ctx.memory.store(
             ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(),
             taint,
@@ -142,6 +153,9 @@ class Access(Base):
         if value is not None:
             ctx.writers.note(ptr, ctx.linear)
         v = got.v.astype(carrier(pointee), copy=False)
+        if elem.fmt is None and got.lo is not None:
+            taint = taint | ctx.taint("RND302", f"atomic_{kind}", LEFT_OPEN)
+            return Handle(v, pointee, ptr.shape, taint=got.taint | taint)
         return Handle(v, pointee, ptr.shape, got.lo, got.hi, got.taint | taint)
 
     def _order_open(self, kind: str, at: np.ndarray | None, mask: Handle | None) -> frozenset[int]:

@@ -14,6 +14,7 @@ from interval_ops.fused import fma_value
 from interval_ops.profile import MissingRule
 from interval_ops.rule import Rule
 from interval_ops.rules import RULES
+from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
@@ -88,6 +89,29 @@ def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
 def exact(function: Ufunc) -> Ufunc:
     """The function in float64, which is then rounded once to the format: numpy's own float32 versions are not."""
     return lambda x: function(x.astype(np.float64, copy=False))
+
+
+def opened_by(
+    b: Base, ty: Any, x: Handle, v: np.ndarray, between: tuple[np.ndarray, np.ndarray] | None,
+    held: np.dtype | None = None,
+) -> Handle:  # fmt: skip
+    """`v`, which the float `x` between these float64 ends (None: a point) became when cut to an integer type.
+
+    `held` is the dtype that the conversion saturates to, if it is another one than that of `v`.
+    """
+    if between is None:
+        return Handle(v, ty.scalar, x.shape, taint=x.taint)
+    decided = bool(casting.float_to_int_decided(*between, held or v.dtype).all())
+    if decided and not Handle.muted:
+        return Handle(v, ty.scalar, x.shape, taint=x.taint)
+    lo, hi = np.trunc(between[0]), np.trunc(between[1])
+    bounded = not ty.scalar.is_int1() and opened.holds(v.dtype, lo, hi)
+    if decided and not bounded:
+        return Handle(v, ty.scalar, x.shape, taint=x.taint)
+    why = b.ctx.taint("RND302", "to(int)", "the bounds leave open which integer a float becomes")
+    if not bounded:
+        return Handle(v, ty.scalar, x.shape, taint=x.taint | why)
+    return opened.integer(v, ty.scalar, x.shape, (lo.astype(v.dtype), hi.astype(v.dtype)), x.taint, why)
 
 
 def erf(x: np.ndarray) -> np.ndarray:
@@ -186,9 +210,16 @@ class Floats(Arithmetic):
         if x.dtype.scalar.is_int1():
             return self._bool_to_float(x, ty)
         v = casting.int_to_float_value(x.v, fmt)
+        if x.open is not None:
+            low, high = (self._as_float(end, fmt) for end in opened.ends(x))
+            return Handle(v, ty.scalar, x.shape, low[0], high[1], opened.hard(x))
         bounds = casting.int_to_float_interval(x.v, fmt, self.ctx.model("cast")) if self.ctx.interval else None
         lo, hi = bounds if bounds is not None else (None, None)
         return Handle(v, ty.scalar, x.shape, lo, hi, x.taint)
+
+    def _as_float(self, x: np.ndarray, fmt: Format) -> tuple[np.ndarray, np.ndarray]:
+        bounds = casting.int_to_float_interval(x, fmt, self.ctx.model("cast"))
+        return (x.astype(np.float64),) * 2 if bounds is None else bounds
 
     create_ui_to_fp = create_si_to_fp
 
@@ -201,10 +232,7 @@ class Floats(Arithmetic):
 
     def create_fp_to_si(self, x: Handle, ty: Any) -> Handle:
         v = casting.float_to_int_value(x.v, carrier(ty))
-        taint = x.taint
-        if not x.is_point and not casting.float_to_int_decided(*x.pair, carrier(ty)).all():
-            taint = taint | self.ctx.taint("RND302", "to(int)", "the bounds leave open which integer a float becomes")
-        return Handle(v, ty.scalar, x.shape, taint=taint)
+        return opened_by(self, ty, x, v, x.pair if self.ctx.interval and not x.is_point else None)
 
     create_fp_to_ui = create_fp_to_si
 

@@ -1,7 +1,7 @@
 """Integer, pointer and boolean operations: exact, run natively; taints travel with them.
 
 int1 values may be undecided (their bounds differ) because a comparison of intervals was; logic on them is
-three-valued. Any other integer is a point, and what an undecided truth would do to it is a taint.
+three-valued. Other integers that rounding leaves open carry both ends (`open_integers`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops import selection
+from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier
@@ -48,13 +49,19 @@ def _bitwise(name: str) -> Callable[[Base, Handle, Handle], Handle]:
     def create(self: Base, x: Handle, y: Handle) -> Handle:
         if x.dtype.scalar.is_int1():
             return _logic(name, x, y)
+        if x.open is not None or y.open is not None:
+            return opened.lifted(ufunc, x.dtype, (x, y))
         return Handle(ufunc(x.v, y.v), x.dtype, x.shape, taint=taint_of(x, y))
 
     return create
 
 
-def _integer(op: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Base, Handle, Handle], Handle]:
+def _integer(
+    op: Callable[[np.ndarray, np.ndarray], np.ndarray], monotone: bool = False
+) -> Callable[[Base, Handle, Handle], Handle]:
     def create(self: Base, x: Handle, y: Handle) -> Handle:
+        if x.open is not None or y.open is not None:
+            return opened.lifted(op, x.dtype, (x, y), monotone)
         out = op(x.v, y.v)
         want = carrier(x.dtype)
         taint = taint_of(decided(self, x), decided(self, y))
@@ -72,12 +79,17 @@ def decided(self: Base, h: Handle) -> Handle:
 
 
 def _division(remainder: bool) -> Callable[[Base, Handle, Handle], Handle]:
+    op = np.fmod if remainder else _truncated
+
     def create(self: Base, x: Handle, y: Handle) -> Handle:
         taint = taint_of(x, y)
-        if not y.v.all():
+        lo, hi = opened.ends(y)
+        zero = not y.v.all() or (lo is not hi and bool(((lo <= 0) & (hi >= 0)).any()))
+        if zero:
             taint = taint | self.ctx.taint("RND302", "div", "an integer is divided by zero")
-        out = np.fmod(x.v, y.v) if remainder else _truncated(x.v, y.v)
-        return Handle(out.astype(carrier(x.dtype), copy=False), x.dtype, x.shape, taint=taint)
+        elif x.open is not None or y.open is not None:
+            return opened.lifted(op, x.dtype, (x, y))
+        return Handle(op(x.v, y.v).astype(carrier(x.dtype), copy=False), x.dtype, x.shape, taint=taint)
 
     return create
 
@@ -90,9 +102,11 @@ def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return q + ((q * b != a) & ((a < 0) != (b < 0))).astype(q.dtype)
 
 
-def _compare(ufunc: Callable[..., np.ndarray]) -> Callable[[Base, Handle, Handle], Handle]:
+def _compare(ufunc: Callable[..., np.ndarray], name: str) -> Callable[[Base, Handle, Handle], Handle]:
     def create(self: Base, x: Handle, y: Handle) -> Handle:
         v = ufunc(x.v, y.v)
+        if x.open is not None or y.open is not None:
+            return bool_handle(v, *opened.compared(name, x, y), x.shape, opened.hard(x, y))
         if x.lo is None and y.lo is None:
             return Handle(v, tl.int1, x.shape, taint=taint_of(x, y))
         (xl, xh), (yl, yh) = truths(x), truths(y)
@@ -115,37 +129,52 @@ def _high_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (xh * yh + (mid >> half) + (low >> half)).astype(a.dtype)
 
 
+def _logical_shift(a: np.ndarray, n: np.ndarray) -> np.ndarray:
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    out = np.right_shift(a.view(unsigned) if a.dtype.kind == "i" else a, n.astype(unsigned))
+    return out.astype(a.dtype)
+
+
 class Integers(Base):
-    create_add = _integer(np.add)
-    create_sub = _integer(np.subtract)
-    create_mul = _integer(np.multiply)
+    create_add = _integer(np.add, monotone=True)
+    create_sub = _integer(np.subtract, monotone=True)
+    create_mul = _integer(np.multiply, monotone=True)
     create_shl = _integer(np.left_shift)
     create_ashr = _integer(np.right_shift)
     create_umulhi = _integer(_high_product)
-    create_minsi = create_minui = _integer(np.minimum)
-    create_maxsi = create_maxui = _integer(np.maximum)
+    create_minsi = create_minui = _integer(np.minimum, monotone=True)
+    create_maxsi = create_maxui = _integer(np.maximum, monotone=True)
     create_and = _bitwise("and")
     create_or = _bitwise("or")
     create_xor = _bitwise("xor")
     create_sdiv = create_udiv = _division(remainder=False)
     create_srem = create_urem = _division(remainder=True)
-    create_icmpSLT = create_icmpULT = _compare(np.less)
-    create_icmpSLE = create_icmpULE = _compare(np.less_equal)
-    create_icmpSGT = create_icmpUGT = _compare(np.greater)
-    create_icmpSGE = create_icmpUGE = _compare(np.greater_equal)
-    create_icmpEQ = _compare(np.equal)
-    create_icmpNE = _compare(np.not_equal)
+    create_icmpSLT = create_icmpULT = _compare(np.less, "lt")
+    create_icmpSLE = create_icmpULE = _compare(np.less_equal, "le")
+    create_icmpSGT = create_icmpUGT = _compare(np.greater, "gt")
+    create_icmpSGE = create_icmpUGE = _compare(np.greater_equal, "ge")
+    create_icmpEQ = _compare(np.equal, "eq")
+    create_icmpNE = _compare(np.not_equal, "ne")
 
-    def create_lshr(self, x: Handle, y: Handle) -> Handle:
-        unsigned = np.dtype(f"u{x.v.dtype.itemsize}")
-        out = np.right_shift(x.v.view(unsigned) if x.v.dtype.kind == "i" else x.v, y.v.astype(unsigned))
-        return Handle(out.astype(x.v.dtype), x.dtype, x.shape, taint=taint_of(x, y))
+    create_lshr = _integer(_logical_shift)
 
     def create_iabs(self, x: Handle) -> Handle:
+        if x.open is not None:
+            return opened.magnitude(x)
         return Handle(np.abs(x.v), x.dtype, x.shape, taint=x.taint)
 
     def create_int_cast(self, x: Handle, ty: Any, signed: bool = False) -> Handle:
-        return Handle(x.v.astype(carrier(ty)), ty.scalar, x.shape, taint=decided(self, x).taint)
+        v = x.v.astype(carrier(ty))
+        if x.open is not None:
+            if ty.scalar.is_int1():
+                zero = Handle(np.zeros((1,) * x.v.ndim, x.v.dtype), x.dtype, x.shape)
+                return bool_handle(v, *opened.compared("ne", x, zero), x.shape, opened.hard(x))
+            return opened.lifted(lambda a: a, ty, (x,), monotone=True)
+        if x.dtype.scalar.is_int1() and x.lo is not None and not ty.scalar.is_int1():
+            why = self.ctx.taint("RND303", "bool", "a truth value that the bounds leave open is used as an integer")
+            lo, hi = (end.astype(v.dtype) for end in truths(x))
+            return opened.integer(v, ty.scalar, x.shape, (lo, hi), x.taint, why)
+        return Handle(v, ty.scalar, x.shape, taint=decided(self, x).taint)
 
     def create_get_program_id(self, axis: int) -> Handle:
         ids = self.ctx.pids[:, axis]
@@ -181,9 +210,19 @@ class Integers(Base):
             return self._select_float(cond, x, y, v, taint)
         if x.dtype.scalar.is_int1() and (open_ or x.lo is not None or y.lo is not None):
             return self._select_bool(cond, x, y, v, taint)
+        if not x.dtype.scalar.is_ptr() and (open_ or x.open is not None or y.open is not None):
+            return self._select_integer(cond, x, y, v)
         if open_:
-            taint = taint | self.ctx.taint("RND303", "where", "the bounds leave open which integer is selected")
+            taint = taint | self.ctx.taint("RND303", "where", "the bounds leave open which pointer is selected")
         return Handle(v, x.dtype, x.shape, taint=taint, origin=origin)
+
+    def _select_integer(self, cond: Handle, x: Handle, y: Handle, v: np.ndarray) -> Handle:
+        why = opened.soft(x, y)
+        if cond.lo is not None:
+            why = why | self.ctx.taint("RND303", "where", "the bounds leave open which integer is selected")
+        pair = opened.two_valued(x) and opened.two_valued(y) if cond.lo is None else x.open is None and y.open is None
+        between = opened.selected(*truths(cond), x, y)
+        return opened.integer(v, x.dtype, x.shape, between, cond.taint | opened.hard(x, y), why, pair)
 
     def _select_float(self, cond: Handle, x: Handle, y: Handle, v: np.ndarray, taint: frozenset[int]) -> Handle:
         if not self.ctx.interval or (cond.lo is None and x.is_point and y.is_point):

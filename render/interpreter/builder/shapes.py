@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of
 
@@ -23,6 +24,10 @@ def stack_handles(parts: list[Handle], merge: Any, shape: tuple[int, ...]) -> Ha
 
     v = merge([whole(p, p.v) for p in parts])
     taint = taint_of(*parts)
+    if any(p.open is not None for p in parts):
+        between = tuple(merge([whole(p, opened.ends(p)[side]) for p in parts]) for side in (0, 1))
+        pair = all(map(opened.two_valued, parts))
+        return opened.integer(v, parts[0].dtype, shape, between, opened.hard(*parts), opened.soft(*parts), pair)  # type: ignore[arg-type]
     if all(p.is_point for p in parts):
         return Handle(v, parts[0].dtype, shape, taint=taint)
     lo = merge([whole(p, p.pair[0]) for p in parts])
@@ -89,5 +94,6 @@ class Shapes(Base):
             return np.take_along_axis(np.broadcast_to(a, (batch, *src.shape)), where.astype(np.int64), at)
 
         out = src.map(move, index.shape)
-        out.taint = taint
+        if taint != out.taint:
+            out.taint, out.open = taint, None
         return out

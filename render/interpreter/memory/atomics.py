@@ -8,6 +8,7 @@ import numpy as np
 
 from interval_ops import tables
 from interval_ops.formats import Format
+from render.interpreter.memory import integers
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.lanes import plan
@@ -64,6 +65,8 @@ def atomic(
     found = [(origin, active)] if origin is not None else parts(memory, ptr, active)
     out: LoadResult | None = None
     for storage, mine in found:
+        if memory.interval and storage.shadows and integers.any_open(storage):
+            taint |= {memory.taint("RND302", f"atomic_{kind}", site, integers.LEFT_OPEN)}
         run = _float if elem.fmt is not None and kind in ("add", "max", "min") else _bits
         bounds = (val, val) if exact else (lo, hi)
         access, flat, v, ordered, more = run(

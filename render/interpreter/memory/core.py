@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from interval_ops.formats import Format
 from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
 from render.interpreter.memory.findings import Finding, FindingLog, TaintLog
 from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult
 from render.interpreter.memory.registry import PROGRAM, Registry, Storage
-from render.interpreter.memory.shadow import Shadow
+from render.interpreter.memory.shadow import ElementType, Shadow
 from render.interpreter.memory.undo import Arena, UndoLog, snapshot
 from render.interpreter.memory.unwritten import notice_writes
 
@@ -292,7 +291,7 @@ class Memory:
         self._both_ways.add((self.kernel, storage.name))
         return self._several
 
-    def shadow_of(self, storage: Storage, fmt: Format) -> Shadow:
+    def shadow_of(self, storage: Storage, fmt: ElementType) -> Shadow:
         """The storage's shadow for this format, created (undoably) if there is none."""
         shadow = storage.shadows.get(fmt.name)
         if shadow is None:

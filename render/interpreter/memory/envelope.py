@@ -9,6 +9,7 @@ import torch
 
 from interval_ops import tables
 from interval_ops.formats import Format
+from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.shadow import bounds_of
@@ -49,16 +50,17 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = Fa
     if fmt is not None:
         lo, hi = _floats(storage, tensor, bits, fmt, written, take)
     else:
-        lo = hi = _integers(bits, tensor)
+        lo, hi = _integers(storage, bits, tensor)
         if storage.written is not None:
             written = element_view(storage.written_view(bits.itemsize), storage, tensor) == -1
     taints = storage.taint
     if storage.taint_map is not None:
         taints |= union(memory, np.unique(byte_view(storage.taint_map, storage, tensor)))
-    foreign = _foreign(storage, tensor, None if fmt is None else fmt.name)
+    own = fmt or INTEGERS.get(tensor.dtype)
+    foreign = _foreign(storage, tensor, None if own is None else own.name)
     if foreign is not None:
         lo, hi = (np.where(foreign, np.nan, a) for a in (lo, hi))
-        message = "bits of a bounded float are read as another type"
+        message = "bits of a bounded number are read as another type"
         taints |= {memory.taint("RND302", "view", cast("Site", _HOST), message)}
     return Envelope(lo, hi, written, True, taints)
 
@@ -95,10 +97,16 @@ class _Host(NamedTuple):
 _HOST = _Host()
 
 
-def _integers(bits: np.ndarray, tensor: torch.Tensor) -> np.ndarray:
-    if tensor.dtype.is_signed:
-        bits = bits.view(np.dtype(f"i{bits.itemsize}"))
-    return bits.astype(np.float64)
+def _integers(storage: Storage, bits: np.ndarray, tensor: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    signed = bits.view(np.dtype(f"i{bits.itemsize}")) if tensor.dtype.is_signed else bits
+    v = signed.astype(np.float64)
+    kind = INTEGERS.get(tensor.dtype)
+    shadow = None if kind is None else storage.shadows.get(kind.name)
+    if shadow is None:
+        return v, v
+    lo, hi, stamp = (element_view(a, storage, tensor) for a in (shadow.lo, shadow.hi, shadow.stamp))
+    live = (stamp == bits) & (lo <= hi)
+    return np.where(live, lo, v), np.where(live, hi, v)
 
 
 def _foreign(storage: Storage, tensor: torch.Tensor, own: str | None) -> np.ndarray | None:

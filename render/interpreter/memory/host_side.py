@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from render.interpreter.memory.envelope import overlaps, read
+from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
@@ -78,9 +79,9 @@ def carry(
     host_write(memory, tensor)
     mark_written(storage, tensor, written)
     storage.touched_by_kernel(*byte_range(storage, tensor))
-    fmt = FORMAT_OF.get(tensor.dtype)
-    if lo is not None and hi is not None and fmt is not None:
-        shadow = memory.shadow_of(storage, fmt)
+    kind = FORMAT_OF.get(tensor.dtype) or INTEGERS.get(tensor.dtype)
+    if lo is not None and hi is not None and kind is not None:
+        shadow = memory.shadow_of(storage, kind)
         element_view(shadow.lo, storage, tensor)[...] = lo
         element_view(shadow.hi, storage, tensor)[...] = hi
         element_view(shadow.stamp, storage, tensor)[...] = bits_view(storage, tensor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interval_ops import tables
-from render.interpreter.memory import sums
+from render.interpreter.memory import integers, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
 from render.interpreter.memory.lanes import Plan, plan
@@ -60,7 +60,9 @@ def _either(
     default = np.zeros((1,) * got.v.ndim, dtype) if other is None else np.asarray(other).astype(dtype, copy=False)
     v = np.where(doubtful & ~mask, default, got.v)
     if elem.fmt is None or not memory.interval:
-        return replace(got, v=v, taint=taint)
+        if got.lo is not None:
+            taint |= {memory.taint("RND302", "load", site, integers.LEFT_OPEN)}
+        return replace(got, v=v, lo=None, hi=None, taint=taint)
     other_lo, other_hi = (default, default) if other_iv is None else other_iv
     lo, hi = got.pair
     low = np.where(doubtful, np.minimum(lo, other_lo), lo).astype(np.float64, copy=False)
@@ -125,7 +127,9 @@ def _load_one(
     undefined = bool(masked_off) and other is None
     if elem.fmt is None or not memory.interval:
         taint |= _foreign(memory, storage, p, flat, elem, site)[0]
-        return LoadResult(v.reshape(p.shape), None, None, taint, undefined)
+        between = integers.loaded(storage, p, flat, elem, v) if memory.interval and storage.shadows else None
+        low, high = between or (None, None)
+        return LoadResult(v.reshape(p.shape), low, high, taint, undefined)
     lo, hi, more = _bounds(memory, storage, p, flat, elem, v, void, site)
     return LoadResult(v.reshape(p.shape), lo, hi, taint | more, undefined)
 
@@ -211,7 +215,7 @@ def _foreign(
     memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, site: Site
 ) -> tuple[frozenset[int], np.ndarray]:
     """Taint and lanes whose bytes belong to a bounded element of another format (a bitcast pointer)."""
-    name = elem.fmt.name if elem.fmt is not None else None
+    name = elem.fmt.name if elem.fmt is not None else elem.name
     lanes = [_NO_LANES]
     for other, shadow in storage.shadows.items():
         if other == name:
@@ -227,7 +231,7 @@ def _foreign(
     met = np.concatenate(lanes)
     if not len(met):
         return NO_TAINT, met
-    message = f"bits of a bounded float in {storage.name or 'memory'} are read as {elem.name}"
+    message = f"bits of a bounded number in {storage.name or 'memory'} are read as {elem.name}"
     return frozenset((memory.taint("RND302", "load", site, message),)), met
 
 

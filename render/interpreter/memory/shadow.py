@@ -9,25 +9,34 @@ right for zero bits and void for any other.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numba import njit
 
-from interval_ops.formats import Format
-
 JIT = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+class ElementType(Protocol):
+    """A number format, or an integer type."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bits(self) -> int: ...
 
 
 @dataclass(slots=True)
 class Shadow:
-    fmt: Format
+    fmt: ElementType
     lo: np.ndarray
     hi: np.ndarray
     stamp: np.ndarray
     born: int = 0
 
     @classmethod
-    def make(cls, fmt: Format, n: int) -> Shadow:
+    def make(cls, fmt: ElementType, n: int) -> Shadow:
         return cls(fmt, np.zeros(n), np.zeros(n), np.zeros(n, np.dtype(f"u{fmt.bits // 8}")))
 
     def void(self, mem: np.ndarray, index: slice | np.ndarray) -> None:

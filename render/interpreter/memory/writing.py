@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from interval_ops import tables
-from render.interpreter.memory import reading
+from render.interpreter.memory import integers, reading
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.findings import distinct
 from render.interpreter.memory.gather import OVERWRITE
@@ -20,6 +20,7 @@ from render.interpreter.memory.taint_map import paint
 from render.interpreter.memory.undo import Segment
 
 if TYPE_CHECKING:
+    from interval_ops.formats import Format
     from render.interpreter.context import Site
     from render.interpreter.memory.core import Memory
     from render.interpreter.memory.registry import Storage
@@ -56,6 +57,8 @@ def store(
         lo = np.where(doubtful, np.minimum(new_lo, old_lo), new_lo).astype(np.float64, copy=False)
         hi = np.where(doubtful, np.maximum(new_hi, old_hi), new_hi).astype(np.float64, copy=False)
     v = np.where(doubtful & ~mask, old.v, v)
+    if elem.fmt is None:
+        lo = hi = None  # the taint says that the integer is unknown
     _dispatch(memory, ptr, v, lo, hi, active, elem, origin, pids, site, taint, doubtful)
 
 
@@ -86,7 +89,8 @@ def _store_one(
 ) -> None:  # fmt: skip
     """All lanes into one storage."""
     v = cut(v)
-    bounds = (lo, hi) if lo is not None and hi is not None and memory.interval else (v, v)
+    between = (lo, hi) if lo is not None and hi is not None and memory.interval else (v, v)
+    bounds = (v, v) if elem.fmt is None else between
     active = ALL_LANES if mask is None else mask
     operands = [ptr, active, bits_of(v, elem), bounds[0], bounds[1]]
     whole = None if doubtful is None else np.broadcast_shapes(*(a.shape for a in operands), doubtful.shape)
@@ -104,6 +108,8 @@ def _store_one(
         _drop_sums(memory, access, flat[1])
     codes = _scatter(memory, access, flat, shadow, copied)
     storage.stored = True
+    if elem.fmt is None and memory.interval and (between[0] is not v or elem.name in storage.shadows):
+        integers.note(memory, storage, ptr, active, between, elem)
     if len(codes):
         more, by_kind = digest(memory, access, codes)
         taint |= more if OVERWRITE in by_kind or doubtful is not None else frozenset()
@@ -137,9 +143,9 @@ def _scatter(memory: Memory, access: Access, flat: list[np.ndarray], shadow: Sha
     )  # fmt: skip
     fmem, table = _NO_FLOATS, _NO_FLOATS
     if shadow is not None and size <= 2:
-        table = tables.lut(shadow.fmt)
+        table = tables.lut(cast("Format", shadow.fmt))
     elif shadow is not None:
-        fmem = storage.view(tables.carrier(shadow.fmt))
+        fmem = storage.view(tables.carrier(cast("Format", shadow.fmt)))
     events = memory.events(p.size)
     began = arena.used
     noted, arena.used, first, last = scatter(

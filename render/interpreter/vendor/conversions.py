@@ -15,6 +15,7 @@ from interval_ops.formats import FP64
 from interval_ops.library import CONVERSIONS, LIBRARY, flushed
 from interval_ops.profile import MissingRule
 from render.interpreter.builder import Builder
+from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import bool_handle
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, float_format
@@ -40,12 +41,10 @@ def _to_integer(rounding: str, unsigned: bool = False) -> Method:
         target = np.dtype(f"u{signed.itemsize}") if unsigned else signed
         with np.errstate(all="ignore"):
             v = casting.float_to_int_value(_NUMPY[rounding](x.v.astype(np.float64)), target).view(signed)
-        taint = x.taint
-        if b.ctx.interval:
-            lo, hi = LIBRARY[rounding].apply((x.pair,), float_format(x.dtype), b.ctx.profile)  # type: ignore[misc]
-            if not casting.float_to_int_decided(lo, hi, target).all():
-                taint |= b.ctx.taint("RND302", "libdevice", "the bounds leave open which integer a float becomes")
-        return Handle(v, ty.scalar, x.shape, taint=taint)
+        if not b.ctx.interval:
+            return Handle(v, ty.scalar, x.shape, taint=x.taint)
+        between = LIBRARY[rounding].apply((x.pair,), float_format(x.dtype), b.ctx.profile)  # type: ignore[misc]
+        return opened_by(b, ty, x, v, between, target)  # type: ignore[arg-type]
 
     return method
 

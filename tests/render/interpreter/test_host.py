@@ -155,11 +155,44 @@ def test_casts_hold_what_torch_makes_of_any_point(world, dst, seed):
     assert np.isfinite(lo).mean() > 0.9
 
 
-def test_casts_to_integers_are_exact_only_where_decided(world):
+def test_casts_to_integers_hold_what_both_ends_become(world):
     a, b = world.result(np.array([2.5]), 0.25), world.result(np.array([2.9]), 0.25)
     with world.tracker:
         whole, open_ = a.to(torch.int32), b.int()
-    assert not world.codes(whole) and world.codes(open_) == ["RND302"]
+        bits, tiny = b.bool(), world.result(np.array([200.0]), 100.0).to(torch.int8)
+    assert world.ends(whole) == ([2], [2]) and world.ends(open_) == ([2], [3])
+    assert world.codes(bits) == world.codes(tiny) == ["RND302"]
+
+
+INTEGERS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[float], list[float]]] = {
+    "moved": (lambda n: n.flip(0).clone(), [7, 2], [7, 3]),
+    "to float": (lambda n: n.float(), [2, 7], [3, 7]),
+    "times a float": (lambda n: n * torch.tensor([2.0, 0.5]), [4, 3.5], [6, 3.5]),
+    "into floats": (lambda n: torch.zeros(2).copy_(n), [2, 7], [3, 7]),
+}
+
+
+@pytest.mark.parametrize("case", INTEGERS.values(), ids=INTEGERS)
+def test_open_integers_keep_their_ends(world, case):
+    operation, low, high = case
+    x = world.result(np.array([2.9, 7.5]), 0.25)
+    with world.tracker:
+        y = operation(x.int())
+    lo, hi = world.ends(y)
+    assert (lo.tolist(), hi.tolist()) == (low, high)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [lambda n: torch.ones(9)[n], lambda n: n + n, lambda n: n.sum(), lambda n: n > 2,
+     lambda n: n.view(torch.int16)[::2], lambda n: torch.zeros(2, 9).gather(1, n.long()[:, None])],
+)  # fmt: skip
+def test_open_integers_have_no_other_rule(world, operation):
+    x = world.result(np.array([2.9, 7.5]), 0.25)
+    with world.tracker:
+        n = x.int()
+        y = operation(n)
+    assert "RND302" in world.codes(y)
 
 
 ARITHMETIC: dict[str, Callable[..., torch.Tensor]] = {
