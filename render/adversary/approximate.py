@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +26,42 @@ def _erf(x: Array) -> Array:
     return np.vectorize(erf, otypes=[np.float64])(x)
 
 
+@cache
+def _mp() -> Any:
+    import mpmath
+
+    context = mpmath.mp.clone()
+    context.prec = 100
+    return context
+
+
+@cache
+def _bessel_at(kind: str, order: int, x: float) -> float:
+    context = _mp()
+    if x != x or (kind == "y" and x < 0):
+        return np.nan
+    if abs(x) == np.inf or (kind == "y" and x == 0):
+        return {"j": 0.0, "y": 0.0 if x else -np.inf, "i": np.inf if order == 0 else x}[kind]
+    if kind == "i" and abs(x) > 800:
+        return np.inf if order == 0 else float(np.copysign(np.inf, x))
+    return float(getattr(context, f"bessel{kind}")(order, context.mpf(x)))
+
+
+def _bessel(kind: str, order: int) -> Callable[[Array], Array]:
+    def function(x: Array) -> Array:
+        flat = [_bessel_at(kind, order, float(v)) for v in np.ravel(x)]
+        return np.array(flat, np.longdouble).reshape(np.shape(x))
+
+    return function
+
+
 EXACT: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "sqrt_rn": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "erf": _erf, "tanh": np.tanh, "tan": np.tan,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "cbrt": np.cbrt, "sinh": np.sinh, "asinh": np.arcsinh,
     "atanh": np.arctanh, "acosh": np.arccosh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "libdevice_exp": np.exp, "libdevice_rsqrt": lambda x: 1 / np.sqrt(x),
+    "libdevice_exp": np.exp, "libdevice_rsqrt": lambda x: 1 / np.sqrt(x), "j0": _bessel("j", 0), "j1": _bessel("j", 1),
+    "y0": _bessel("y", 0), "y1": _bessel("y", 1), "cyl_bessel_i0": _bessel("i", 0), "cyl_bessel_i1": _bessel("i", 1),
 }  # fmt: skip
 """Functions in the extended precision of the host (64 bits of significand on x86), or in float64."""
 
@@ -49,7 +82,7 @@ def around(exact: Array, error: FnError, fmt: Format, bias: str, flush: str, rng
     wide = FP64 if fmt.bits == 64 else FP32
     near = exact.astype(carrier(wide))
     out = near
-    if error.r > wide.u and bias != "nearest":
+    if (error.r > wide.u or error.a >= _UNDERFLOW) and bias != "nearest":
         out = _inside(exact, near, error, wide, bias, rng)
     if error.ftz:
         out = np.where(
@@ -116,6 +149,9 @@ def function(
         name = "exp2"
     exact = evaluate(name, x)
     out = around(exact, error, fmt, bias, flush, rng)
+    if error.until < np.inf:
+        far = replace(error, r=(FP64 if fmt.bits == 64 else FP32).u, a=error.beyond)
+        out = np.where(np.abs(x) >= error.until, around(exact, far, fmt, bias, flush, rng), out)
     near = exact.astype(out.dtype)
     # The tables of special values give f(0) and f(inf) where they are numbers of the format: exp(0) = 1.
     out = np.where(((x == 0) | np.isinf(x)) & (near == exact), near, out)

@@ -13,20 +13,22 @@ from render.adversary import approximate
 
 ORACLE = {
     "exp2": lambda x: mpmath.power(2, x), "log": mpmath.log, "sqrt": mpmath.sqrt, "rsqrt": lambda x: 1 / mpmath.sqrt(x),
-    "sin": mpmath.sin, "cos": mpmath.cos, "erf": mpmath.erf, "tanh": mpmath.tanh,
+    "sin": mpmath.sin, "cos": mpmath.cos, "erf": mpmath.erf, "tanh": mpmath.tanh, "j0": lambda x: mpmath.besselj(0, x),
+    "y1": lambda x: mpmath.bessely(1, x), "cyl_bessel_i1": lambda x: mpmath.besseli(1, x),
 }  # fmt: skip
 
 
 def arguments(name: str, seed: int) -> np.ndarray:
     x = special_values(FP32)
     x = np.concatenate([x[np.isfinite(x)], rng(seed).standard_normal(trials(100)) * 20])
-    x = np.abs(x[x != 0]) if name in ("log", "sqrt", "rsqrt") else x
-    return x[np.abs(x) < (120 if name == "exp2" else 1e30)].astype(np.float32)
+    x = np.abs(x[x != 0]) if name in ("log", "sqrt", "rsqrt", "y1") else x
+    return x[np.abs(x) < {"exp2": 120, "cyl_bessel_i1": 88}.get(name, 1e30)].astype(np.float32)
 
 
 def legal(got: float, exact: mpmath.mpf, error, argument: float) -> bool:
     slack = mpmath.mpf(2) ** -20
-    near = abs(mpmath.mpf(got) - exact) <= abs(exact) * error.r * (1 + slack * 2**-28) + error.a
+    r, a = (error.r, error.a) if abs(argument) < error.until else (2.0**-24, error.beyond)
+    near = abs(mpmath.mpf(got) - exact) <= abs(exact) * r * (1 + slack * 2**-28) + a
     flushed = error.ftz and got == 0 and abs(exact) < 2.0**-126
     half = mpmath.mpf(2) ** max(-149, int(mpmath.floor(mpmath.log(abs(exact), 2))) - 23) / 2 if exact else 0
     return bool(near or flushed or abs(mpmath.mpf(got) - exact) <= half)
@@ -35,6 +37,8 @@ def legal(got: float, exact: mpmath.mpf, error, argument: float) -> bool:
 @pytest.mark.parametrize("profile", ["sm_90", "ieee", "gfx90a"])
 @pytest.mark.parametrize("name", ORACLE)
 def test_values_lie_within_the_documented_error(name, profile):
+    if name not in load_profile(profile).functions:
+        pytest.skip("nothing is documented")
     error = load_profile(profile).fn(name)
     x = arguments(name, 1)
     with mpmath.workprec(200), np.errstate(all="ignore"):
