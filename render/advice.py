@@ -41,6 +41,8 @@ def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequenc
     if code in ("RND302", "RND303", "RND305"):
         found = [t for t in taints if t.code == code]
         return f"cannot tell: {found[0].message}" if found else f"cannot tell: {detail}"
+    if code in ("RND306", "RND307"):
+        return f"cannot tell: {detail}"
     return _MESSAGES.get(code, "round-off explains every difference")
 
 
@@ -56,7 +58,7 @@ def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
     if code.startswith("RND2"):
         return {"RND204": "nonfinite", "RND205": "shape"}.get(code, "source")
     if code.startswith("RND3"):
-        return {"RND301": "power", "RND304": "overflow"}.get(code, "taint")
+        return {"RND301": "power", "RND304": "overflow", "RND307": "reference"}.get(code, "taint")
     return "device-checked" if device else "source-level"
 
 
@@ -109,6 +111,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "RND303": ("choose inputs away from the threshold of the condition",),
     "RND304": ("scale the inputs down, or accumulate in a wider format",),
     "RND306": ("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),
+    "RND307": ("give a stable reference (shifted variance, logsumexp), or one of operations with a rule in more bits",),
     "RND305": ("make the order explicit (a second kernel, or atomics on integers)",),
 }
 

@@ -9,6 +9,7 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
     taint that voids T (see below)                                           Inconclusive  RND302, 303
     E outside T                                                              Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
+    E known too badly to say whether it is in T                              Inconclusive  RND307
     y_ref outside T, within its own rounding R of E                          Type-I        RND110
     another taint reaches the output                                         Inconclusive  RND305
     T unbounded                                                              Inconclusive  RND304
@@ -52,7 +53,8 @@ class Case:
 
     `exact_ends` gives [exact_lo, exact_hi], which hold E; like `radius` it is called only where it matters.
     `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
-    rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs.
+    rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs. `unknown`
+    marks elements whose E is too uncertain to be in T or not, `why` says so.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Case:
     unstored: np.ndarray | None = None
     mismatch: str = ""
     taints: frozenset[str] = frozenset()
+    unknown: np.ndarray | None = None
+    why: str = ""
 
 
 class Decision(NamedTuple):
@@ -213,10 +217,10 @@ def decide(case: Case, masks: Masks | None = None, cause: str = "RND100") -> Dec
     if case.mismatch:
         return Decision("Type-II", "RND205", case.mismatch)
     masks = masks or compare(case)
-    for rule in (_pattern_differs, _never_stored, _void, _exact_outside, _device_outside, _reference_errs):
+    for rule in (_pattern_differs, _never_stored, _void, _exact_outside, _device_outside):
         if decision := rule(case, masks):
             return decision
-    for rule in (_tainted, _infinite, _powerless, _reference_unexplained):
+    for rule in (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained):
         if decision := rule(case, masks):
             return decision
     return Decision("Type-I", cause, "")
@@ -260,6 +264,12 @@ def _device_outside(case: Case, masks: Masks) -> Decision | None:
         return None
     detail = f"the device is outside the bound in {_share(outside)} elements, the reference inside"
     return Decision("Type-II", "RND202", detail)
+
+
+def _exact_unknown(case: Case, masks: Masks) -> Decision | None:
+    if case.unknown is None or not (case.unknown & masks.stored & ~masks.settled).any():
+        return None
+    return Decision("Inconclusive", "RND307", case.why)
 
 
 def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | None:
@@ -343,7 +353,7 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
 
 RANK = (
     *("RND207", "RND208", "RND209", "RND204", "RND205", "RND201", "RND202", "RND206"),
-    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND301"),
+    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND307", "RND301"),
     *("RND110", "RND103", "RND101", "RND104", "RND105", "RND102", "RND106", "RND100"),
 )
 

@@ -81,15 +81,19 @@ class Unit:
     """Which precision the local errors are taken at: float64 (`native` False) or the reference's own dtypes.
 
     `casts` False: casts that the reference asks for round nothing. `inputs`: relative error of tensors from outside.
+    `arithmetic` False: nothing rounds but casts and constants.
     """
 
     native: bool
     tf32: bool = False
     casts: bool = True
     inputs: float = 0.0
+    arithmetic: bool = True
 
     def rounding(self, dtype: torch.dtype) -> tuple[float, float]:
         """(u, absolute floor) of storing one result of this dtype."""
+        if not self.arithmetic:
+            return 0.0, 0.0
         fmt = TORCH_FORMATS.get(dtype)
         if not self.native or fmt is None or fmt.p >= 53:
             return F64, 0.0
@@ -97,6 +101,8 @@ class Unit:
 
     def inner(self, dtype: torch.dtype) -> float:
         """u' of the arithmetic inside one operation: torch computes every narrower type in float32."""
+        if not self.arithmetic:
+            return 0.0
         fmt = TORCH_FORMATS.get(dtype)
         return F64 if not self.native or fmt is None or fmt.p >= 53 else 2.0**-24
 

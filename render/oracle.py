@@ -47,7 +47,8 @@ class Exact:
 
     `carry` computes the ends when they are first asked for: carrying the error takes ten times as long as E itself, and
     an E that lies in the kernel's bound needs none. `widened`: from float64 inputs; `trusted` is False for values that
-    are not exact, but the reference's own.
+    are not exact, but the reference's own. `work`: elements that were computed on the way to E. `uncertain`: by output,
+    what float64 alone (no cast, no constant) may be off by, where it was looked at; `finer`: what was evaluated again.
     """
 
     values: list[np.ndarray]
@@ -56,6 +57,9 @@ class Exact:
     notes: list[str] = field(default_factory=list)
     widened: bool = False
     trusted: bool = True
+    work: int = 0
+    finer: str = ""
+    uncertain: dict[int, np.ndarray] = field(default_factory=dict)
     _found: tuple[list[Ends], str] | None = field(default=None, init=False)
 
     def _carried(self) -> tuple[list[Ends], str]:
@@ -70,6 +74,20 @@ class Exact:
         return self._carried()[0][i]
 
     @property
+    def bounded(self) -> bool:
+        """Was the error carried already?"""
+        return self._found is not None
+
+    def refine(self, i: int, places: np.ndarray, value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> None:
+        """Better values and ends of some elements (flat places) of output i."""
+        ends, _ = self._carried()
+        improved = [np.array(x) for x in (self.values[i], *ends[i])]
+        for whole, part in zip(improved, (value, lo, hi), strict=True):
+            whole.reshape(-1)[places] = part
+        self.values[i] = improved[0]
+        ends[i] = improved[1], improved[2]
+
+    @property
     def lo(self) -> list[np.ndarray]:
         return [lo for lo, _ in self._carried()[0]]
 
@@ -80,7 +98,7 @@ class Exact:
     @property
     def assumption(self) -> str:
         error = "its error decides nothing and was not bounded" if self._found is None else self._found[1]
-        return f"reference {self.how}; {error}"
+        return f"reference {self.how}; {error}{self.finer}"
 
 
 @dataclass
@@ -96,9 +114,10 @@ class Oracle:
     tf32: bool = False
 
     def exact(self) -> Exact:
-        base = self._plain()
+        base = self._counted()
         if base is not None:
-            return Exact(base, "recomputed in float64", lambda: self._spread(base), widened=True)
+            values, work = base
+            return Exact(values, "recomputed in float64", lambda: self._spread(values), widened=True, work=work)
         return self._beside()
 
     def _spread(self, base: list[np.ndarray]) -> Carried:
@@ -144,6 +163,11 @@ class Oracle:
             return None
         return reach, mode.estimated
 
+    def casts(self, exact: Exact) -> list[np.ndarray]:
+        """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
+        _, reach, _ = self._carried(Unit(native=False, arithmetic=False), widened=exact.widened)
+        return reach
+
     def _storage_error(self, i: int) -> np.ndarray:
         x = self.native[i][1]
         u, floor = Unit(native=True).rounding(x.dtype)
@@ -157,6 +181,11 @@ class Oracle:
 
     def _plain(self) -> list[np.ndarray] | None:
         """The reference on widened inputs; None where it fails or anything inside is narrower than float64."""
+        found = self._counted()
+        return None if found is None else found[0]
+
+    def _counted(self) -> tuple[list[np.ndarray], int] | None:
+        """`_plain` with the number of elements that were computed."""
         watch = NarrowWatch()
         inputs = self.inputs.upcast()
         try:
@@ -167,7 +196,7 @@ class Oracle:
         shapes = [(x.shape, x.is_floating_point()) for _, x in found]
         if watch.narrow or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
             return None
-        return [array(x) for _, x in found]
+        return [array(x) for _, x in found], watch.elements
 
     def _carried(self, unit: Unit, widened: bool) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         """(values, errors, mode) of one run with float64 and error bounds beside it."""

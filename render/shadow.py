@@ -231,7 +231,7 @@ class ShadowMode(TorchDispatchMode):
 
 
 class NarrowWatch(TorchDispatchMode):
-    """Notices whether anything narrower than float64 is computed inside."""
+    """Notices whether anything narrower than float64 is computed inside, and counts the elements of all results."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -241,9 +241,12 @@ class NarrowWatch(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.narrow: str | None = None
+        self.elements = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if self.narrow is None and any(is_float(x) and x.dtype != F64 for x in tree_leaves(out)):
+        made = [x for x in tree_leaves(out) if is_float(x)]
+        self.elements += sum(x.numel() for x in made)
+        if self.narrow is None and any(x.dtype != F64 for x in made):
             self.narrow = noise.base_name(func)
         return out

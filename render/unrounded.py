@@ -6,9 +6,9 @@ and a small fault hides in it; F and E have no rounding, and two forms of one fu
 
 What is no difference between functions: constants, arguments and tensors that the host prepared are float32 roundings
 of what they stand for. So F and E may differ by what `SLACK`, 16 float32 roundings, of each of the reference's inputs
-does to E, to first order (`render.propagate` without casts), and by as much of E itself. A difference below one
-rounding of the output is told and decides nothing: no output shows it. One above it is no round-off, however wide the
-bound; a second evaluation (`render.witness.unrounded`) has to confirm it.
+does to E, to first order (`render.propagate` without casts), by as much of E itself, and by what float64 loses in E. A
+difference below one rounding of the output is told and decides nothing: no output shows it. One above it is no
+round-off, however wide the bound; a second evaluation (`render.witness.unrounded`) has to confirm it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def unrounded(
         if found[case.name].taints:
             continue  # a host operation without a rule gave values that are rounded
         gap, counts = _gap(case, found[case.name])
-        near = SLACK * np.abs(case.exact)
+        near = SLACK * np.abs(case.exact) + exact.uncertain.get(place, 0.0)
         if not (gap > near).any():
             answers.append(_answer(case, found[case.name], gap, counts, near, False))
             continue

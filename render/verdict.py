@@ -20,6 +20,7 @@ from render.explain.records import (
     Differs,
     Divergence,
     Downgrade,
+    Finer,
     Instability,
     LineShare,
     LineWidth,
@@ -63,6 +64,7 @@ TITLES: Mapping[str, str] = {
     "RND304": "overflow possible, bound infinite",
     "RND305": "order of atomics or programs",
     "RND306": "a second evaluation does not confirm the bound",
+    "RND307": "exact value of the reference not known well enough",
 }
 
 
@@ -281,6 +283,7 @@ class Verdict:
     differs: Differs | None = None
     downgrade: Downgrade | None = None
     unrounded: tuple[Unrounded, ...] = ()
+    finer: tuple[Finer, ...] = ()
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -325,6 +328,7 @@ class Verdict:
             "downgrade": plain(self.downgrade),
             "differs": self.differs and {**plain(self.differs), "sentence": self.differs.sentence},
             "unrounded": [{**plain(u), "sentence": u.sentence} for u in self.unrounded],
+            "finer": [{**plain(f), "sentence": f.sentence} for f in self.finer],
             **{name: _json(getattr(self, name)) for name in body},
         }
 

@@ -248,6 +248,41 @@ class Unrounded:
 
 
 @dataclass(frozen=True)
+class Finer:
+    """Elements of the exact reference E that float64 does not give well enough (`render.judgement.precision`).
+
+    In `open` of `elements` the `error` of float64 matters beside `room`, the bound's half width or one rounding of the
+    output (both at the worst element). `evaluated` of them were computed again in `bits` bits, in ball arithmetic if
+    `rigorous`, else with an estimate of the error. In `unknown` the value stays too uncertain; `why`: what hindered.
+    """
+
+    output: str
+    open: int
+    elements: int
+    evaluated: int
+    bits: int
+    rigorous: bool
+    error: float
+    room: float
+    unknown: int
+    why: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What was done and why, in one line."""
+        margin = f"its error there is up to {self.error:.2g}, the bound and one rounding leave {self.room:.2g}"
+        if not self.evaluated:
+            lacking = f"float64 is not enough for {self._share(self.open)} ({margin})"
+            return f"{lacking}, and more bits cannot be had: {self.why}"
+        how = "" if self.rigorous else " (its error there is an estimate)"
+        done = f"evaluated in {self.bits} bits{how} in {self._share(self.evaluated)}: float64 was not enough ({margin})"
+        return f"{done}; {self.why}" if self.why else done
+
+    def _share(self, count: int) -> str:
+        return f"{count} of {self.elements} elements of {self.output}"
+
+
+@dataclass(frozen=True)
 class Differs:
     """What makes the kernel's result differ: the cause with the largest `share` of the typical mean square error.
 

@@ -25,6 +25,7 @@ from render.judgement.causes import causes_of, wanted
 from render.judgement.decided import Decided, cause_of
 from render.judgement.formulas import Comparison, Formulas
 from render.judgement.memory import free_runs, peak_mb
+from render.judgement.precision import finer
 from render.judgement.references import References, Timing
 from render.judgement.settings import Settings
 from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
@@ -78,9 +79,18 @@ class Judgement:
         recorded = devices(self._device_output(), run.named)
         cases = [judged_of(run, known, pair, recorded[pair.kernel]) for pair in pairs]
         known.forget()
+        cases = self._finer(known, cases)
         self.recorded = self.recorded is not None or None
         trim()
         return cases, notes
+
+    def _finer(self, known: References, cases: list[Judged]) -> list[Judged]:
+        """The outputs with E in more bits where float64's error matters."""
+        began = time.perf_counter()
+        cases, self.finer = finer(known, self.places, cases, self.settings.asked.progress)
+        if self.finer:
+            self.timing["finer_s"] = time.perf_counter() - began
+        return cases
 
     def _device_output(self) -> Any:
         return self.recorded
@@ -108,6 +118,7 @@ class Judgement:
             device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, asked),
             divergence=d.left, differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
+            finer=self.finer,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, asked))
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)

@@ -295,6 +295,18 @@ _TABLE = (
         "Please report it, with the JSON of the verdict: it holds the whole computation of the element.",
     ),
     Code(
+        "RND307",
+        "exact value of the reference not known well enough",
+        "The reference cancels or amplifies so much that float64 does not give its exact value well enough to be "
+        "inside or outside of the envelope, and more bits could not be had: an operation has no rule there, a decision "
+        "inside depends on the error, or it would take too much work. The verdict names which.",
+        "s > max(half width of T, one rounding of the output),  E +/- s neither inside T nor clear of it\n"
+        "s: the error of E in up to 1024 bits, where these can be had, else that of float64",
+        "torch.svd of a float64 matrix: float64 is as inexact as the kernel, and it has no rule in more bits",
+        "Write the reference in a stable form (shifted variance, logsumexp), or with operations that have a rule; "
+        "smaller inputs take less work. Without python-flint installed, far less can be evaluated.",
+    ),
+    Code(
         "RND901",
         "no inputs given",
         "RENDER found the function to call but does not know with which arguments.",

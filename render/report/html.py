@@ -76,6 +76,7 @@ def _parts(verdict: Verdict) -> Iterator[str]:
     yield _frame(verdict)
     yield _list("What to do", verdict.help)
     yield _list("Notes", verdict.notes)
+    yield _list("Exact value of the reference", tuple(words.finer(verdict)))
     yield _list("Without any rounding", tuple(words.unrounded(verdict)))
     yield f'<p style="margin:0.4em 0"><b>Paper rule</b> {_cell(words.paper_rule(verdict))}</p>'
     yield _list("Assumptions", verdict.assumptions)

@@ -50,6 +50,8 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _section("memory", _facts(verdict.findings, "finding", width, few))
     yield from _section("not bounded", _facts(verdict.taints, "place", width, few))
     yield from _section("", _place_and_advice(verdict, width, few))
+    for line in words.finer(verdict)[:few]:
+        yield from _hanging("  exact value ", line, width)
     for line in words.unrounded(verdict)[:few]:
         yield from _hanging("  unrounded   ", line, width)
     yield from _hanging("  paper rule  ", words.paper_rule(verdict), width)

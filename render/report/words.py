@@ -186,6 +186,11 @@ def printed_lines(item: BudgetItem) -> list[LineShare]:
     return [*item.lines[:1], *others]
 
 
+def finer(verdict: Verdict) -> list[str]:
+    """Where float64 was not enough for the reference's exact value; what the message says already is left out."""
+    return [f.sentence for f in verdict.finer if f.sentence not in verdict.message]
+
+
 def unrounded(verdict: Verdict) -> list[str]:
     """What the comparison without rounding says, an output a line; outputs that agree in everything share one."""
     same = [u for u in verdict.unrounded if not u.differing and u.compared == u.elements]

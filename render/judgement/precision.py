@@ -1,0 +1,206 @@
+"""Where float64's own error of E matters to the decision, E is evaluated in more bits (`render.precise`).
+
+Let s be the error that float64 may have made in an element of E, and c what casts and constants of the reference
+itself may do to it. The element is open where E - s .. E + s is neither inside the bound T (widened by c) nor clear of
+it, and s is not small beside `room`, the larger of T's half width and one rounding of the output. Open elements are
+evaluated again. What then stays open with s > room is not known well enough for any verdict (RND307).
+
+s takes ten times as long as E itself. It is computed for references of up to `SMALL` elements, for fp64 outputs, where
+E lies outside of T, and where the reference's own error, as seen, is so large that float64's may matter: the second is
+smaller by 2^-29 (2^-20 is taken, for what cancels by chance).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from render.compose import Judged
+from render.execution import on_cpu
+from render.explain.records import Finer
+from render.judge import VOID, Case
+from render.judgement.references import References
+from render.oracle import Exact, Oracle
+from render.pieces import blocks, flat
+
+SMALL = 1 << 17
+"""Elements that a reference computes, up to which float64's error is always looked at."""
+SEEN = 2.0**16
+"""|y_ref - E| in rooms from which it is looked at for larger ones."""
+PART = 1 / 16
+"""s beside `room` that is small."""
+TIGHT = 1 / 64
+"""Radius in rooms up to which more bits are tried."""
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class Open:
+    """One output: c, s and `room` of every element, the flat places that are open (most important first)."""
+
+    i: int
+    case: Case
+    casts: np.ndarray
+    error: np.ndarray
+    room: np.ndarray
+    places: np.ndarray
+
+
+def finer(
+    references: References, places: Sequence[int], judged: list[Judged], progress: Progress | None = None
+) -> tuple[list[Judged], tuple[Finer, ...]]:
+    """The outputs with better values of E where it matters, and what was done; `places`: theirs in the reference."""
+    exact = references.exact
+    looked = [(i, j.case) for i, j in zip(places, judged, strict=True) if exact.trusted and _matters(exact, j.case)]
+    if not looked:
+        return judged, ()
+    with on_cpu():
+        found = _all_open(references.oracle, exact, looked)
+        said = _evaluated(references.oracle, exact, found, progress)
+    by_place = {o.i: (o, f) for o, f in zip(found, said, strict=True)}
+    return [_with(j, exact, by_place.get(i)) for i, j in zip(places, judged, strict=True)], tuple(said)
+
+
+def _with(j: Judged, exact: Exact, known: tuple[Open, Finer] | None) -> Judged:
+    if known is None:
+        return j
+    o, said = known
+    unknown = np.zeros(j.case.exact.shape, bool)
+    unknown.reshape(-1)[_unknown(o, exact)] = True
+    case = replace(j.case, exact=exact.values[o.i], unknown=unknown if unknown.any() else None, why=said.sentence)
+    return replace(j, case=case)
+
+
+def _matters(exact: Exact, case: Case) -> bool:
+    """Is float64's own error to be looked at in this output?"""
+    if case.mismatch or case.fmt is None or case.ref_fmt is None or case.taints & VOID.keys() or not case.exact.size:
+        return False
+    if case.fmt.p >= 53 or case.ref_fmt.p >= 53 or exact.bounded or exact.work <= SMALL:
+        return True
+    with np.errstate(all="ignore"):
+        for at in blocks(case.exact.size):
+            ref, e, lo, hi = (flat(x, at) for x in (case.ref, case.exact, case.lo, case.hi))
+            missed = np.isfinite(e) & ((e < lo) | (e > hi))
+            if missed.any() or (np.isfinite(ref) & (np.abs(ref - e) > SEEN * _room(case, lo, hi, e))).any():
+                return True
+    return False
+
+
+def _room(case: Case, lo: np.ndarray, hi: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """The larger of the bound's half width and one rounding of the output."""
+    assert case.fmt is not None and case.ref_fmt is not None
+    fmt = max(case.fmt, case.ref_fmt, key=lambda f: f.u)
+    return np.fmax((hi - lo) / 2, fmt.u * np.abs(exact) + fmt.half_subnormal)
+
+
+def _all_open(oracle: Oracle, exact: Exact, looked: list[tuple[int, Case]]) -> list[Open]:
+    """What is open with c = 0 holds what is open: c takes another run, and is asked for where that is anything."""
+    found = [_open(exact, i, case, None) for i, case in looked]
+    if any(o.places.size for o in found):
+        casts = _casts(oracle, exact)
+        found = [_open(exact, i, case, casts) for i, case in looked]
+    return [o for o in found if o.places.size]
+
+
+def _casts(oracle: Oracle, exact: Exact) -> list[np.ndarray] | None:
+    """c of every output; None where it cannot be had: then all of E's error counts as float64's."""
+    try:
+        return oracle.casts(exact)
+    except Exception:
+        return None
+
+
+def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> Open:
+    e = np.asarray(exact.values[i], np.float64)
+    below, above = exact.ends(i)
+    lo, hi = (np.asarray(x, np.float64) for x in (case.lo, case.hi))
+    with np.errstate(all="ignore"):
+        reach = (above - below) / 2
+        c = np.zeros(e.shape) if casts is None else np.minimum(np.nan_to_num(casts[i], nan=np.inf), reach)
+        s = np.where(np.isfinite(c), reach - c, 0.0)
+        room = _room(case, lo, hi, e)
+        least, most = lo - c, hi + c
+        meets = (e + s >= least) & (e - s <= most)
+        inside = (e - s >= least) & (e + s <= most)
+        counts = np.isfinite(e) & np.isfinite(case.value) & ~np.isnan(lo)
+        if case.unstored is not None:
+            counts &= ~case.unstored
+        exact.uncertain[i] = s
+        ratio = np.where(counts & meets & ~inside, s / room, 0.0).ravel()
+        outside = ((e < least) | (e > most)).ravel()
+    places = np.flatnonzero(ratio > PART)
+    places = places[np.lexsort((-ratio[places], ~outside[places]))]
+    return Open(i, case, c.ravel(), s.ravel(), room.ravel(), places)
+
+
+def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progress | None) -> list[Finer]:
+    """Evaluates what is open, puts it into `exact`, and says so."""
+    if not found:
+        return []
+    from render.precise.evaluation import Outcome, evaluate, record
+    from render.precise.graph import Refused
+
+    outcome, why = Outcome(), ""
+    began = time.perf_counter()
+    try:
+        recording = record(oracle, exact.widened)
+        wanted = {o.i: o.places for o in found}
+        rooms = {o.i: o.room for o in found}
+
+        def enough(i: int, e: Any) -> bool:
+            with np.errstate(invalid="ignore"):
+                radius, limit = (e.hi - e.lo) / 2, np.maximum(TIGHT * rooms[i][e.places], 2.0**-51 * np.abs(e.value))
+                return bool((radius <= limit).all())
+
+        outcome = evaluate(recording, wanted, enough, _tick(progress))
+    except Refused as refused:
+        why = str(refused)
+    except Exception as error:  # a mistake of ours or an operation used in a way that no rule foresees: float64 stays
+        why = f"{type(error).__name__} in the evaluation in more bits"
+    said = [_put(exact, o, outcome, why) for o in found]
+    if any(f.evaluated for f in said):
+        exact.finer = f", but for elements evaluated in {outcome.bits} bits ({time.perf_counter() - began:.2g} s)"
+    return said
+
+
+def _tick(progress: Progress | None) -> Callable[[float], None]:
+    def tick(share: float) -> None:
+        if progress is not None:
+            progress(min(int(100 * share), 99), 100, "the reference in more bits than float64 has")
+
+    return tick
+
+
+def _put(exact: Exact, o: Open, outcome: Any, why: str) -> Finer:
+    at = outcome.found.get(o.i)
+    with np.errstate(divide="ignore"):
+        worst = int(o.places[np.argmax(o.error[o.places] / o.room[o.places])])
+    error, room, done = float(o.error[worst]), float(o.room[worst]), 0
+    if at is not None:
+        good = np.isfinite(at.value) & np.isfinite(at.lo) & np.isfinite(at.hi)
+        p, c = at.places[good], o.casts[at.places[good]]
+        exact.refine(o.i, p, at.value[good], at.lo[good] - c, at.hi[good] + c)
+        o.error[p] = (at.hi[good] - at.lo[good]) / 2
+        done = p.size
+        if not good.all():
+            why = "some are not finite, or not bounded, there"
+    if outcome.left:
+        why = f"{outcome.left} of them are too much work"
+    unknown = int(_unknown(o, exact).size)
+    return Finer(o.case.name, int(o.places.size), int(o.error.size), int(done), outcome.bits, outcome.rigorous,
+                 error, room, unknown, why)  # fmt: skip
+
+
+def _unknown(o: Open, exact: Exact) -> np.ndarray:
+    """Open elements whose value is known to no better than the room there is, and may lie in the bound or not."""
+    p = o.places
+    e, s = exact.values[o.i].reshape(-1)[p], o.error[p]
+    c, lo, hi = o.casts[p], o.case.lo.reshape(-1)[p], o.case.hi.reshape(-1)[p]
+    with np.errstate(all="ignore"):
+        meets = (e + s >= lo - c) & (e - s <= hi + c)
+        inside = (e - s >= lo - c) & (e + s <= hi + c)
+    return p[meets & ~inside & (s > o.room[p])]
