@@ -97,7 +97,7 @@ def _surely_inside(case: Case, at: np.ndarray) -> bool:
 
 def _own(case: Case) -> float:
     lo, hi = case.exact_ends()
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         return float(np.nan_to_num((hi - lo) / 2, nan=0.0, posinf=np.inf).max(initial=0.0))
 
 

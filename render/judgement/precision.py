@@ -184,7 +184,8 @@ def _put(exact: Exact, o: Open, outcome: Any, why: str) -> Finer:
         good = np.isfinite(at.value) & np.isfinite(at.lo) & np.isfinite(at.hi)
         p, c = at.places[good], o.casts[at.places[good]]
         exact.refine(o.i, p, at.value[good], at.lo[good] - c, at.hi[good] + c)
-        o.error[p] = (at.hi[good] - at.lo[good]) / 2
+        stored = np.spacing(np.abs(at.value[good]))  # ends are float64 numbers: that is no lack of bits
+        o.error[p] = np.maximum((at.hi[good] - at.lo[good]) / 2 - stored, 0)
         done = p.size
         if not good.all():
             why = "some are not finite, or not bounded, there"

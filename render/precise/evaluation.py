@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from render.oracle import Oracle
+from render.precise.functions import Functions
 from render.precise.graph import Graph, Ids, Refused, Tick
 from render.precise.numbers import Balls, Numbers, Reals, have_balls
-from render.precise.recorder import Escapes, Recorder
+from render.precise.recorder import Recorder
 from render.shadow import F64, default_dtype, is_float
 
 BITS = (128, 256, 512, 1024)
@@ -38,7 +38,7 @@ def record(oracle: Oracle, widened: bool) -> Recording:
     mode = Recorder()
     inputs = oracle.inputs.upcast() if widened else oracle.inputs.clone()
     with default_dtype(F64 if widened else torch.get_default_dtype()):
-        with sdpa_kernel([SDPBackend.MATH]), Escapes(), mode:
+        with Functions(), mode:
             found = oracle._call(inputs)
         if widened and any(is_float(x) and x.dtype != F64 for _, x in found):
             raise Refused("it does not stay in float64")
@@ -48,7 +48,7 @@ def record(oracle: Oracle, widened: bool) -> Recording:
 
 @dataclass
 class Evaluated:
-    """Of one output: flat places, and value, lower and upper end of each. `bits` 0: nothing was evaluated."""
+    """Of one output: flat places, and value, lower and upper end of each."""
 
     places: np.ndarray
     value: np.ndarray
@@ -58,7 +58,7 @@ class Evaluated:
 
 @dataclass
 class Outcome:
-    """What was evaluated, by output; `bits` used, `cost` in operations; `rigorous`: the ends are proved."""
+    """What was evaluated, by output; `bits` used (0: nothing was), `cost` in operations; `rigorous`: ends are proved."""
 
     found: dict[int, Evaluated] = field(default_factory=dict)
     bits: int = 0
@@ -76,13 +76,14 @@ def evaluate(
     wanted: dict[int, np.ndarray],
     enough: Enough,
     tick: Tick = lambda share: None,
-    budget: float = OPERATIONS,
+    budget: float | None = None,
 ) -> Outcome:
     """`wanted`: flat places by output, the most important first. More bits until `enough` says so of every output.
 
     Where not all of them can be had within `budget`, the first half is tried, and so on. Raises Refused where a
     comparison goes the other way than in float64, or not one element can be had.
     """
+    budget = OPERATIONS if budget is None else budget
     outcome = Outcome()
     rigorous = have_balls()
     kind: type[Balls] | type[Reals] = Balls if rigorous else Reals
@@ -113,6 +114,7 @@ def _within(
             assert ids is not None
             parts.append(ids.ravel()[places])
         need, cost = recording.graph.demanded(np.concatenate(parts) if parts else np.zeros(0, np.int64))
+        cost += 5.0 * sum(p.size for p in wanted.values())  # their ends in float64
         if cost <= budget:
             return need, cost, wanted
         if sum(p.size for p in wanted.values()) <= 1:

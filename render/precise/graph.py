@@ -58,7 +58,7 @@ class Leaf(Node):
     count: int = 0
 
     def demand(self, places: np.ndarray, wanted: np.ndarray) -> float:
-        return float(places.size)
+        return 2.0 * places.size
 
     def evaluate(self, n: Numbers, places: np.ndarray, numbers: np.ndarray) -> None:
         numbers[self.start + places] = _column([n.number(x) for x in self.values[places].tolist()])
@@ -141,7 +141,7 @@ class Product(Node):
         for at, rows, columns, inside in self._blocks(places):
             wanted[self.a[at][rows].ravel()] = True
             wanted[self.b[at][:, columns].ravel()] = True
-            cost += min(k * rows.size * columns.size / 8 + k * (rows.size + columns.size), 3.0 * k * inside.shape[1])
+            cost += min(k * rows.size * columns.size / 16 + k * (rows.size + columns.size), 3.0 * k * inside.shape[1])
         return cost
 
     def evaluate(self, n: Numbers, places: np.ndarray, numbers: np.ndarray) -> None:
@@ -149,7 +149,7 @@ class Product(Node):
         for at, rows, columns, (i, j) in self._blocks(places):
             to = self.start + np.ravel_multi_index((np.full(i.shape, at), rows[i], columns[j]), self._shape)
             a, b = numbers[self.a[at][rows]], numbers[self.b[at][:, columns]]
-            if k * rows.size * columns.size / 8 + k * (rows.size + columns.size) <= 3.0 * k * i.size:
+            if k * rows.size * columns.size / 16 + k * (rows.size + columns.size) <= 3.0 * k * i.size:
                 numbers[to] = n.matmul(a, b)[i, j]
             else:
                 numbers[to] = _column(

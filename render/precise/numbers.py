@@ -118,8 +118,10 @@ class Balls:
             return value, value, value
         if not x.is_finite():
             return math.nan, -math.inf, math.inf
-        # float() rounds to nearest: one number further out is below the lower end, whatever it did.
-        return value, math.nextafter(float(x.lower()), -math.inf), math.nextafter(float(x.upper()), math.inf)
+        lo, hi = float(x.lower()), float(x.upper())  # to nearest: perhaps to the wrong side
+        lo = lo if self._arb(lo) <= x else math.nextafter(lo, -math.inf)
+        hi = hi if self._arb(hi) >= x else math.nextafter(hi, math.inf)
+        return value, lo, hi
 
 
 class Reals:

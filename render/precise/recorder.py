@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from render.noise import EXACT_OPS, RANDOM, base_name
+from render.precise.composites import COMPOSITES
 from render.precise.elementwise import ELEMENTWISE
 from render.precise.graph import Graph, Ids, Leaf, Map, Refused, Rows
 from render.precise.numbers import Num, Numbers
+from render.precise.products import PRODUCTS
 from render.precise.rows import ROWS
 from render.shadow import is_float
 
 F64 = torch.float64
+RULES = ELEMENTWISE | ROWS | PRODUCTS | COMPOSITES
 COMPARISONS = frozenset(["gt", "lt", "ge", "le", "eq", "ne"])
 _MADE = """
     zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
@@ -208,6 +210,9 @@ class Recorder(TorchDispatchMode):
     def _note_integers(self, step: Step) -> None:
         """Comparisons are decided again; other integers made of computed values must not be used."""
         made = [x for x in step.changed if not is_float(x)]
+        for x in made:
+            if x.is_complex():
+                raise Refused("complex numbers have no rule")
         if not made or step.name in ("isnan", "isinf", "isfinite"):
             return
         loose = step.loose
@@ -229,7 +234,7 @@ class Recorder(TorchDispatchMode):
         if step.name in RANDOM or step.name in MADE:
             self._made(step)
             return
-        rule = ELEMENTWISE.get(step.name) or ROWS.get(step.name)
+        rule = RULES.get(step.name)
         found: Any
         if step.name in MOVES:
             found = self._moved(step)
@@ -303,13 +308,3 @@ def _refuse_unreturned(func: Any, args: Any, kwargs: Any, outs: list[Any], name:
             continue
         if any(is_float(x) and not any(x is o for o in outs) for x in tree_leaves(value)):
             raise Refused(f"{name} in place has no rule")
-
-
-class Escapes(TorchFunctionMode):
-    """Refuses values that leave PyTorch for numpy or Python, where nothing is followed."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in ("numpy", "tolist", "__array__", "__dlpack__", "data_ptr") and args and is_float(args[0]):
-            raise Refused(f"values leave PyTorch ({name})")
-        return func(*args, **(kwargs or {}))
