@@ -47,8 +47,8 @@ class Exact:
 
     `carry` computes the ends when they are first asked for: carrying the error takes ten times as long as E itself, and
     an E that lies in the kernel's bound needs none. `widened`: from float64 inputs; `trusted` is False for values that
-    are not exact, but the reference's own. `work`: elements that were computed on the way to E. `uncertain`: by output,
-    what float64 alone (no cast, no constant) may be off by, where it was looked at; `finer`: what was evaluated again.
+    are not exact, but the reference's own. `work`: elements that were computed on the way to E. `finer`: what was
+    evaluated again in more bits, in words.
     """
 
     values: list[np.ndarray]
@@ -59,7 +59,6 @@ class Exact:
     trusted: bool = True
     work: int = 0
     finer: str = ""
-    uncertain: dict[int, np.ndarray] = field(default_factory=dict)
     _found: tuple[list[Ends], str] | None = field(default=None, init=False)
 
     def _carried(self) -> tuple[list[Ends], str]:
@@ -167,6 +166,16 @@ class Oracle:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
         _, reach, _ = self._carried(Unit(native=False, arithmetic=False), widened=exact.widened)
         return reach
+
+    def of_float64(self, exact: Exact, i: int) -> np.ndarray:
+        """How far E's own evaluation may be off in output i, casts and constants of the reference aside."""
+        lo, hi = exact.ends(i)
+        try:
+            casts = self.casts(exact)[i]
+        except Exception:  # what casts do is not known: then all of it counts
+            casts = np.zeros(lo.shape)
+        with np.errstate(invalid="ignore"):
+            return np.maximum(np.nan_to_num((hi - lo) / 2 - casts, nan=np.inf), 0.0)
 
     def _storage_error(self, i: int) -> np.ndarray:
         x = self.native[i][1]

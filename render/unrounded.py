@@ -64,14 +64,14 @@ def unrounded(
         if found[case.name].taints:
             continue  # a host operation without a rule gave values that are rounded
         gap, counts = _gap(case, found[case.name])
-        near = SLACK * np.abs(case.exact) + exact.uncertain.get(place, 0.0)
+        near = SLACK * np.abs(case.exact)
         if not (gap > near).any():
             answers.append(_answer(case, found[case.name], gap, counts, near, False))
             continue
         margin = margin or _margin(oracle, exact)
         if margin is None:
             return None
-        reach = np.nan_to_num(margin.reach[place], nan=np.inf)
+        reach = np.nan_to_num(margin.reach[place], nan=np.inf) + _of_float64(oracle, exact, place)
         answers.append(
             _answer(case, found[case.name], gap, counts, near + reach, margin.estimated or run.session.host_given)
         )
@@ -84,6 +84,13 @@ def _margin(oracle: Oracle, exact: Exact) -> Margin | None:
     with on_cpu():
         found = oracle.sensitivity(exact, SLACK)
     return None if found is None else Margin(*found)
+
+
+def _of_float64(oracle: Oracle, exact: Exact, place: int) -> np.ndarray:
+    from render.execution import on_cpu
+
+    with on_cpu():
+        return oracle.of_float64(exact, place)
 
 
 def _gap(case: Case, free: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -129,7 +129,6 @@ def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> O
         counts = np.isfinite(e) & np.isfinite(case.value) & ~np.isnan(lo)
         if case.unstored is not None:
             counts &= ~case.unstored
-        exact.uncertain[i] = s
         ratio = np.where(counts & meets & ~inside, s / room, 0.0).ravel()
         outside = ((e < least) | (e > most)).ravel()
     places = np.flatnonzero(ratio > PART)
