@@ -58,7 +58,7 @@ class Evaluated:
 
 @dataclass
 class Outcome:
-    """What was evaluated, by output; `bits` used (0: nothing), `cost` in operations; `rigorous`: the ends are proved."""
+    """What was evaluated, by output; `bits` used (0: nothing), `cost` in operations; `rigorous`: ends are proved."""
 
     found: dict[int, Evaluated] = field(default_factory=dict)
     bits: int = 0
