@@ -4,7 +4,7 @@ J and Y below `SERIES_END`: the power series at 0 (DLMF 10.2.2, 10.8.1, 10.8.2) 
 up to I0(x) in magnitude (10.25.2), so that the cancellation costs 2^-94 I0(x): 2^-83 at 8, 2^-61 at 25. The first term
 left out is below 2^-100. Beyond: Hankel's expansion (10.17.3, 10.17.4), whose remainders for real x and these orders
 are below the first term left out (10.17 iii), 2^-60 from 25 on; what is left is the error of float64's sine and cosine.
-`error` states the sum, with room. I: see `i0`.
+`error` states the sum, with room.
 """
 
 from __future__ import annotations
@@ -140,49 +140,6 @@ def _y1(x: float) -> float:
     return dd.multiply(_TWO_OVER_PI, dd.add(dd.multiply(half, series), pole))[0]
 
 
-_NODES = 256
-_SINES = np.array([math.sin(math.pi * j / _NODES) ** 2 for j in range(_NODES // 2 + 1)])
-_COSINES = np.array([math.cos(2 * math.pi * j / _NODES) for j in range(_NODES // 4)])
-
-
-@njit(**OPTIONS)
-def _i0(x: float) -> float:
-    """The mean of exp(x cos t) over n nodes of a circle (DLMF 10.32.1): exact but for 2 (I_n + I_2n + ...)(x).
-
-    That is 2^-60 of I0 for n = 64 up to 40 and for n = 256 up to 714, where I0 overflows. All terms are positive:
-    exp(x) exp(-2 x sin^2(t/2)), summed with compensation, have an error of a few 2^-53.
-    """
-    x = abs(x)
-    if not x < 720.0:
-        return x if x != x else math.inf
-    stride = 4 if x <= 40.0 else 1
-    total = (1.0, 0.0)
-    for j in range(stride, _NODES // 2, stride):
-        s, e = dd.two_sum(total[0], 2.0 * math.exp(-2.0 * x * _SINES[j]))
-        total = (s, total[1] + e)
-    half = math.exp(0.5 * x)
-    return half * ((total[0] + (total[1] + math.exp(-2.0 * x))) * (stride / _NODES)) * half
-
-
-@njit(**OPTIONS)
-def _i1(x: float) -> float:
-    """As `_i0` with the weight cos t; opposite nodes are taken together, which leaves positive terms:
-    cos t exp(-2 x sin^2(t/2)) (1 - exp(-2 x cos t)) for |t| < pi/2."""
-    v = abs(x)
-    if v < 2.0**-30:
-        return 0.5 * x
-    if not v < 720.0:
-        return x if x != x else math.copysign(math.inf, x)
-    stride = 4 if v <= 40.0 else 1
-    total = (-math.expm1(-2.0 * v), 0.0)
-    for j in range(stride, _NODES // 4, stride):
-        c = _COSINES[j]
-        s, e = dd.two_sum(total[0], -2.0 * c * math.exp(-2.0 * v * _SINES[j]) * math.expm1(-2.0 * v * c))
-        total = (s, total[1] + e)
-    half = math.exp(0.5 * v)
-    return math.copysign(half * ((total[0] + total[1]) * (stride / _NODES)) * half, x)
-
-
 @njit(**OPTIONS)
 def j0(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
@@ -205,15 +162,3 @@ def y0(x, out):  # type: ignore[no-untyped-def]
 def y1(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _y1(x[i])
-
-
-@njit(**OPTIONS)
-def i0(x, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = _i0(x[i])
-
-
-@njit(**OPTIONS)
-def i1(x, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = _i1(x[i])
