@@ -21,7 +21,7 @@ from interval_ops.dot_sums import truncate_tf32
 from interval_ops.formats import FORMATS
 from interval_ops.profile import Profile
 from interval_ops.reduction import rounding_unit, sum_cause
-from render.slice import slopes
+from render.slice import integers, slopes
 from render.slice.check import value_of
 from render.slice.graph import is_earlier
 from render.slice.model import ABSENT, LEAF, Node, Slice
@@ -260,7 +260,7 @@ def _cause(node: Node) -> str:
         return ATOMICS
     if node.op in slopes.CAUSES:
         return slopes.CAUSES[node.op]
-    if node.op in ("cast", "from_integer"):
+    if node.op in ("cast", "from_integer", integers.CUT) or node.op.startswith("int "):
         return "cast"
     if node.op in _ARITH or node.op in ("select", *_WINNER) or node.op in ("fneg", "fabs", "floor", "ceil"):
         return "arith"

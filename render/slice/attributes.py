@@ -7,6 +7,7 @@ from typing import Any
 from render.interpreter.builder.dots import dot_kind
 from render.interpreter.handle import Handle
 from render.interpreter.types import float_format, format_of
+from render.slice import integers
 
 _MOVES = ("expand_dims", "broadcast", "splat", "unsplat", "reshape", "trans", "join", "split", "cat", "gather")
 
@@ -33,6 +34,8 @@ def attributes(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Hand
         return {"kind": kind, "fmt": format_name(out), "operand": format_name(handles[0]), "imprecise": imprecise}
     if op == "fadd" and out.pend is not None:
         return {"fold": _folded(handles, out), "kind": out.pend.kind, "fmt": float_format(out.dtype).name}
+    if op in integers.CUTS or (op in integers.OPERATIONS and integers.is_integer(handles[0])):
+        return integers.attributes(op, handles, out)
     if op in _MOVES:
         return {"given": args}
     return {"fmt": format_name(handles[0])} if handles else {}

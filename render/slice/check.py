@@ -14,6 +14,7 @@ from interval_ops import bessel_orders
 from interval_ops.formats import FORMATS
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.vendor import values as vendor
+from render.slice import integers
 from render.slice.joined_values import JOINED, scanned
 from render.slice.model import ABSENT, LEAF, Contradiction, Node, Slice
 
@@ -36,6 +37,8 @@ def value_of(node: Node, known: Values) -> Values:
     if node.op == LEAF:
         return node.v
     args = [known[o] for o in node.operands]
+    if node.op == integers.CUT or node.op.startswith("int "):
+        return integers.value_of(node, args)
     if node.op in VALUES:
         return VALUES[node.op](*args)
     if node.op in COMPARISONS:

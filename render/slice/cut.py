@@ -14,6 +14,7 @@ import numpy as np
 from interval_ops.casting import holds
 from interval_ops.formats import FORMATS
 from render.interpreter.handle import Handle
+from render.slice.integers import bounds
 from render.slice.links import Step, step_of
 from render.slice.model import ABSENT, LEAF, Node, NotSliceable
 from render.slice.moves import lanes_of
@@ -120,7 +121,9 @@ class Cutter:
             raise NotSliceable("an operation outside the builder", "nothing says how its result was made")
 
     def _note_decided(self, h: Handle) -> None:
-        if id(h) in self.recorder.decided:
+        if h.open is not None:
+            self.note("an integer that the bounds of a float leave open is taken with the ends that the run has")
+        elif id(h) in self.recorder.decided:
             self.note("an integer or truth value that the bounds of a float decide is taken as the run has it")
 
     def note(self, text: str) -> None:
@@ -139,9 +142,9 @@ class Cutter:
 
         A sum that nobody has closed has no bound yet (asking would close it): NaN.
         """
-        low, high = h.pair if h.pend is None else (np.full((1,) * h.computed.ndim, np.nan),) * 2
+        low, high = bounds(h) if h.pend is None else (np.full((1,) * h.computed.ndim, np.nan),) * 2
         v, lo, hi = (at_lanes(h, a, lanes) for a in (h.computed, low, high))
-        if v.dtype.itemsize == 8 and v.dtype.kind in "iu":
+        if v.dtype.itemsize == 8 and v.dtype.kind in "iu" and h.open is None:
             lo, hi = _around(v)
         return self.add_values(op, attrs, entry, operands, *(end.astype(np.float64) for end in (v, lo, hi)))
 

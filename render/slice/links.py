@@ -10,7 +10,7 @@ import numpy as np
 from interval_ops.library import CONVERSIONS, LIBRARY
 from render.interpreter.builder.floats import VALUES
 from render.interpreter.handle import Handle
-from render.slice import joins
+from render.slice import integers, joins
 from render.slice.model import ABSENT, NotSliceable
 from render.slice.moves import MOVES, lanes_of, moved
 from render.slice.recorder import Entry
@@ -34,6 +34,12 @@ def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
         return Step(list(zip(_data(entry), moved(entry, out, wanted), strict=True)))
     if op == "fadd":
         return _fadd(cut, entry, out, wanted)
+    if integers.is_integer(entry.outs[0]) and op in integers.CUTS:
+        return _same(entry, wanted, integers.CUT)
+    if op in integers.OPERATIONS and integers.is_integer(entry.args[0]):
+        return _same(entry, wanted, f"int {op}")
+    if op == "int_cast" and integers.is_integer(entry.outs[0]):
+        return _same(entry, wanted, "from_truth")
     if op in VALUES or op in COMPARISONS or op in LOGIC:
         return _same(entry, wanted, op)
     if op.startswith("library ") and op.removeprefix("library ") in _LIBRARY:

@@ -5,14 +5,16 @@ A lane of a handle is its flat number in (programs, *block), programs being 1 wh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from render.interpreter.builder import Builder
 from render.interpreter.handle import Handle
 from render.slice.model import ABSENT
-from render.slice.recorder import Entry
+
+if TYPE_CHECKING:
+    from render.slice.recorder import Entry
 
 MOVES = frozenset(
     "splat unsplat broadcast expand_dims reshape trans join split cat gather concatenate".split()  # noqa: SIM905

@@ -16,6 +16,8 @@ import numpy as np
 from render.interpreter.context import NOWHERE, Context, Site
 from render.interpreter.handle import Handle
 from render.interpreter.writers import Writers
+from render.slice.integers import followed
+from render.slice.moves import MOVES
 
 LANES = 60_000_000
 """Lanes of values that one recording keeps: about a gigabyte with their bounds."""
@@ -125,7 +127,7 @@ class Recorder:
             return
         assert self.context is not None
         handles = tuple(a for a in args if isinstance(a, Handle))
-        self._follow(op, handles, fresh)
+        self._follow(op, handles, fresh, op in MOVES or "move" in (attrs or {}))
         if fresh and not any(self.kept(o) for o in fresh):
             return  # integers and addresses are taken by value
         self.lanes += sum(o.computed.size for o in fresh)
@@ -134,8 +136,11 @@ class Recorder:
         site = self.context.site() if len(self.passes[-1].linear) else NOWHERE
         self.passes[-1].entries.append(Entry(op, site, handles, fresh, attrs or {}))
 
-    def _follow(self, op: str, args: tuple[Handle, ...], outs: tuple[Handle, ...]) -> None:
-        """Which truths and integers depend on floats that carry a bound."""
+    def _follow(self, op: str, args: tuple[Handle, ...], outs: tuple[Handle, ...], moves: bool) -> None:
+        """Which truths and integers depend on floats that carry a bound.
+
+        Those are followed like floats as far as operations with a formula go; further on they are taken by value.
+        """
         ids = [id(a) for a in args]
         soft = any(i in self.soft for i in ids)
         bounded = any(a.dtype.scalar.is_floating() and not a.is_point for a in args if not a.dtype.scalar.is_ptr())
@@ -143,7 +148,8 @@ class Recorder:
             scalar = out.dtype.scalar
             if scalar.is_ptr() or scalar.is_floating():
                 continue
-            if scalar.is_int1() and (bounded or soft):
+            traced = scalar.is_int1() or ((moves or followed(op, args)) and not any(i in self.decided for i in ids))
+            if traced and (bounded or soft):
                 self.soft.add(id(out))
             elif bounded or soft or any(i in self.decided for i in ids):
                 self.decided[id(out)] = out  # kept, so that no later handle gets its id

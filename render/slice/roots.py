@@ -9,6 +9,7 @@ import numpy as np
 
 from render.interpreter.types import float_format
 from render.slice.cut import Cutter, at_lanes
+from render.slice.integers import bounds
 from render.slice.model import LEAF, NotSliceable
 from render.slice.moves import lanes_of
 from render.slice.recorder import Entry, Recorder
@@ -100,7 +101,7 @@ def _left(entry: Entry, hit: np.ndarray) -> Ends:
     else:
         (value,) = entry.args
         lanes = hit[-1:] if value.computed.shape[0] == entry.attrs["ptr"].shape[0] else hit[-1:] % lanes_of(value)
-        ends = [at_lanes(value, a, lanes)[0] for a in (value.v, *value.pair)]
+        ends = [at_lanes(value, a, lanes)[0] for a in (value.v, *bounds(value))]
     return float(ends[0]), float(ends[1]), float(ends[2])
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from render.witness import arithmetic as a
 from render.witness import balls as b
-from render.witness import casts, library, scaled, sums, truths, welford
+from render.witness import casts, integers, library, scaled, sums, truths, welford
 from render.witness.library import function
 from render.witness.rule import Rule, fmt_of
 
@@ -56,6 +56,7 @@ RULES: dict[str, Rule] = {
     "scaled": scaled.formula,
     "cast": casts.cast,
     "from_integer": casts.from_integer,
+    **integers.RULES,
     **truths.RULES,
     **library.RULES,
 }

@@ -130,7 +130,7 @@ def _error(error: FnError) -> dict[str, Any]:
 
 _ATTRS = (
     "fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name", "scan", "overflow", "part", "guarded", "code",
-    "scale", "widen",
+    "scale", "widen", "type",
 )  # fmt: skip
 
 

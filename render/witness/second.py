@@ -47,7 +47,7 @@ def second_opinion(
         return None, decision
     tried: list[Witness] = []
     for case, mask, own in zip(cases, masks, decisions, strict=True):
-        if own.code != decision.code or mask is None or case.fmt is None:
+        if own.code != decision.code or mask is None:
             continue
         for claim in _claims(case, mask, own.code):
             found = confirmed(entry, run, claim)
