@@ -6,7 +6,8 @@ asserts dtypes or needs fp8 operations runs natively with float64 carried beside
 The error of E matters only where E misses the kernel's bound. It is carried through the same operations: what float64
 loses in each, the casts that the reference asks for, and its constants (0.1 in a float32 program is fl32(0.1)). R is
 the same with the errors of the reference's own dtypes. Both are bounds to first order where every operation has a rule,
-and verdicts say where they are estimates.
+and verdicts say where they are estimates. Where float64's own error decides, E is evaluated in more bits
+(`render.judgement.precision`).
 """
 
 from __future__ import annotations

@@ -167,8 +167,7 @@ def command(
     if any(wanted.values()):
         options |= {"explain": [name for name, on in wanted.items() if on], "explain_seconds": explain_seconds}
     doing = [f"running {file.name} on the CPU"]
-    if "explain" in options:
-        options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
+    options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
     with _own_stdout(json == _STDOUT), progress(lambda: doing[-1]):
         verdict = _classify(file, **options)
     code = combine([verdict.exit_code], allow_inconclusive)

@@ -3,7 +3,11 @@
 Let s be the error that float64 may have made in an element of E, and c what casts and constants of the reference
 itself may do to it. The element is open where E - s .. E + s is neither inside the bound T (widened by c) nor clear of
 it, and s is not small beside `room`, the larger of T's half width and one rounding of the output. Open elements are
-evaluated again. What then stays open with s > room is not known well enough for any verdict (RND307).
+evaluated again. What then stays open with s > room is not known well enough for any verdict (RND307), unless s is what
+float64 loses in thousands of well-conditioned steps (2^-40 of E): then it is told and decides nothing.
+
+Constants of an fp64 kernel are float64 roundings of what they stand for (log2(e), 1/sqrt(d)), so up to 16 roundings of
+E itself are not held against it, as in `render.unrounded` for float32.
 
 s takes ten times as long as E itself. It is computed for references of up to `SMALL` elements, for fp64 outputs, where
 E lies outside of T, and where the reference's own error, as seen, is so large that float64's may matter: the second is
@@ -33,6 +37,12 @@ SEEN = 2.0**16
 """|y_ref - E| in rooms from which it is looked at for larger ones."""
 PART = 1 / 16
 """s beside `room` that is small."""
+FP64 = 2.0**-49
+"""Of E: 16 roundings of float64."""
+ILL = 2.0**-40
+"""s beside E that comes of bad conditioning, and not of many steps."""
+FEW = 16
+"""A part of the work is enough where nothing depends on it."""
 TIGHT = 1 / 64
 """Radius in rooms up to which more bits are tried."""
 Progress = Callable[[int, int, str], None]
@@ -122,6 +132,9 @@ def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> O
         reach = (above - below) / 2
         c = np.zeros(e.shape) if casts is None else np.minimum(np.nan_to_num(casts[i], nan=np.inf), reach)
         s = np.where(np.isfinite(c), reach - c, 0.0)
+        if case.fmt is not None and case.fmt.p >= 53:
+            slack = np.minimum(s, FP64 * np.abs(e))
+            c, s = c + slack, s - slack
         room = _room(case, lo, hi, e)
         least, most = lo - c, hi + c
         meets = (e + s >= least) & (e - s <= most)
@@ -140,7 +153,7 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
     """Evaluates what is open, puts it into `exact`, and says so."""
     if not found:
         return []
-    from render.precise.evaluation import Outcome, evaluate, record
+    from render.precise.evaluation import OPERATIONS, Outcome, evaluate, record
     from render.precise.graph import Refused
 
     outcome, why = Outcome(), ""
@@ -155,7 +168,8 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
                 radius, limit = (e.hi - e.lo) / 2, np.maximum(TIGHT * rooms[i][e.places], 2.0**-51 * np.abs(e.value))
                 return bool((radius <= limit).all())
 
-        outcome = evaluate(recording, wanted, enough, _tick(progress))
+        budget = OPERATIONS if any(_unknown(o, exact).size for o in found) else OPERATIONS / FEW
+        outcome = evaluate(recording, wanted, enough, _tick(progress), budget)
     except Refused as refused:
         why = str(refused)
     except Exception as error:  # a mistake of ours or an operation used in a way that no rule foresees: float64 stays
@@ -166,10 +180,10 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
     return said
 
 
-def _tick(progress: Progress | None) -> Callable[[float], None]:
-    def tick(share: float) -> None:
-        if progress is not None:
-            progress(min(int(100 * share), 99), 100, "the reference in more bits than float64 has")
+def _tick(progress: Progress | None) -> Callable[[float, float], None]:
+    def tick(share: float, seconds: float) -> None:
+        if progress is not None and seconds > 1:
+            progress(min(int(100 * share), 99), 100, f"the reference in more bits, about {seconds:.0f} s")
 
     return tick
 
@@ -196,11 +210,11 @@ def _put(exact: Exact, o: Open, outcome: Any, why: str) -> Finer:
 
 
 def _unknown(o: Open, exact: Exact) -> np.ndarray:
-    """Open elements whose value is known to no better than the room there is, and may lie in the bound or not."""
+    """Open elements that are known to no better than the room there is, and may lie in the bound or not."""
     p = o.places
     e, s = exact.values[o.i].reshape(-1)[p], o.error[p]
     c, lo, hi = o.casts[p], o.case.lo.reshape(-1)[p], o.case.hi.reshape(-1)[p]
     with np.errstate(all="ignore"):
         meets = (e + s >= lo - c) & (e - s <= hi + c)
         inside = (e - s >= lo - c) & (e + s <= hi + c)
-    return p[meets & ~inside & (s > o.room[p])]
+    return p[meets & ~inside & (s > np.maximum(o.room[p], ILL * np.abs(e)))]

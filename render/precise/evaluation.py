@@ -75,13 +75,14 @@ def evaluate(
     recording: Recording,
     wanted: dict[int, np.ndarray],
     enough: Enough,
-    tick: Tick = lambda share: None,
+    tick: Callable[[float, float], Any] = lambda share, seconds: None,
     budget: float | None = None,
 ) -> Outcome:
     """`wanted`: flat places by output, the most important first. More bits until `enough` says so of every output.
 
-    Where not all of them can be had within `budget`, the first half is tried, and so on. Raises Refused where a
-    comparison goes the other way than in float64, or not one element can be had.
+    `tick` is told the share that is done and the estimated time of the whole. Where not all places can be had within
+    `budget`, the first half of them is tried, and so on. Raises Refused where a comparison goes another way than in
+    float64, or not one element can be had.
     """
     budget = OPERATIONS if budget is None else budget
     outcome = Outcome()
@@ -95,11 +96,16 @@ def evaluate(
         if outcome.cost and outcome.cost + cost * kind.cost * bits / BITS[0] > budget:
             break
         outcome.cost += cost * kind.cost * bits / BITS[0]
-        outcome.found = _at(recording, wanted, need, kind, bits, tick)
+        seconds = SECONDS * cost * kind.cost * bits / BITS[0]
+        outcome.found = _at(recording, wanted, need, kind, bits, _timed(tick, seconds))
         outcome.bits = bits
         if all(enough(i, e) for i, e in outcome.found.items()):
             break
     return outcome
+
+
+def _timed(tick: Callable[[float, float], Any], seconds: float) -> Tick:
+    return lambda share: tick(share, seconds)
 
 
 def _within(
