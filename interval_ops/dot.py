@@ -73,24 +73,22 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from interval_ops import dot_kernels as kernels
 from interval_ops.dot_chain import LONGEST, chain_interval
+from interval_ops.dot_close import close, close_near
 from interval_ops.dot_parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot_replay import NOWHERE, chain_results, exact_sum, replayable
 from interval_ops.dot_sums import (
     Array,
-    Centred,
     Pair,
     Product,
     Reader,
     Sums,
+    centred,
     evaluate,
-    evaluate_centred,
     flush_small,
     truncate_tf32,
 )
 from interval_ops.formats import FORMATS, Format
-from interval_ops.grid import last_bits
 from interval_ops.profile import DotModel, Profile
 
 FLUSH = 512
@@ -253,9 +251,12 @@ class PendingDot:
         new = evaluate(self.queue[: self.count], *self._reading)
         return new if self.base is None else self.base.plus(new)
 
-    def _centred(self) -> Centred | None:
-        """The same in the form that needs fewer passes; None where there is none."""
-        return None if self.base is not None else evaluate_centred(self.queue[: self.count], *self._reading)
+    def _near(self) -> Pair | None:
+        """The bounds in fewer passes over memory; None where this form has none."""
+        if self.base is not None:
+            return None
+        found = centred(self.queue[: self.count], *self._reading)
+        return None if found is None else close_near(*found, self.addends, self._parameters, self._ramped)
 
     @property
     def _reading(self) -> tuple[Reader | None, bool, float, bool]:
@@ -276,7 +277,7 @@ class PendingDot:
         with np.errstate(all="ignore"):
             if not self.terms:
                 return self._close_addends()
-            bounds = _close(self._centred() or self._sums(), self.addends, self._parameters, self._ramped)
+            bounds = self._near() or close(self._sums(), self.addends, self._parameters, self._ramped)
             return self._chain(bounds) if self.in_order and self.base is None else bounds
 
     def _chain(self, bounds: Pair) -> Pair:
@@ -312,7 +313,7 @@ class PendingDot:
         rows, columns = np.zeros(shape[:-1]), np.zeros((*shape[:-2], shape[-1]))
         # The sum of no products is zero, a multiple of anything.
         sums = Sums(zero, zero, zero, zero, zero, rows, columns, rows + np.inf, columns + np.inf)
-        return _close(sums, self.addends, self._parameters, self._ramped)
+        return close(sums, self.addends, self._parameters, self._ramped)
 
 
 def _reader(model: DotModel) -> Reader | None:
@@ -320,55 +321,3 @@ def _reader(model: DotModel) -> Reader | None:
     if model.truncate == "tf32":
         return truncate_tf32
     return partial(flush_small, least=2.0**model.emin) if model.flush and model.terms == 1 else None
-
-
-def _close(sums: Sums | Centred, addends: Sequence[Pair], parameters: Array, ramped: bool) -> Pair:
-    """Adds the addends and the target's rounding to the sums."""
-    if isinstance(sums, Centred):
-        (lo, tlo), (hi, thi), spread = sums.centre, sums.radius, sums.spread
-        factor, tiny, underflow = sums.factor, sums.tiny, sums.underflow
-    else:
-        lo, hi, tlo, thi, spread = sums.lo, sums.hi, sums.tlo, sums.thi, False
-        factor, tiny = 1.0, np.zeros((1,) * (lo.ndim - 2))
-        underflow = tiny
-    shape = np.broadcast_shapes(lo.shape, *(c[0].shape for c in addends))
-    kind, (less, more, weight, grid) = _addends(addends, lo)
-    flats: dict[int, Array] = {}
-
-    def flat(x: Array, drop: tuple[int, ...] = ()) -> Array:
-        """All slices of x along one axis; `drop` names the axes of a result that x lacks. Shared arrays stay shared."""
-        if id(x) not in flats:
-            target = tuple(n for i, n in enumerate(shape) if i - len(shape) not in drop)
-            tail = target[len(shape) - 2 :]
-            flats[id(x)] = np.ascontiguousarray(np.broadcast_to(x, target)).reshape(-1, *tail)
-        return flats[id(x)]
-
-    out_lo, out_hi = np.empty(shape), np.empty(shape)
-    kernels.finisher(ramped, lo is not tlo, kind, spread)(
-        *(flat(x) for x in (lo, hi, tlo, thi, sums.mag)), factor,
-        *(flat(x, (-2, -1)).reshape(-1) for x in (tiny, underflow)), *(flat(x) for x in (less, more, weight)),
-        flat(sums.rows, (-1,)), flat(sums.columns, (-2,)), flat(sums.row_grid, (-1,)), flat(sums.column_grid, (-2,)),
-        flat(grid), parameters, *(x.reshape(-1, *shape[-2:]) for x in (out_lo, out_hi)),
-    )  # fmt: skip
-    return out_lo, out_hi
-
-
-def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, Array, Array, Array]]:
-    """What `finish` reads of them: kind, sum of the lower ends, of the upper ends, of the magnitudes, common grid.
-
-    `unused` stands where nothing is read.
-    """
-    if not addends:
-        return kernels.NONE, (unused,) * 4
-    wide = [tuple(np.asarray(x, np.float64) for x in pair) for pair in addends]
-    if len(addends) == 1:
-        low, high = wide[0]
-        if addends[0][0] is addends[0][1]:
-            return kernels.POINT, (low, low, unused, unused)
-        return kernels.INTERVAL, (low, high, unused, unused)
-    low, high, weight, grid = np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, np.inf)
-    for (less, more), given in zip(wide, addends, strict=True):
-        low, high = low + less, high + more
-        weight = weight + np.maximum(np.abs(less), np.abs(more))
-        grid = np.minimum(grid, last_bits(less) if given[0] is given[1] else 0.0)
-    return kernels.SEVERAL, (low, high, weight, grid)

@@ -25,8 +25,11 @@ Pair = tuple[Array, Array]
 Reader = Callable[[Array], Array]
 """What a unit makes of its operands: monotone, keeps zero and the sign, does not enlarge magnitudes."""
 
-_BUDGET = 1 << 18
-"""Packed elements per operand pair at a time: about 3 MiB of scratch, which the caches hold."""
+_BUDGET = 1 << 17
+"""Packed elements per operand pair at a time: about 1.5 MiB of scratch, which the caches hold."""
+
+_NEAR = 1 << 16
+"""Elements of a result at a time, so that the sums are closed before they leave the cache."""
 
 _SAFE32 = 2.0**126
 _scratch = threading.local()
@@ -92,13 +95,15 @@ class Sums:
 
 @dataclass
 class Centred:
-    """Sums of one group as the matrix products leave them, for `dot_kernels.finish` to read in one pass.
+    """Sums of some slices as the matrix products leave them, for `dot_kernels.finish` to read while they are near.
 
     Each end is centre -+ (radius * factor + underflow), the magnitude mag * factor + tiny; underflow and tiny belong to
     a slice. `radius`, `mag` in float32. `centre` and `radius` are pairs: of the sums and of those of the operands as
-    read; one array twice where these are the same, and the centre in place of the radius of points.
+    read; one array twice where these are the same, and the centre in place of the radius of points. `at` says which
+    slices of the result these are. All arrays are scratch: they hold until the next slices are asked for.
     """
 
+    at: slice
     centre: Pair
     radius: Pair
     mag: Array
@@ -109,7 +114,6 @@ class Centred:
     columns: Array
     row_grid: Array
     column_grid: Array
-    spread: bool
 
 
 def truncate_tf32(x: Array) -> Array:
@@ -145,15 +149,17 @@ def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, l
     return total
 
 
-def evaluate_centred(
+def centred(
     products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool
-) -> Centred | None:
-    """As `evaluate`, before centres are spread; None where the magnitudes may leave float32 or kinds are mixed."""
+) -> tuple[tuple[int, ...], bool, Iterator[Centred | None]] | None:
+    """As `evaluate`, a few slices at a time and before centres are spread: shape of the sums, whether radii are not
+    zero, the slices. None where there is no such form, or once magnitudes may leave float32.
+    """
     kinds = {p.kind for p in products}
     if len(kinds) > 1 or "ii" in kinds or not narrow:
         return None
-    with np.errstate(all="ignore"):
-        return _Group(list(products), kinds.pop(), reader, narrow, limit, integer).centred()
+    group = _Group(list(products), kinds.pop(), reader, narrow, limit, integer)
+    return (*group.lead, group.a.other, group.b.other), group.kind != "pp", group.centred()
 
 
 def _buffer(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
@@ -170,7 +176,9 @@ class _Side:
     """One packed operand of a group: all its pieces side by side along K, for a range of slices."""
 
     def __init__(self, name: str, pieces: list[Pair], ks: list[int], axis: int, group: _Group) -> None:
-        self.name, self.axis, self.group = name, axis, group
+        # No reference to the group, which holds its sides: a cycle would keep the operands until the next collection.
+        self.name, self.axis, self.limit, self.reader = name, axis, group.limit, group.reader
+        self.both = group.kind == "ii"  # is the other operand an interval too?
         self.point = pieces[0][0] is pieces[0][1]
         self.single = self.point and all(p[0].dtype == np.float32 for p in pieces)
         self.truncate = group.truncate
@@ -209,7 +217,7 @@ class _Side:
         self.measure(shape)
         if not self.truncate:
             return
-        if self.group.kind == "ii":
+        if self.both:
             self.tlo, self.thi = self.read(self.lo), self.read(self.hi)
         else:
             self.cut(shape)
@@ -239,8 +247,8 @@ class _Side:
             at += k
 
     def read(self, x: Array) -> Array:
-        assert self.group.reader is not None
-        return self.group.reader(x)
+        assert self.reader is not None
+        return self.reader(x)
 
     def measure(self, shape: tuple[int, ...]) -> None:
         """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers mark their lane."""
@@ -258,7 +266,7 @@ class _Side:
         stats = kernels.row_stats if self.axis == -1 else kernels.column_stats
         stats(self.mag.view(integer), integer(1), lanes, low)
         peak = lanes.view(dtype).astype(np.float64)
-        bad = ~(peak < self.group.limit)
+        bad = ~(peak < self.limit)
         # Non-finite operands stay in the buffers: matrix products do not carry them out of their row or column.
         peak[bad] = 0.0
         self.most = peak.max(axis=1)
@@ -275,11 +283,15 @@ class _Side:
         if not self.point:
             self.trad = _buffer(self.name + "trad", shape)
             mid, rad = self.tmid.reshape(-1), self.trad.reshape(-1)
-            if self.group.reader is truncate_tf32:
+            if self.reader is truncate_tf32:
                 kernels.split_truncated(self.lo.reshape(-1), self.hi.reshape(-1), mid, rad)
             else:
                 unused = _buffer(self.name + "tmag", shape).reshape(-1)
                 kernels.split_interval(self.read(self.lo).reshape(-1), self.read(self.hi).reshape(-1), mid, rad, unused)
+
+    def part(self, x: Array, cut: slice) -> Array:
+        """These slices of something packed; all of it where the operand is shared."""
+        return x[cut] if self.slices > 1 else x
 
     def single_precision(self, what: str) -> Array:
         """`mag`, `rad` or `trad` as float32, rounded up."""
@@ -345,29 +357,36 @@ class _Group:
             self._ranges(stop - start)
             yield slice(start, stop)
 
-    def centred(self) -> Centred | None:
-        m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
-        spread, shape = self.kind != "pp", (slices, m, n)
-        centre = [np.empty(shape) for _ in range(1 + self.truncate)]
-        radius = [np.empty(shape, np.float32) for _ in centre] if spread else centre
-        mag, tiny, underflow = np.empty(shape, np.float32), np.empty(slices), np.empty(slices)
-        rows, row_grid, columns, column_grid = (np.empty((slices, size)) for size in (m, m, n, n))
+    def centred(self) -> Iterator[Centred | None]:
+        step = max(1, _NEAR // (self.a.other * self.b.other))
         for at in self._parts():
             if not self.safe.all():
-                return None
-            rows[at], columns[at], tiny[at], underflow[at] = self.a.peak, self.b.peak, self.tiny, self.underflow
-            row_grid[at], column_grid[at] = self.a.grid, self.b.grid
-            np.matmul(self.a.single_precision("mag"), self.b.single_precision("mag"), out=mag[at])
-            for c, r, prefix in zip(centre, radius, ("", "t"), strict=False):
-                np.matmul(getattr(self.a, prefix + "mid"), getattr(self.b, prefix + "mid"), out=c[at])
-                if spread:
-                    left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
-                    np.matmul(self.a.single_precision(left), self.b.single_precision(right), out=r[at])
-        ends = _views((centre[0], centre[-1], radius[0], radius[-1]), self.lead)
-        mag, tiny, underflow = _views((mag, tiny, underflow), self.lead)
-        lines = _views((rows, columns, row_grid, column_grid), self.lead)
-        pairs = ((ends[0], ends[1]), (ends[2], ends[3]))
-        return Centred(*pairs, mag, self.inflate32, tiny, underflow, lines[0], lines[1], lines[2], lines[3], spread)
+                yield None
+                return
+            for start in range(at.start, at.stop, step):
+                stop = min(start + step, at.stop)
+                yield self._centre(slice(start, stop), slice(start - at.start, stop - at.start))
+
+    def _centre(self, at: slice, cut: slice) -> Centred:
+        """The slices `at` of the result, `cut` of what is packed."""
+        a, b, spread = self.a, self.b, self.kind != "pp"
+        shape = (at.stop - at.start, a.other, b.other)
+
+        def product(name: str, x: Array, y: Array) -> Array:
+            return np.matmul(a.part(x, cut), b.part(y, cut), out=_buffer(name, shape, x.dtype))
+
+        mag = product("product32", a.single_precision("mag"), b.single_precision("mag"))
+        centre, radius = [], []
+        for prefix in ("", "t")[: 1 + self.truncate]:
+            centre.append(product(prefix + "centre", getattr(a, prefix + "mid"), getattr(b, prefix + "mid")))
+            if spread:
+                left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
+                radius.append(product(prefix + "radius", a.single_precision(left), b.single_precision(right)))
+        radius = radius or centre
+        lines = (x[cut] if side.slices > 1 else np.repeat(x, shape[0], axis=0)
+                 for side, x in ((a, a.peak), (b, b.peak), (a, a.grid), (b, b.grid)))  # fmt: skip
+        pairs = ((centre[0], centre[-1]), (radius[0], radius[-1]))
+        return Centred(at, *pairs, mag, self.inflate32, self.tiny[cut], self.underflow[cut], *lines)
 
     def _ranges(self, count: int) -> None:
         """Which slices may use float32 for magnitudes, and what underflow may cost them."""

@@ -26,7 +26,10 @@ def blocks(size: int) -> Iterator[slice]:
 
 def flat(x: np.ndarray, at: slice) -> np.ndarray:
     """The elements of `x` at these flat indices, floats as float64 (a view where x is that, and contiguous)."""
-    found = x.reshape(-1)[at] if x.flags.c_contiguous else x.flat[at]
+    if x.size and not any(x.strides):  # one element everywhere, as masks often are
+        found = np.full(len(range(*at.indices(x.size))), x[(0,) * x.ndim])
+    else:
+        found = x.reshape(-1)[at] if x.flags.c_contiguous else x.flat[at]
     return found.astype(np.float64) if found.dtype == np.float32 else found
 
 

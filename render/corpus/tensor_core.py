@@ -67,7 +67,7 @@ def _distinct(x: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """(distinct rows in order of appearance, which of them each row is), by bits."""
     seen: dict[bytes, int] = {}
     which = [seen.setdefault(row.tobytes(), len(seen)) for row in x]
-    return x[[which.index(i) for i in range(len(seen))]], which
+    return x[np.unique(which, return_index=True)[1]], which
 
 
 def _split(x: np.ndarray, operand: Operand) -> tuple[np.ndarray, np.ndarray]:

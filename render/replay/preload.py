@@ -25,5 +25,7 @@ with contextlib.suppress(Exception):  # whatever is wrong, the first case will s
 # What is alive now stays so: no case needs to look through it for garbage, or to copy the pages that this would write.
 gc.collect()
 gc.freeze()
+# The arrays of a run are in no cycle and freed by their counts: looking for cycles often only costs time.
+gc.set_threshold(20_000, 20, 20)
 forget_code()
 atexit.register(gc.unfreeze)  # or nanobind reports all of Triton as leaked
