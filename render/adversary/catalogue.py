@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from render import data
+from render.adversary import quantized
 from render.adversary import subjects as make
 from render.adversary.material import DTYPES, Inputs, stagnant_operands, values
 from render.adversary.subjects import Subject
@@ -51,6 +52,7 @@ def small() -> Iterator[Subject]:
         yield make.scans(op, "fp32", 64)
     yield from (make.scans("cumsum", fmt, 32) for fmt in ("fp16", "bf16", "fp64"))
     yield from (make.softmax(), make.moves(), make.atomic_partials())
+    yield from (quantized.places(), *(quantized.quantized(how) for how in quantized.HOW))
     yield from dot_subjects()
     yield from (make.attend("fp16"), make.attend("bf16"), make.attend("fp32", "tf32"), make.attend("fp32"))
     yield from (
