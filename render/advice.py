@@ -38,10 +38,12 @@ def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequenc
         return f"cannot tell: {detail}"
     if code == "RND301" and "seeded" in detail:
         return f"the bound is too wide to tell: {detail}"
+    if code in ("RND306", "RND308"):
+        return f"a defect of RENDER, not of your kernel: {detail}"
     if code in ("RND302", "RND303", "RND305"):
         found = [t for t in taints if t.code == code]
         return f"cannot tell: {found[0].message}" if found else f"cannot tell: {detail}"
-    if code in ("RND306", "RND307"):
+    if code == "RND307":
         return f"cannot tell: {detail}"
     return _MESSAGES.get(code, "round-off explains every difference")
 
@@ -112,6 +114,10 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "RND304": ("scale the inputs down, or accumulate in a wider format",),
     "RND306": ("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),
     "RND307": ("give a stable reference (shifted variance, logsumexp), or one of operations with a rule in more bits",),
+    "RND308": (
+        "please report this with the JSON of the verdict (--json): the bound calls it a bug, and nothing confirms it",
+        "a smaller shape with the same fault, or another output, may have a second evaluation",
+    ),
     "RND305": ("make the order explicit (a second kernel, or atomics on integers)",),
 }
 

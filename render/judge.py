@@ -24,6 +24,10 @@ Two taints say that T does not enclose all legal results: RND302 (an operation w
 kernel's result leaves a mere point) and RND303 (a condition that could go either way; T follows one way). Such a T is
 no evidence against anybody, so these are looked at before the rows that use T. RND305 leaves a T that does enclose
 the order that was executed, and something outside of that is wrong.
+
+A Type-II of RND201, RND202 or RND204 that rests on T is asked for a witness afterwards (`render.witness.second`): it
+stands only if a second evaluation agrees, and is Inconclusive otherwise (RND306: it contradicts T; RND308: there could
+be none).
 """
 
 from __future__ import annotations
@@ -353,7 +357,7 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
 
 RANK = (
     *("RND207", "RND208", "RND209", "RND204", "RND205", "RND201", "RND202", "RND206"),
-    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND307", "RND301"),
+    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND308", "RND307", "RND301"),
     *("RND110", "RND103", "RND101", "RND104", "RND105", "RND102", "RND106", "RND100"),
 )
 

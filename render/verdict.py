@@ -65,6 +65,7 @@ TITLES: Mapping[str, str] = {
     "RND305": "order of atomics or programs",
     "RND306": "a second evaluation does not confirm the bound",
     "RND307": "exact value of the reference not known well enough",
+    "RND308": "no second evaluation of the bound could be made",
 }
 
 

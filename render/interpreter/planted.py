@@ -85,7 +85,11 @@ class Helpers:
             lo, hi = None, None
             if self.ctx.interval:
                 lo, hi = cast_interval(*ends, FORMATS["fp64"], fmt, self.ctx.model("arith"))
-            return Handle(v.astype(x.v.dtype, copy=False), x.dtype, x.shape, lo, hi, taint=x.taint)
+            out = Handle(v.astype(x.v.dtype, copy=False), x.dtype, x.shape, lo, hi, taint=x.taint)
+            factor = Handle(np.broadcast_to(np.float64(by), (1, *x.shape)), x.dtype, x.shape)
+            self.builder.made("constant", (), factor)
+            self.builder.made("fmul", (x, factor), out)
+            return out
 
         return _applied(value, scaled)
 
@@ -93,7 +97,13 @@ class Helpers:
         """Zeros of the same type and shape."""
         if isinstance(value, int | float):
             return 0 * value
-        return _applied(value, lambda x, fmt: Handle(np.zeros_like(x.v), x.dtype, x.shape))
+
+        def nothing(x: Handle, fmt: Format) -> Handle:
+            out = Handle(np.zeros_like(x.v), x.dtype, x.shape)
+            self.builder.made("constant", (), out)
+            return out
+
+        return _applied(value, nothing)
 
 
 def _applied(value: Any, change: Callable[[Handle, Format], Handle | None]) -> Any:

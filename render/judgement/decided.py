@@ -16,14 +16,14 @@ from render.judgement.formulas import Formulas
 from render.judgement.written import differing, measured
 from render.sides import blamed
 from render.verdict import BudgetItem, Finding, OutputVerdict
-from render.witness.second import DEFECT, ON_BOUND
+from render.witness.second import ON_BOUND
 
 
 @dataclass(frozen=True)
 class Decided:
     """`masks` and `decisions` by output, `decision` for the whole. `witness`, `left`, `weak`: second opinion, departure
-    from the reference, instability; `formulas`: both sides without rounding; `defect`: the second evaluation
-    contradicts the bound."""
+    from the reference, instability; `formulas`: both sides without rounding; `defect`: the code of a
+    bound that no second evaluation confirms, or ""."""
 
     findings: list[Finding]
     masks: list[Masks | None]
@@ -34,7 +34,7 @@ class Decided:
     left: Divergence | None
     weak: Instability | None
     formulas: Formulas
-    defect: bool
+    defect: str
 
     @property
     def notes(self) -> list[str]:
@@ -55,7 +55,7 @@ class Decided:
             found = blamed(found, "memory")
         if self.defect:
             label = self.decision.label
-            found = [replace(o, label=label, code=DEFECT) if o.code in ON_BOUND else o for o in found]
+            found = [replace(o, label=label, code=self.defect) if o.code in ON_BOUND else o for o in found]
             found = blamed(found, "unknown")
         return differing(found, self.formulas.answers, self.decision)
 

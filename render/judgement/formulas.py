@@ -11,7 +11,7 @@ from render.execution import Entry, Execution
 from render.explain.records import Unrounded, Witness
 from render.judge import Case, Decision
 from render.judgement.references import References
-from render.witness.second import DEFECT, Outside, confirmed
+from render.witness.second import Outside, confirmed, unconfirmed
 from render.witness.unrounded import unrounded as without_rounding
 
 
@@ -71,8 +71,6 @@ class Comparison:
             if found.status == "agrees":
                 return found, decision
             tried.append(found)
-        against = next((w for w in tried if w.status == "disagrees"), None)
-        if against is not None:
-            detail = f"a second evaluation of {against.place} does not confirm it ({against.why})"
-            return against, Decision("Inconclusive", DEFECT, detail)
+        if any(w.status == "disagrees" for w in tried):
+            return unconfirmed(tried, decision)
         return tried[0], Decision("Inconclusive", "RND301", f"{decision.detail} (no second evaluation confirms it)")

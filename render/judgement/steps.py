@@ -33,7 +33,7 @@ from render.outputs import devices, match
 from render.reference import Reference
 from render.undefined import undefined_note
 from render.verdict import Outputs, OutputVerdict, Verdict
-from render.witness.second import DEFECT, second_opinion
+from render.witness.second import DEFECTS, second_opinion
 
 
 @dataclass
@@ -134,12 +134,12 @@ class Judgement:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
         study = Study(self.entry, tuple(j.case for j in judged))
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
-        second = decision.code
+        defect = decision.code if decision.code in DEFECTS else ""
         left = departure(study, self.references.oracle, decision, self.settings.asked)
         formulas = self._formulas(run, judged, decision)
         weak, decision = self._unstable(study, run, formulas.decision)
         witness = witness or formulas.witness
-        return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, second == DEFECT)
+        return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, defect)
 
     def _second_opinion(
         self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision

@@ -307,6 +307,17 @@ _TABLE = (
         "smaller inputs take less work. Without python-flint installed, far less can be evaluated.",
     ),
     Code(
+        "RND308",
+        "no second evaluation of the bound could be made",
+        "The value lies outside the bound, which makes it a bug (RND201, RND202 or RND204, as the verdict says), but a "
+        "bound alone accuses nobody: the element has to be evaluated again by other code, and that could not be done. "
+        "The reason stands in the verdict: an operation that the second evaluation does not know, a run that cannot be "
+        "repeated, too large a computation. This is our defect, not the kernel's.",
+        "y not in T, and there is no W to compare with",
+        "a computation of more than ten million operands behind every element outside",
+        "Try a smaller shape with the same fault, where the computation of an element is smaller; please report it.",
+    ),
+    Code(
         "RND901",
         "no inputs given",
         "RENDER found the function to call but does not know with which arguments.",

@@ -20,7 +20,7 @@ from render.slice.model import ABSENT, LEAF, Node, NotSliceable
 from render.slice.moves import lanes_of
 from render.slice.recorder import Entry, Recorder
 
-LIMIT = 2_000_000
+LIMIT = 10_000_000
 """Operand references of one slice; a larger one costs more than it explains."""
 
 

@@ -24,9 +24,9 @@ from render.slice.follow import follow
 from render.slice.graph import pruned
 from render.slice.host import logged
 from render.slice.host_cut import HostCutter
-from render.slice.model import MISHAPS, NotSliceable, Slice
+from render.slice.model import LEAF, MISHAPS, Node, NotSliceable, Slice
 from render.slice.places import Place, places
-from render.slice.recorder import LANES, Enough, Recorder
+from render.slice.recorder import BYTES, Enough, Recorder
 from render.slice.recording import recording
 from render.slice.roots import Root, roots
 
@@ -48,9 +48,8 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
         return [NotSliceable("the session", "it runs with a builder of its own")] * len(wanted)
     if not hasattr(run.session, "writers"):
         return [NotSliceable("the session", "it keeps no record of stores")] * len(wanted)
-    found: list[Slice | NotSliceable] = [
-        NotSliceable("the host", f"no kernel stored {name}{list(where)}") for name, where in wanted
-    ]
+    unstored = [NotSliceable("the host", f"no kernel stored {name}{list(where)}") for name, where in wanted]
+    found: list[Slice | NotSliceable] = list(unstored)
     todo: dict[int, list[Place]] = {}
     for i, (name, where) in enumerate(wanted):
         tensor = _output(run, name)
@@ -73,13 +72,25 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
                 found[i] = result
             if isinstance(result, Slice):
                 todo.pop(i)
-            elif result is None or run_all:
+            elif run_all:  # one that alone stores nothing may do so beside the others
                 todo[i] = todo[i][1:]
         first = False
-        run_all = not run_all and any(r is not None and not isinstance(r, Slice) for r in results.values())
+        run_all = not run_all and not all(isinstance(r, Slice) for r in results.values())
     if getattr(run.session, "host_steps", 0):
         _through_host(call, run, wanted, found)
-    return found
+    return [_left_alone(run, w, f) if f is none else f for w, f, none in zip(wanted, found, unstored, strict=True)]
+
+
+def _left_alone(run: Execution, wanted: Wanted, none: Slice | NotSliceable) -> Slice | NotSliceable:
+    """An element that no program stored: the number that lay there before the run."""
+    name, where = wanted
+    tensor = _output(run, name)
+    ends = float(tensor.value[where]), float(tensor.lo[where]), float(tensor.hi[where])
+    if not ends[0] == ends[1] == ends[2]:
+        return none  # something made a bound for it
+    leaf = Node(LEAF, {"source": "input", "name": name}, "", 0, 0, (), *(np.array([end]) for end in ends))
+    note = f"no program stores {name}{list(where)}; its value is what lay there before"
+    return Slice(name, where, "no kernel", (), (leaf,), 0, *ends, (note,), run.session.profile)
 
 
 def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: list[Slice | NotSliceable]) -> None:
@@ -135,7 +146,7 @@ def _attempt(
     except (KernelError, UnsupportedOp, RenderError) as error:
         return dict.fromkeys(every, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
     if recorder.full:
-        why = NotSliceable("the programs", f"they compute more than {LANES:,} values".replace(",", " "))
+        why = NotSliceable("the programs", f"what they compute takes more than {BYTES >> 20} MB")
         return dict.fromkeys(every, why)
     if recorder.launch < max(groups) or (again is not None and not {wanted[i][0] for i in every} <= again.keys()):
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")

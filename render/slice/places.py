@@ -10,7 +10,7 @@ import numpy as np
 from render.interpreter.writers import Writers
 from render.slice.model import NotSliceable
 
-PROGRAMS = 1024
+PROGRAMS = 65_536
 """Programs of one launch that are run again for one element."""
 
 

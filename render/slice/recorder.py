@@ -19,8 +19,14 @@ from render.interpreter.writers import Writers
 from render.slice.integers import followed
 from render.slice.moves import MOVES
 
-LANES = 60_000_000
-"""Lanes of values that one recording keeps: about a gigabyte with their bounds."""
+BYTES = 1 << 30
+"""Memory that the values of one recording take."""
+
+
+def _memory(h: Handle) -> int:
+    """Bytes of a handle's arrays; one that is still open has no bound of its own."""
+    arrays = {id(a): a for a in ((h.computed,) if h.pend is not None else (h.computed, *h.pair))}
+    return sum(a.nbytes for a in arrays.values())
 
 
 class Enough(BaseException):
@@ -59,14 +65,14 @@ class Recorder:
         self.soft: set[int] = set()
         self.decided: dict[int, Handle] = {}
         self.context: Context | None = None
-        self.lanes = 0
+        self.kept_bytes = 0
         self.writers: list[Writers] = []
         self._recording = False
 
     @property
     def full(self) -> bool:
         """Whether more was computed than a recording keeps."""
-        return self.lanes > LANES
+        return self.kept_bytes > BYTES
 
     def of(self, launch: int) -> Recorder:
         """What was recorded of one launch, as a recorder of that launch alone."""
@@ -130,7 +136,7 @@ class Recorder:
         self._follow(op, handles, fresh, op in MOVES or "move" in (attrs or {}))
         if fresh and not any(self.kept(o) for o in fresh):
             return  # integers and addresses are taken by value
-        self.lanes += sum(o.computed.size for o in fresh)
+        self.kept_bytes += sum(_memory(o) for o in fresh)
         if self.full:
             raise Enough
         site = self.context.site() if len(self.passes[-1].linear) else NOWHERE

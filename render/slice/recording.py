@@ -62,6 +62,9 @@ class RecordingBuilder(Builder):
         attrs = {"fmt": next(filter(None, map(format_name, args)), ""), "dst": format_name(out)}
         self.recorder.add(f"library {named}", args, (out,), attrs)
 
+    def made(self, op: str, args: Sequence[Handle], out: Handle) -> None:
+        self.recorder.add(op, args, (out,), {"fmt": format_name(out)} if args else None)
+
     def create_dot_scaled(self, *args: Any) -> Handle:
         self._factors = []
         out = super().create_dot_scaled(*args)

@@ -25,7 +25,7 @@ def rounding(formula: Callable[..., Maybe]) -> Rule:
 
 
 def product(e: Evaluator, op: Operation, k: int) -> Maybe:
-    first, second = (operand[k] for operand in op.operands)
+    first, second = (int(operand[k]) for operand in op.operands)
     x, y = e.args(op, k)
     return b.rounded(b.square(x) if first == second else b.mul(x, y), fmt_of(op))
 

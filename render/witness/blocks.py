@@ -20,7 +20,7 @@ from render.witness.balls import FP32, PREC, Interval, Raw
 from render.witness.sums import growth
 
 if TYPE_CHECKING:
-    from render.witness.chains import Chain
+    from render.witness.chains import Chain, Products
 
 
 def floor_power(x: Raw) -> Raw:
@@ -33,7 +33,7 @@ def accumulator(model: dict[str, Any]) -> Format:
 
 
 def error(
-    chain: Chain, products: list[Interval], model: dict[str, Any], total: Interval, size: Raw, addends: Raw
+    chain: Chain, products: Products, model: dict[str, Any], total: Interval, size: Raw, addends: Raw
 ) -> tuple[Raw, Raw]:
     """(bound of the error of every order, of every partial sum)."""
     fmt = accumulator(model)
@@ -44,8 +44,8 @@ def error(
     omega = b.up(b.times_up(b.power(emin), rho), b.power(-125) if model["flush"] else fzero)
     omega = libmp.mpf_mul(omega, from_int(2 if single else 1))
     leaf = b.times_up(rho, size) if single else fzero
-    peak = b.times_up(b.most([fzero, *(b.magnitude(p) for p in products)]), b.up(fone, b.raw(model["growth"])))
-    wide = _widest(chain, model, emin, peak)
+    peak = b.times_up(products.peak, b.up(fone, b.raw(model["growth"])))
+    wide = _widest(products, model, emin, peak)
     half = libmp.mpf_shift(b.up(size, b.magnitude(total)), -1)
     reach = b.least((size, half))
     added = b.times_up(b.times_up(from_int(chain.adds), u), b.up(reach, b.power(fmt.emin)))
@@ -66,12 +66,11 @@ def error(
     return wrong, b.up(top, wrong)
 
 
-def _widest(chain: Chain, model: dict[str, Any], emin: int, peak: Raw) -> Raw:
+def _widest(products: Products, model: dict[str, Any], emin: int, peak: Raw) -> Raw:
     """W: what products of subnormal operands, which the unit does not normalise, may be aligned to."""
     tiny = b.power(int(model["emin"]))
-    ends = [tiny, *(b.magnitude(x) for pair in chain.products for x in pair)]
-    products = b.times_up(b.times_up(tiny, b.most(ends)), b.up(fone, b.raw(model["growth"])))
-    return b.most((b.power(emin), products, b.times_up(b.raw(model["subnormal"]), peak)))
+    small = b.times_up(b.times_up(tiny, b.most((tiny, products.largest))), b.up(fone, b.raw(model["growth"])))
+    return b.most((b.power(emin), small, b.times_up(b.raw(model["subnormal"]), peak)))
 
 
 def _compound(reach: Raw, align: Raw, rho: Raw, u: Raw, omega: Raw, wide: Raw, blocks: int, adds: int) -> Raw:

@@ -19,14 +19,33 @@ from render.witness.balls import FP32, Interval, Maybe, Raw
 from render.witness.sums import exact_sum, growth, magnitudes
 
 
+@dataclass(frozen=True)
+class Products:
+    """What the unit's model needs to know of the products of a chain, summed up.
+
+    `exact` and `read`: the sum of the products, of the operands as they are and as the unit reads them; `weight`: the
+    sum of their magnitudes, `ends` that of their operands'; `peak`: the largest product, `largest` the largest operand.
+    """
+
+    count: int
+    exact: Interval
+    read: Interval
+    weight: Raw
+    ends: Raw
+    peak: Raw
+    largest: Raw
+
+
 @dataclass
 class Chain:
     """All terms of a chain of dots on one unit, and the roundings on the way.
 
     `deepest` is the longest run of blocks whose result is added elsewhere; `through`: some accumulator passes several.
+    `many`: products that were summed up elsewhere.
     """
 
     products: list[tuple[Interval, Interval]] = field(default_factory=list)
+    many: Products | None = None
     addends: list[Interval] = field(default_factory=list)
     blocks: int = 0
     adds: int = 0
@@ -37,11 +56,18 @@ class Chain:
     def dot(self, pairs: list[tuple[Maybe, Maybe]], model: dict[str, Any], imprecise: int | None) -> None:
         """One tl.dot."""
         for x, y in pairs:
-            if x is None or y is None or b.infinite(x) or b.infinite(y):
-                self.known = False
-            else:
-                self.products.append((x, y))
-        k, parts = len(pairs), int(model["terms"])
+            self.pair(x, y)
+        self.passed(len(pairs), model, imprecise)
+
+    def pair(self, x: Maybe, y: Maybe) -> None:
+        if x is None or y is None or b.infinite(x) or b.infinite(y):
+            self.known = False
+        else:
+            self.products.append((x, y))
+
+    def passed(self, k: int, model: dict[str, Any], imprecise: int | None) -> None:
+        """The roundings of one tl.dot along k."""
+        parts = int(model["terms"])
         if model["promote"] and imprecise and imprecise < k:
             pieces, inner = math.ceil(k / imprecise), parts * math.ceil(imprecise / model["block"])
             self.blocks, self.adds = self.blocks + pieces * inner, self.adds + pieces
@@ -75,40 +101,52 @@ def _read(x: Interval, model: dict[str, Any]) -> Interval:
     return x
 
 
+def summed(pairs: list[tuple[Interval, Interval]], model: dict[str, Any]) -> Products:
+    """The products of finite operands."""
+    exact = [_product(x, y) for x, y in pairs]
+    read = [_product(_read(x, model), _read(y, model)) for x, y in pairs]
+    sizes = [b.magnitude(x) for pair in pairs for x in pair]
+    return Products(
+        len(pairs), exact_sum(exact), exact_sum(read), magnitudes(exact), magnitudes([(x, x) for x in sizes]),
+        b.most([fzero, *(b.magnitude(p) for p in exact)]), b.most([fzero, *sizes]),
+    )  # fmt: skip
+
+
+def _product(x: Interval, y: Interval) -> Interval:
+    found = b.mul(x, y)
+    assert found is not None
+    return found
+
+
 def dot(chain: Chain, model: dict[str, Any]) -> Maybe:
     """Everything that the unit may make of the chain, and its exact value."""
     if not chain.known:
         return None
-    exact = [b.mul(x, y) for x, y in chain.products]
-    read = [b.mul(_read(x, model), _read(y, model)) for x, y in chain.products]
-    products = [p for p in exact if p is not None]
+    terms = chain.many or summed(chain.products, model)
     base = exact_sum(chain.addends)
-    total = b.hull(b.add(exact_sum(products), base), b.add(exact_sum([p for p in read if p is not None]), base))
+    total = b.hull(b.add(terms.exact, base), b.add(terms.read, base))
     assert total is not None
-    lost, weight = _operands(chain, products, model)
+    lost, weight = _operands(terms, model)
     total = b.spread(total, lost)
     assert total is not None
     addends = magnitudes(chain.addends)
     size = b.up(weight, addends)
     if size == fzero:
         return b.ZERO
-    wrong, top = blocks.error(chain, products, model, total, size, addends)
+    wrong, top = blocks.error(chain, terms, model, total, size, addends)
     if not b.less(top, b.raw(_limit(model))):
         return None
     out = b.spread(total, wrong)
-    return _one_sided(out, total, size, chain, model) if model["chops"] else out
+    return _one_sided(out, total, size, chain.adds + terms.count * int(model["terms"]), chain, model)
 
 
-def _operands(chain: Chain, products: list[Interval], model: dict[str, Any]) -> tuple[Raw, Raw]:
+def _operands(terms: Products, model: dict[str, Any]) -> tuple[Raw, Raw]:
     """(error of operands that are split into parts, sum of the magnitudes of the products of parts)."""
-    weight = magnitudes(products)
     eps, floor = b.raw(model["eps"]), b.raw(model["floor"])
-    lost = b.times_up(eps, weight)
-    if floor != fzero:
-        for x, y in chain.products:
-            ends = b.up(b.up(b.magnitude(x), b.magnitude(y)), floor)
-            lost = b.up(lost, b.times_up(floor, ends))
-    return lost, b.times_up(weight, b.up(fone, b.raw(model["growth"])))
+    lost = b.times_up(eps, terms.weight)
+    if floor != fzero:  # floor (|x| + |y| + floor) of every product
+        lost = b.up(lost, b.times_up(floor, b.up(terms.ends, b.times_up(from_int(terms.count), floor))))
+    return lost, b.times_up(terms.weight, b.up(fone, b.raw(model["growth"])))
 
 
 def _limit(model: dict[str, Any]) -> float:
@@ -116,11 +154,10 @@ def _limit(model: dict[str, Any]) -> float:
     return fmt.max * (1.0 - 2.0 * model["rho"]) if model["rho"] > fmt.u else fmt.max
 
 
-def _one_sided(out: Maybe, total: Interval, size: Raw, chain: Chain, model: dict[str, Any]) -> Maybe:
+def _one_sided(out: Maybe, total: Interval, size: Raw, count: int, chain: Chain, model: dict[str, Any]) -> Maybe:
     """Units that only cut cannot leave the sums of the terms of one sign, up to the same sum rounded to nearest."""
-    if out is None:
-        return None
-    count = chain.adds + len(chain.products) * int(model["terms"])
+    if out is None or not model["chops"]:
+        return out
     grown = b.up(fone, growth(b.power(-FP32.p), count))
     room = b.times_up(from_int(chain.adds), b.power(blocks.accumulator(model).emin))
     above = b.up(b.times_up(libmp.mpf_shift(b.up(size, total[1]), -1), grown), room)

@@ -14,7 +14,7 @@ from render.witness import balls as b
 from render.witness import functions
 from render.witness.balls import FP32, Interval, Maybe, Raw
 
-_LOG2E = b.to_format((1 / mpmath.MPContext().log(2))._mpf_, FP32)
+LOG2E = b.to_format((1 / mpmath.MPContext().log(2))._mpf_, FP32)
 
 
 def with_zero(x: Maybe, fmt: Format) -> Maybe:
@@ -103,7 +103,7 @@ _SPECIAL = ((fzero, fzero), (finf, finf), (fninf, fninf))
 
 def _through_exp2(x: Maybe, error: Mapping[str, Any]) -> Maybe:
     """2^p (1 +- r) +- a, p = x fl(log2 e) rounded to fp32: the sequence that NVIDIA targets run for exp."""
-    p = b.mul(x, (_LOG2E, _LOG2E))
+    p = b.mul(x, (LOG2E, LOG2E))
     if p is None:
         return None
     return within(functions.exact("exp2", (b.nearest(p[0], FP32), b.nearest(p[1], FP32))), error, FP32, True)

@@ -1,6 +1,7 @@
 """The slow evaluator: every value of a witness as an interval that no legal execution leaves.
 
-One plain formula per operation (`formulas`). A truth value is a pair (surely, possibly).
+One plain formula per operation (`formulas`), and for operations with thousands of operands one for all of them at once
+(`bulk`). A truth value is a pair (surely, possibly).
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from mpmath import libmp
 
-from interval_ops.formats import Format
+from interval_ops.formats import FORMATS, Format
 from render.witness import balls as b
-from render.witness import chains
+from render.witness import bulk, chains
 from render.witness.balls import Maybe
 from render.witness.document import Operation, operations
 from render.witness.formulas import CHAINED, RULES
 from render.witness.rule import NoFormula, Value
+from render.witness.values import Values
 
 
 class Evaluator:
@@ -26,51 +29,64 @@ class Evaluator:
         self.rules: Mapping[str, Any] = document["rules"]
         self.ops = operations(document)
         self.root = int(document["root"])
+        self.exact = document.get("profile") == "exact"
         total = sum(o.size for o in self.ops)
-        self.values: list[Value] = [None] * total
-        self.owner = [i for i, o in enumerate(self.ops) for _ in range(o.size)]
-        self.used = bytearray(total)
-        self.pending = bytearray(total)
+        self.values = Values(total)
+        self.owner = np.repeat(np.arange(len(self.ops)), [o.size for o in self.ops])
+        kinds: dict[str, int] = {}
+        self.unit = np.array([kinds.setdefault(o.attrs["kind"], len(kinds)) if o.op in CHAINED else -1
+                              for o in self.ops], np.int64)  # fmt: skip
+        self.used = np.zeros(total, bool)
+        self.pending = np.zeros(total, bool)
 
     def result(self) -> Maybe:
         self._mark()
         for op in self.ops:
-            for k in range(op.size):
-                if self.used[op.start + k]:
-                    self.values[op.start + k] = self._value(op, k)
+            rows = np.flatnonzero(self.used[op.start : op.start + op.size])
+            if rows.size and self._together(op):
+                self.values.put(op.start + rows, bulk.evaluate(self, op, rows))
+                continue
+            for k in rows.tolist():
+                self.values[op.start + k] = self._value(op, k)
         found: Maybe = self.values[self.root]
         return found
 
+    def _together(self, op: Operation) -> bool:
+        """Whether all values of the operation are made at once; truth values are not."""
+        if not bulk.applies(op.op, op.attrs, sum(o.size for o in op.operands), self.exact):
+            return False
+        return not any(bool(self.values.truth[np.maximum(o, 0)].any()) for o in op.operands)
+
     def _mark(self) -> None:
         """Which values are needed; sums inside a chain of dots are parts of its last one, never rounded between."""
-        self.used[self.root] = 1
-        for op in reversed(self.ops):
-            for k in range(op.size):
-                at = op.start + k
-                if not (self.used[at] or self.pending[at]):
-                    continue
-                for place, operand in enumerate(op.operands):
-                    for n in operand[k] if isinstance(operand[k], list) else (operand[k],):
-                        if n < 0:
-                            continue
-                        if self._chained(op, place, n):
-                            self.pending[n] = 1
-                        else:
-                            self.used[n] = 1
+        self.used[self.root] = True
+        for i in range(len(self.ops) - 1, -1, -1):
+            op = self.ops[i]
+            at = slice(op.start, op.start + op.size)
+            needed = self.used[at] | self.pending[at]
+            if not needed.any():
+                continue
+            for place, operand in enumerate(op.operands):
+                numbers = operand[needed].reshape(-1)
+                numbers = numbers[numbers >= 0]
+                chained = self._chained(op, place, numbers)
+                self.pending[numbers[chained]] = True
+                self.used[numbers[~chained]] = True
 
-    def _chained(self, op: Operation, place: int, number: int) -> bool:
-        """Whether this operand of a dot or fold is itself such a sum on the same unit."""
+    def _chained(self, op: Operation, place: int, numbers: np.ndarray) -> np.ndarray:
+        """Which of these operands of a dot or fold are themselves such sums on the same unit."""
         if op.op not in CHAINED or (op.op == "dot" and place > 0):
-            return False
-        other = self.ops[self.owner[number]]
-        return other.op in CHAINED and other.attrs["kind"] == op.attrs["kind"]
+            return np.zeros(np.shape(numbers), bool)
+        mine = self.unit[self.owner[op.start]]
+        found: np.ndarray = self.unit[self.owner[numbers]] == mine
+        return found
 
     def _value(self, op: Operation, k: int) -> Value:
         if op.op == "leaf":
             return _leaf(op, k)
         if op.op in CHAINED:
             chain = chains.Chain()
-            model = self.rules["dots"][op.attrs["kind"]]
+            model = dict(self.rules["dots"][op.attrs["kind"]])
             self._collect(op, k, chain, model)
             return chains.dot(chain, model)
         rule = RULES.get(op.op)
@@ -78,32 +94,48 @@ class Evaluator:
             raise NoFormula(op.op)
         return rule(self, op, k)
 
-    def _collect(self, op: Operation, k: int, chain: chains.Chain, model: Mapping[str, Any]) -> None:
+    def _collect(self, op: Operation, k: int, chain: chains.Chain, model: dict[str, Any]) -> None:
         todo = [(op, k)]
+        factors: list[tuple[np.ndarray, np.ndarray]] = []
         while todo:
             op, k = todo.pop()
             places = (0,) if op.op == "dot" else (0, 1)
             if op.op == "dot":
-                left, right = ([self.values[n] for n in op.operands[p][k]] for p in (1, 2))
-                pairs = list(zip(left, right, strict=True))
-                chain.dot(pairs, dict(model), op.attrs.get("imprecise"))
-            for place in places:
-                n = op.operands[place][k]
-                if self._chained(op, place, n):
+                factors.append((op.operands[1][k], op.operands[2][k]))
+                chain.passed(factors[-1][0].size, model, op.attrs.get("imprecise"))
+            inside = [bool(self._chained(op, place, op.operands[place][k])) for place in places]
+            for place, chained in zip(places, inside, strict=True):
+                n = int(op.operands[place][k])
+                if chained:
                     inner = self.ops[self.owner[n]]
                     todo.append((inner, n - inner.start))
                     chain.through |= op.op == "dot"
                 elif self.values[n] != b.ZERO:
-                    chain.add(self.values[n], dict(model), op.op == "fold")
+                    chain.add(self.values[n], model, op.op == "fold")
             if op.op == "fold":
-                chain.adds += all(self._chained(op, place, op.operands[place][k]) for place in places)
+                chain.adds += all(inside)
+        self._products(factors, chain, model)
+
+    def _products(
+        self, factors: list[tuple[np.ndarray, np.ndarray]], chain: chains.Chain, model: dict[str, Any]
+    ) -> None:
+        if not factors:
+            return
+        left, right = (np.concatenate(side) for side in zip(*factors, strict=True))
+        few = bulk.MANY if self.exact or FORMATS[model["acc"]].bits < 64 else bulk.VERY_MANY
+        if left.size >= few:
+            chain.many = bulk.products(self, left, right, model)
+            chain.known &= chain.many is not None
+            return
+        for n, m in zip(left.tolist(), right.tolist(), strict=True):
+            chain.pair(self.values[n], self.values[m])
 
     # operands
     def args(self, op: Operation, k: int) -> list[Value]:
         return [self.values[operand[k]] for operand in op.operands]
 
     def terms(self, op: Operation, k: int, place: int = 0) -> list[Maybe]:
-        return [self.values[n] for n in op.operands[place][k] if n >= 0]
+        return [self.values[n] for n in op.row(place, k) if n >= 0]
 
     def error(self, key: str, fmt: Format) -> dict[str, Any]:
         found: dict[str, Any] = self.rules["functions"][f"{key} {fmt.name}"]
@@ -112,9 +144,9 @@ class Evaluator:
 
 def _leaf(op: Operation, k: int) -> Value:
     if op.attrs.get("source") == "truth":
-        truth = float.fromhex(op.low[k]) != 0
+        truth = bool(op.low[k] != 0)
         return truth, truth
-    return b.interval(float.fromhex(op.low[k]), float.fromhex(op.high[k]))
+    return b.interval(float(op.low[k]), float(op.high[k]))
 
 
 def hexed(x: Any, direction: str) -> str:

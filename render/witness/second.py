@@ -1,8 +1,11 @@
 """Asks for a second opinion on a Type-II that rests on the bound, and what follows from it.
 
 One agreeing witness is enough: an element that cannot have the value is a bug wherever it lies. Tried are, per output
-that was called Type-II, the element furthest outside and the one that lies furthest outside in units of its own bound.
-Where a witness was made and none agrees, the verdict is Inconclusive (RND306): one of our two evaluations is wrong.
+that was called Type-II, the element furthest outside, the one that lies furthest outside in units of its own bound, and
+the first and the last one outside. Without an agreeing witness the verdict is Inconclusive, and that is our own defect:
+a second evaluation contradicts the bound (RND306), or none could be made (RND308), so that the bound stands alone.
+
+What does not rest on a bound needs no witness: integers, which are exact, and NaN or infinity in the kernel itself.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from render.pieces import blocks, flat, part
 if TYPE_CHECKING:
     from render.witness.make import Figures
 
-DEFECT = "RND306"
+CONTRADICTED, ALONE = "RND306", "RND308"
+DEFECTS = frozenset([CONTRADICTED, ALONE])
+"""Codes of a Type-II that no second evaluation confirms."""
 ON_BOUND = frozenset(["RND201", "RND202", "RND204"])
 """Codes that can rest on the bound."""
 
@@ -54,11 +59,28 @@ def second_opinion(
             if found.status == "agrees":
                 return found, decision
             tried.append(found)
+    judged = zip(cases, masks, decisions, strict=True)
+    if any(own.code == decision.code and _without_a_bound(case, mask, own) for case, mask, own in judged):
+        return (tried[0] if tried else None), decision
+    return unconfirmed(tried, decision) if tried else (None, decision)
+
+
+def unconfirmed(tried: Sequence[Witness], decision: Decision) -> tuple[Witness, Decision]:
+    """What is left of a Type-II of which no witness agrees."""
     against = [w for w in tried if w.status == "disagrees"]
     if against:
         detail = f"a second evaluation of {against[0].place} does not confirm it ({against[0].why})"
-        return against[0], Decision("Inconclusive", DEFECT, detail)
-    return (tried[0] if tried else None), decision
+        return against[0], Decision("Inconclusive", CONTRADICTED, detail)
+    alone = f"{decision.code} rests on the bound alone ({decision.detail})"
+    detail = f"{alone}, and no second evaluation of {tried[0].place} could be made: {tried[0].why}"
+    return tried[0], Decision("Inconclusive", ALONE, detail)
+
+
+def _without_a_bound(case: Case, masks: Masks | None, decision: Decision) -> bool:
+    """Whether this output is wrong whatever its bound says: an integer, or NaN or infinity where there is a number."""
+    if case.fmt is None or masks is None:
+        return True
+    return decision.code == "RND204" and bool((masks.nonfinite & ~np.isfinite(case.value)).any())
 
 
 def _claims(case: Case, masks: Masks, code: str) -> Iterator[Outside]:
@@ -90,7 +112,7 @@ def _unrounded(y: float, case: Case) -> tuple[float, float]:
 
 
 def _places(case: Case, masks: Masks, code: str) -> Iterator[tuple[int, ...]]:
-    """Most out of bound first: in absolute terms, then against the width of the bound."""
+    """Most out of bound first: in absolute terms, then against the width of the bound; then the first and the last."""
     if code == "RND204":
         yield from _patterns(case, masks)
         return
@@ -105,7 +127,8 @@ def _places(case: Case, masks: Masks, code: str) -> Iterator[tuple[int, ...]]:
             k = int(np.argmax(ranked))
             if ranked[k] > worst[i][0]:
                 worst[i] = float(ranked[k]), at.start + k
-    for _, k in worst:
+    outside = np.flatnonzero(mask)
+    for k in (*(k for _, k in worst), outside[0], outside[-1]):
         yield tuple(int(i) for i in np.unravel_index(k, case.value.shape))
 
 

@@ -7,6 +7,8 @@ exact.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mpmath import libmp
 from mpmath.libmp import fone, from_int, fzero
 
@@ -47,36 +49,61 @@ def magnitudes(terms: list[Interval]) -> Raw:
     return out
 
 
-def _no_rounding(terms: list[Interval], size: Raw, fmt: Format) -> bool:
-    """Whether every order of the sum is exact: points on a common grid that the format holds up to `size`."""
-    if any(x[0] != x[1] for x in terms):
+@dataclass(frozen=True)
+class Terms:
+    """What a sum needs to know of its terms: how many are not 0, their exact sum, the sum of their magnitudes.
+
+    `step`: all are points and multiples of 2^step (None: they are not).
+    """
+
+    count: int
+    total: Interval
+    size: Raw
+    step: int | None
+
+
+def gathered(terms: list[Interval]) -> Terms:
+    """Of finite terms."""
+    known = [x for x in terms if x != b.ZERO]
+    points = all(x[0] == x[1] for x in known)
+    step = min((int(x[0][2]) for x in known), default=0) if points else None
+    return Terms(len(known), exact_sum(known), magnitudes(known), step)
+
+
+def _no_rounding(terms: Terms, fmt: Format) -> bool:
+    """Whether every order of the sum is exact: points on a common grid that the format holds up to their size."""
+    if terms.step is None:
         return False
-    step = min((int(x[0][2]) for x in terms if x[0][1]), default=0)
-    return step >= fmt.emin - fmt.p + 1 and not b.less(b.power(step + fmt.p), size)
+    return terms.step >= fmt.emin - fmt.p + 1 and not b.less(b.power(terms.step + fmt.p), terms.size)
 
 
 def plain_sum(terms: list[Maybe], fmt: Format, tree: bool = False) -> Maybe:
     """Sum of a block, rounded to `fmt` after every addition; `tree`: a term passes at most log2 of them."""
-    known = [x for x in terms if x is not None and x != b.ZERO]
-    if any(x is None for x in terms):
+    known = [x for x in terms if x is not None]
+    if len(known) < len(terms):
         return None
-    if not known:
+    if any(b.infinite(x) for x in known):
+        return _with_infinities(known)
+    return block_sum(gathered(known), len(terms), fmt, tree)
+
+
+def block_sum(terms: Terms, width: int, fmt: Format, tree: bool) -> Maybe:
+    """`plain_sum` of finite terms, `width` of them with those that are 0."""
+    if not terms.count:
         return b.ZERO
-    passed = len(known) - 1
-    return _closed(known, fmt, min(passed, (len(terms) - 1).bit_length()) if tree else passed, fzero)
+    passed = terms.count - 1
+    return closed(terms, fmt, min(passed, (width - 1).bit_length()) if tree else passed, fzero)
 
 
-def _closed(terms: list[Interval], fmt: Format, roundings: int, flush: Raw) -> Maybe:
-    if any(b.infinite(x) for x in terms):
-        return _with_infinities(terms)
-    total, size = exact_sum(terms), magnitudes(terms)
-    if flush == fzero and _no_rounding(terms, size, fmt):
-        return total
+def closed(terms: Terms, fmt: Format, roundings: int, flush: Raw) -> Maybe:
+    """The sum after so many roundings of each term; every one of them may lose `flush` besides."""
+    if flush == fzero and _no_rounding(terms, fmt):
+        return terms.total
     grown = growth(unit_of(fmt), roundings)
-    error = b.up(b.times_up(size, grown), b.times_up(flush, b.up(fone, grown)))
-    if not b.less(b.up(size, error), b.raw(fmt.max)):
+    error = b.up(b.times_up(terms.size, grown), b.times_up(flush, b.up(fone, grown)))
+    if not b.less(b.up(terms.size, error), b.raw(fmt.max)):
         return None
-    return b.spread(total, error)
+    return b.spread(terms.total, error)
 
 
 def _with_infinities(terms: list[Interval]) -> Maybe:
@@ -91,11 +118,17 @@ def atomic_sum(terms: list[Maybe], fmt: Format, flushes: bool) -> Maybe:
     known = [x for x in terms if x is not None]
     if len(known) < len(terms):
         return None
-    count = len(terms) - 1
+    if any(b.infinite(x) for x in known):
+        return _with_infinities(known)
+    return shared_sum(gathered(known), len(terms), fmt, flushes)
+
+
+def shared_sum(terms: Terms, width: int, fmt: Format, flushes: bool) -> Maybe:
+    """`atomic_sum` of finite terms."""
     flush = fzero
     if flushes and fmt.bits == 32:
-        flush = libmp.mpf_mul(from_int(2 * count), b.power(fmt.emin))
-    return _closed(known, fmt, count, flush)
+        flush = libmp.mpf_mul(from_int(2 * (width - 1)), b.power(fmt.emin))
+    return closed(terms, fmt, width - 1, flush)
 
 
 def product(terms: list[Maybe], fmt: Format) -> Maybe:

@@ -85,6 +85,9 @@ class Base:
     def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
         """A vendor function, which is no method of the builder, made `out`."""
 
+    def made(self, op: str, args: Sequence[Handle], out: Handle) -> None:
+        """A fault that is planted, which is no method of the builder either, made `out`."""
+
     def vendor(self, name: str) -> Callable[..., Handle] | None:
         """What runs the vendor function `name` on (builder, handles...); None: the rules of `libdevice`."""
         return None

@@ -121,6 +121,33 @@ def doubled_and_patched(x):
     return out
 
 
+@triton.jit
+def leaving(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.load(X + i) * 1.1, mask=i < N - 2)
+
+
+def left_alone(x):
+    out = torch.full_like(x, 0.25)
+    leaving[(1,)](x, out, x.shape[0])
+    return out
+
+
+@triton.jit
+def finishing(X, Part, Count, Out, N: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, N)
+    tl.store(Part + pid, tl.sum(tl.load(X + pid * N + i), 0))
+    if tl.atomic_add(Count, 1) == tl.num_programs(0) - 1:
+        tl.store(Out, tl.load(Part) * 3.0)
+
+
+def finished(x):
+    part, count, out = torch.empty(x.shape[0]), torch.zeros(1, dtype=torch.int32), torch.zeros(1)
+    finishing[(x.shape[0],)](x, part, count, out, x.shape[1])
+    return out
+
+
 def on_host(x):
     return doubled_twice(x) * 2
 
@@ -203,6 +230,40 @@ def test_an_operation_without_a_record_stops_the_cut(monkeypatch):
         slice_of(call, done, "out", (0,))
 
 
+def test_an_element_that_no_program_stores_is_what_lay_there():
+    call, done = run(left_alone, torch.randn(B))
+    found = slice_of(call, done, "out", (B - 1,))
+    assert ([n.op for n in found.nodes], found.v, found.lo, found.hi) == ([LEAF], 0.25, 0.25, 0.25)
+    assert any("no program stores" in note for note in found.notes)
+    assert slice_of(call, done, "out", (B - 3,)).kernel == "leaving"
+
+
+def test_what_the_last_program_stores_is_found_beside_the_others():
+    call, done = run(finished, torch.randn(4, B))
+    found = slice_of(call, done, "out", (0,))
+    assert found.kernel == "finishing" and "fmul" in [n.op for n in found.nodes]
+
+
+@pytest.mark.parametrize("kind", ["scale", "zero"])
+def test_a_planted_fault_is_followed(kind):
+    from render.explain.power import plant
+    from render.interpreter.mutation import faults
+
+    seen = []
+
+    def collect(fn, tree):
+        seen.extend(((fn.fn.__code__.co_filename, fn.fn.__code__.co_firstlineno), f) for f in faults(tree, True))
+        return tree
+
+    run(doubled_twice, torch.randn(B))
+    Entry(doubled_twice, of_call(doubled_twice, (torch.randn(B),), {}), options={"change": collect}).run()
+    fault = next(item for item in seen if item[1].kind == kind)
+    call = Entry(doubled_twice, of_call(doubled_twice, (torch.randn(B),), {}), options={"change": plant(*fault)})
+    done = call.run()
+    found = slice_of(call, done, "out", (5,))
+    assert found.nodes[-1].op == ("fmul" if kind == "scale" else LEAF)
+
+
 def test_an_element_that_does_not_exist():
     call, done = run(reread, torch.randn(B))
     with pytest.raises(RenderError, match="not an element"):
@@ -210,7 +271,7 @@ def test_an_element_that_does_not_exist():
 
 
 def test_a_recording_has_a_limit(monkeypatch):
-    monkeypatch.setattr("render.slice.recorder.LANES", 20)
+    monkeypatch.setattr("render.slice.recorder.BYTES", 80)
     call, done = run(reread, torch.randn(B))
     with pytest.raises(NotSliceable, match="more than"):
         slice_of(call, done, "out", (0,))

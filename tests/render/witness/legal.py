@@ -58,7 +58,7 @@ class Execution:
 
     def _value(self, op: Operation, k: int) -> Any:
         if op.op == "leaf":
-            low, high = (mpmath.mpf(float.fromhex(side[k])) for side in (op.low, op.high))
+            low, high = (mpmath.mpf(float(side[k])) for side in (op.low, op.high))
             return low if self.rng.integers(2) else high
         if op.op in ("dot", "fold"):
             return self._dot(op, k)

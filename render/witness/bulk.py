@@ -1,0 +1,329 @@
+"""Formulas for many values of one operation at once, and for terms by the hundred thousand: `formulas` in float64.
+
+Ends are float64 numbers, rounded outward (`floats`), so that a sum of a million terms takes a second. A sample of
+every operation is evaluated by its plain formula in mpmath as well and has to lie inside. Formats of 64 bits are left
+to those as long as it is not too much: float64's own rounding counts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mpmath import libmp
+
+from interval_ops.formats import FORMATS, Format
+from render.witness import balls as b
+from render.witness import casts, errors, sums
+from render.witness import floats as f
+from render.witness.balls import Interval
+from render.witness.chains import Products
+from render.witness.document import Operation
+from render.witness.values import Ends
+
+if TYPE_CHECKING:
+    from render.witness.evaluate import Evaluator
+
+MANY = 256
+"""Operands of an operation from which on it is evaluated so."""
+VERY_MANY = 65_536
+"""The same for formats of 64 bits."""
+SAMPLE = 4
+WIDE = 256
+"""Terms of one value that a sample may have."""
+_FP32 = FORMATS["fp32"]
+Formula = Callable[["Evaluator", Operation, np.ndarray], Ends]
+"""(evaluator, operation, places in it) -> ends of those values."""
+
+
+def applies(op: str, attrs: Mapping[str, Any], operands: int, exact: bool = False) -> bool:
+    """Whether there is such a formula, and enough to do. `exact`: nothing is rounded but by float64."""
+    if op == "leaf":
+        return attrs.get("source") != "truth"
+    wide = FORMATS.get(attrs.get("fmt", ""), _FP32).bits == 64 and not exact
+    if operands < (VERY_MANY if wide else MANY):
+        return False
+    return op in SUMS or (op in RULES and (op != "cast" or _plain_cast(attrs)))
+
+
+def evaluate(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    """Raises ArithmeticError where the plain formula does not confirm a sample."""
+    with np.errstate(all="ignore"):
+        found = _one_by_one(e, op, rows) if op.op in SUMS else RULES[op.op](e, op, rows)
+    if op.op != "leaf" and op.op not in SUMS:
+        _compare(e, op, rows, found)
+    return found
+
+
+def _compare(e: Evaluator, op: Operation, rows: np.ndarray, found: Ends) -> None:
+    from render.witness.formulas import RULES as PLAIN
+
+    if any(o.ndim == 2 and o.shape[1] > WIDE for o in op.operands):
+        return
+    for i in np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(int)).tolist():
+        plain = PLAIN[op.op](e, op, int(rows[i]))
+        many = b.interval(float(found[0][i]), float(found[1][i]))
+        if many is not None and (plain is None or b.less(plain[0], many[0]) or b.less(many[1], plain[1])):
+            raise ArithmeticError(f"two evaluations of {op.op} differ (line {op.line})")
+
+
+def _operands(e: Evaluator, op: Operation, rows: np.ndarray) -> list[Ends]:
+    found = []
+    for o in op.operands:
+        lo, hi = e.values.ends(o[rows])
+        found.append((lo, lo) if np.array_equal(lo, hi) else (lo, hi))
+    return found
+
+
+def _leaf(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    return op.low[rows], op.high[rows]
+
+
+def _rounding(formula: Callable[..., Ends]) -> Formula:
+    return lambda e, op, rows: f.rounded(formula(*_operands(e, op, rows)), FORMATS[op.attrs["fmt"]])
+
+
+def _product(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    x, y = _operands(e, op, rows)
+    exact, same = f.mul(x, y), op.operands[0][rows] == op.operands[1][rows]
+    if same.any():
+        exact = tuple(np.where(same, s, p) for s, p in zip(f.square(x), exact, strict=True))  # type: ignore[assignment]
+    return f.rounded(exact, FORMATS[op.attrs["fmt"]])
+
+
+def _fma(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    x, y, z = _operands(e, op, rows)
+    fmt, inner = FORMATS[op.attrs["fmt"]], f.mul(x, y)
+    once = f.rounded(f.add(inner, z), fmt)
+    return once if fmt.p >= 11 else _hull(once, f.rounded(f.add(f.rounded(inner, fmt), z), fmt))
+
+
+def _hull(*xs: Ends) -> Ends:
+    return f.whole(np.minimum.reduce([x[0] for x in xs]), np.maximum.reduce([x[1] for x in xs]))
+
+
+def _extremum(pick: Any) -> Formula:
+    def rule(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+        args = _operands(e, op, rows)
+        return f.whole(pick.reduce([x[0] for x in args]), pick.reduce([x[1] for x in args]))
+
+    return rule
+
+
+def _extreme(pick: Any, neutral: float) -> Formula:
+    """The largest or smallest term of each value."""
+
+    def rule(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+        (numbers,) = (o[rows] for o in op.operands)
+        there = numbers >= 0
+        lo, hi = e.values.ends(np.maximum(numbers, 0))
+        return f.whole(*(pick.reduce(np.where(there, end, neutral), axis=1) for end in (lo, hi)))
+
+    return rule
+
+
+def _quotient(key: str) -> Formula:
+    def rule(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+        fmt = FORMATS[op.attrs["fmt"]]
+        out = within(f.div(*_operands(e, op, rows)), e.error(key, fmt), _wide(fmt), False)
+        return _narrowed(out, fmt)
+
+    return rule
+
+
+def _wide(fmt: Format) -> Format:
+    return fmt if fmt.bits == 64 else _FP32
+
+
+def _narrowed(out: Ends, fmt: Format) -> Ends:
+    return out if fmt.bits >= 32 else _hull(out, tuple(f.nearest(end, fmt) for end in out))  # type: ignore[arg-type]
+
+
+def _with_zero(x: Ends, fmt: Format) -> Ends:
+    """As `errors.with_zero`."""
+    low, high = f.magnitudes(x)
+    tiny = (low < fmt.min_normal) & (high != 0)
+    return np.where(tiny, np.minimum(x[0], 0.0), x[0]), np.where(tiny, np.maximum(x[1], 0.0), x[1])
+
+
+def within(y: Ends, error: Mapping[str, Any], fmt: Format, positive: bool) -> Ends:
+    """As `errors.within`."""
+    r, a, huge = float(error["r"]), float(error["a"]), error.get("huge")
+    if r <= fmt.u and a <= max(fmt.half_subnormal, 2.0**-1074) and not error["ftz"]:
+        return f.rounded(y, fmt)
+    by = [np.where(np.isinf(end), 0.0, f.up(f.up(np.abs(end) * r) + a)) for end in y]
+    low, high = f.down(y[0] - by[0]), f.up(y[1] + by[1])
+    low = np.maximum(low, 0.0) if positive else low
+    edge = fmt.max if huge is None else min(fmt.max, huge)
+    high = np.where((high >= edge) & ((high > fmt.max) | (huge is not None)), np.inf, high)
+    low = np.where((low <= -edge) & ((low < -fmt.max) | (huge is not None)), -np.inf, low)
+    return f.whole(*(_with_zero((low, high), fmt) if error["ftz"] else (low, high)))
+
+
+def _function(name: str, key: str) -> Formula:
+    """As `errors.apply`, without its exact results at 0 and infinities."""
+
+    def rule(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+        fmt = FORMATS[op.attrs["fmt"]]
+        wide = _wide(fmt)
+        error = e.error(key, fmt)
+        (given,) = _operands(e, op, rows)
+        x = _with_zero(given, wide) if error["ftz"] else given
+        y = f.function(name, x)
+        if name == key == "exp" and e.rules["exp_via_exp2"] and wide is _FP32:
+            factor = np.array(float(libmp.to_float(errors.LOG2E)))
+            power = f.mul(x, (factor, factor))
+            power = f.nearest(power[0], _FP32), f.nearest(power[1], _FP32)
+            out = _hull(f.rounded(y, _FP32), within(f.function("exp2", power), error, _FP32, True))
+        else:
+            out = within(y, error, wide, name in f.POSITIVE)
+        out = f.whole(np.where(f.endless(given), np.minimum(out[0], y[0]), out[0]),
+                      np.where(f.endless(given), np.maximum(out[1], y[1]), out[1]))  # fmt: skip
+        if error.get("breaks") and wide is _FP32:
+            low, high = f.magnitudes(given)
+            out = f.whole(np.where((low < _FP32.min_normal) & (high != 0), np.nan, out[0]), out[1])
+        return _narrowed(out, fmt)
+
+    return rule
+
+
+# conversions
+
+
+def _plain_cast(attrs: Mapping[str, Any]) -> bool:
+    dst, src, mode = attrs["dst"], FORMATS[attrs["src"]], attrs["mode"]
+    if dst in ("e8m0", "e2m1", "fp8e4b15") or mode not in ("rtne", "rtz"):
+        return False
+    return "overflow" in attrs or src.bits < 64 or dst in ("fp64", "fp32", "fp16")
+
+
+def _cast(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    """As `casts.cast`; one by one where the target converts in several steps."""
+    src, dst, mode = op.attrs["src"], FORMATS[op.attrs["dst"]], op.attrs["mode"]
+    key = f"{src}->{dst.name}"
+    if "overflow" not in op.attrs and (e.rules["double_rounding"].get(key) or key in e.rules.get("older", {})):
+        found = [casts.cast(e, op, int(k)) for k in rows]
+        return e.values.many(found)
+    (x,) = _operands(e, op, rows)
+    overflow = op.attrs.get("overflow") or e.rules["overflow"][dst.name]
+    lows, highs = [x[0]], [x[1]]
+    for end in x:
+        y = f.to_format(end, dst, mode == "rtz")
+        over = (np.abs(y) > dst.max) | np.isinf(end)
+        largest, endless = np.copysign(dst.max, end), np.copysign(np.inf, end)
+        if mode == "rtz":
+            y, over = np.where(over & np.isfinite(end), largest, y), np.isinf(end)
+        for there in _overflowed(dst, overflow, largest, endless):
+            lows.append(np.where(over, there, y))
+            highs.append(np.where(over, there, y))
+    return f.whole(np.minimum.reduce(lows), np.maximum.reduce(highs))
+
+
+def _overflowed(dst: Format, overflow: str, largest: np.ndarray, endless: np.ndarray) -> list[np.ndarray]:
+    if (not dst.has_nan and not dst.has_inf) or overflow == "saturate":
+        return [largest]
+    if overflow == "nan" or not dst.has_inf:
+        return [np.full_like(largest, np.nan)]
+    return [endless] if overflow == "inf" else [endless, largest]
+
+
+# sums
+
+
+def _one_by_one(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    """Sums, row by row: the terms of long rows are added up in float64."""
+    return e.values.many([SUMS[op.op](e, op, int(k)) for k in rows])
+
+
+def terms_of(e: Evaluator, numbers: np.ndarray) -> sums.Terms | None:
+    """The terms of a sum; None where one is not finite."""
+    lo, hi = e.values.ends(numbers)
+    if not (np.isfinite(lo) & np.isfinite(hi)).all():
+        return None
+    there = (lo != 0) | (hi != 0)
+    lo, hi = lo[there], hi[there]
+    largest = np.maximum(np.abs(lo), np.abs(hi))
+    return sums.Terms(lo.size, _interval(lo, hi), b.raw(f.total(largest, largest)[1]), _step(lo, hi))
+
+
+def _interval(lo: np.ndarray, hi: np.ndarray) -> Interval:
+    low, high = f.total(lo, hi)
+    return b.raw(low), b.raw(high)
+
+
+def _step(lo: np.ndarray, hi: np.ndarray) -> int | None:
+    """The lowest bit of any of these points."""
+    if not np.array_equal(lo, hi):
+        return None
+    if not lo.size:
+        return 0
+    fraction, exponent = np.frexp(lo)
+    bits = np.ldexp(fraction, 53).astype(np.int64)
+    lowest = np.frexp((bits & -bits).astype(np.float64))[1] - 1
+    return int((exponent - 53 + lowest).min())
+
+
+def _sum(e: Evaluator, op: Operation, k: int) -> Any:
+    numbers = op.operands[0][k]
+    numbers = numbers[numbers >= 0]
+    found = terms_of(e, numbers)
+    fmt = FORMATS[op.attrs["fmt"]]
+    if op.op == "sum":
+        tree = bool(e.rules["trees"]) and "scan" not in op.attrs
+        if found is None:
+            return sums.plain_sum([e.values[n] for n in numbers], fmt, tree)
+        return sums.block_sum(found, numbers.size, fmt, tree)
+    if found is None:
+        return sums.atomic_sum([e.values[n] for n in numbers], fmt, bool(e.rules["atomic_flush"]))
+    return sums.shared_sum(found, numbers.size, fmt, bool(e.rules["atomic_flush"]))
+
+
+def products(e: Evaluator, left: np.ndarray, right: np.ndarray, model: Mapping[str, Any]) -> Products | None:
+    """The products of a chain of dots; None where an operand is not finite."""
+    with np.errstate(all="ignore"):
+        x, y = e.values.ends(left), e.values.ends(right)
+        if not all(np.isfinite(end).all() for end in (*x, *y)):
+            return None
+        exact, read = f.mul(x, y), f.mul(_read(x, model), _read(y, model))
+        sizes = [f.magnitudes(v)[1] for v in (x, y)]
+        weight = f.magnitudes(exact)[1]
+        ends = np.concatenate(sizes)
+        return Products(
+            left.size, _interval(*exact), _interval(*read), b.raw(f.total(weight, weight)[1]),
+            b.raw(f.total(ends, ends)[1]), b.raw(float(weight.max(initial=0.0))), b.raw(float(ends.max(initial=0.0))),
+        )  # fmt: skip
+
+
+def _read(x: Ends, model: Mapping[str, Any]) -> Ends:
+    """As `chains` reads an operand; monotone."""
+    if model["truncate"] == "tf32":
+        return f.to_format(x[0], FORMATS["tf32"], True), f.to_format(x[1], FORMATS["tf32"], True)
+    if model["flush"] and model["terms"] == 1:
+        tiny = 2.0 ** int(model["emin"])
+        return np.where(np.abs(x[0]) < tiny, 0.0, x[0]), np.where(np.abs(x[1]) < tiny, 0.0, x[1])
+    return x
+
+
+RULES: dict[str, Formula] = {
+    "leaf": _leaf,
+    "fadd": _rounding(f.add),
+    "fsub": _rounding(f.sub),
+    "fmul": _product,
+    "fma": _fma,
+    "fdiv": _quotient("div"),
+    "precise_divf": _quotient("div_rn"),
+    "fneg": lambda e, op, rows: f.neg(_operands(e, op, rows)[0]),
+    "fabs": lambda e, op, rows: f.whole(*f.magnitudes(_operands(e, op, rows)[0])),
+    **dict.fromkeys(("maxnumf", "maximumf"), _extremum(np.maximum)),
+    **dict.fromkeys(("minnumf", "minimumf"), _extremum(np.minimum)),
+    "max": _extreme(np.maximum, -np.inf),
+    "min": _extreme(np.minimum, np.inf),
+    **{name: _function(name, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")},
+    "precise_sqrt": _function("sqrt", "sqrt_rn"),
+    **{f"library {name}": _function(name, name) for name in ("exp2", "log", "tanh", "expm1", "log1p")},
+    "cast": _cast,
+}
+SUMS: dict[str, Callable[..., Any]] = {"sum": _sum, "atomic_sum": _sum}
+
+__all__ = ["MANY", "RULES", "SUMS", "applies", "evaluate", "products", "terms_of"]

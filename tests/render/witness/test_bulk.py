@@ -1,0 +1,132 @@
+"""Operations evaluated as a whole agree with their plain formulas, and hold what legal executions make."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+from interval_ops.formats import FORMATS
+from render.execution import Entry
+from render.inputs import of_call
+from render.slice import slice_of
+from render.witness import balls as b
+from render.witness import bulk, chains, sums
+from render.witness.check import rechecked
+from render.witness.evaluate import Evaluator
+from render.witness.make import Claim, document
+from tests.render.witness import test_legal as legal
+from tests.render.witness.table import Case, language
+from tests.support import rng, trials
+
+LANGUAGE = [c for c in language() if not c.name.startswith("welford")]
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Everything that can be is evaluated as a whole."""
+    monkeypatch.setattr(bulk, "MANY", 1)
+    monkeypatch.setattr(bulk, "VERY_MANY", 1)
+
+
+@pytest.mark.parametrize("case", LANGUAGE, ids=lambda c: c.name)
+def test_as_a_whole_it_holds_the_plain_enclosure_and_little_more(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = case.args()
+    call = Entry(case.fn, of_call(case.fn, args, {}), case.device)
+    run = call.run()
+    for output in run.outputs:
+        places = np.argwhere(np.isfinite(output.hi - output.lo))
+        made = document(
+            slice_of(call, run, output.name, tuple(map(int, places[len(places) // 2]))), Claim("", 0.0, 0.0)
+        )
+        plain = Evaluator(made).result()
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "MANY", 1)
+            patch.setattr(bulk, "VERY_MANY", 1)
+            many = Evaluator(made).result()
+        assert plain is not None and many is not None
+        assert not b.less(plain[0], many[0]) and not b.less(many[1], plain[1])
+        size = float(b.libmp.to_float(b.magnitude(plain)))
+        assert wide(many) <= 2.01 * wide(plain) + 2.0**-36 * size, "twice as wide where an end passes a tie"
+
+
+def wide(x):
+    return float(b.libmp.to_float(b.up(x[1], b.libmp.mpf_neg(x[0]))))
+
+
+@pytest.mark.parametrize(
+    "kernel", [k for k in legal.SUBJECTS if k in ("cross_entropy", "layer_norm", "matmul_split_k", "rms_norm")]
+)
+def test_legal_executions_stay_inside_of_it_too(kernel, always):
+    legal.test_legal_executions_stay_inside(kernel)
+
+
+@pytest.mark.parametrize("grid", [True, False])
+def test_terms_in_an_array_are_those_one_by_one(grid):
+    r = rng(9)
+    fmt = FORMATS["fp32"]
+    x = r.integers(-9, 9, trials(300)).astype(np.float64) if grid else r.normal(size=trials(300))
+    made = {"nodes": [{"op": "leaf", "size": x.size, "attrs": {}, "low": " ".join(float(v).hex() for v in x)}],
+            "root": 0, "rules": {}}  # fmt: skip
+    e = Evaluator(made)
+    e.values.put(np.arange(x.size), (x, x))
+    many = bulk.terms_of(e, np.arange(x.size))
+    one = sums.gathered([b.point(float(v)) for v in x])
+    assert many is not None and (many.count, many.step) == (one.count, one.step)
+    ends = [sums.block_sum(t, x.size, fmt, False) for t in (one, many)]
+    assert ends[0] is not None and ends[1] is not None
+    assert not b.less(ends[0][0], ends[1][0]) and not b.less(ends[1][1], ends[0][1])
+    if grid:
+        assert ends[0] == ends[1] and ends[0][0] == ends[0][1]
+
+
+@pytest.mark.parametrize("truncate", ["", "tf32"])
+def test_products_in_arrays_are_those_one_by_one(truncate):
+    model = {"truncate": truncate, "flush": False, "terms": 1, "emin": -126}
+    x = rng(10).normal(size=trials(200)).astype(np.float32).astype(np.float64)
+    made = {"nodes": [{"op": "leaf", "size": x.size, "attrs": {}, "low": " ".join(float(v).hex() for v in x)}],
+            "root": 0, "rules": {}}  # fmt: skip
+    e = Evaluator(made)
+    e.values.put(np.arange(x.size), (x, x))
+    half = x.size // 2
+    many = bulk.products(e, np.arange(half), np.arange(half, 2 * half), model)
+    one = chains.summed(
+        [(b.point(float(p)), b.point(float(q))) for p, q in zip(x[:half], x[half : 2 * half], strict=True)], model
+    )
+    assert many is not None and many.count == one.count and many.peak == one.peak and many.largest == one.largest
+    for p, q in ((many.exact, one.exact), (many.read, one.read)):
+        assert not b.less(q[0], p[0]) and not b.less(p[1], q[1])
+    assert not b.less(many.weight, one.weight) and not b.less(many.ends, one.ends)
+
+
+def test_a_wrong_formula_for_many_is_found_out(always, monkeypatch):
+    x = torch.rand(64)
+    monkeypatch.setitem(bulk.RULES, "exp", lambda e, op, rows: (np.zeros(len(rows)), np.full(len(rows), 1e-3)))
+    found = render.classify(total_of, x, ref=lambda x: torch.exp(x).sum().reshape(1) * 1.5, budget=False)
+    assert (found.label, found.code) == ("Inconclusive", "RND308")
+    assert "two evaluations of exp differ" in found.message
+
+
+@triton.jit
+def summing(X, Out, N, B: tl.constexpr):
+    acc = tl.zeros((B,), tl.float32)
+    for start in range(0, N, B):
+        i = start + tl.arange(0, B)
+        acc += tl.exp(tl.load(X + i, mask=i < N, other=-float("inf")))
+    tl.store(Out, tl.sum(acc, 0))
+
+
+def total_of(x):
+    out = torch.empty(1)
+    summing[(1,)](x, out, x.numel(), 64 if x.numel() < 1000 else 4096)
+    return out
+
+
+def test_a_sum_of_a_hundred_thousand_terms_has_a_witness():
+    x = torch.rand(100_000)
+    found = render.classify(total_of, x, ref=lambda x: torch.exp(x).sum().reshape(1) * 1.01, budget=False)
+    assert (found.code, found.witness.status) == ("RND201", "agrees")
+    assert rechecked(found.witness.document).agrees
