@@ -60,7 +60,8 @@ def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
     if code.startswith("RND2"):
         return {"RND204": "nonfinite", "RND205": "shape"}.get(code, "source")
     if code.startswith("RND3"):
-        return {"RND301": "power", "RND304": "overflow", "RND307": "reference"}.get(code, "taint")
+        named = {"RND301": "power", "RND304": "overflow", "RND307": "reference", "RND306": "defect", "RND308": "defect"}
+        return named.get(code, "taint")
     return "device-checked" if device else "source-level"
 
 

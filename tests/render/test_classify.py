@@ -16,6 +16,8 @@ import render.judgement.causes
 from interval_ops.profile import CAUSES, MissingRule
 from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
+from render.explain.records import Witness
+from render.witness import second
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from fake_session import FakeSession
@@ -35,8 +37,24 @@ def session(monkeypatch):
         return FakeSession(device, frozenset(mute), **options)
 
     monkeypatch.setattr(render.execution, "open_session", open_session)
+
+    def confirmed(entry, run, claim, figures=None):
+        """Nothing can be cut out of such a run; the witness has tests of its own."""
+        return Witness("agrees", claim.case.name, claim.place, "as the test has it")
+
     monkeypatch.setattr(render.execution, "on_cpu", contextlib.nullcontext)
+    monkeypatch.setattr(second, "confirmed", confirmed)
     FakeSession.runs = 0
+
+
+def test_without_a_second_evaluation_there_is_no_bug(monkeypatch):
+    def refused(entry, run, claim, figures=None):
+        return Witness("none", claim.case.name, claim.place, "it cannot be cut")
+
+    monkeypatch.setattr(second, "confirmed", refused)
+    v = classify(doubling(), X, ref=lambda x: 2 * x + 1)
+    assert (v.label, v.code, v.subtype, v.exit_code) == ("Inconclusive", "RND308", "defect", 3)
+    assert "it cannot be cut" in v.message and v.outputs[0].code == "RND308"
 
 
 def now():
