@@ -5,7 +5,7 @@ that was called Type-II, the element furthest outside, the one that lies furthes
 the first and the last one outside. Without an agreeing witness the verdict is Inconclusive, and that is our own defect:
 a second evaluation contradicts the bound (RND306), or none could be made (RND308), so that the bound stands alone.
 
-What does not rest on a bound needs no witness: integers, which are exact, and NaN or infinity in the kernel itself.
+NaN or infinity in the kernel itself does not rest on a bound and needs no witness.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def unconfirmed(tried: Sequence[Witness], decision: Decision) -> tuple[Witness, 
 
 
 def _without_a_bound(case: Case, masks: Masks | None, decision: Decision) -> bool:
-    """Whether this output is wrong whatever its bound says: an integer, or NaN or infinity where there is a number."""
-    if case.fmt is None or masks is None:
+    """Whether this output is wrong whatever its bound says: NaN or infinity where there is a number."""
+    if masks is None:
         return True
     return decision.code == "RND204" and bool((masks.nonfinite & ~np.isfinite(case.value)).any())
 

@@ -231,8 +231,8 @@ def test_a_bound_without_a_second_evaluation_accuses_nobody(monkeypatch):
     assert {(o.label, o.code, o.sides.wrong) for o in found.outputs} == {("Inconclusive", "RND308", "unknown")}
 
 
-def test_what_rests_on_no_bound_needs_no_witness(monkeypatch):
-    """An integer is exact: it stays a bug where the float beside it has no witness."""
+def test_the_witness_of_one_output_is_enough(monkeypatch):
+    """The integer beside the float has one."""
     monkeypatch.setattr("render.slice.host.LIMIT", 0)
 
     def both(x):
@@ -244,7 +244,7 @@ def test_what_rests_on_no_bound_needs_no_witness(monkeypatch):
         return reference(x), torch.arange(B, dtype=torch.int32)
 
     found = render.classify(both, torch.randn(B), ref=right, budget=False)
-    assert (found.label, found.code) == ("Type-II", "RND201")
+    assert (found.label, found.code, found.witness.output) == ("Type-II", "RND201", "n")
 
 
 def test_a_device_output_in_a_coarser_format_is_judged_with_its_rounding():
