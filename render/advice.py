@@ -68,6 +68,8 @@ def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
 def advice(code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], ieee: str = "") -> list[str]:
     """What to do, most useful first. `ieee` is the line about IEEE products; a factor in it must come from a run."""
     lines = list(_STEPS.get(code, ()))
+    if code == "RND110" and any(o.reference_dtype == "float64" for o in outputs):
+        lines = ["write the reference in a stable form (shifted variance, logsumexp, expm1): float64 is not enough"]
     top = budget[0] if budget else None
     if top and code == "RND101" and top.key == "operand":
         lines.append(ieee or 'input_precision="ieee" in tl.dot keeps all bits of the operands')

@@ -58,7 +58,8 @@ class Case:
     `exact_ends` gives [exact_lo, exact_hi], which hold E; like `radius` it is called only where it matters.
     `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
     rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs. `unknown`
-    marks elements whose E is too uncertain to be in T or not, `why` says so.
+    marks elements whose E is too uncertain to be in T or not, `why` says so; E is of `bits` bits where float64's 53 are
+    not enough.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Case:
     taints: frozenset[str] = frozenset()
     unknown: np.ndarray | None = None
     why: str = ""
+    bits: int = 53
 
 
 class Decision(NamedTuple):
@@ -255,7 +257,8 @@ def _exact_outside(case: Case, masks: Masks) -> Decision | None:
     if not masks.outside_exact.any():
         return None
     subtype = " and so is the device" if masks.outside_device is not None and masks.outside_device.any() else ""
-    detail = f"the reference in float64 is outside the bound in {_share(masks.outside_exact)} elements{subtype}"
+    how = "float64" if case.bits == 53 else f"{case.bits} bits"
+    detail = f"the reference in {how} is outside the bound in {_share(masks.outside_exact)} elements{subtype}"
     return Decision("Type-II", "RND201", detail)
 
 

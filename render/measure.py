@@ -151,6 +151,7 @@ def measure(
         covering_atol=max(found.cover, 0.0),
         bound=bound_of(case.lo, case.hi, partial(_used, case, masks)), sides=sides(case, masks, decision),
         tolerance=_tolerance(case, masks, dtype, ref_dtype) if decision.label == "Type-I" else None,
+        exact_bits=case.bits,
     )  # fmt: skip
 
 

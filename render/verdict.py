@@ -132,7 +132,8 @@ class OutputVerdict:
     largest usage where something is outside, else of the largest |got - ref|; `got`, `ref`, `exact`, `low`, `high`
     and `usage` belong to it. `tainted` counts elements about which the bound says nothing.
     `covering_atol` is the smallest absolute tolerance around the reference that admits every legal result. `sides`
-    says which of kernel, device and reference is wrong, `tolerance` is that of a Type-I.
+    says which of kernel, device and reference is wrong, `tolerance` is that of a Type-I. `exact_bits`: of the exact
+    reference, in the elements where float64's 53 are not enough.
     """
 
     name: str
@@ -165,6 +166,7 @@ class OutputVerdict:
     detail: str = ""
     sides: Sides | None = None
     tolerance: Tolerance | None = None
+    exact_bits: int = 53
 
     def to_dict(self) -> dict[str, Any]:
         return _plain(self)

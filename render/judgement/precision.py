@@ -16,7 +16,6 @@ smaller by 2^-29 (2^-20 is taken, for what cancels by chance).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,7 +80,13 @@ def _with(j: Judged, exact: Exact, known: tuple[Open, Finer] | None) -> Judged:
     o, said = known
     unknown = np.zeros(j.case.exact.shape, bool)
     unknown.reshape(-1)[_unknown(o, exact)] = True
-    case = replace(j.case, exact=exact.values[o.i], unknown=unknown if unknown.any() else None, why=said.sentence)
+    case = replace(
+        j.case,
+        exact=exact.values[o.i],
+        unknown=unknown if unknown.any() else None,
+        why=said.sentence,
+        bits=said.bits or 53,
+    )
     return replace(j, case=case)
 
 
@@ -157,7 +162,6 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
     from render.precise.graph import Refused
 
     outcome, why = Outcome(), ""
-    began = time.perf_counter()
     try:
         recording = record(oracle, exact.widened)
         wanted = {o.i: o.places for o in found}
@@ -176,7 +180,7 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
         why = f"{type(error).__name__} in the evaluation in more bits"
     said = [_put(exact, o, outcome, why) for o in found]
     if any(f.evaluated for f in said):
-        exact.finer = f", but for elements evaluated in {outcome.bits} bits ({time.perf_counter() - began:.2g} s)"
+        exact.finer = f"; in {outcome.bits} bits where that is not enough"
     return said
 
 

@@ -100,7 +100,7 @@ def _inside(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     yield "in bound", inside if device is not None else inside + worst
     if output.outside_exact or output.outside_reference:
         exact = max(0, known - output.outside_exact)
-        yield "exact ref", f"{exact} / {known} in bound when the reference is recomputed in float64"
+        yield "exact ref", f"{exact} / {known} in bound when the reference is recomputed in {_exact(output)}"
     if device is not None:
         yield "device", f"{max(0, known - device)} / {known} of the device output in bound{worst}"
 
@@ -142,9 +142,14 @@ def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     listed = ", ".join(f"{name} {number(error, 3)}" for name, error in errors)
     if found.exact_error is not None:
         own = number(found.exact_error, 2) if math.isfinite(found.exact_error) else "by an amount without a bound"
-        listed += f", float64 itself {own}"
+        listed += f", {_exact(output)} itself {own}"
     yield "who errs", found.sentence
-    yield "", f"  off from float64 by: {listed}"
+    yield "", f"  off from {_exact(output)} by: {listed}"
+
+
+def _exact(output: OutputVerdict) -> str:
+    """The precision of the exact reference."""
+    return "float64" if output.exact_bits == 53 else f"{output.exact_bits} bits"
 
 
 def place_note(code: str) -> str:

@@ -145,13 +145,15 @@ def test_the_reports_say_so():
     data = json.loads(v.to_json())
     assert data["finer"][0]["sentence"] == said and data["finer"][0]["bits"] == 128
     assert said in html.page(v)
-    assert any("elements evaluated in 128 bits" in line for line in v.assumptions)
+    assert any("in 128 bits where that is not enough" in line for line in v.assumptions)
     from rich.console import Console
 
     console = Console(width=400)
     with console.capture() as shown:
         console.print(v)
-    assert f"exact value {said[:40]}" in " ".join(shown.get().split())
+    text = " ".join(shown.get().split())
+    assert f"exact value {said[:40]}" in text and "8 / 8 in bound when the reference is recomputed in 128 bits" in text
+    assert "float64" not in v.help[0] or "not enough" in v.help[0]
 
 
 def test_too_much_work_is_said_and_leaves_no_answer(monkeypatch):
