@@ -14,7 +14,7 @@ from render.precise.graph import Ids, Refused
 from render.precise.numbers import FUNCTIONS, Num, Numbers
 
 if TYPE_CHECKING:
-    from render.precise.recorder import Recorder
+    from render.precise.cells import Cells
 
 Rule = Callable[..., Ids]
 HEAVY = 6.0
@@ -29,21 +29,21 @@ def _named(name: str) -> Rule:
     return _unary(name, lambda n, x: n.call(name, x))
 
 
-def _add(r: Recorder, x: Any, y: Any, alpha: Any = 1, **_: Any) -> Ids:
+def _add(r: Cells, x: Any, y: Any, alpha: Any = 1, **_: Any) -> Ids:
     if alpha == 1:
         return r.map("add", lambda n, a, b: a + b, x, y)
     return r.map("add", lambda n, a, b, c: a + c * b, x, y, alpha, weight=2)
 
 
-def _sub(r: Recorder, x: Any, y: Any, alpha: Any = 1) -> Ids:
+def _sub(r: Cells, x: Any, y: Any, alpha: Any = 1) -> Ids:
     return _add(r, x, y, -alpha)
 
 
-def _rsub(r: Recorder, x: Any, y: Any, alpha: Any = 1) -> Ids:
+def _rsub(r: Cells, x: Any, y: Any, alpha: Any = 1) -> Ids:
     return _add(r, y, x, -alpha)
 
 
-def _div(r: Recorder, x: Any, y: Any, rounding_mode: str | None = None) -> Ids:
+def _div(r: Cells, x: Any, y: Any, rounding_mode: str | None = None) -> Ids:
     if rounding_mode is None:
         return r.map("div", lambda n, a, b: a / b, x, y)
     if rounding_mode == "floor":
@@ -59,7 +59,7 @@ def _power(n: Numbers, x: Num, y: Num) -> Num:
     return x**y
 
 
-def _pow(r: Recorder, x: Any, y: Any) -> Ids:
+def _pow(r: Cells, x: Any, y: Any) -> Ids:
     if isinstance(y, float | int) and y in (0.5, -0.5):
         return r.map("pow", lambda n, a: n.call("sqrt", a) if y > 0 else 1 / n.call("sqrt", a), x, weight=2)
     if isinstance(y, float | int) and float(y).is_integer() and abs(y) < 1024:
@@ -71,7 +71,7 @@ def _sigmoid(n: Numbers, x: Num) -> Num:
     return 1 / (1 + n.call("exp", -x))
 
 
-def _softplus(r: Recorder, x: Any, beta: float = 1.0, threshold: float = 20.0) -> Ids:
+def _softplus(r: Cells, x: Any, beta: float = 1.0, threshold: float = 20.0) -> Ids:
     def fn(n: Numbers, a: Num) -> Num:
         b = n.number(float(beta))
         smooth = lambda: n.call("log1p", n.call("exp", a * b)) / b  # noqa: E731
@@ -80,7 +80,7 @@ def _softplus(r: Recorder, x: Any, beta: float = 1.0, threshold: float = 20.0) -
     return r.map("softplus", fn, x, weight=2 * HEAVY)
 
 
-def _gelu(r: Recorder, x: Any, approximate: str = "none") -> Ids:
+def _gelu(r: Cells, x: Any, approximate: str = "none") -> Ids:
     def exact(n: Numbers, a: Num) -> Num:
         return a / 2 * n.call("erfc", -a / n.call("sqrt", n.number(2.0)))
 
@@ -91,7 +91,7 @@ def _gelu(r: Recorder, x: Any, approximate: str = "none") -> Ids:
     return r.map("gelu", exact if approximate == "none" else by_tanh, x, weight=2 * HEAVY)
 
 
-def _elu(r: Recorder, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Ids:
+def _elu(r: Cells, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Ids:
     def fn(n: Numbers, a: Num) -> Num:
         s, low, inner = (n.number(float(v)) for v in (scale, alpha, input_scale))
         return n.choose(a, lambda: s * a, lambda: s * low * n.call("expm1", a * inner))
@@ -99,26 +99,26 @@ def _elu(r: Recorder, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scal
     return r.map("elu", fn, x, weight=HEAVY)
 
 
-def _leaky(r: Recorder, x: Any, slope: float = 0.01) -> Ids:
+def _leaky(r: Cells, x: Any, slope: float = 0.01) -> Ids:
     return r.map("leaky_relu", lambda n, a: n.choose(a, lambda: a, lambda: n.number(float(slope)) * a), x)
 
 
-def _clamp(r: Recorder, x: Any, low: Any = None, high: Any = None, **named: Any) -> Ids:
+def _clamp(r: Cells, x: Any, low: Any = None, high: Any = None, **named: Any) -> Ids:
     low, high = named.get("min", low), named.get("max", high)
     if low is not None:
         x = r.map("clamp", lambda n, a, b: n.larger(a, b), x, low)
     return x if high is None else r.map("clamp", lambda n, a, b: n.smaller(a, b), x, high)
 
 
-def _lerp(r: Recorder, x: Any, y: Any, weight: Any) -> Ids:
+def _lerp(r: Cells, x: Any, y: Any, weight: Any) -> Ids:
     return r.map("lerp", lambda n, a, b, w: a + w * (b - a), x, y, weight, weight=3)
 
 
-def _addcmul(r: Recorder, x: Any, y: Any, z: Any, value: Any = 1) -> Ids:
+def _addcmul(r: Cells, x: Any, y: Any, z: Any, value: Any = 1) -> Ids:
     return r.map("addcmul", lambda n, a, b, c, v: a + v * b * c, x, y, z, value, weight=3)
 
 
-def _addcdiv(r: Recorder, x: Any, y: Any, z: Any, value: Any = 1) -> Ids:
+def _addcdiv(r: Cells, x: Any, y: Any, z: Any, value: Any = 1) -> Ids:
     return r.map("addcdiv", lambda n, a, b, c, v: a + v * b / c, x, y, z, value, weight=3)
 
 
@@ -136,9 +136,24 @@ def _lgamma(n: Numbers, x: Num) -> Num:
     return n.call("log", abs(n.call("gamma", x)))
 
 
-def _threshold(r: Recorder, x: Any, at: float, value: float) -> Ids:
+def _threshold(r: Cells, x: Any, at: float, value: float) -> Ids:
     fn = lambda n, a: n.choose(a - n.number(float(at)), lambda: a, lambda: n.number(float(value)))  # noqa: E731
     return r.map("threshold", fn, x)
+
+
+def _round(n: Numbers, x: Num) -> Num:
+    """To the nearest integer, to the even one of two."""
+    half = n.number(0.5)
+    up = n.call("floor", x + half)
+    if n.sign(up - x - half) == 0 and n.sign(up / 2 - n.call("floor", up / 2)) != 0:
+        return up - 1
+    return up
+
+
+def _rounded(r: Cells, x: Any, decimals: int = 0) -> Ids:
+    if decimals:
+        raise Refused("round to decimals has no rule")
+    return r.map("round", _round, x, weight=4)
 
 
 def _sign(n: Numbers, x: Num) -> Num:
@@ -152,7 +167,7 @@ def _backward(name: str, fn: Callable[[Numbers, Num, Num], Num]) -> Rule:
     return lambda r, grad, y, *_: r.map(name, fn, grad, y, weight=4)
 
 
-def _threshold_backward(r: Recorder, grad: Any, x: Any, at: float) -> Ids:
+def _threshold_backward(r: Cells, grad: Any, x: Any, at: float) -> Ids:
     fn = lambda n, g, a: n.choose(a - n.number(float(at)), lambda: g, lambda: n.number(0.0))  # noqa: E731
     return r.map("threshold_backward", fn, grad, x)
 
@@ -174,6 +189,7 @@ ELEMENTWISE: dict[str, Rule] = {
     "relu": _unary("relu", lambda n, x: n.larger(x, n.number(0.0)), 1),
     "lgamma": _unary("lgamma", _lgamma, 4 * HEAVY),
     "trunc": _unary("trunc", _truncated, 1),
+    "round": _rounded,
     "sign": _unary("sign", _sign, 1),
     "add": _add,
     "sub": _sub,

@@ -38,12 +38,12 @@ def record(oracle: Oracle, widened: bool) -> Recording:
     mode = Recorder()
     inputs = oracle.inputs.upcast() if widened else oracle.inputs.clone()
     with default_dtype(F64 if widened else torch.get_default_dtype()):
-        with Functions(), mode:
+        with Functions(mode.cells), mode:
             found = oracle._call(inputs)
         if widened and any(is_float(x) and x.dtype != F64 for _, x in found):
             raise Refused("it does not stay in float64")
-        outputs = [mode.outcome(x) if is_float(x) else None for _, x in found]
-    return Recording(mode.graph, outputs, mode.checks)
+        outputs = [mode.cells.outcome(x) if is_float(x) else None for _, x in found]
+    return Recording(mode.cells.graph, outputs, mode.cells.checks)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from render.precise.cells import Cells
 from render.precise.graph import Refused
 from render.shadow import is_float
 
@@ -20,9 +21,13 @@ class Functions(TorchFunctionMode):
     an exact scale.
     """
 
+    def __init__(self, cells: Cells) -> None:
+        super().__init__()
+        self.cells = cells
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in _LEAVING and args and is_float(args[0]):
+        if name in _LEAVING and args and (is_float(args[0]) or self.cells.loose(args[0])):
             raise Refused(f"values leave PyTorch ({name})")
         if func is torch.nn.functional.scaled_dot_product_attention:
             return attention(*args, **(kwargs or {}))

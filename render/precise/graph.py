@@ -112,6 +112,26 @@ class Rows(Node):
 
 
 @dataclass
+class Sums(Node):
+    """Cell i is the sum of the cells ids[ends[i]:ends[i + 1]]."""
+
+    name: str
+    ids: Ids
+    ends: np.ndarray
+    start: int = 0
+    count: int = 0
+
+    def demand(self, places: np.ndarray, wanted: np.ndarray) -> float:
+        for i in places.tolist():
+            wanted[self.ids[self.ends[i] : self.ends[i + 1]]] = True
+        return float(np.sum(self.ends[places + 1] - self.ends[places])) + places.size
+
+    def evaluate(self, n: Numbers, places: np.ndarray, numbers: np.ndarray) -> None:
+        parts = [numbers[self.ids[self.ends[i] : self.ends[i + 1]]].tolist() for i in places.tolist()]
+        numbers[self.start + places] = _column([n.sum(xs) for xs in parts])
+
+
+@dataclass
 class Product(Node):
     """Batches of matrix products, a[b] @ b[b]; only the rows and columns of wanted elements are multiplied."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
@@ -301,24 +303,73 @@ def test_fused_attention_and_custom_functions():
     holds(found, (MP.mpf(v) for v in randn(5).tolist()))
 
 
-def rounds_to_integers(x):
-    return (x * 3.3).round() * 2
+def rounded(x):
+    return (x * 3.3).round() * 2, (x * 7).to(torch.int32).to(x.dtype) / 3
 
 
-def chosen(x):
+def routed(x):
     y = x * 1.1
-    return y.gather(1, y.argmax(1, keepdim=True))
+    best = torch.topk(y, 2, dim=1)
+    ordered = torch.sort(y, dim=0, descending=True)
+    return (
+        y.gather(1, y.argmax(1, keepdim=True)),
+        best.values,
+        torch.zeros_like(y).scatter(1, best.indices, best.values),
+        ordered.values,
+        y.min(1).values - y.gather(1, y.min(1).indices[:, None])[:, 0],
+        y[y > 1],
+    )
 
 
-def flips(x):
-    y = (x + 1e20) - 1e20  # float64 gives 0, more bits x
-    return torch.where(y > 0, y, -y)
+def test_choices_among_computed_values_are_decided_again():
+    x = randn(4, 5)
+    _, found = evaluated(lambda x: dict(enumerate(routed(x))), x)
+    rows = [[v * MP.mpf(1.1) for v in row] for row in numbers(x)]
+    columns = [sorted(c, reverse=True) for c in zip(*rows, strict=True)]
+    holds(found[0], (max(r) for r in rows))
+    holds(found[1], (v for r in rows for v in sorted(r, reverse=True)[:2]))
+    holds(found[2], (v if v >= sorted(r)[-2] else MP.mpf(0) for r in rows for v in r))
+    holds(found[3], (c[i] for i in range(4) for c in columns))
+    holds(found[4], [MP.mpf(0)] * 4)
+    holds(found[5], (v for r in rows for v in r if v > 1))
+    _, found = evaluated(lambda x: dict(enumerate(rounded(x))), x)
+    holds(found[0], (2 * MP.nint(v * MP.mpf(3.3)) for r in numbers(x) for v in r))
+    holds(found[1], (MP.mpf(int(v * 7)) / 3 for r in numbers(x) for v in r))
+    _, (half,) = evaluated(lambda x: (x * 1.0).round(), torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5]))
+    assert half.value.tolist() == [0, 2, 2, 0, -2]
+
+
+def test_sums_over_places():
+    x, at = randn(6, 3), torch.tensor([0, 2, 2, 0, 1, 2])
+    big = torch.full((3, 3), 1e40, dtype=torch.float64)
+    exact = [[MP.fsum(v[j] for v, i in zip(numbers(x), at.tolist(), strict=True) if i == t) for j in range(3)]
+             for t in range(3)]  # fmt: skip
+    _, (found,) = evaluated(lambda x: big.index_add(0, at, x) - big, x)
+    holds(found, (v for row in exact for v in row))
+    _, (found,) = evaluated(lambda x: big.scatter_add(0, at[:, None].expand(6, 3), x) - big, x)
+    holds(found, (v for row in exact for v in row))
 
 
 def in_place_lists(x):
     y = [x + 1]
     torch._foreach_add_(y, 1.0)
     return y[0]
+
+
+def close_calls(x):
+    y = torch.stack([x + 1e20, x * 2 + 1e20], -1)
+    return y.argmax(-1) * x
+
+
+def draws_in_place(x):
+    y = x * 1.1
+    y[0].normal_()
+    return y * 3
+
+
+def flips(x):
+    y = (x + 1e20) - 1e20  # float64 gives 0, more bits x
+    return torch.where(y > 0, y, -y)
 
 
 @pytest.mark.parametrize(
@@ -328,10 +379,10 @@ def in_place_lists(x):
         (lambda x: torch.special.bessel_j0(x), "special_bessel_j0"),
         (lambda x: torch.from_numpy(np.exp(x.numpy())), "numpy"),
         (lambda x: x * float((x * 1.5).sum()), "item"),
-        (rounds_to_integers, "round"),
-        (chosen, "argmax"),
-        (lambda x: torch.sort(x * 1.1).values, "sort"),
-        (lambda x: (x * 7).to(torch.int32).to(x.dtype), "_to_copy"),
+        (close_calls, r"comparison \(ge\)"),
+        (lambda x: x if torch.equal(x * 2, x + x) else -x, "equal"),
+        (lambda x: x[int((x * 1.1).flatten().median(0).indices) % 4], "median"),
+        (lambda x: torch.native_dropout(x * 1.1, 0.5, True)[0], "dropout"),
         (lambda x: torch.view_as_real(torch.polar(x, x)), "complex"),
         (in_place_lists, "_foreach_add"),
         (lambda x: (x * 1.1).view(torch.int64).view(torch.float64), "bits"),
@@ -342,6 +393,16 @@ def in_place_lists(x):
 def test_what_cannot_be_followed_is_named(fn, named):
     with pytest.raises(Refused, match=named):
         evaluated(fn, randn(4, 4).abs())
+
+
+def test_draws_are_taken_as_they_are():
+    x = randn(3, 4)
+    _, (found,) = evaluated(draws_in_place, x)
+    holds(ending(found, 4), (3 * (MP.mpf(1.1) * v) for row in numbers(x)[1:] for v in row))
+
+
+def ending(found, at):
+    return replace(found, **{k: getattr(found, k)[at:] for k in ("value", "lo", "hi", "places")})
 
 
 def test_a_comparison_that_goes_another_way_in_more_bits_is_refused():
