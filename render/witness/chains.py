@@ -140,6 +140,12 @@ def dot(chain: Chain, model: dict[str, Any]) -> Maybe:
     return _one_sided(out, total, size, chain.adds + terms.count * int(model["terms"]), chain, model)
 
 
+def exact(chain: Chain, model: dict[str, Any]) -> Maybe:
+    """The sum without any rounding."""
+    terms = chain.many or summed(chain.products, model)
+    return b.add(terms.exact, exact_sum(chain.addends))
+
+
 def _operands(terms: Products, model: dict[str, Any]) -> tuple[Raw, Raw]:
     """(error of operands that are split into parts, sum of the magnitudes of the products of parts)."""
     eps, floor = b.raw(model["eps"]), b.raw(model["floor"])

@@ -14,7 +14,7 @@ from mpmath import libmp
 
 from interval_ops.formats import FORMATS, Format
 from render.witness import balls as b
-from render.witness import bulk, chains
+from render.witness import bulk, chains, ordered
 from render.witness.balls import Maybe
 from render.witness.document import Operation, operations
 from render.witness.formulas import CHAINED, RULES
@@ -69,11 +69,11 @@ class Evaluator:
             for place, operand in enumerate(op.operands):
                 numbers = operand[needed].reshape(-1)
                 numbers = numbers[numbers >= 0]
-                chained = self._chained(op, place, numbers)
+                chained = self.chained(op, place, numbers)
                 self.pending[numbers[chained]] = True
                 self.used[numbers[~chained]] = True
 
-    def _chained(self, op: Operation, place: int, numbers: np.ndarray) -> np.ndarray:
+    def chained(self, op: Operation, place: int, numbers: np.ndarray) -> np.ndarray:
         """Which of these operands of a dot or fold are themselves such sums on the same unit."""
         if op.op not in CHAINED or (op.op == "dot" and place > 0):
             return np.zeros(np.shape(numbers), bool)
@@ -88,7 +88,10 @@ class Evaluator:
             chain = chains.Chain()
             model = dict(self.rules["dots"][op.attrs["kind"]])
             self._collect(op, k, chain, model)
-            return chains.dot(chain, model)
+            found = chains.dot(chain, model)
+            if found is None or not ordered.applies(self, model):
+                return found
+            return ordered.narrowed(found, chains.exact(chain, model), ordered.Ordered(self).result(op, k))
         rule = RULES.get(op.op)
         if rule is None:
             raise NoFormula(op.op)
@@ -103,7 +106,7 @@ class Evaluator:
             if op.op == "dot":
                 factors.append((op.operands[1][k], op.operands[2][k]))
                 chain.passed(factors[-1][0].size, model, op.attrs.get("imprecise"))
-            inside = [bool(self._chained(op, place, op.operands[place][k])) for place in places]
+            inside = [bool(self.chained(op, place, op.operands[place][k])) for place in places]
             for place, chained in zip(places, inside, strict=True):
                 n = int(op.operands[place][k])
                 if chained:

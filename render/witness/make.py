@@ -125,6 +125,7 @@ def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
         "exp_via_exp2": profile.exp_via_exp2,
         "atomic_flush": profile.atomic_flush_fp32,
         "trees": profile.trees,
+        "in_order": profile.known_order,
         "library_flush": profile.fn("exp2").ftz,
     }
 

@@ -184,5 +184,5 @@ def confirmed(entry: Entry, run: Execution, claim: Outside, figures: Figures | N
     if not said.agrees and any(n.op in LOOSE for n in found.nodes):
         return answer("none", "the second evaluation bounds a step more widely than the run")
     if not said.agrees and found.profile.known_order:
-        return answer("none", "the second evaluation leaves the order of sums open, which the bound does not")
+        return answer("none", "the second evaluation leaves an order of sums open that the bound does not")
     return answer("agrees" if said.agrees else "disagrees", said.why, document)

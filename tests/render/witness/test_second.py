@@ -296,7 +296,7 @@ def test_a_device_that_returns_no_number_is_confirmed(bad):
 
 @pytest.mark.parametrize("order", ["any", "tree"])
 def test_a_known_order_of_sums_never_makes_a_false_alarm_of_our_own(order):
-    """The evaluator leaves the order of dots open; where that is too loose it says so and accuses nobody."""
+    """Elementwise steps do not depend on it."""
     x = torch.rand(2, B)
     found = render.classify(
         multiplied, x[0], x[1], ref=lambda a, b: a * b * 1.001, budget=False, options={"sum_order": order}
