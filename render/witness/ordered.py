@@ -1,8 +1,8 @@
 """Chains of dots whose order is known: one fused multiply-add per product, k upwards, rounded to fp32 each time.
 
 What Triton's lowering leaves open: `acc += tl.dot(a, b)` either goes on from acc, or starts from zero and is added
-afterwards (`tl.dot(a, b, acc)` goes on). fl(s + p) grows with s and p, so the least and the greatest start go through every step, and after a dot the
-hull of both ways is taken.
+afterwards (`tl.dot(a, b, acc)` goes on). fl(s + p) grows with s and p, so the least and the greatest start go through
+every step, and after a dot the hull of both ways is taken.
 """
 
 from __future__ import annotations
