@@ -145,6 +145,8 @@ def _attempt(
         again = record(call, recorder)
     except (KernelError, UnsupportedOp, RenderError) as error:
         return dict.fromkeys(every, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
+    if recorder.waits:
+        return dict.fromkeys(every, NotSliceable("the programs", "they wait for what others store"))
     if recorder.full:
         why = NotSliceable("the programs", f"what they compute takes more than {BYTES >> 20} MB")
         return dict.fromkeys(every, why)

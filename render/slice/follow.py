@@ -66,13 +66,13 @@ def _by_launch(found: Slice, tried: set[int]) -> dict[int, list[_Leaf]]:
 
 
 def _recorded(call: Call, wanted: Sequence[list[_Leaf]], launch: int) -> Recorder | None:
-    """None where there is more than a recording keeps, or the entry does not do the same twice."""
+    """None where there is more than a recording keeps, programs wait, or the entry does not do the same twice."""
     from render.slice.element import record
 
     programs = np.unique(np.concatenate([x.place.programs for leaves in wanted for x in leaves]))
     recorder = Recorder({launch: programs})
     record(call, recorder)
-    return None if recorder.full or recorder.launch < launch else recorder
+    return None if recorder.full or recorder.waits or recorder.launch < launch else recorder
 
 
 def _leaves(found: Slice) -> Iterator[_Leaf]:

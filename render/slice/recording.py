@@ -104,6 +104,7 @@ class RecordingBuilder(Builder):
 
     def _load(self, ptr: Handle, mask: Handle | None, other: Handle | None) -> Handle:
         out = super()._load(ptr, mask, other)
+        self.recorder.read(self.ctx.site(), ptr.v, out.v)
         if self.recorder.on:
             self.recorder.add("load", () if other is None else (other,), (out,), self._access(ptr, mask))
         return out
@@ -123,6 +124,7 @@ class RecordingBuilder(Builder):
                 memory, whole = self.ctx.memory, attrs["ptr"]
                 attrs["before"] = load_quietly(memory, whole, attrs["active"], elem, ptr.origin, self.ctx.site())
         out = super()._atomic(kind, ptr, value, cmp, mask)
+        self.recorder.read(self.ctx.site(), ptr.v, out.v)
         if self.recorder.on:
             self.recorder.add("atomic", () if value is None else (value,), (), attrs)
             self.recorder.add("returned", (), (out,), {"kind": kind})

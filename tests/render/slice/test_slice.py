@@ -134,6 +134,26 @@ def left_alone(x):
 
 
 @triton.jit
+def handing_on(X, Flag, Out, N: tl.constexpr, ATOMIC: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, N)
+    before = 0.0
+    if pid > 0:
+        ready = 0
+        while ready == 0:
+            ready = tl.atomic_add(Flag + pid - 1, 0) if ATOMIC else tl.load(Flag + pid - 1, volatile=True)
+        before = tl.load(Out + pid * N - 1)
+    tl.store(Out + pid * N + i, tl.cumsum(tl.load(X + pid * N + i), 0) + before)
+    tl.atomic_xchg(Flag + pid, 1)
+
+
+def handed_on(x, atomic):
+    flag, out = torch.zeros(x.shape[0], dtype=torch.int32), torch.empty_like(x)
+    handing_on[(x.shape[0],)](x, flag, out, x.shape[1], atomic)
+    return out
+
+
+@triton.jit
 def finishing(X, Part, Count, Out, N: tl.constexpr):
     pid = tl.program_id(0)
     i = tl.arange(0, N)
@@ -242,6 +262,14 @@ def test_what_the_last_program_stores_is_found_beside_the_others():
     call, done = run(finished, torch.randn(4, B))
     found = slice_of(call, done, "out", (0,))
     assert found.kernel == "finishing" and "fmul" in [n.op for n in found.nodes]
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_program_that_waits_for_others_is_cut_beside_them(atomic, monkeypatch):
+    monkeypatch.setattr("render.slice.recorder.PATIENCE", 20)
+    call, done = run(handed_on, torch.rand(4, B), atomic)
+    found = slice_of(call, done, "out", (3, 2))
+    assert found.kernel == "handing_on" and "sum" in [n.op for n in found.nodes]
 
 
 @pytest.mark.parametrize("kind", ["scale", "zero"])
