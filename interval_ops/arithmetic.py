@@ -53,6 +53,9 @@ def mul(a: Pair, b: Pair, fmt: Format, profile: Profile) -> Pair:
     gate = rounding_gate(fmt, profile.muted("arith"))
     if is_point(a) and is_point(b):
         out = elementwise(kernels.mul_points, (a[0], b[0]), _F64, gate)
+    elif is_point(a) or is_point(b):
+        scaled, factor = (a, b[0]) if is_point(b) else (b, a[0])
+        out = elementwise(kernels.scale_intervals, (*scaled, factor), _F64, gate)
     else:
         out = elementwise(kernels.mul_intervals, (*a, *b), _F64, gate)
     return _finish(out, fmt, profile, "arith")

@@ -105,6 +105,25 @@ def mul_intervals(alo, ahi, blo, bhi, lo, hi, gate):  # type: ignore[no-untyped-
 
 
 @njit(**OPTIONS)
+def scale_intervals(alo, ahi, b, lo, hi, gate):  # type: ignore[no-untyped-def]
+    """`mul_intervals` where b is a point: half of the products."""
+    moved = False
+    for i in range(lo.size):
+        x, y, c = alo[i], ahi[i], b[i]
+        p, q = x * c, y * c
+        inexact = product_inexact(x, c, p) | product_inexact(y, c, q)
+        low, high = down(min(p, q), inexact), up(max(p, q), inexact)
+        low = max(low, 0.0) if _same_sign(x, y, c, c) else low
+        high = min(high, 0.0) if _same_sign(x, y, -c, -c) else high
+        low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
+        top = isnan(p) | isnan(q)
+        moved |= top | (low != high)
+        lo[i] = np.nan if top else low
+        hi[i] = np.nan if top else high
+    return not moved
+
+
+@njit(**OPTIONS)
 def square_intervals(alo, ahi, lo, hi, gate):  # type: ignore[no-untyped-def]
     moved = False
     for i in range(lo.size):

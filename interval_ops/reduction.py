@@ -34,7 +34,8 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     muted = profile.muted(sum_cause(fmt))
     outer, n, inner = _extent(a, axis, shape)
     sums = np.empty((outer, 6, inner))
-    _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, sums[cut], kernels.accumulate))
+    way = (kernels.accumulate_rows, kernels.accumulate)
+    _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, sums[cut], *way))
     lo, hi = np.empty((2, outer, inner))
     same = kernels.close_sums(sums, lo, hi, *sum_params(fmt, muted), _levels(n, profile), _depth(n, inner))
     return _shaped(a, axis, lo, lo if same and not (muted and fmt.bits < 64) else hi)
@@ -116,11 +117,11 @@ def _extremum(a: Pair, axis: int, shape: tuple[int, ...], sign: float, ufunc: np
         return lo, lo
     outer, _, inner = _extent(a, axis, shape)
     out = np.empty((outer, 2, inner))
-
-    def kernel(lo: Array, hi: Array, part: Array) -> None:
-        kernels.extremes(lo, hi, sign, part)
-
-    _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, out[cut], kernel))
+    way = (
+        lambda lo, hi, part: kernels.extreme_rows(lo, hi, sign, part),
+        lambda lo, hi, part: kernels.extremes(lo, hi, sign, part),
+    )
+    _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, out[cut], *way))
     return _shaped(a, axis, out[:, 0], out[:, 1])
 
 
@@ -183,18 +184,12 @@ def _each_block(a: Pair, axis: int, shape: tuple[int, ...], visit: Callable[[Arr
         visit(low, high, slice(start * inside, start * inside + len(low)))
 
 
-def _present(lo: Array, hi: Array, out: Array, kernel: Callable[..., None]) -> None:
-    """Shows (rows, n, inner) to a kernel in a shape whose innermost loop is long, by n and inner alone."""
+def _present(lo: Array, hi: Array, out: Array, short: Callable[..., None], kernel: Callable[..., None]) -> None:
+    """Shows (rows, n, inner) to a kernel: short rows as they are, others in a shape whose innermost loop is long, by n
+    and inner alone."""
     rows, n, inner = lo.shape
     if inner == 1 and n <= SHORT:
-        step = max(1, BLOCK // n)
-        for start in range(0, rows, step):
-            cut = slice(start, start + step)
-            low = np.ascontiguousarray(lo[cut, :, 0].T)[None]
-            high = low if lo is hi else np.ascontiguousarray(hi[cut, :, 0].T)[None]
-            part = np.empty((1, out.shape[1], low.shape[2]))
-            kernel(low, high, part)
-            out[cut, :, 0] = part[0].T
+        short(lo[:, :, 0], hi[:, :, 0], out[:, :, 0])
         return
     lanes = _lanes(n, inner)
     dims = (rows, n // lanes, lanes * inner)

@@ -17,6 +17,7 @@ from interval_ops.rounding import EPS
 
 WIDTH = 256
 SHORT = 128
+LANES = 8
 # Rows of accumulators: sum of lo, of hi, of |lo|, of |hi|; addends that are not exact zeros; the largest power of two
 # that divides every addend, 0 where one is no point.
 
@@ -57,6 +58,23 @@ def accumulate(lo, hi, out):  # type: ignore[no-untyped-def]
                         acc[k] = acc[k] + acc[k + width] if row < 5 else min(acc[k], acc[k + width])
                 for k in range(width):
                     out[o, row, start + k] = acc[row * WIDTH + k]
+
+
+@njit(**OPTIONS)
+def accumulate_rows(lo, hi, out):  # type: ignore[no-untyped-def]
+    """As `accumulate` of (rows, n) arrays into (rows, 6), for rows that are short: one term after the other."""
+    for o in range(lo.shape[0]):
+        a = b = c = d = count = 0.0
+        grid = np.inf
+        for k in range(lo.shape[1]):
+            x, y = lo[o, k], hi[o, k]
+            a += x
+            b += y
+            c += abs(x)
+            d += abs(y)
+            count += 1.0 if (x != 0.0) | (y != 0.0) else 0.0
+            grid = min(grid, last_bit(x) if x == y else 0.0)
+        out[o, 0], out[o, 1], out[o, 2], out[o, 3], out[o, 4], out[o, 5] = a, b, c, d, count, grid
 
 
 @njit(**OPTIONS)
@@ -153,6 +171,38 @@ def extremes(lo, hi, sign, out):  # type: ignore[no-untyped-def]
             for k in range(width):
                 out[o, 0, start + k] = sign * acc[k] + acc[2 * WIDTH + k]
                 out[o, 1, start + k] = sign * acc[WIDTH + k] + acc[2 * WIDTH + k]
+
+
+@njit(**OPTIONS)
+def extreme_rows(lo, hi, sign, out):  # type: ignore[no-untyped-def]
+    """As `extremes` of (rows, n) arrays into (rows, 2), for rows that are short: LANES elements side by side."""
+    acc = np.empty(3 * LANES)
+    whole = lo.shape[1] - lo.shape[1] % LANES
+    for o in range(lo.shape[0]):
+        for k in range(2 * LANES):
+            acc[k] = -np.inf
+        for k in range(2 * LANES, 3 * LANES):
+            acc[k] = 0.0
+        for start in range(0, whole, LANES):
+            for k in range(LANES):
+                x, y = sign * lo[o, start + k], sign * hi[o, start + k]
+                acc[k] = max(acc[k], x)
+                acc[LANES + k] = max(acc[LANES + k], y)
+                acc[2 * LANES + k] += np.nan if isnan(x) else 0.0
+        for k in range(lo.shape[1] - whole):
+            x, y = sign * lo[o, whole + k], sign * hi[o, whole + k]
+            acc[k] = max(acc[k], x)
+            acc[LANES + k] = max(acc[LANES + k], y)
+            acc[2 * LANES + k] += np.nan if isnan(x) else 0.0
+        width = LANES
+        while width > 1:
+            width //= 2
+            for k in range(width):
+                acc[k] = max(acc[k], acc[k + width])
+                acc[LANES + k] = max(acc[LANES + k], acc[LANES + k + width])
+                acc[2 * LANES + k] += acc[2 * LANES + k + width]
+        out[o, 0] = sign * acc[0] + acc[2 * LANES]
+        out[o, 1] = sign * acc[LANES] + acc[2 * LANES]
 
 
 @njit(**OPTIONS)
