@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,11 @@ class Span:
     low: np.ndarray
     high: np.ndarray
 
+    @cached_property
+    def whole(self) -> tuple[int, int]:
+        """The first and the last address of all."""
+        return int(self.low.min()), int(self.high.max())
+
 
 @dataclass(eq=False)
 class Writers:
@@ -45,6 +51,9 @@ class Writers:
     def of(self, address: int) -> Iterator[tuple[Span, np.ndarray]]:
         """Each store that may have hit this address, with its programs."""
         for span in self.spans:
+            first, last = span.whole
+            if not first <= address <= last:
+                continue
             hit = np.any((span.low <= address) & (address <= span.high), axis=1)
             if hit.any():
                 yield span, span.linear if len(span.low) == 1 else span.linear[hit]
