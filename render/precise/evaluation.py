@@ -92,15 +92,22 @@ def evaluate(
     total = sum(p.size for p in wanted.values())
     need, cost, wanted = _within(recording, wanted, budget / kind.cost)
     outcome.left = total - sum(p.size for p in wanted.values())
+    close: Undecided | None = None
     for bits in BITS:
         if outcome.cost and outcome.cost + cost * kind.cost * bits / BITS[0] > budget:
             break
         outcome.cost += cost * kind.cost * bits / BITS[0]
         seconds = SECONDS * cost * kind.cost * bits / BITS[0]
-        outcome.found = _at(recording, wanted, need, kind, bits, _timed(tick, seconds))
-        outcome.bits = bits
+        try:
+            outcome.found = _at(recording, wanted, need, kind, bits, _timed(tick, seconds))
+        except Undecided as undecided:
+            close = undecided
+            continue
+        outcome.bits, close = bits, None
         if all(enough(i, e) for i, e in outcome.found.items()):
             break
+    if close is not None:
+        raise close
     return outcome
 
 
@@ -172,12 +179,21 @@ def _estimated(n: Reals, first: Sequence[Any], second: Sequence[Any], places: np
 _HOLDS = {"gt": {1}, "lt": {-1}, "ge": {0, 1}, "le": {-1, 0}, "eq": {0}, "ne": {-1, 1}}
 
 
+class Undecided(Refused):
+    """More bits may tell."""
+
+
 def _decide(recording: Recording, n: Numbers, numbers: np.ndarray) -> None:
     """Every comparison of computed values goes as it went in float64."""
     for name, left, right, outcome in recording.checks:
-        for a, b, was in zip(numbers[left].tolist(), numbers[right].tolist(), outcome.tolist(), strict=True):
-            if not (a == a and b == b):
-                continue  # NaN compares as NaN
-            sign = n.sign(a - b)
-            if sign is None or (sign in _HOLDS[name]) != was:
+        for i, j, was in zip(left.tolist(), right.tolist(), outcome.tolist(), strict=True):
+            sign = 0 if i == j else _compared(numbers[i], numbers[j])
+            if sign is None:
+                raise Undecided(f"a comparison ({name}) of computed values is too close to be decided")
+            if (sign in _HOLDS[name]) != was:
                 raise Refused(f"a comparison ({name}) of computed values goes another way than in float64")
+
+
+def _compared(a: Any, b: Any) -> int | None:
+    """Directly, for infinities. Equal balls need not hold equal numbers, and NaN is certain of nothing: None."""
+    return 1 if a > b else -1 if a < b else 0 if a == b else None

@@ -17,8 +17,8 @@ from render.precise.numbers import Num, Numbers
 
 Ids = np.ndarray
 """int64 numbers of cells, in the shape of the tensor whose elements they are."""
-CELLS = 1 << 24
-"""Cells that a recording may have (about 0.5 GB with what they read)."""
+CELLS = 1 << 23
+"""Cells that a recording may have (about 0.3 GB with what they read)."""
 
 
 class Refused(Exception):

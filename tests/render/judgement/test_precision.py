@@ -199,3 +199,11 @@ def half_of(x, scale=1.0):
 def test_casts_of_the_reference_are_no_lack_of_bits():
     v = classify(copied, randn(N).to(FP32), ref=half_of, budget=False)
     assert v.finer == () and v.label == "Type-I"
+
+
+def test_what_is_a_bug_anyway_takes_no_further_evaluation(monkeypatch):
+    blind(monkeypatch)
+    x = CASES["variance"][2].clone()
+    x[3] = randn(N)
+    v = classify(variance, x, 1.0001, ref=one_pass, budget=False)  # row 3 is well-conditioned
+    assert (v.label, v.code, v.finer) == ("Type-II", "RND201", ())

@@ -412,6 +412,26 @@ def test_a_comparison_that_goes_another_way_in_more_bits_is_refused():
     assert found.value.tolist() == [2 * float(np.float32(0.1)), float(np.float32(0.9))]
 
 
+def inexact_flip(x):
+    y = torch.exp(x) - 1 - x  # 0 or worse in float64
+    return torch.where(y > 0, y, -y)
+
+
+def test_a_comparison_of_inexact_values_is_decided_again_too():
+    x = torch.tensor([1e-17, 0.3], dtype=torch.float64)
+    with pytest.raises(Refused, match="another way"):
+        evaluated(inexact_flip, x)
+    with pytest.raises(Refused, match="too close"):
+        evaluated(lambda x: torch.where(x.exp() >= x.exp() + 0, x, -x), x)
+    outcome, _ = evaluated(lambda x: torch.where((x + 1e60) / 3 >= torch.full_like(x, 1e60) / 3, x, -x), 1 + x)
+    assert outcome.bits == 256  # 128 do not tell the two sides apart
+    _, (found,) = evaluated(lambda x: (x / 3).argmax(1) + x[:, 0], torch.tensor([[1.0, 2.0, 0.5]]))
+    assert found.value.tolist() == [2.0]
+    masked = torch.tensor([[-torch.inf, 0.25], [0.5, 1.0]], dtype=torch.float64)
+    _, (found,) = evaluated(lambda x: torch.where(x * 2 == -torch.inf, 0.0, x), masked)
+    assert found.value.tolist() == [0, 0.25, 0.5, 1]
+
+
 def test_only_what_is_wanted_is_evaluated_and_paid_for():
     x = randn(50, 50)
     whole, _ = evaluated(lambda x: torch.softmax(x @ x, -1), x)
