@@ -292,7 +292,13 @@ def products(e: Evaluator, left: np.ndarray, right: np.ndarray, model: Mapping[s
         return Products(
             left.size, _interval(*exact), _interval(*read), b.raw(f.total(weight, weight)[1]),
             b.raw(f.total(ends, ends)[1]), b.raw(float(weight.max(initial=0.0))), b.raw(float(ends.max(initial=0.0))),
+            _lowest(exact, read),
         )  # fmt: skip
+
+
+def _lowest(*products: Ends) -> int | None:
+    steps = [_step(lo[(lo != 0) | (hi != 0)], hi[(lo != 0) | (hi != 0)]) for lo, hi in products]
+    return None if any(step is None for step in steps) else min(step for step in steps if step is not None)
 
 
 def _read(x: Ends, model: Mapping[str, Any]) -> Ends:

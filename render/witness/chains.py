@@ -16,7 +16,7 @@ from interval_ops.formats import FORMATS
 from render.witness import balls as b
 from render.witness import blocks
 from render.witness.balls import FP32, Interval, Maybe, Raw
-from render.witness.sums import exact_sum, growth, magnitudes
+from render.witness.sums import exact_sum, growth, lowest, magnitudes
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Products:
 
     `exact` and `read`: the sum of the products, of the operands as they are and as the unit reads them; `weight`: the
     sum of their magnitudes, `ends` that of their operands'; `peak`: the largest product, `largest` the largest operand.
+    `step`: the products are points and multiples of 2^step, of operands as they are and as they are read.
     """
 
     count: int
@@ -34,6 +35,7 @@ class Products:
     ends: Raw
     peak: Raw
     largest: Raw
+    step: int | None
 
 
 @dataclass
@@ -108,7 +110,7 @@ def summed(pairs: list[tuple[Interval, Interval]], model: dict[str, Any]) -> Pro
     sizes = [b.magnitude(x) for pair in pairs for x in pair]
     return Products(
         len(pairs), exact_sum(exact), exact_sum(read), magnitudes(exact), magnitudes([(x, x) for x in sizes]),
-        b.most([fzero, *(b.magnitude(p) for p in exact)]), b.most([fzero, *sizes]),
+        b.most([fzero, *(b.magnitude(p) for p in exact)]), b.most([fzero, *sizes]), lowest([*exact, *read]),
     )  # fmt: skip
 
 

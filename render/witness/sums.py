@@ -65,9 +65,14 @@ class Terms:
 def gathered(terms: list[Interval]) -> Terms:
     """Of finite terms."""
     known = [x for x in terms if x != b.ZERO]
-    points = all(x[0] == x[1] for x in known)
-    step = min((int(x[0][2]) for x in known), default=0) if points else None
-    return Terms(len(known), exact_sum(known), magnitudes(known), step)
+    return Terms(len(known), exact_sum(known), magnitudes(known), lowest(known))
+
+
+def lowest(terms: list[Interval]) -> int | None:
+    """The place of the lowest bit in any of these points; None where there is an interval."""
+    if any(x[0] != x[1] for x in terms):
+        return None
+    return min((int(x[0][2]) for x in terms if x[0][1]), default=0)
 
 
 def _no_rounding(terms: Terms, fmt: Format) -> bool:
