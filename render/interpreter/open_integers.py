@@ -146,3 +146,19 @@ def reduced(x: Handle, v: np.ndarray, shape: tuple[int, ...], total: Callable[[n
         return Handle(v, x.dtype, shape, taint=x.taint)
     between = lo.astype(v.dtype), hi.astype(v.dtype)
     return integer(v, x.dtype, shape, between, hard(x), soft(x))
+
+
+def dot(a: Sequence[np.ndarray], b: Sequence[np.ndarray], acc: Sequence[np.ndarray]) -> Ends | None:
+    """Ends of acc + a @ b, from those of each; None where a sum may leave int32.
+
+    With s = lo + hi and d = hi - lo of each operand, 4 a b lies within s_a s_b +- (|s_a| d_b + d_a |s_b| + d_a d_b):
+    integers, exact in float64 while no sum of magnitudes leaves int32.
+    """
+    (al, ah), (bl, bh), (cl, ch) = ([end.astype(np.float64) for end in pair] for pair in (a, b, acc))
+    largest = [np.maximum(np.abs(lo), np.abs(hi)) for lo, hi in ((al, ah), (bl, bh), (cl, ch))]
+    if not holds(np.int32, largest[0] @ largest[1] + largest[2]):
+        return None
+    sa, da, sb, db = al + ah, ah - al, bl + bh, bh - bl
+    middle, reach = sa @ sb, np.abs(sa) @ db + da @ np.abs(sb) + da @ db
+    lo, hi = cl + np.ceil((middle - reach) / 4), ch + np.floor((middle + reach) / 4)
+    return lo.astype(np.int32), hi.astype(np.int32)

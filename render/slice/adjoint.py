@@ -198,6 +198,10 @@ class Sweep:
             return self._winners(node)
         if rule := _SLOPES.get(node.op):
             return rule(self, node)
+        if node.op == integers.DOT:
+            return _dot(self, node)
+        if integers.makes(node.op):  # steps: how far the result moves where the operand does
+            return [self._secant(node, k) for k in range(len(args))]
         if node.op.startswith("fcmp") or node.op in _TRUTHS or node.op in ("floor", "ceil"):
             return [np.zeros(o.shape) for o in args]
         self.signed[i] = [self._slope(node, k) for k in range(len(args))]
@@ -260,7 +264,7 @@ def _cause(node: Node) -> str:
         return ATOMICS
     if node.op in slopes.CAUSES:
         return slopes.CAUSES[node.op]
-    if node.op in ("cast", "from_integer", integers.CUT) or node.op.startswith("int "):
+    if node.op in ("cast", "from_integer") or integers.makes(node.op):
         return "cast"
     if node.op in _ARITH or node.op in ("select", *_WINNER) or node.op in ("fneg", "fabs", "floor", "ceil"):
         return "arith"

@@ -29,7 +29,7 @@ def attributes(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Hand
     if op == "dot":
         precision, imprecise = (*given[3:], None)[:2]
         if out.dtype.scalar.is_int():
-            return {}
+            return {"type": "int32"}
         kind = dot_kind(format_of(handles[0].dtype), out.dtype.scalar, precision)
         return {"kind": kind, "fmt": format_name(out), "operand": format_name(handles[0]), "imprecise": imprecise}
     if op == "fadd" and out.pend is not None:

@@ -37,7 +37,7 @@ def value_of(node: Node, known: Values) -> Values:
     if node.op == LEAF:
         return node.v
     args = [known[o] for o in node.operands]
-    if node.op == integers.CUT or node.op.startswith("int "):
+    if integers.makes(node.op):
         return integers.value_of(node, args)
     if node.op in VALUES:
         return VALUES[node.op](*args)

@@ -180,7 +180,7 @@ class Cutter:
         if entry.op != "load":
             return self.add(LEAF, {"source": entry.op, **entry.attrs}, entry, (), out, lanes)
         addresses = step.attrs["addresses"][at]
-        low, high = (at_lanes(out, end, lanes) for end in out.pair)
+        low, high = (at_lanes(out, end, lanes) for end in bounds(out))
         numbers = np.empty(lanes.shape, np.int64)
         bounded = low != high
         for wide in (False, True):

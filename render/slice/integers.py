@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CUT = "to_integer"
 """Node of a float cut towards zero to an integer type."""
+DOT = "int dot"
 CUTS = frozenset(["fp_to_si", "fp_to_ui"])
 
 _NATIVE: dict[str, Callable[..., np.ndarray]] = {
@@ -37,7 +38,12 @@ OPERATIONS = frozenset(_NATIVE) | {f"icmp{name}" for name in COMPARED}
 def followed(op: str, args: Sequence[Handle]) -> bool:
     """Whether an integer that this operation makes of bounded operands is traced to them."""
     whole = all(a.dtype.scalar.is_int() for a in args)
-    return op in CUTS or op == "select" or (op in OPERATIONS and whole)
+    return op in CUTS or op == "select" or (op in (*OPERATIONS, "dot") and whole)
+
+
+def makes(op: str) -> bool:
+    """Whether a node of this name makes integers, or compares them."""
+    return op == CUT or op.startswith("int ")
 
 
 def is_integer(h: Handle) -> bool:
@@ -58,6 +64,10 @@ def attributes(op: str, args: Sequence[Handle], out: Handle) -> dict[str, Any]:
 
 def value_of(node: Node, args: list[np.ndarray]) -> np.ndarray:
     """The operation on exact integers (in float64), as the machine does it."""
+    if node.op == DOT:
+        acc, a, b = args
+        total: np.ndarray = acc + (a * b).sum(axis=1)
+        return total
     dtype = np.dtype(node.attrs["type"])
     if node.op == CUT:
         info = np.iinfo(dtype)

@@ -8,6 +8,7 @@ import numpy as np
 
 from render.interpreter.handle import Handle
 from render.slice.attributes import format_name
+from render.slice.integers import DOT
 from render.slice.model import ABSENT, NotSliceable
 from render.slice.recorder import Entry
 from render.slice.step import Step, aligned, where
@@ -94,7 +95,8 @@ def dot(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     lead, row, column = [i[:, None] for i in at[:-2]], at[-2][:, None], at[-1][:, None]
     k = np.arange(a.shape[-1])[None, :]
     left, right = _lanes(a, [*lead, row, k]), _lanes(b, [*lead, k, column])
-    return Step([(acc, aligned(acc, h, wanted)), (a, left), (b, right)], "dot", entry.attrs)
+    op = DOT if h.dtype.scalar.is_int() else "dot"
+    return Step([(acc, aligned(acc, h, wanted)), (a, left), (b, right)], op, entry.attrs)
 
 
 def scaled(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:

@@ -97,7 +97,8 @@ def _load(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     full = np.unravel_index(wanted, (h.computed.shape[0], *h.shape))
     addresses, on = ptr[full], active[full]
     links = [(o, np.where(on, ABSENT, aligned(o, h, wanted))) for o in entry.args]
-    bounded = on & (at_lanes(h, h.pair[0], wanted) != at_lanes(h, h.pair[1], wanted))
+    low, high = integers.bounds(h)
+    bounded = on & (at_lanes(h, low, wanted) != at_lanes(h, high, wanted))
     if bounded.any():
         links += _earlier(cut, entry, addresses, bounded)
     return Step(links, attrs={"addresses": np.where(on, addresses, 0)})

@@ -174,6 +174,9 @@ class Recorder:
             scalar = out.dtype.scalar
             if scalar.is_ptr() or scalar.is_floating():
                 continue
+            if op == "load" and out.open is not None:
+                self.soft.add(id(out))
+                continue
             traced = scalar.is_int1() or ((moves or followed(op, args)) and not any(i in self.decided for i in ids))
             if traced and (bounded or soft):
                 self.soft.add(id(out))

@@ -78,6 +78,21 @@ def _wrapped(value: int, op: Operation) -> int:
     return (value - least) % (most - least + 1) + least
 
 
+def dot(e: Evaluator, op: Operation, k: int) -> Maybe:
+    """acc + sum of a b, if no sum of magnitudes leaves the type: it is the same in every order."""
+    found = whole(e.values[op.operands[0][k]])
+    if found is None:
+        return None
+    (lo, hi), reach = found, max(map(abs, found))
+    for x, y in zip(e.terms(op, k, 1), e.terms(op, k, 2), strict=True):
+        a, b_ = whole(x), whole(y)
+        if a is None or b_ is None:
+            return None
+        ends = [p * q for p in a for q in b_]
+        lo, hi, reach = lo + min(ends), hi + max(ends), reach + max(map(abs, ends))
+    return within(lo, hi, op) if reach < 2**31 else None
+
+
 def absolute(e: Evaluator, op: Operation, k: int) -> Maybe:
     pair = whole(e.args(op, k)[0])
     if pair is None:
@@ -93,6 +108,7 @@ def _different(e: Evaluator, op: Operation, k: int) -> Truth:
 
 RULES: dict[str, Rule] = {
     "to_integer": cut,
+    "int dot": dot,
     "int add": corners(lambda x, y: x + y),
     "int sub": corners(lambda x, y: x - y),
     "int mul": corners(lambda x, y: x * y),

@@ -16,6 +16,7 @@ from interval_ops.dot_int import dot_int
 from interval_ops.dot_replay import chain_value
 from interval_ops.formats import Format
 from interval_ops.profile import MissingRule
+from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import Floats, in_format
 from render.interpreter.handle import Handle, Pair, Pending, taint_of
 from render.interpreter.types import carrier, float_format, format_of
@@ -124,10 +125,16 @@ class Dots(Floats):
 
     def _integer_dot(self, a: Handle, b: Handle, acc: Handle) -> Handle:
         v, doubtful = dot_int(_dense(a, a.v), _dense(b, b.v), acc.full(acc.v), self.ctx.profile)
-        taint = taint_of(a, b, acc)
+        handles = (a, b, acc)
         if doubtful:
-            taint = taint | self.ctx.taint("RND302", "dot", "an int8 dot leaves int32: targets saturate or wrap")
-        return Handle(v, tl.int32, acc.shape, taint=taint)
+            why = self.ctx.taint("RND302", "dot", "an int8 dot leaves int32: targets saturate or wrap")
+            return Handle(v, tl.int32, acc.shape, taint=taint_of(*handles) | why)
+        if all(h.open is None for h in handles):
+            return Handle(v, tl.int32, acc.shape, taint=taint_of(*handles))
+        between = opened.dot(*([_dense(h, end) for end in opened.ends(h)] for h in handles))
+        if between is None:
+            return Handle(v, tl.int32, acc.shape, taint=taint_of(*handles))
+        return opened.integer(v, tl.int32, acc.shape, between, opened.hard(*handles), opened.soft(*handles))
 
     def create_fadd(self, x: Handle, y: Handle) -> Handle:
         """`c + dot(a, b)`: compilers make the dot accumulate into c, or add afterwards; both are enclosed."""

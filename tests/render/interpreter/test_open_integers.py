@@ -14,7 +14,7 @@ import triton.language as tl
 from render.interpreter.builder import Builder
 from render.interpreter.builder.integers import truths
 from render.interpreter.handle import Handle
-from render.interpreter.open_integers import ends, integer
+from render.interpreter.open_integers import dot, ends, integer
 from render.interpreter.session import Session
 from tests.support import rng, trials
 
@@ -269,3 +269,24 @@ def test_a_range_that_the_type_does_not_hold_is_tainted(bound):
     x = Handle(v, tl.float32, (1,), *(np.array([[end]]) for end in bound))
     out = Builder.create_fp_to_si(STUB, x, tl.int8)
     assert out.open is None and out.taint == NEW
+
+
+@pytest.mark.parametrize("seed", range(trials(4)))
+def test_dots_of_open_integers(seed):
+    g = rng(seed)
+    lows = [g.integers(-128, 120, shape) for shape in ((3, 5), (5, 4))] + [g.integers(-1000, 1000, (3, 4))]
+    widths = [g.integers(0, 4, low.shape) for low in lows]
+    pairs = [(low, low + width) for low, width in zip(lows, widths, strict=True)]
+    lo, hi = dot(*pairs)
+    for k in range(200):
+        a, b, c = (low + g.integers(0, 2**20, low.shape) % (width + 1) if k > 8 else low + width * (k >> i & 1)
+                   for i, (low, width) in enumerate(zip(lows, widths, strict=True)))  # fmt: skip
+        assert ((lo <= c + a @ b) & (c + a @ b <= hi)).all()
+    points = dot(*((low, low) for low in lows))
+    np.testing.assert_array_equal(points[0], lows[2] + lows[0] @ lows[1])
+    np.testing.assert_array_equal(points[1], points[0])
+
+
+def test_a_dot_that_may_leave_int32_has_no_ends():
+    ones = np.full((1, 200_000), 127), np.full((1, 200_000), 128)
+    assert dot(ones, tuple(x.T for x in ones), (np.zeros((1, 1)),) * 2) is None

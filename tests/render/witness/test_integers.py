@@ -29,7 +29,7 @@ def evaluated(name: str, dtype: str, ends: list[tuple[int, int]]):
 
 
 def test_every_operation_that_is_followed_has_a_formula():
-    assert {f"int {op}" for op in OPERATIONS} | {"to_integer"} == set(RULES)
+    assert {f"int {op}" for op in OPERATIONS} | {"to_integer", "int dot"} == set(RULES)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
