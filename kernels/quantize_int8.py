@@ -53,15 +53,15 @@ def int8_linear(x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tenso
     return out, q, scale
 
 
-def make_inputs(m: int = 45, n: int = 40, k: int = 96):
+def make_inputs(m: int = 45, n: int = 40, k: int = 100):
     weight = torch.randint(-127, 128, (k, n), dtype=torch.int8)
     return torch.randn(m, k, dtype=torch.float16), weight, torch.rand(n) * 0.01 + 0.001
 
 
 def reference(x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tensor):
-    x = x.float()
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
     scale = x.abs().amax(1) / 127
     quotient = x / scale[:, None]
     q = torch.trunc(quotient + torch.where(quotient >= 0, 0.5, -0.5))
-    out = (q @ weight.float()) * scale[:, None] * weight_scale
-    return out.half(), q.to(torch.int8), scale
+    out = (q @ weight.to(x.dtype)) * scale[:, None] * weight_scale
+    return out, q.to(torch.int8), scale

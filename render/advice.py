@@ -112,7 +112,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
         "an approximation on purpose (a polynomial, another eps) is such a difference too",
     ),
     "RND301": ("use a device profile with a known accumulator (--device), or inputs without cancellation",),
-    "RND302": ("`render ops` lists what has a rule",),
+    "RND302": ("what has a rule is listed by `render ops`; where a tie is open, inputs without ties decide it",),
     "RND303": ("choose inputs away from the threshold of the condition",),
     "RND304": ("scale the inputs down, or accumulate in a wider format",),
     "RND306": ("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),

@@ -80,9 +80,13 @@ def likely_code(run: Execution) -> str:
 
 
 def place_of(
-    run: Execution, decision: Decision, budget: Iterable[BudgetItem], findings: list[Finding], taints: list[TaintNote]
-) -> tuple[str | None, int]:
-    """File and line to look at: the finding, the taint, the top cause, else the kernel itself."""
+    run: Execution, decision: Decision, budget: Iterable[BudgetItem], findings: list[Finding], taints: list[TaintNote],
+    wrong: Iterable[str] | None = None,
+) -> tuple[str | None, int]:  # fmt: skip
+    """File and line to look at: the finding, the taint, the top cause, else the kernel itself.
+
+    Of several launches it is the first that made one of the outputs `wrong`, if any are named.
+    """
     for finding in findings:
         if finding.code == decision.code:
             return finding.file, finding.line
@@ -92,5 +96,21 @@ def place_of(
     for item in budget:
         if item.file:
             return item.file, item.line
-    launch = run.session.launches[-1]
+    launch = run.session.launches[-1 if wrong is None else first_wrong(run, wrong)]
     return launch.file, launch.line
+
+
+def first_wrong(run: Execution, names: Iterable[str]) -> int:
+    """The earliest launch that had the last word on one of these outputs: later ones may only have read it."""
+    from render.slice.model import NotSliceable
+    from render.slice.places import places
+
+    wanted, found = set(names), []
+    for output in run.outputs:
+        if output.name not in wanted or not hasattr(run.session, "writers"):
+            continue
+        try:
+            found += [place.launch for place in places(run.session.writers, output.address, output.base)][:1]
+        except NotSliceable:
+            continue
+    return min(found, default=-1)

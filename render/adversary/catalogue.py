@@ -90,6 +90,7 @@ _PACKAGED: dict[str, tuple[str, dict[str, Any]]] = {
     "matmul_persistent": ("matmul_persistent", {"m": 40, "n": 24, "k": 72}),
     "matmul_split_k": ("matmul_split_k", {"m": 33, "n": 20, "k": 128}),
     "mse_loss": ("mse_loss", {"n": 257}),
+    "quantize_int8": ("int8_linear", {"m": 17, "n": 20, "k": 40}),
     "rms_norm": ("rms_norm", {"rows": 7, "cols": 64}),
     "rotary": ("rotary", {"n_ctx": 17, "dim": 32}),
     "swiglu": ("swiglu", {"rows": 3, "cols": 33}),

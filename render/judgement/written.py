@@ -55,7 +55,8 @@ def written(
 ) -> Verdict:  # fmt: skip
     """The verdict; `known` are fields that the run does not say."""
     owners = [] if decision.label == "Type-II" else budget
-    file, line = place_of(run, decision, owners, findings, taints)
+    wrong = [o.name for o in outputs if o.label == decision.label == "Type-II" and o.code == decision.code]
+    file, line = place_of(run, decision, owners, findings, taints, wrong or None)
     first, last = advice.columns(file, line, owners[0].key if owners and not findings else "")
     if taints and decision.label != "Inconclusive":
         notes = [*notes, f"{taints[0].message} ({taints[0].code}): part of the output has no sound bound"]

@@ -26,7 +26,8 @@ def header(verdict: Verdict) -> str:
     if verdict.kernels:
         parts.append(f"{'kernel' if len(verdict.kernels) == 1 else 'kernels'} {', '.join(verdict.kernels)}")
     if verdict.grid:
-        parts.append(f"grid {index(_trimmed(verdict.grid))}")
+        last = "last grid" if len(verdict.kernels) > 1 else "grid"
+        parts.append(f"{last} {index(_trimmed(verdict.grid))}")
     elapsed = verdict.timing.get("total_s") or verdict.timing.get("interval_s")
     if elapsed:
         parts.append(seconds(elapsed))

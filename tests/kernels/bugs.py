@@ -85,6 +85,19 @@ ELEMENTWISE = [
         ("unroll", "one block of four is left out", "tl.static_range(UNROLL)", "tl.static_range(UNROLL - 1)", MISSING),
     ),
     *_bugs(
+        "quantize_int8",
+        ("sign", "negative numbers are rounded up", "scaled - 0.5)", "scaled + 0.5)", WRONG),
+        ("steps", "one step too few", "127.0 / largest", "126.0 / largest", WRONG),
+        (
+            "scale",
+            "scales of the rows for the columns",
+            "a_scale_ptr + offs_m, mask=offs_m < M",
+            "a_scale_ptr + offs_n, mask=offs_n < M",
+            WRONG,
+        ),
+        ("blocks", "the last part of K is left out", "range(0, K, BLOCK_K)", "range(0, K - BLOCK_K, BLOCK_K)", WRONG),
+    ),
+    *_bugs(
         "swiglu",
         ("no_sigmoid", "the gate is not activated", "silu(a).cast(b.dtype)", "a.cast(b.dtype)", WRONG),
         ("derivative", "sign error in the derivative", "sig_a * (1 - sig_a)", "sig_a * (1 + sig_a)", WRONG),

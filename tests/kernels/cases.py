@@ -48,6 +48,7 @@ CASES = [
     Case("matmul_persistent", "matmul_persistent", {"m": 40, "n": 24, "k": 72}),
     Case("matmul_split_k", "matmul_split_k", {"m": 33, "n": 20, "k": 128}, configs=2),
     Case("mse_loss", "mse_loss", {"n": 257}),
+    Case("quantize_int8", "int8_linear", {"m": 17, "n": 33, "k": 40}),
     Case("rms_norm", "rms_norm", {"rows": 7, "cols": 64}),
     Case("rotary", "rotary", {"n_ctx": 17, "dim": 64}),
     Case("swiglu", "swiglu", {"rows": 3, "cols": 17}),

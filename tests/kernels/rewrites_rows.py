@@ -124,6 +124,19 @@ ELEMENTWISE = [
         block=(("grid = (triton.cdiv(n_ctx, 16),)", "grid = (triton.cdiv(n_ctx, 8),)"), ("BLOCK_N=16", "BLOCK_N=8")),
     ),
     *rewrites(
+        "quantize_int8",
+        quotient=("x * (127.0 / largest)", "x / (largest / 127.0)"),
+        floor=(
+            "tl.where(scaled >= 0, scaled + 0.5, scaled - 0.5)",
+            "tl.where(scaled >= 0, tl.floor(scaled + 0.5), tl.ceil(scaled - 0.5))",
+        ),
+        wide=("acc = tl.dot(a, b, acc)", "acc += tl.dot(a, b)"),
+        one_scale=(
+            "acc.to(tl.float32) * a_scale[:, None] * b_scale[None, :]",
+            "acc.to(tl.float32) * (a_scale[:, None] * b_scale[None, :])",
+        ),
+    ),
+    *rewrites(
         "swiglu",
         sigmoid=("return x * tl.sigmoid(x)", "return x / (1.0 + tl.exp(-x))"),
         exp2_sigmoid=("return x * tl.sigmoid(x)", f"return x * (1.0 / (1.0 + tl.exp2(x * -{LOG2E})))"),
