@@ -3,16 +3,17 @@ r"""Means and sums of squares that are merged in pairs (Chan, Golub, LeVeque), w
     d = b - a,  r = w_b / w,  mean = a + d r,  M2 = M2_a + M2_b + d d w_a r,  w = w_a + w_b
 
 Mean. The exact mean of a part is a convex combination of the means it was merged from, so an error made in one merge
-reaches the result with a factor of at most 1: with n parts the error is at most (n - 1) A, A the largest error of one
-merge, which itself grows with the error e of the means it meets: A = c (R + 2 e) + u (X + e + c (R + 2 e)) + 3 eta, R
-the range and X the magnitude of the inputs, c the three factors of d r.
+reaches the result with the share of its part in the whole. The error A of one merge grows with the error e of the means
+it meets: A = c (R + 2 e) + u (X + e + c (R + 2 e)) + 3 eta, R the range and X the magnitude of the inputs, c the three
+factors of d r. In any order e <= m A: w e is at most A times the sum of the weights of all merges, which is largest in
+a chain; for n parts of equal weight and z of none that is m = (n + 1) / 2 + z, else m = n + z - 1.
 
 M2. For any order the h D^2 of all merges (h = w_a w_b / w, D the exact difference) add up to the scatter
 M0 = sum w (x - mean)^2. A computed d is off by at most q = 2 e + u (R + 2 e), so by Minkowski's inequality their root
-is off by q sqrt(H), H = sum h. Since h <= min(w_a, w_b), and a unit of weight lies on the smaller side of at most
-log2 W merges (each doubles its part), H <= W log2 W.
+is off by q sqrt(H), H = sum h. With p = w_a / w, h = w p (1 - p) <= w H2(p) / 4, H2 the binary entropy, and by its
+chain rule the w H2(p) of all merges add up to the entropy of the parts, at most W log2 W: H <= W log2(W) / 4.
 
-Wider than the bound of the run, which counts more closely: where the two differ in that, nobody is accused (`LOOSE`).
+For a known tree the bound of the run counts levels, which this does not: nobody is accused there (`LOOSE`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def formula(e: Evaluator, op: Operation, k: int) -> Maybe:
     fmt, error = fmt_of(op), e.error("div", fmt_of(op))
     u, eta = b.power(-fmt.p), b.power(fmt.emin - fmt.p)
     division = b.most((u, b.up(b.raw(error["r"]), b.times_up(b.raw(error["a"]), b.power(fmt.p)))))
-    off = _error_of_mean(means, u, eta, division)  # type: ignore[arg-type]
+    off = _error_of_mean(means, counts, u, eta, division)  # type: ignore[arg-type]
     if off is None or b.less(b.power(fmt.p), total):
         return None
     if op.attrs["part"] == "mean":
@@ -74,10 +75,20 @@ def _product(u: Raw, division: Raw, factors: int) -> Raw:
     return libmp.mpf_sub(whole, fone, PREC, "c")
 
 
-def _error_of_mean(means: list[Interval], u: Raw, eta: Raw, division: Raw) -> Raw | None:
-    """e, from e <= (n - 1) (A0 + A1 e)."""
+def _merges(counts: list[Raw]) -> Raw:
+    """m."""
+    weights = [w for w in counts if w != fzero]
+    zeros = len(counts) - len(weights)
+    most = from_int(len(counts) - 1)
+    if any(w != weights[0] for w in weights):
+        return most
+    return b.least((most, libmp.mpf_shift(from_int(len(weights) + 1 + 2 * zeros), -1)))
+
+
+def _error_of_mean(means: list[Interval], counts: list[Raw], u: Raw, eta: Raw, division: Raw) -> Raw | None:
+    """e, from e <= m (A0 + A1 e)."""
     reach, size = _range(means)
-    merges = from_int(len(means) - 1)
+    merges = _merges(counts)
     c = _product(u, division, 2)
     own = b.up(b.up(b.times_up(b.times_up(c, reach), b.up(fone, u)), b.times_up(u, size)), b.times_up(from_int(3), eta))
     again = b.up(b.times_up(b.times_up(from_int(2), c), b.up(fone, u)), u)
@@ -113,6 +124,15 @@ def _root_of_scatter(means: list[Interval], counts: list[Raw], total: Raw) -> In
     return b.most((fzero, b.down(low, libmp.mpf_neg(spread)))), b.up(high, spread)
 
 
+def _heads(total: Raw) -> Raw:
+    """W log2(W) / 4, rounded up."""
+    if not b.less(fone, total):
+        return fzero
+    levels = libmp.mpf_div(libmp.mpf_log(total, PREC, "c"), libmp.mpf_log(from_int(2), PREC, "f"), PREC, "c")
+    room = b.up(levels, b.power(-100))
+    return libmp.mpf_shift(b.times_up(total, room), -2)
+
+
 def _second(
     means: list[Interval], squares: list[Interval], counts: list[Raw], total: Raw, off: Raw, u: Raw, eta: Raw,
     division: Raw,
@@ -121,8 +141,7 @@ def _second(
     reach, _ = _range(means)
     twice = b.times_up(from_int(2), off)
     q = b.up(b.up(twice, b.times_up(u, b.up(reach, twice))), eta)
-    levels = from_int(max(1, libmp.to_int(total).bit_length()))
-    wrong = b.times_up(q, libmp.mpf_sqrt(b.times_up(total, levels), PREC, "c"))
+    wrong = b.times_up(q, libmp.mpf_sqrt(_heads(total), PREC, "c"))
     low, high = _root_of_scatter(means, counts, total)
     low, high = b.most((fzero, b.down(low, libmp.mpf_neg(wrong)))), b.up(high, wrong)
     product = _product(u, division, 3)

@@ -125,6 +125,36 @@ def total_of(x):
     return out
 
 
+@triton.jit
+def combined(m0, s0, w0, m1, s1, w1):
+    d = m1 - m0
+    w = w0 + w1
+    r = tl.where(w == 0.0, 0.0, w1 / w)
+    return m0 + d * r, s0 + s1 + d * d * w0 * r, w
+
+
+@triton.jit
+def spread(X, Out, N: tl.constexpr):
+    x = tl.load(X + tl.arange(0, N))
+    _, s, w = tl.reduce((x, tl.zeros((N,), tl.float32), tl.full((N,), 1.0, tl.float32)), 0, combined)
+    tl.store(Out, s / w)
+
+
+def variance_of(x):
+    out = torch.empty(1)
+    spread[(1,)](x, out, x.numel())
+    return out
+
+
+def test_merged_moments_of_many_parts_have_a_witness_close_to_the_bound():
+    x = torch.randn(4096) + 2
+    call = Entry(variance_of, of_call(variance_of, (x,), {}))
+    (out,) = call.run().outputs
+    by = 1 + 1.2 * float(out.hi[0] - out.value[0]) / float(out.value[0])
+    found = render.classify(variance_of, x, ref=lambda x: x.var(unbiased=False).reshape(1) * by, budget=False)
+    assert (found.code, found.witness.status) == ("RND201", "agrees")
+
+
 def test_a_sum_of_a_hundred_thousand_terms_has_a_witness():
     x = torch.rand(100_000)
     found = render.classify(total_of, x, ref=lambda x: torch.exp(x).sum().reshape(1) * 1.01, budget=False)
