@@ -161,11 +161,8 @@ class Recorder(TorchDispatchMode):
         args, kwargs = list(step.before[0]), dict(step.before[1])
         if step.name == "_to_copy" and isinstance(args[0], torch.Tensor):  # integers become floats
             return [self.cells.ids(args[0])]
-        if (
-            ("index_put" in step.name and any(x is True for x in args[3:]))
-            or kwargs.get("accumulate")
-            or kwargs.get("reduce")
-        ):
+        adding = step.name.endswith("put") or step.name.startswith("_index_put")
+        if (adding and any(x is True for x in args[3:])) or kwargs.get("accumulate") or kwargs.get("reduce"):
             raise Refused(f"{step.name} that adds has no rule")
         for i, spec in enumerate(step.func._schema.arguments):
             if spec.name in _DATA and i < len(args):

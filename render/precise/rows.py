@@ -11,7 +11,7 @@ import numpy as np
 
 from render.precise.composites import average, variance
 from render.precise.elementwise import HEAVY, Rule
-from render.precise.graph import Ids
+from render.precise.graph import Ids, Refused
 from render.precise.numbers import Num, Numbers
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def _logsumexp(n: Numbers, xs: list[Num]) -> Num:
 def _norm(n: Numbers, xs: list[Num], order: float) -> Num:
     if order == 2:
         return n.call("sqrt", n.sum([x * x for x in xs]))
+    if order == 0:
+        raise Refused("a norm of order 0 has no rule")
     if order == 1:
         return n.sum([abs(x) for x in xs])
     if math.isinf(order):
