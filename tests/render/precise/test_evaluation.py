@@ -8,30 +8,16 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from oracle_zoo import CASES, oracle
 from support import trials
 
-from render.inputs import of_call
-from render.oracle import Oracle
-from render.outputs import of_reference
 from render.precise import evaluation
 from render.precise.evaluation import evaluate, record
 from render.precise.graph import Refused
-from render.reference import plans, resolve
 
 F = torch.nn.functional
 MP = mpmath.mp.clone()
 MP.prec = 700
-
-
-def oracle(fn, *args):
-    reference, inputs = resolve(fn), of_call(fn, args, {})
-    plan = plans(reference.fn, list(inputs.values), inputs.values, set())[0]
-    values = inputs.clone().values
-
-    def collect(result, values):
-        return of_reference(result, values, [])
-
-    return Oracle(reference, plan, inputs, collect, collect(plan.call(reference.fn, values), values))
 
 
 def close(i, e):
@@ -278,6 +264,21 @@ def test_a_reference_that_must_run_as_written_rounds_nothing_there():
     x = torch.tensor([0.5, 1.25], dtype=torch.float16)
     _, (found,) = evaluated(narrow, x)
     assert found.value.tolist() == [0.5, 1.25] and (found.lo == found.hi).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_evaluations_of_e_agree(name):
+    """What float64 gives, with the bound of its error, and what many bits give."""
+    fn, args = CASES[name]
+    found = oracle(fn, *args)
+    exact = found.exact()
+    recording = record(found, exact.widened)
+    wanted = {i: np.arange(x.size) for i, x in enumerate(recording.outputs) if x is not None}
+    for i, e in evaluate(recording, wanted, close).found.items():
+        assert (e.lo <= exact.hi[i].ravel()).all() and (e.hi >= exact.lo[i].ravel()).all()
+        size = np.abs(e.value).max()
+        assert np.abs(e.value - exact.values[i].ravel()).max() <= 1e-14 * size
+        assert ((e.hi - e.lo) / 2 <= 2.0**-52 * size).all()
 
 
 class Odd(torch.autograd.Function):
