@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from render.compose import Judged
 from render.execution import on_cpu
@@ -103,12 +104,23 @@ def _matters(exact: Exact, case: Case) -> bool:
         return False
     if case.fmt.p >= 53 or case.ref_fmt.p >= 53 or exact.bounded or exact.work <= SMALL:
         return True
-    with np.errstate(all="ignore"):
-        for at in blocks(case.exact.size):
-            ref, e, lo, hi = (flat(x, at) for x in (case.ref, case.exact, case.lo, case.hi))
-            missed = np.isfinite(e) & ((e < lo) | (e > hi))
-            if missed.any() or (np.isfinite(ref) & (np.abs(ref - e) > SEEN * _room(case, lo, hi, e))).any():
-                return True
+    fmt = max(case.fmt, case.ref_fmt, key=lambda f: f.u)
+    arrays = (case.ref, case.exact, case.lo, case.hi)
+    return any(_seen(*(flat(x, at) for x in arrays), fmt.u, fmt.half_subnormal) for at in blocks(case.exact.size))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _seen(ref, exact, lo, hi, u, floor):  # type: ignore[no-untyped-def]
+    # One pass over large outputs: E outside of the bound, or the reference's error many rooms large.
+    for i in range(exact.size):
+        e = exact[i]
+        if not abs(e) < np.inf:
+            continue
+        if e < lo[i] or e > hi[i]:
+            return True
+        half, least = (hi[i] - lo[i]) / 2, u * abs(e) + floor
+        if SEEN * (half if half > least else least) < abs(ref[i] - e) < np.inf:
+            return True
     return False
 
 
