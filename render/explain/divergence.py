@@ -17,7 +17,7 @@ it leaves is what the reference returns, the choice is what differs (a mask, a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ from render.explain.nonfinite import is_float
 from render.explain.records import Divergence
 from render.explain.study import Study
 from render.explain.tape import MOVES, Node
-from render.explain.trace import Hop, trace
+from render.explain.trace import Hop, Trace, trace
+from render.explain.unread import unread
 from render.interpreter.context import Site
 from render.interpreter.handle import Handle
 from render.oracle import Oracle
@@ -75,6 +76,10 @@ def divergence(study: Study, oracle: Oracle, output: str, index: tuple[int, ...]
     if known is None:
         return Divergence(output, index, why="the reference cannot be run in float64")
     found = trace(study, output, index, lambda hop: _stranger(hop, known), bounds=True)
+    return replace(_departure(study, found, known, output, index), unread=unread(found, oracle, index))
+
+
+def _departure(study: Study, found: Trace, known: list[Known], output: str, index: tuple[int, ...]) -> Divergence:
     if len(found.hops) == 1 and (spot := _other_choice(found.hops[0], _exact_of(study, output, index))) is not None:
         return Divergence(output, index, op="select", file=spot.file, line=spot.line, choice=True)
     steps = _steps(found.hops[-1], known)

@@ -393,7 +393,8 @@ class Divergence:
     The result of `op` at `line`, and all that is computed from it, is nothing that the reference has; behind it, that
     of `after_op` at `after_line` equals what its `counterpart` (an operation or input) gives. No `op`: the stored value
     has a counterpart, so the kernel lacks what the reference does next. `choice`: the select at `line` leaves the side
-    that the reference takes. `why`: why nothing could be established.
+    that the reference takes. `why`: why nothing could be established. `unread`: which elements of the inputs it is
+    computed without, though the reference's value depends on them.
     """
 
     output: str
@@ -406,6 +407,7 @@ class Divergence:
     after_line: int = 0
     counterpart: str = ""
     choice: bool = False
+    unread: str = ""
 
     @property
     def established(self) -> bool:
@@ -413,6 +415,13 @@ class Divergence:
 
     @property
     def sentence(self) -> str:
+        """Where it leaves the reference, and which inputs it lacks, as far as either is established."""
+        if self.unread and self.why:
+            return f"{self.output}{list(self.index)}: {self.unread}"
+        return f"{self._place}; {self.unread}" if self.unread else self._place
+
+    @property
+    def _place(self) -> str:
         element = f"{self.output}{list(self.index)}"
         if self.why:
             return f"where {element} leaves the reference is not established: {self.why}"
