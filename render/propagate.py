@@ -185,14 +185,16 @@ def _softmax(op: Operation, value: torch.Tensor, dtype: torch.dtype, unit: noise
 def _sampled(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
     """No rule: move every operand by its error and a few roundings, at random signs."""
     op.estimated = True
-    inner = unit.inner(next((d for d in dtypes if d is not None and d.is_floating_point), F64))
+    dtype = next((d for d in dtypes if d is not None and d.is_floating_point), F64)
+    sums = noise.gradient_sums(op.name, op.args) if unit.native else None
+    relative = noise.OPERAND_FACTOR * unit.inner(dtype) + (unit.rounding(dtype)[0] if sums is not None else 0.0)
     generator = torch.Generator().manual_seed(0x5EED)
     step = 1.0 if unit.native else _step(op, list(op.errors))
 
     def move(i: int, x: Any) -> Any:
         if not _is_float(x):
             return x
-        reach = noise.OPERAND_FACTOR * inner * x.abs() + op.errors.get(i, 0.0)
+        reach = relative * x.abs() + op.errors.get(i, 0.0)
         signs = torch.randint(0, 2, x.shape, generator=generator).to(F64).mul_(2).sub_(1)
         return x + step * reach * signs
 
@@ -204,6 +206,11 @@ def _sampled(op: Operation, values: list[Any], floats: list[int], dtypes: list[A
     for i in floats:
         u, floor = unit.rounding(dtypes[i])
         found[i] = SAFETY * found[i] + 2 * u * values[i].abs() + floor
+    if sums is not None:
+        addends, *sizes = sums
+        for i, size in zip((1, 2), sizes, strict=True):
+            if i in found:
+                found[i] = found[i] + addends * unit.rounding(dtype)[0] * size.reshape(found[i].shape)
     return found
 
 
