@@ -65,6 +65,15 @@ def gradient(x):
     return x.grad
 
 
+def norm_gradients(norm):
+    def run(x, weight, bias, dy):
+        x, weight, bias = (t.detach().requires_grad_(True) for t in (x, weight, bias))
+        norm(x, weight, bias).backward(dy)
+        return x.grad, weight.grad, bias.grad
+
+    return run
+
+
 class Halved(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -76,6 +85,7 @@ class Halved(torch.autograd.Function):
 
 
 SQUARE = (randn(24, 24), randn(24, 24, seed=1))
+ROWS = tuple(t.half() for t in (randn(300, 32), 1 + randn(32, seed=1) / 4, randn(32, seed=2), randn(300, 32, seed=3)))
 HEADS = tuple(randn(2, 3, 16, 8, seed=s) for s in range(3))
 CASES = {
     "matmul fp32": (torch.matmul, SQUARE),
@@ -93,6 +103,11 @@ CASES = {
     "gradient": (gradient, SQUARE[:1]),
     "autograd function": (lambda x: Halved.apply(x.requires_grad_(True)), SQUARE[:1]),
     "layer norm": (lambda x: F.layer_norm(x, (24,)), SQUARE[:1]),
+    "layer norm gradients fp16": (norm_gradients(lambda x, w, b: F.layer_norm(x, (32,), w, b)), ROWS),
+    "layer norm gradients bf16": (
+        norm_gradients(lambda x, w, b: F.layer_norm(x, (32,), w, b)),
+        tuple(t.bfloat16() for t in ROWS),
+    ),
     "log softmax": (lambda x: torch.log_softmax(5 * x, -1), SQUARE[:1]),
     "gelu": (lambda x: F.gelu(x) * 0.1, SQUARE[:1]),
     "silu gate": (lambda x, y: F.silu(x) * y, SQUARE),
@@ -103,3 +118,10 @@ CASES = {
     "linear": (F.linear, (*SQUARE, randn(24, seed=5))),
     "strided": (lambda x, y: torch.cat([x.t(), y[:, ::2].repeat(1, 2)]).contiguous(), SQUARE),
 }
+FLOAT64_ONLY = {
+    "group norm gradients fp16": (
+        norm_gradients(lambda x, w, b: F.group_norm(x.reshape(-1, 32, 4), 8, w, b).reshape(-1, 32)),
+        (randn(75 * 4, 32).half(), *ROWS[1:]),
+    ),
+}
+"""References with an operation that has no rule in more bits."""

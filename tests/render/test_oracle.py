@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from oracle_zoo import CASES, SQUARE, half_inside, in_place, oracle, randn
+from oracle_zoo import CASES, FLOAT64_ONLY, SQUARE, half_inside, in_place, oracle, randn
 from support import trials
 
 from render.oracle import FALLBACK, Oracle, deviation
@@ -30,9 +30,9 @@ def explained(found, exact, i=0):
     return deviation(y, exact.values[i]) <= radius + (exact.hi[i] - exact.lo[i]) / 2
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *FLOAT64_ONLY])
 def test_the_reference_is_within_its_own_rounding(name):
-    fn, args = CASES[name]
+    fn, args = (CASES | FLOAT64_ONLY)[name]
     found = oracle(fn, *args)
     exact = found.exact()
     assert not exact.notes
