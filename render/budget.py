@@ -27,6 +27,8 @@ from render.verdict import BudgetItem
 
 if TYPE_CHECKING:
     from render.execution import Entry, Execution
+    from render.slice.adjoint import Contributions
+    from render.slice.model import Slice
     from render.verdict import OutputVerdict
 
 CODES = {
@@ -145,9 +147,8 @@ def budget(
 
 def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) -> Budget | None:
     """Shares from slices; None where outputs with half of the elements or more cannot be cut."""
-    from render.slice.adjoint import contributions
     from render.slice.element import slices_of
-    from render.slice.model import MISHAPS, NotSliceable
+    from render.slice.model import NotSliceable, Slice
 
     wanted = [(o, role, place) for o in outputs for role, place in _elements(o)]
     if not wanted:
@@ -155,14 +156,14 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     found = slices_of(entry, run, [(o.name, place) for o, _, place in wanted])
     gathered = Gathered({o.name: o.elements for o, _, _ in wanted})
     covered, missing = [], {}
+    shares = iter(_contributions([one for one in found if isinstance(one, Slice)]))
     for (o, role, place), one in zip(wanted, found, strict=True):
         if isinstance(one, NotSliceable):
             missing[o.name] = str(one)
             continue
-        try:
-            here = contributions(one)
-        except MISHAPS as error:
-            missing[o.name] = f"{error!r}: please report this"
+        here = next(shares)
+        if isinstance(here, Exception):
+            missing[o.name] = f"{here!r}: please report this"
             continue
         if here.total > 0 and here.half > 0:
             covered.append((o.name, place, role, here.covered))
@@ -173,6 +174,26 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     note = f"the budget leaves out {left[0]}" if left else None
     basis = BudgetBasis("first order", tuple(covered), tuple(left))
     return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES), gathered)
+
+
+def _contributions(slices: Sequence[Slice]) -> list[Contributions | Exception]:
+    """Of each slice, or why there are none."""
+    from render.slice.adjoint import contributions_of
+    from render.slice.family import families, together
+    from render.slice.model import MISHAPS
+
+    out: dict[int, Contributions | Exception] = {}
+    todo = families(slices)
+    while todo:
+        places, family = todo.pop()
+        try:
+            out.update(zip(places, contributions_of(family), strict=True))
+        except MISHAPS as error:
+            if len(places) > 1:
+                todo += [([i], together([slices[i]])) for i in places]
+            else:
+                out[places[0]] = error
+    return [out[i] for i in range(len(slices))]
 
 
 def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:

@@ -73,12 +73,16 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a run left behind. `seconds` is the wall time of the whole entry, `cpu_seconds` its processor time."""
+    """What a run left behind. `seconds` is the wall time of the whole entry, `cpu_seconds` its processor time.
+
+    `recording`: everything that it computed (`render.slice.observed`), if that was recorded.
+    """
 
     outputs: list[Tensor]
     session: Any
     seconds: float
     cpu_seconds: float = 0.0
+    recording: Any = field(default=None, repr=False, compare=False)
 
     @property
     def work(self) -> int:

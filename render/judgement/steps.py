@@ -57,7 +57,7 @@ class Judgement:
         s = self.settings
         self.entry = Entry(self.fn, self.inputs, s.device, s.seed, s.options)
         try:
-            run = self.entry.run()
+            run = self._run()
         except (UnsupportedOp, MissingRule) as error:
             return unsupported(error, device=s.device, reference=self.reference.title, timing=self._timing(began))
         run.session.forget()
@@ -67,6 +67,14 @@ class Judgement:
         undefined = undefined_note(self.entry, run)
         notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]
         return self._conclude(run, cases, notes, began)
+
+    def _run(self) -> Execution:
+        """The run that is judged; recorded on the way if its causes are asked for."""
+        if not self.settings.budget:
+            return self.entry.run()
+        from render.slice.observed import observed
+
+        return observed(self.entry)
 
     def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
         """(outputs with everything that they are judged on, notes); y_ref and y_dev are kept as those numbers only."""

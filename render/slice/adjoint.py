@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from interval_ops.profile import Profile
 from interval_ops.reduction import rounding_unit, sum_cause
 from render.slice import integers, slopes
 from render.slice.check import value_of
+from render.slice.family import Family, together
 from render.slice.graph import is_earlier
 from render.slice.model import ABSENT, LEAF, Node, Slice
 from render.slice.typical import typical
@@ -66,15 +68,24 @@ class Contributions:
 
 def contributions(found: Slice) -> Contributions:
     """First-order shares of the bound of a slice's element; all amounts are 0 for a point."""
-    sweep = Sweep(found)
+    return contributions_of(together([found]))[0]
+
+
+def contributions_of(family: Family) -> list[Contributions]:
+    """`contributions` of every member."""
+    sweep = Sweep(family)
     sweep.forward()
-    amounts = sweep.backward()
+    amounts = sweep.backward(family)
+    errors = typical(sweep, family, amounts)
+    return [_found(*each) for each in zip(family.members, amounts, errors, strict=True)]
+
+
+def _found(found: Slice, amounts: dict[Key, float], errors: tuple[dict[Key, float], float]) -> Contributions:
     half = (found.hi - found.lo) / 2
-    squares, last = typical(sweep, amounts)
     root = found.node_of(found.root)
     end = (_cause(root), root.file, root.line) if root.op != LEAF else None
     kept = {k: v for k, v in sorted(amounts.items()) if v > 0}
-    return Contributions(kept, float(half), squares, last, root.op, end, _formats(found))
+    return Contributions(kept, float(half), *errors, root.op, end, _formats(found))
 
 
 def _formats(found: Slice) -> dict[Key, str]:
@@ -100,26 +111,24 @@ def _rounds_to(node: Node, profile: Profile) -> tuple[str, str]:
 
 
 class Sweep:
-    def __init__(self, found: Slice) -> None:
+    def __init__(self, found: Slice | Family) -> None:
         self.found = found
         self.profile: Profile = found.profile
-        size = found.size
-        self.v: Array = np.empty(size)
-        self.lo: Array = np.empty(size)
-        self.hi: Array = np.empty(size)
-        for n in found.nodes:
-            at = slice(n.start, n.stop)
-            known = np.isfinite(n.lo) & np.isfinite(n.hi)
-            self.v[at] = n.v
-            self.lo[at], self.hi[at] = np.where(known, n.lo, n.v), np.where(known, n.hi, n.v)
+        # One value more than there are: what ABSENT picks is an exact zero.
+        self.v: Array = np.concatenate([*(n.v for n in found.nodes), [0.0]])
+        lo = np.concatenate([*(n.lo for n in found.nodes), [0.0]])
+        hi = np.concatenate([*(n.hi for n in found.nodes), [0.0]])
+        known = np.isfinite(lo) & np.isfinite(hi)
+        self.lo: Array = np.where(known, lo, self.v)
+        self.hi: Array = np.where(known, hi, self.v)
         with np.errstate(invalid="ignore"):
             self.half = np.nan_to_num((self.hi - self.lo) / 2)
         self.large = np.maximum(np.abs(self.lo), np.abs(self.hi))
         self.small = np.where(
             (self.lo <= 0) & (self.hi >= 0), np.abs(self.v), np.minimum(np.abs(self.lo), np.abs(self.hi))
         )
-        self.cut = np.zeros(size)
-        self.loose = np.zeros(size)
+        self.cut = np.zeros(len(lo))
+        self.loose = np.zeros(len(lo))
         self.own: dict[int, list[tuple[str, Array]]] = {}
         self.slopes: dict[int, list[Array]] = {}
         self.signed: dict[int, list[Array]] = {}
@@ -132,11 +141,11 @@ class Sweep:
                     cause = EARLIER if is_earlier(node) else INPUT
                     self.own[i] = [(cause, self.half[node.start : node.stop])]
                     continue
-                slopes = self.slopes[i] = [np.nan_to_num(s, posinf=0.0) for s in self._slopes(i)]
+                slopes = self.slopes[i] = [_finite(s) for s in self._slopes(i)]
                 carried = np.zeros(node.size)
                 for o, s in zip(node.operands, slopes, strict=True):
-                    part = np.where(o == ABSENT, 0.0, s * self.half[o])
-                    carried = carried + (part.sum(axis=1) if part.ndim == 2 else part)
+                    part = s * self.half[o]
+                    carried += part.sum(axis=1) if part.ndim == 2 else part
                 self.own[i] = self._own(node, carried)
 
     def _own(self, node: Node, carried: Array) -> list[tuple[str, Array]]:
@@ -239,22 +248,27 @@ class Sweep:
         return np.asarray(value_of(moved, known), float)
 
     # backwards: how far it reaches
-    def backward(self) -> dict[Key, float]:
-        weight = np.zeros(self.found.size)
-        weight[self.found.root] = 1.0
-        amounts: dict[Key, float] = {}
-        for i in range(len(self.found.nodes) - 1, -1, -1):
-            node = self.found.nodes[i]
+    def backward(self, family: Family) -> list[dict[Key, float]]:
+        """The amounts of every member."""
+        weight = np.zeros(len(self.v))
+        weight[list(family.roots)] = 1.0
+        amounts: list[dict[Key, float]] = [{} for _ in family.members]
+        for i in range(len(family.nodes) - 1, -1, -1):
+            node, bounds = family.nodes[i], family.bounds[i]
             mine = weight[node.start : node.stop]
             for cause, own in self.own[i]:
-                amount = float((mine * own).sum())
-                key = (cause, node.file, node.line)
-                amounts[key] = amounts.get(key, 0.0) + (amount if np.isfinite(amount) else 0.0)
+                key, parts = (cause, node.file, node.line), mine * own
+                for m, mine_only in enumerate(amounts):
+                    amount = float(parts[bounds[m] : bounds[m + 1]].sum())
+                    mine_only[key] = mine_only.get(key, 0.0) + (amount if isfinite(amount) else 0.0)
             for o, slope in zip(node.operands, self.slopes.get(i, ()), strict=False):
-                flow = slope * (mine[:, None] if o.ndim == 2 else mine)
-                here = o != ABSENT
-                np.add.at(weight, o[here], flow[here])
+                np.add.at(weight, o, slope * (mine[:, None] if o.ndim == 2 else mine))
         return amounts
+
+
+def _finite(slope: Array) -> Array:
+    """Derivatives with 0 for those that are not known."""
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, posinf=0.0)
 
 
 def _cause(node: Node) -> str:
@@ -309,4 +323,4 @@ _SLOPES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
     **slopes.SLOPES,
 }
 
-__all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions"]
+__all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions", "contributions_of"]

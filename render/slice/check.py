@@ -15,6 +15,7 @@ from interval_ops.formats import FORMATS
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.vendor import values as vendor
 from render.slice import integers
+from render.slice.family import Family
 from render.slice.joined_values import JOINED, scanned
 from render.slice.model import ABSENT, LEAF, Contradiction, Node, Slice
 
@@ -23,9 +24,9 @@ _ROOM = 2.0**-34
 Values = np.ndarray
 
 
-def evaluate(found: Slice) -> Values:
+def evaluate(found: Slice | Family) -> Values:
     """Every value of the slice in real arithmetic, from the leaves as they were."""
-    out = np.empty(found.size)
+    out = np.empty(found.nodes[-1].stop)
     with np.errstate(all="ignore"):
         for node in found.nodes:
             out[node.start : node.stop] = value_of(node, out)
@@ -112,7 +113,7 @@ def _magnitude(node: Node, known: Values) -> Values:
     return size
 
 
-def check(found: Slice) -> None:
+def check(found: Slice | Family) -> None:
     """Raises Contradiction for the first operation with a value outside its bound."""
     values = evaluate(found)
     with np.errstate(all="ignore"):

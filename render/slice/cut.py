@@ -7,6 +7,7 @@ came from, so only arithmetic is left. An operation that is not known here stops
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from render.slice.integers import bounds
 from render.slice.links import Step, step_of
 from render.slice.model import ABSENT, LEAF, Node, NotSliceable
 from render.slice.moves import lanes_of
-from render.slice.recorder import Entry, Recorder
+from render.slice.recorder import Entry, Pass, Recorder
 
 LIMIT = 10_000_000
 """Operand references of one slice; a larger one costs more than it explains."""
@@ -26,7 +27,10 @@ LIMIT = 10_000_000
 
 def at_lanes(h: Handle, array: np.ndarray, lanes: np.ndarray) -> np.ndarray:
     """Entries of one of the handle's arrays at these lanes."""
-    whole = np.broadcast_to(array, (h.computed.shape[0], *h.shape))
+    shape = (h.computed.shape[0], *h.shape)
+    if array.shape == shape and array.flags.c_contiguous:
+        return array.reshape(-1)[lanes]
+    whole = np.broadcast_to(array, shape)
     return whole[np.unravel_index(lanes, whole.shape)]
 
 
@@ -44,12 +48,25 @@ class Cutter:
         self.stores = [e for e in self.entries if e.op in ("store", "atomic")]
         self.needed: dict[int, np.ndarray] = {}
         self.handles: dict[int, Handle] = {}
-        self.numbers: dict[int, np.ndarray] = {}
+        self.numbers: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.nodes: list[Node] = []
         self.total = 0
         self.terms = 0
         self.notes: dict[str, int] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, list[tuple[np.ndarray, Step]]] = {}
+
+    @cached_property
+    def owners(self) -> dict[int, Pass]:
+        """The pass of every operation, by identity."""
+        return {id(e): p for p in self.recorder.passes for e in p.entries}
+
+    def span(self, access: Entry) -> tuple[int, int]:
+        """The first and the last address of a load or store, masked-off lanes included."""
+        if id(access) not in self._spans:
+            ptr = access.attrs["ptr"]
+            self._spans[id(access)] = (int(ptr.min()), int(ptr.max())) if ptr.size else (0, -1)
+        return self._spans[id(access)]
 
     # what is needed
     def need(self, h: Handle, lanes: np.ndarray) -> None:
@@ -102,11 +119,14 @@ class Cutter:
 
     def numbers_of(self, h: Handle, lanes: np.ndarray) -> np.ndarray:
         """Numbers of these lanes (ABSENT stays ABSENT); lanes that nothing recorded made become leaves."""
-        if (lanes == ABSENT).all():
-            return lanes
+        absent = lanes == ABSENT
         if id(h) not in self.numbers:
+            if absent.all():
+                return lanes
             self._leaf_of(h)
-        return np.where(lanes == ABSENT, ABSENT, self.numbers[id(h)][np.maximum(lanes, 0)])
+        known, numbers = self.numbers[id(h)]
+        found = numbers[lanes if len(known) == lanes_of(h) else np.searchsorted(known, lanes)]
+        return np.where(absent, ABSENT, found) if absent.any() else found
 
     def _leaf_of(self, h: Handle) -> None:
         wanted = np.flatnonzero(self.needed[id(h)])
@@ -130,9 +150,8 @@ class Cutter:
         self.notes[text] = self.notes.get(text, 0) + 1
 
     def assign(self, h: Handle, lanes: np.ndarray, numbers: np.ndarray) -> None:
-        if id(h) not in self.numbers:
-            self.numbers[id(h)] = np.full(lanes_of(h), ABSENT, np.int64)
-        self.numbers[id(h)][lanes] = numbers
+        """Numbers of all the lanes that are needed of a handle, in the order of the lanes."""
+        self.numbers[id(h)] = lanes, numbers
 
     def add(
         self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], h: Handle,
@@ -142,11 +161,16 @@ class Cutter:
 
         A sum that nobody has closed has no bound yet (asking would close it): NaN.
         """
-        low, high = bounds(h) if h.pend is None else (np.full((1,) * h.computed.ndim, np.nan),) * 2
-        v, lo, hi = (at_lanes(h, a, lanes) for a in (h.computed, low, high))
+        v = at_lanes(h, h.computed, lanes)
         if v.dtype.itemsize == 8 and v.dtype.kind in "iu" and h.open is None:
             lo, hi = _around(v)
-        return self.add_values(op, attrs, entry, operands, *(end.astype(np.float64) for end in (v, lo, hi)))
+        elif h.pend is not None:
+            lo = hi = np.full(v.shape, np.nan)
+        elif h.is_point and h.open is None:
+            v = lo = hi = v.astype(np.float64)
+        else:
+            lo, hi = (at_lanes(h, end, lanes).astype(np.float64) for end in bounds(h))
+        return self.add_values(op, attrs, entry, operands, v.astype(np.float64, copy=False), lo, hi)
 
     def add_values(
         self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], v: np.ndarray,
@@ -159,19 +183,15 @@ class Cutter:
 
     def _number(self, entry: Entry, out: Handle, wanted: np.ndarray, step: Step) -> None:
         found = [self.numbers_of(h, lanes) for h, lanes in step.links]
-        numbers = np.full(wanted.shape, ABSENT, np.int64)
         if step.op:
-            made = np.ones(wanted.shape, bool) if step.made is None else step.made
-            operands = tuple(f[made] for f in found)
-            if made.any():
-                numbers[made] = self.add(step.op, step.attrs, entry, operands, out, wanted[made])
-            passing = [np.where(made, ABSENT, f) for f in found if f.ndim == 1]
-        else:
-            passing = found
-        for f in passing:
+            self.assign(out, wanted, self.add(step.op, step.attrs, entry, tuple(found), out, wanted))
+            return
+        numbers = found[0] if found else np.full(wanted.shape, ABSENT, np.int64)
+        for f in found[1:]:
             numbers = np.where(numbers == ABSENT, f, numbers)
         left = np.flatnonzero(numbers == ABSENT)
         if left.size:
+            numbers = numbers.copy()
             numbers[left] = self._leaves(entry, out, wanted[left], left, step)
         self.assign(out, wanted, numbers)
 
@@ -198,12 +218,11 @@ class Cutter:
 
     def storages(self, addresses: np.ndarray, lanes: np.ndarray) -> list[tuple[str, int, np.ndarray]]:
         """(tensor name, its start, lanes) by tensor that these addresses lie in; masked-off lanes have address 0."""
-        memory = self.recorder.context.memory  # type: ignore[union-attr]
         found = []
         left = lanes
         while left.size:
             first = int(addresses[left[0]])
-            storage = memory.find(first) if first else None
+            storage = self.recorder.find(first) if first else None
             if storage is None:
                 inside = addresses[left] == first
             else:

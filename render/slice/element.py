@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from render.execution import Entry as Call
 from render.execution import Execution, Tensor
 from render.interpreter.memory.registry import address
 from render.slice.check import check
+from render.slice.family import families, together
 from render.slice.follow import follow
 from render.slice.graph import pruned
 from render.slice.host import logged
@@ -59,12 +60,12 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
         except NotSliceable as error:
             found[i] = error
     first = True
-    run_all = False
+    run_all = whole = run.recording is not None
     while todo := {i: p for i, p in todo.items() if p}:
         groups: dict[int, dict[int, Place]] = {}
         for i, p in todo.items():
             groups.setdefault(p[0].launch, {})[i] = p[0]
-        if not (first and run.work <= TOGETHER):
+        if not whole and not (first and run.work <= TOGETHER):
             groups = {max(groups): groups[max(groups)]}
         results = _attempt(call, run, wanted, groups, run_all)
         for i, result in results.items():
@@ -75,7 +76,7 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
             elif run_all:  # one that alone stores nothing may do so beside the others
                 todo[i] = todo[i][1:]
         first = False
-        run_all = not run_all and not all(isinstance(r, Slice) for r in results.values())
+        run_all = whole or (not run_all and not all(isinstance(r, Slice) for r in results.values()))
     if getattr(run.session, "host_steps", 0):
         _through_host(call, run, wanted, found)
     return [_left_alone(run, w, f) if f is none else f for w, f, none in zip(wanted, found, unstored, strict=True)]
@@ -133,7 +134,12 @@ TOGETHER = 20_000_000
 def _attempt(
     call: Call, run: Execution, wanted: Sequence[Wanted], groups: dict[int, dict[int, Place]], run_all: bool
 ) -> dict[int, Slice | NotSliceable | None]:
-    """One re-run for elements of these launches; None for an element that none of the programs stored."""
+    """One re-run for elements of these launches; None for an element that none of the programs stored.
+
+    No re-run where the run itself was recorded.
+    """
+    if run.recording is not None:
+        return _out_of(run.recording, call, run, wanted, groups, {o.name: o.address for o in run.outputs})
     every = {i: place for group in groups.values() for i, place in group.items()}
     programs: dict[int, np.ndarray | None] = {
         launch: np.unique(np.concatenate([p.programs for p in group.values()])) for launch, group in groups.items()
@@ -153,9 +159,18 @@ def _attempt(
     if recorder.launch < max(groups) or (again is not None and not {wanted[i][0] for i in every} <= again.keys()):
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")
         return dict.fromkeys(every, why)
+    starts = None if again is None else {name: address(tensor) for name, tensor in again.items()}
+    return _out_of(recorder, call, run, wanted, groups, starts)
+
+
+def _out_of(
+    recorder: Recorder, call: Call, run: Execution, wanted: Sequence[Wanted], groups: dict[int, dict[int, Place]],
+    starts: dict[str, int] | None,
+) -> dict[int, Slice | NotSliceable | None]:  # fmt: skip
+    """The elements out of a recording; `starts`: addresses of the outputs in it, if their places ask for them."""
     results: dict[int, Slice | NotSliceable | None] = {}
     for launch, group in groups.items():
-        results.update(_cut(recorder.of(launch), run, wanted, group, again))
+        results.update(_cut(recorder.of(launch), run, wanted, group, starts))
     whole = {i: one for i, one in results.items() if isinstance(one, Slice)}
     results.update(_confirmed(call, run, whole, recorder))
     return results
@@ -163,7 +178,7 @@ def _attempt(
 
 def _cut(
     recorder: Recorder, run: Execution, wanted: Sequence[Wanted], group: dict[int, Place],
-    again: dict[str, torch.Tensor] | None,
+    starts: dict[str, int] | None,
 ) -> dict[int, Slice | NotSliceable | None]:  # fmt: skip
     """The elements of one launch, out of its recording."""
     targets = []
@@ -171,7 +186,7 @@ def _cut(
         offset = place.offset
         if place.name is None:
             output, where = wanted[i]
-            offset = 0 if again is None else address(again[output]) + _offset(output, again[output], where)
+            offset = 0 if starts is None else starts[output] + _offset(output, _output(run, output).tensor, where)
         targets.append((place.name, offset))
     try:
         cutter, made = roots(recorder, targets)
@@ -179,14 +194,14 @@ def _cut(
         return dict.fromkeys(group, error)
     except MISHAPS as error:
         return dict.fromkeys(group, _mishap(error))
-    kernel = run.session.launches[recorder.launch_of_last].kernel
+    kernel, nodes = run.session.launches[recorder.launch_of_last].kernel, tuple(cutter.nodes)
     results: dict[int, Slice | NotSliceable | None] = {}
     for i, root in zip(group, made, strict=True):
         if not isinstance(root, Root):
             results[i] = root
             continue
         name, where = wanted[i]
-        results[i] = Slice(name, where, kernel, root.programs, tuple(cutter.nodes), root.number, *root.ends,
+        results[i] = Slice(name, where, kernel, root.programs, nodes, root.number, *root.ends,
                            tuple(cutter.notes), run.session.profile)  # fmt: skip
     return results
 
@@ -203,21 +218,47 @@ def _confirmed(
         else:
             why = "run again, the element has another value or bound: another program or the host changes it"
             results[i] = NotSliceable("the run", why)
+    sound = _sound(alike)
+    alone = [pruned(one) for one in alike.values()]
     try:
-        followed = follow(call, [pruned(one) for one in alike.values()], recorder)
+        followed = follow(call, alone, recorder)
     except NotSliceable as error:
         return {**results, **dict.fromkeys(alike, error)}
     except MISHAPS as error:
         return {**results, **dict.fromkeys(alike, _mishap(error))}
-    for i, one in zip(alike, followed, strict=True):
+    left = {i: one for i, one, cut in zip(alike, followed, alone, strict=True) if one is not cut or i not in sound}
+    results.update(zip(alike, followed, strict=True))
+    return {**results, **dict(zip(left, _checked(list(left.values())), strict=True))}
+
+
+def _sound(slices: Mapping[int, Slice]) -> set[int]:
+    """Those that are right because all the nodes are that their launch's elements share; no other check is needed."""
+    passed: dict[int, bool] = {}
+    for one in slices.values():
+        if id(one.nodes) not in passed:
+            try:
+                check(one)
+                passed[id(one.nodes)] = True
+            except (NotSliceable, *MISHAPS):
+                passed[id(one.nodes)] = False  # whose they are, the check of each will tell
+    return {i for i, one in slices.items() if passed[id(one.nodes)]}
+
+
+def _checked(slices: Sequence[Slice]) -> list[Slice | NotSliceable]:
+    """The slices, or what is wrong with each: those of one shape at once, and apart only if one of them fails."""
+    out: dict[int, Slice | NotSliceable] = {}
+    todo = families(slices)
+    while todo:
+        places, family = todo.pop()
         try:
-            check(one)
-            results[i] = one
-        except NotSliceable as error:
-            results[i] = error
-        except MISHAPS as error:
-            results[i] = _mishap(error)
-    return results
+            check(family)
+            out.update((i, slices[i]) for i in places)
+        except (NotSliceable, *MISHAPS) as error:
+            if len(places) > 1:
+                todo += [([i], together([slices[i]])) for i in places]
+            else:
+                out[places[0]] = error if isinstance(error, NotSliceable) else _mishap(error)
+    return [out[i] for i in range(len(slices))]
 
 
 def _mishap(error: Exception) -> NotSliceable:

@@ -12,24 +12,26 @@ from render.slice.model import ABSENT, LEAF, Node, Slice
 
 def reached(nodes: Sequence[Node], root: int) -> np.ndarray:
     """Which values the root depends on."""
-    used = np.zeros(nodes[-1].stop, bool)
+    used = np.zeros(nodes[-1].stop + 1, bool)  # the last one stands for ABSENT
     used[root] = True
     for node in reversed(nodes):
         mine = used[node.start : node.stop]
         for o in node.operands:
-            numbers = o[mine].reshape(-1)
-            used[numbers[numbers != ABSENT]] = True
-    return used
+            used[o[mine]] = True
+    return used[:-1]
 
 
 def pruned(found: Slice) -> Slice:
     """The slice without values that its root does not depend on."""
     used = reached(found.nodes, found.root)
+    whole = bool(used.all())
     numbers = np.cumsum(used) - 1
     nodes = []
     for node in found.nodes:
         mine = used[node.start : node.stop]
-        if mine.any():
+        if whole:
+            nodes.append(node)
+        elif mine.any():
             nodes.append(_part(node, mine, numbers))
     kept = tuple(nodes)
     notes = [n for n in found.notes if not n.startswith(EARLIER)]
@@ -49,14 +51,23 @@ def is_earlier(node: Node) -> bool:
 
 def _part(node: Node, mine: np.ndarray, numbers: np.ndarray) -> Node:
     """The chosen values of a node under new numbers."""
-    operands = tuple(np.where(o[mine] == ABSENT, ABSENT, numbers[o[mine]]) for o in node.operands)
+    start = int(numbers[node.start + int(mine.argmax())])
+    if mine.all():
+        operands = tuple(_renumbered(o, numbers) for o in node.operands)
+        return Node(node.op, node.attrs, node.file, node.line, start, operands, node.v, node.lo, node.hi)
+    operands = tuple(_renumbered(o[mine], numbers) for o in node.operands)
     attrs = node.attrs
     if "addresses" in attrs:
         attrs = {**attrs, "addresses": attrs["addresses"][mine]}
-    start = int(numbers[node.start + int(np.argmax(mine))])
-    return replace(
-        node, attrs=attrs, start=start, operands=operands, v=node.v[mine], lo=node.lo[mine], hi=node.hi[mine]
-    )
+    v, lo, hi = node.v[mine], node.lo[mine], node.hi[mine]
+    return Node(node.op, attrs, node.file, node.line, start, operands, v, lo, hi)
+
+
+def _renumbered(o: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    found, absent = numbers[o], o == ABSENT
+    if absent.any():
+        found[absent] = ABSENT
+    return found
 
 
 def joined(found: Slice, others: Sequence[Node], instead: Mapping[int, int]) -> Slice:

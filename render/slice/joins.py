@@ -26,8 +26,10 @@ def _shape(h: Handle) -> tuple[int, ...]:
 
 def _lanes(h: Handle, at: list[np.ndarray]) -> np.ndarray:
     """Lane numbers at (program, *place); 0 instead of the program where all share the value."""
-    first = at[0] if h.computed.shape[0] > 1 else np.zeros_like(at[0])
-    return np.ravel_multi_index(np.broadcast_arrays(first, *at[1:]), _shape(h))
+    found = at[0] if h.computed.shape[0] > 1 else np.zeros_like(at[0])
+    for extent, place in zip(h.shape, at[1:], strict=True):
+        found = found * extent + place
+    return found
 
 
 def _along(h: Handle, at: tuple[np.ndarray, ...], axis: int, n: int, removed: bool) -> np.ndarray:

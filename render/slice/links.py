@@ -109,9 +109,13 @@ def _earlier(cut: Cutter, entry: Entry, addresses: np.ndarray, bounded: np.ndarr
     links: list[Link] = []
     open_ = bounded.copy()
     before = cut.place[id(entry)]
+    lowest, highest = int(addresses[bounded].min()), int(addresses[bounded].max())
     for store in reversed([s for s in cut.stores if cut.place[id(s)] < before]):
         if not open_.any():
             break
+        first, last = cut.span(store)
+        if last < lowest or first > highest:
+            continue
         ptr, active = store.attrs["ptr"], store.attrs["active"]
         hit = active & np.isin(ptr, addresses[open_])
         if not hit.any():

@@ -5,6 +5,7 @@ A lane of a handle is its flat number in (programs, *block), programs being 1 wh
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class _NoContext:
 
 def lanes_of(h: Handle) -> int:
     """How many lanes the handle has."""
-    return h.computed.shape[0] * int(np.prod(h.shape, dtype=np.int64))
+    return h.computed.shape[0] * math.prod(h.shape)
 
 
 def numbers(h: Handle, first: int = 0) -> Handle:
@@ -44,6 +45,32 @@ def numbers(h: Handle, first: int = 0) -> Handle:
 
 def moved(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
     """For each operand of the movement, the lanes that the wanted lanes of result `out` came from, or ABSENT."""
+    if entry.op in _DIRECT and len(entry.args) == 1:
+        return [_direct(entry.op, entry.args[0], entry.outs[out], wanted)]
+    return moved_by_doing(entry, out, wanted)
+
+
+_DIRECT = frozenset(["splat", "broadcast", "expand_dims", "reshape"])
+
+
+def _direct(op: str, h: Handle, out: Handle, wanted: np.ndarray) -> np.ndarray:
+    """Of movements that keep the order of the lanes or repeat them: no other lane has to be looked at."""
+    if op in ("reshape", "expand_dims"):
+        return wanted
+    per_program = math.prod(out.shape)
+    if op == "splat":
+        return wanted // per_program if out.computed.shape[0] > 1 else np.zeros_like(wanted)
+    left, came = wanted, np.zeros_like(wanted)
+    step = 1
+    for n, m in zip(reversed(out.shape), reversed(h.shape), strict=True):  # from the last axis, which varies fastest
+        if m > 1:
+            came = came + left % n * step
+        left, step = left // n, step * m
+    return came + left * step
+
+
+def moved_by_doing(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
+    """`moved` for every movement: the movement itself, applied to lane numbers."""
     data = entry.args[:1] if entry.op == "gather" else entry.args
     first, probes = 0, {}
     starts = []

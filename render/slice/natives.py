@@ -93,6 +93,8 @@ class RecordingOrdering(Ordering):
 
     def bitonic_merge(self, x: Any, dim: Any = None, descending: Any = False) -> Any:
         """Round by round: each lane is the smaller or larger of two lanes of the round before."""
+        if not self.recorder.on:
+            return super().bitonic_merge(x, dim, descending)
         size = int(unwrap(x.shape[-1]))
         order = int(unwrap(descending))
         where = np.arange(size)

@@ -7,14 +7,16 @@ recorded again: of each program, only its last pass counts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 
 from render.interpreter.context import NOWHERE, Context, Site
 from render.interpreter.handle import Handle
+from render.interpreter.memory.registry import Registry, Storage
 from render.interpreter.writers import Writers
 from render.slice.integers import followed
 from render.slice.moves import MOVES
@@ -31,8 +33,14 @@ FEW = 16
 
 def _memory(h: Handle) -> int:
     """Bytes of a handle's arrays; one that is still open has no bound of its own."""
-    arrays = {id(a): a for a in ((h.computed,) if h.pend is not None else (h.computed, *h.pair))}
-    return sum(a.nbytes for a in arrays.values())
+    size = h.computed.nbytes
+    if h.is_point or h.pend is not None:
+        return size
+    lo, hi = h.pair
+    return size + lo.nbytes + (0 if hi is lo else hi.nbytes)
+
+
+Attributes = dict[str, Any] | Callable[[], dict[str, Any]] | None
 
 
 class Enough(BaseException):
@@ -72,8 +80,11 @@ class Recorder:
         self.decided: dict[int, Handle] = {}
         self.context: Context | None = None
         self.kept_bytes = 0
+        self.limit = BYTES
         self.writers: list[Writers] = []
+        self.registry: Registry | None = None
         self._recording = False
+        self._kinds: dict[int, tuple[Any, bool]] = {}
         self.waits = False
         self._seen: dict[Site, tuple[np.ndarray, np.ndarray, int]] = {}
 
@@ -92,7 +103,7 @@ class Recorder:
     @property
     def full(self) -> bool:
         """Whether more was computed than a recording keeps."""
-        return self.kept_bytes > BYTES
+        return self.kept_bytes > self.limit
 
     def of(self, launch: int) -> Recorder:
         """What was recorded of one launch, as a recorder of that launch alone."""
@@ -130,6 +141,11 @@ class Recorder:
         """Whether what happens now is recorded."""
         return self._recording
 
+    def find(self, address: int) -> Storage | None:
+        """The storage at this address, as the run left it."""
+        assert self.context is not None
+        return (self.registry if self.registry is not None else self.context.memory).find(address)
+
     def launched(self, ctx: Context) -> None:
         self.launch += 1
         if self.launch > max(self.programs):
@@ -145,43 +161,68 @@ class Recorder:
         if self.on:
             self.passes.append(Pass(self.launch, np.array(linear)))
 
-    def add(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: dict[str, Any] | None = None) -> None:
-        if not self.on:
+    def add(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Attributes = None) -> None:
+        """`attrs` may be a function that gives them, called only for what is kept; movements of their own (`move`) give
+        a dictionary."""
+        if not self._recording:
             return
-        fresh = tuple(o for o in outs if not any(o is a for a in args))
-        if not fresh and outs:
+        handles = tuple([a for a in args if isinstance(a, Handle)])
+        moves = op in MOVES or (isinstance(attrs, dict) and "move" in attrs)
+        fresh, kept = [], not outs
+        for out in outs:
+            if out in handles:  # by identity
+                continue
+            fresh.append(out)
+            floats, address = self._kind(out)
+            if not floats and not address:
+                self._follow(op, out, handles, moves)
+            kept = kept or floats or id(out) in self.soft
+        if not kept:
+            return  # integers and addresses are taken by value
+        self.kept_bytes += sum([_memory(out) for out in fresh])
+        if self.full:
+            self.overflow()
             return
         assert self.context is not None
-        handles = tuple(a for a in args if isinstance(a, Handle))
-        self._follow(op, handles, fresh, op in MOVES or "move" in (attrs or {}))
-        if fresh and not any(self.kept(o) for o in fresh):
-            return  # integers and addresses are taken by value
-        self.kept_bytes += sum(_memory(o) for o in fresh)
-        if self.full:
-            raise Enough
-        site = self.context.site() if len(self.passes[-1].linear) else NOWHERE
-        self.passes[-1].entries.append(Entry(op, site, handles, fresh, attrs or {}))
+        current = self.passes[-1]
+        site = self.context.site() if len(current.linear) else NOWHERE
+        found = attrs() if callable(attrs) else attrs
+        current.entries.append(Entry(op, site, handles, tuple(fresh), found or {}))
 
-    def _follow(self, op: str, args: tuple[Handle, ...], outs: tuple[Handle, ...], moves: bool) -> None:
-        """Which truths and integers depend on floats that carry a bound.
+    def overflow(self) -> None:
+        """More is computed than a recording keeps."""
+        raise Enough
 
-        Those are followed like floats as far as operations with a formula go; further on they are taken by value.
+    def _kind(self, h: Handle) -> tuple[bool, bool]:
+        """Whether the handle holds floats, and whether it holds addresses."""
+        scalar = h.dtype.scalar
+        if isinstance(scalar, tl.pointer_type):  # one for every address computed: not worth remembering
+            return False, True
+        found = self._kinds.get(id(scalar))
+        if found is None:  # the type is kept, so that no later one gets its id
+            found = self._kinds[id(scalar)] = (scalar, bool(scalar.is_floating()))
+        return found[1], False
+
+    def _follow(self, op: str, out: Handle, args: tuple[Handle, ...], moves: bool) -> None:
+        """Whether this truth or integer depends on floats that carry a bound.
+
+        It is followed like floats as far as operations with a formula go; further on it is taken by value.
         """
-        ids = [id(a) for a in args]
-        soft = any(i in self.soft for i in ids)
-        bounded = any(a.dtype.scalar.is_floating() and not a.is_point for a in args if not a.dtype.scalar.is_ptr())
-        for out in outs:
-            scalar = out.dtype.scalar
-            if scalar.is_ptr() or scalar.is_floating():
-                continue
-            if op == "load" and out.open is not None:
-                self.soft.add(id(out))
-                continue
-            traced = scalar.is_int1() or ((moves or followed(op, args)) and not any(i in self.decided for i in ids))
-            if traced and (bounded or soft):
-                self.soft.add(id(out))
-            elif bounded or soft or any(i in self.decided for i in ids):
-                self.decided[id(out)] = out  # kept, so that no later handle gets its id
+        if op == "load" and out.open is not None:
+            self.soft.add(id(out))
+            return
+        soft = bounded = decided = False
+        for a in args:
+            soft = soft or id(a) in self.soft
+            decided = decided or id(a) in self.decided
+            bounded = bounded or (not a.is_point and self._kind(a)[0])
+        if not (soft or bounded or decided):
+            return
+        traced = out.dtype.scalar.is_int1() or ((moves or followed(op, args)) and not decided)
+        if traced and (bounded or soft):
+            self.soft.add(id(out))
+        else:
+            self.decided[id(out)] = out  # kept, so that no later handle gets its id
 
     def kept(self, out: Handle) -> bool:
         """Whether values of this handle are traced to what made them."""

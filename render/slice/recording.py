@@ -58,6 +58,8 @@ class RecordingBuilder(Builder):
                 entry.attrs["after"] = load_quietly(self.ctx.memory, at, active, elem, origin, entry.site)
 
     def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
+        if not self.recorder.on:
+            return
         named = "integer_power" if name == "pow" and args[1].dtype.scalar.is_int() else name
         attrs = {"fmt": next(filter(None, map(format_name, args)), ""), "dst": format_name(out)}
         self.recorder.add(f"library {named}", args, (out,), attrs)
@@ -104,13 +106,14 @@ class RecordingBuilder(Builder):
 
     def _load(self, ptr: Handle, mask: Handle | None, other: Handle | None) -> Handle:
         out = super()._load(ptr, mask, other)
-        self.recorder.read(self.ctx.site(), ptr.v, out.v)
+        if not self.recorder.whole:
+            self.recorder.read(self.ctx.site(), ptr.v, out.v)
         if self.recorder.on:
             self.recorder.add("load", () if other is None else (other,), (out,), self._access(ptr, mask))
         return out
 
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
-        locked = value.grown is not None and value.grown[0].same(Place(ptr, mask))
+        locked = self.recorder.on and value.grown is not None and value.grown[0].same(Place(ptr, mask))
         super()._store(ptr, value, mask)
         if self.recorder.on and not locked:  # under a lock it is an atomic sum, which reports itself
             self.recorder.add("store", (value,), (), self._access(ptr, mask))
@@ -124,7 +127,8 @@ class RecordingBuilder(Builder):
                 memory, whole = self.ctx.memory, attrs["ptr"]
                 attrs["before"] = load_quietly(memory, whole, attrs["active"], elem, ptr.origin, self.ctx.site())
         out = super()._atomic(kind, ptr, value, cmp, mask)
-        self.recorder.read(self.ctx.site(), ptr.v, out.v)
+        if not self.recorder.whole:
+            self.recorder.read(self.ctx.site(), ptr.v, out.v)
         if self.recorder.on:
             self.recorder.add("atomic", () if value is None else (value,), (), attrs)
             self.recorder.add("returned", (), (out,), {"kind": kind})
@@ -155,9 +159,14 @@ def _recording(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def create(self: RecordingBuilder, *args: Any, **kwargs: Any) -> Any:
         out = method(self, *args, **kwargs)
         if self.recorder.on:
-            outs = [out] if isinstance(out, Handle) else list(out) if isinstance(out, tuple | list) else []
-            if outs and all(isinstance(o, Handle) for o in outs):
-                self.recorder.add(short, (*args, *kwargs.values()), outs, attributes(short, args, kwargs, outs[0]))
+            outs = (out,) if isinstance(out, Handle) else tuple(out) if isinstance(out, tuple | list) else ()
+            if outs and all([isinstance(o, Handle) for o in outs]):  # noqa: C419 (a list is faster)
+                self.recorder.add(
+                    short,
+                    (*args, *kwargs.values()) if kwargs else args,
+                    outs,
+                    lambda: attributes(short, args, kwargs, outs[0]),
+                )
         return out
 
     create.__name__ = name

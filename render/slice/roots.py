@@ -85,6 +85,9 @@ def _events(cutter: Cutter, name: str | None, offset: int) -> list[Event]:
         if name is not None and (origin is None or entry.attrs["name"] != name):
             continue
         at = offset + (origin.base if name is not None else 0)
+        first, last = cutter.span(entry)
+        if not first <= at <= last:
+            continue
         hit = np.flatnonzero(((entry.attrs["ptr"] == at) & entry.attrs["active"]).reshape(-1))
         if hit.size:
             found.append((entry, hit))
@@ -117,7 +120,7 @@ def _root(cutter: Cutter, plan: _Plan) -> Root | NotSliceable:
 
 
 def _programs(cutter: Cutter, used: list[Event]) -> tuple[int, ...]:
-    owners = {id(e): p for p in cutter.recorder.passes for e in p.entries}
+    owners = cutter.owners
     found = set()
     for entry, hit in used:
         rows = np.unravel_index(hit, entry.attrs["ptr"].shape)[0]

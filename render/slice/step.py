@@ -18,14 +18,13 @@ Link = tuple[Handle, np.ndarray]
 
 @dataclass(eq=False)
 class Step:
-    """A step with `op` becomes a node (where `made` says so, if it is given); its other lanes, and all lanes of a step
-    without one, are those of the first operand that is not ABSENT. A lane without any is a leaf.
+    """A step with `op` becomes a node; the lanes of a step without one are those of the first operand that is not
+    ABSENT. A lane without any is a leaf.
     """
 
     links: list[Link]
     op: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
-    made: np.ndarray | None = None
 
 
 def aligned(h: Handle, out: Handle, lanes: np.ndarray) -> np.ndarray:

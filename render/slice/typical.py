@@ -17,7 +17,8 @@ This is no bound and decides no label.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,45 +31,59 @@ from render.slice.model import ABSENT, Node
 
 if TYPE_CHECKING:
     from render.slice.adjoint import Key, Sweep
+    from render.slice.family import Family
+
+_EXPONENT = np.uint64(0x7FF0000000000000)
+"""All of a float64 but its sign and fraction."""
 
 Array = np.ndarray
 Error = tuple[str, Array, Array]
 """Cause, mean and variance of what an operation does to each of its values."""
 
 
-def typical(sweep: Sweep, largest: dict[Key, float]) -> tuple[dict[Key, float], float]:
-    """(mean square error by cause and line, that of the last rounding alone). `largest`: parts of the bound."""
-    weight = np.zeros(sweep.found.size)
-    weight[sweep.found.root] = 1.0
-    means: dict[Key, float] = {}
-    squares: dict[Key, float] = {}
-    last = 0.0
+def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -> list[tuple[dict[Key, float], float]]:
+    """Of every member: (mean square error by cause and line, that of the last rounding alone).
+
+    `largest`: parts of the members' bounds.
+    """
+    weight = np.zeros(len(sweep.v))
+    weight[list(family.roots)] = 1.0
+    members = range(len(largest))
+    means: list[dict[Key, float]] = [{} for _ in members]
+    squares: list[dict[Key, float]] = [{} for _ in members]
+    last = [0.0 for _ in members]
     with np.errstate(all="ignore"):
-        for i in range(len(sweep.found.nodes) - 1, -1, -1):
-            node = sweep.found.nodes[i]
+        for i in range(len(family.nodes) - 1, -1, -1):
+            node, bounds = family.nodes[i], family.bounds[i]
             mine = weight[node.start : node.stop]
             for cause, mean, variance in _errors(sweep, i):
                 key = (cause, node.file, node.line)
-                means[key] = means.get(key, 0.0) + _sum(mine * mean)
-                squares[key] = squares.get(key, 0.0) + _sum(mine**2 * variance)
-                if node.start <= sweep.found.root < node.stop:
-                    last += _sum((mine * mean) ** 2 + mine**2 * variance)
+                shifts, spreads = mine * mean, mine**2 * variance
+                for m in members:
+                    shift, spread = shifts[bounds[m] : bounds[m + 1]], spreads[bounds[m] : bounds[m + 1]]
+                    means[m][key] = means[m].get(key, 0.0) + _sum(shift)
+                    squares[m][key] = squares[m].get(key, 0.0) + _sum(spread)
+                    if node.start <= family.roots[m] < node.stop:
+                        last[m] += _sum(shift**2 + spread)
             if i in sweep.slopes:
                 _back(sweep, i, mine, weight)
+    return [(_sizes(*each), end) for *each, end in zip(means, squares, largest, last, strict=True)]
+
+
+def _sizes(means: dict[Key, float], squares: dict[Key, float], largest: dict[Key, float]) -> dict[Key, float]:
     sizes = {key: min(means[key] ** 2 + squares[key], (2 * largest.get(key, 0.0)) ** 2) for key in means}
-    return {key: size for key, size in sizes.items() if size > 0}, last
+    return {key: size for key, size in sizes.items() if size > 0}
 
 
 def _sum(x: Array) -> float:
     total = float(x.sum())
-    return total if np.isfinite(total) else 0.0
+    return total if isfinite(total) else 0.0
 
 
 def _back(sweep: Sweep, i: int, mine: Array, weight: Array) -> None:
     for o, slope in zip(sweep.found.nodes[i].operands, _derivatives(sweep, i), strict=True):
-        flow = np.nan_to_num(slope, posinf=0.0, neginf=0.0) * (mine[:, None] if o.ndim == 2 else mine)
-        here = o != ABSENT
-        np.add.at(weight, o[here], flow[here])
+        known = slope if np.isfinite(slope).all() else np.nan_to_num(slope, posinf=0.0, neginf=0.0)
+        np.add.at(weight, o, known * (mine[:, None] if o.ndim == 2 else mine))
 
 
 # what an operation does to its values
@@ -95,13 +110,13 @@ def _errors(sweep: Sweep, i: int) -> list[Error]:
 
 
 def _points(sweep: Sweep, node: Node) -> bool:
-    return not any(sweep.half[o[o != ABSENT]].any() for o in node.operands)
+    return not any(sweep.half[o].any() for o in node.operands)
 
 
 def _partial_sums(sweep: Sweep, node: Node) -> Array:
     """Variance of rounding every partial sum, terms in their order; the first term is not rounded."""
     (o,) = node.operands
-    terms = np.where(o == ABSENT, 0.0, sweep.v[o])
+    terms = sweep.v[o]
     partial = np.cumsum(terms, axis=1)
     rounded = (terms != 0) & (np.cumsum(terms != 0, axis=1) > 1)
     half = rounding_unit(FORMATS[node.attrs["fmt"]]) * _power(partial)
@@ -136,10 +151,10 @@ def _blocks(start: Array, products: Array, model: DotModel) -> tuple[Array, Arra
     cut = np.zeros_like(after)
     mean, variance = np.zeros_like(after), np.zeros_like(after)
     if model.block > 1:
-        held = np.concatenate([start[:, None], after[:, :-1] - np.fmod(after[:, :-1], grid[:, :-1])], axis=1)
+        held = np.concatenate([start[:, None], after[:, :-1] - _below(after[:, :-1], grid[:, :-1])], axis=1)
         full = np.concatenate([terms, held[:, :, None]], axis=2)
         cut = _power(np.abs(full).max(axis=2)) * 2.0**-model.fraction
-        mean -= np.fmod(full, cut[:, :, None]).sum(axis=2)  # what lies below the cut
+        mean -= _below(full, cut[:, :, None]).sum(axis=2)  # what lies below the cut
     coarser = grid > cut  # else the sum of the cut terms is rounded already
     variance += np.where(coarser, grid**2 - cut**2, 0.0) / 12
     if model.chops:
@@ -156,8 +171,12 @@ def _half(x: Array, model: DotModel) -> Array:
 
 def _power(x: Array) -> Array:
     """The largest power of two that is at most |x|; 0 for 0."""
-    fraction, exponent = np.frexp(x)
-    return np.where(fraction == 0, 0.0, np.ldexp(1.0, exponent - 1))
+    return (np.asarray(x, np.float64).view(np.uint64) & _EXPONENT).view(np.float64)
+
+
+def _below(x: Array, power: Array) -> Array:
+    """`np.fmod` by a power of two, without its loop: every step is exact."""
+    return x - np.trunc(x / power) * power
 
 
 # derivatives, with their signs
