@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isfinite
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from interval_ops.profile import Profile
 from interval_ops.reduction import rounding_unit, sum_cause
 from render.slice import integers, slopes
 from render.slice.check import value_of
-from render.slice.family import Family, together
+from render.slice.family import Family, sums, together
 from render.slice.graph import is_earlier
 from render.slice.model import ABSENT, LEAF, Node, Slice
 from render.slice.typical import typical
@@ -139,14 +138,14 @@ class Sweep:
             for i, node in enumerate(self.found.nodes):
                 if node.op == LEAF:
                     cause = EARLIER if is_earlier(node) else INPUT
-                    self.own[i] = [(cause, self.half[node.start : node.stop])]
+                    self.own[i] = _some((cause, self.half[node.start : node.stop]))
                     continue
                 slopes = self.slopes[i] = [_finite(s) for s in self._slopes(i)]
                 carried = np.zeros(node.size)
                 for o, s in zip(node.operands, slopes, strict=True):
                     part = s * self.half[o]
                     carried += part.sum(axis=1) if part.ndim == 2 else part
-                self.own[i] = self._own(node, carried)
+                self.own[i] = _some(*self._own(node, carried))
 
     def _own(self, node: Node, carried: Array) -> list[tuple[str, Array]]:
         at = slice(node.start, node.stop)
@@ -257,13 +256,17 @@ class Sweep:
             node, bounds = family.nodes[i], family.bounds[i]
             mine = weight[node.start : node.stop]
             for cause, own in self.own[i]:
-                key, parts = (cause, node.file, node.line), mine * own
-                for m, mine_only in enumerate(amounts):
-                    amount = float(parts[bounds[m] : bounds[m + 1]].sum())
-                    mine_only[key] = mine_only.get(key, 0.0) + (amount if isfinite(amount) else 0.0)
+                key = (cause, node.file, node.line)
+                for mine_only, amount in zip(amounts, sums(mine * own, bounds), strict=True):
+                    mine_only[key] = mine_only.get(key, 0.0) + amount
             for o, slope in zip(node.operands, self.slopes.get(i, ()), strict=False):
                 np.add.at(weight, o, slope * (mine[:, None] if o.ndim == 2 else mine))
         return amounts
+
+
+def _some(*parts: tuple[str, Array]) -> list[tuple[str, Array]]:
+    """The parts that add anything: exact inputs are half of the nodes."""
+    return [part for part in parts if part[1].any()]
 
 
 def _finite(slope: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,12 @@ class Family:
     @property
     def profile(self) -> Any:
         return self.members[0].profile
+
+
+def sums(values: np.ndarray, bounds: tuple[int, ...]) -> list[float]:
+    """Sums of one node's values, member by member; 0 for a sum that is not finite."""
+    totals = np.add.reduceat(values, bounds[:-1]).tolist() if len(bounds) > 2 else [float(values.sum())]
+    return [total if isfinite(total) else 0.0 for total in totals]
 
 
 def families(slices: Sequence[Slice]) -> list[tuple[list[int], Family]]:

@@ -8,6 +8,7 @@ operand of shape (size, k) belongs to an operation with k terms (sums, dots); -1
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,9 @@ class Node:
     def size(self) -> int:
         return len(self.v)
 
-    @property
+    @cached_property
     def stop(self) -> int:
-        return self.start + self.size
+        return self.start + len(self.v)
 
 
 @dataclass(frozen=True, eq=False)

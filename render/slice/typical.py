@@ -18,7 +18,6 @@ This is no bound and decides no label.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +26,7 @@ from interval_ops.dot_sums import truncate_tf32
 from interval_ops.formats import FORMATS
 from interval_ops.profile import DotModel
 from interval_ops.reduction import rounding_unit
+from render.slice.family import sums
 from render.slice.model import ABSENT, Node
 
 if TYPE_CHECKING:
@@ -59,12 +59,13 @@ def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -
             for cause, mean, variance in _errors(sweep, i):
                 key = (cause, node.file, node.line)
                 shifts, spreads = mine * mean, mine**2 * variance
-                for m in members:
-                    shift, spread = shifts[bounds[m] : bounds[m + 1]], spreads[bounds[m] : bounds[m + 1]]
-                    means[m][key] = means[m].get(key, 0.0) + _sum(shift)
-                    squares[m][key] = squares[m].get(key, 0.0) + _sum(spread)
-                    if node.start <= family.roots[m] < node.stop:
-                        last[m] += _sum(shift**2 + spread)
+                for m, shift, spread in zip(members, sums(shifts, bounds), sums(spreads, bounds), strict=True):
+                    means[m][key] = means[m].get(key, 0.0) + shift
+                    squares[m][key] = squares[m].get(key, 0.0) + spread
+                if any(node.start <= root < node.stop for root in family.roots):
+                    ends = sums(shifts**2 + spreads, bounds)
+                    for m, root in enumerate(family.roots):
+                        last[m] += ends[m] if node.start <= root < node.stop else 0.0
             if i in sweep.slopes:
                 _back(sweep, i, mine, weight)
     return [(_sizes(*each), end) for *each, end in zip(means, squares, largest, last, strict=True)]
@@ -73,11 +74,6 @@ def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -
 def _sizes(means: dict[Key, float], squares: dict[Key, float], largest: dict[Key, float]) -> dict[Key, float]:
     sizes = {key: min(means[key] ** 2 + squares[key], (2 * largest.get(key, 0.0)) ** 2) for key in means}
     return {key: size for key, size in sizes.items() if size > 0}
-
-
-def _sum(x: Array) -> float:
-    total = float(x.sum())
-    return total if isfinite(total) else 0.0
 
 
 def _back(sweep: Sweep, i: int, mine: Array, weight: Array) -> None:
