@@ -8,10 +8,11 @@ _TO_FLOAT = [f"{a}2float_{d}" for a in ("int", "uint", "ll", "ull", "double") fo
 _TO_DOUBLE = ["int2double_rn", "uint2double_rn", *(f"{a}2double_{d}" for a in ("ll", "ull") for d in _DIRECTIONS)]
 
 CONVERSIONS: dict[str, str] = {
-    **dict.fromkeys(_FROM_FLOAT, "rounded to an integer, saturating; tainted where the bounds leave the integer open"),
+    **dict.fromkeys(_FROM_FLOAT, "both ends rounded to integers; tainted where the type may not hold one (targets saturate)"),
     **dict.fromkeys(_TO_FLOAT, "the exact value and its rounding"),
     **dict.fromkeys(_TO_DOUBLE, "the exact value and its rounding"),
-    **dict.fromkeys(("llrint", "llround", "ilogb"), "an integer; tainted where the bounds leave it open"),
+    **dict.fromkeys(("llrint", "llround"), "both ends rounded to integers; tainted where the type may not hold one"),
+    "ilogb": "an integer; tainted where the bounds leave it open",
     **dict.fromkeys(
         ("int_as_float", "float_as_int", "uint_as_float", "float_as_uint", "longlong_as_double", "double_as_longlong",
          "hiloint2double", "double2loint", "double2hiint"), "bits of a point; tainted for an interval",

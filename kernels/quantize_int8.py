@@ -53,7 +53,7 @@ def int8_linear(x: torch.Tensor, weight: torch.Tensor, weight_scale: torch.Tenso
     return out, q, scale
 
 
-def make_inputs(m: int = 45, n: int = 40, k: int = 100):
+def make_inputs(m: int = 64, n: int = 40, k: int = 200):
     weight = torch.randint(-127, 128, (k, n), dtype=torch.int8)
     return torch.randn(m, k, dtype=torch.float16), weight, torch.rand(n) * 0.01 + 0.001
 

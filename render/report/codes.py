@@ -254,7 +254,8 @@ _TABLE = (
         "RND302",
         "unsupported operation, or another taint, reaches the output",
         "The result depends on a step for which no sound rule exists: an operation that is not supported yet, inline "
-        "assembly, the bits of a float used as an integer. Nothing was guessed, so nothing can be concluded.",
+        "assembly, the bits of a float used as an integer, an address that rounding decides. Nothing was guessed, so "
+        "nothing can be concluded.",
         "taint(y[i]) is not empty: operation and line are named in the verdict",
         "bits = x.to(tl.int32, bitcast=True)      # x carries an interval, its bits do not",
         "See `render ops` for what is supported; rewrite the step, or classify the parts before and after it.",
