@@ -8,7 +8,7 @@ _TO_FLOAT = [f"{a}2float_{d}" for a in ("int", "uint", "ll", "ull", "double") fo
 _TO_DOUBLE = ["int2double_rn", "uint2double_rn", *(f"{a}2double_{d}" for a in ("ll", "ull") for d in _DIRECTIONS)]
 
 CONVERSIONS: dict[str, str] = {
-    **dict.fromkeys(_FROM_FLOAT, "both ends rounded to integers; tainted where the type may not hold one (targets saturate)"),
+    **dict.fromkeys(_FROM_FLOAT, "both ends rounded to integers; tainted where the type may not hold one"),
     **dict.fromkeys(_TO_FLOAT, "the exact value and its rounding"),
     **dict.fromkeys(_TO_DOUBLE, "the exact value and its rounding"),
     **dict.fromkeys(("llrint", "llround"), "both ends rounded to integers; tainted where the type may not hold one"),

@@ -130,7 +130,7 @@ for _op in ("fp_trunc", "fp_ext", "fp_to_fp"):
 for _op in ("si_to_fp", "ui_to_fp"):
     external(_op, Shape.CAST, "cast", rule_errors.int_to_float, "Integers rounded to nearest; small ones are exact.")
 for _op in ("fp_to_si", "fp_to_ui"):
-    external(_op, Shape.CAST, None, None, "Truncation of both ends; tainted where the type may not hold one.", tight=False)
+    external(_op, Shape.CAST, None, None, "Both ends cut; tainted where the type may not hold one.", tight=False)
 external("bitcast", Shape.CAST, None, None, "Bits of a point; tainted for an interval.", tight=False)
 
 external("reduce", Shape.REDUCTION, "accumulation", rule_errors.summation,

@@ -33,7 +33,7 @@ def int8_matmul_kernel(
         b_mask = (offs_k[:, None] < K) & (offs_n[None, :] < N)
         a = tl.load(a_ptr + offs_m[:, None] * K + offs_k[None, :], mask=a_mask, other=0)
         b = tl.load(b_ptr + offs_k[:, None] * N + offs_n[None, :], mask=b_mask, other=0)
-        acc = tl.dot(a, b, acc)
+        acc = tl.dot(a, b, acc, out_dtype=tl.int32)
     a_scale = tl.load(a_scale_ptr + offs_m, mask=offs_m < M, other=0.0)
     b_scale = tl.load(b_scale_ptr + offs_n, mask=offs_n < N, other=0.0)
     c = acc.to(tl.float32) * a_scale[:, None] * b_scale[None, :]

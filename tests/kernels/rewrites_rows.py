@@ -130,7 +130,7 @@ ELEMENTWISE = [
             "tl.where(scaled >= 0, scaled + 0.5, scaled - 0.5)",
             "tl.where(scaled >= 0, tl.floor(scaled + 0.5), tl.ceil(scaled - 0.5))",
         ),
-        wide=("acc = tl.dot(a, b, acc)", "acc += tl.dot(a, b)"),
+        wide=("acc = tl.dot(a, b, acc, out_dtype=tl.int32)", "acc += tl.dot(a, b, out_dtype=tl.int32)"),
         one_scale=(
             "acc.to(tl.float32) * a_scale[:, None] * b_scale[None, :]",
             "acc.to(tl.float32) * (a_scale[:, None] * b_scale[None, :])",
