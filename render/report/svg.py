@@ -48,7 +48,7 @@ def histogram_bins(usage: np.ndarray) -> tuple[list[Bin], bool]:
 
 def _log_edges(inside: np.ndarray) -> np.ndarray:
     smallest = float(np.quantile(inside[inside > 0], 0.01))
-    low = max(-12, math.floor(math.log10(smallest)))
+    low = min(-1, max(-12, math.floor(math.log10(smallest))))  # bins below 1 even where all that is used is the edge
     return np.logspace(low, 0.0, max(1, min(-low, 12)) * 4 + 1)
 
 

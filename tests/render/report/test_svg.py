@@ -86,3 +86,10 @@ def test_pictures_need_no_script_and_no_network() -> None:
     for picture in (svg.histogram(np.array([0.5])), svg.heatmap(np.ones((2, 2)))):
         assert "script" not in picture
         assert picture.count("http") == 1  # the name space
+
+
+def test_integers_at_the_edge_of_their_bound_are_not_outside():
+    """Points use nothing of their bound, integers that are open all of it: no number lies between."""
+    bins, log = svg.histogram_bins(np.array([0.0] * 99 + [1.0]))
+    assert log and not any(b.outside for b in bins)
+    assert (bins[0].elements, bins[-1].elements) == (99, 1)
