@@ -114,16 +114,17 @@ class Reductions:
         return [best, out]
 
     def _open_index(self, x: Handle, index: Handle, axis: int, kind: str, out: Handle, certain: np.ndarray) -> Handle:
-        """The index between those of all elements that the bounds allow to win."""
+        """The index between those of all elements that the bounds allow to win: all, if one of them may be anything."""
         why = self.ctx.taint("RND302", kind, "the bounds leave open which element wins")
         lo, hi = (np.broadcast_to(end, (end.shape[0], *x.shape)) for end in x.pair)
-        if index.taint or np.isnan(lo).any() or np.isnan(hi).any():
+        if index.taint:
             out.taint = out.taint | why
             return out
+        able = np.isnan(lo + hi).any(axis=axis + 1, keepdims=True)
         if kind == "argmax":
-            able = hi >= lo.max(axis=axis + 1, keepdims=True)
+            able = able | (hi >= lo.max(axis=axis + 1, keepdims=True))
         else:
-            able = lo <= hi.min(axis=axis + 1, keepdims=True)
+            able = able | (lo <= hi.min(axis=axis + 1, keepdims=True))
         places = np.broadcast_to(index.v, (index.v.shape[0], *index.shape))
         info = np.iinfo(places.dtype)
         first = np.where(able, places, info.max).min(axis=axis + 1).astype(places.dtype)

@@ -290,3 +290,25 @@ def test_dots_of_open_integers(seed):
 def test_a_dot_that_may_leave_int32_has_no_ends():
     ones = np.full((1, 200_000), 127), np.full((1, 200_000), 128)
     assert dot(ones, tuple(x.T for x in ones), (np.zeros((1, 1)),) * 2) is None
+
+
+@triton.jit
+def places(X, Which, LOW: tl.constexpr):
+    row, i = tl.arange(0, 4), tl.arange(0, 8)
+    x = tl.exp(tl.load(X + row[:, None] * 8 + i[None, :]))
+    x = x / tl.sum(x, 1)[:, None]
+    at = tl.argmin(x, 1) if LOW else tl.argmax(x, 1)
+    tl.store(Which + row, at)
+
+
+@pytest.mark.parametrize("low", [False, True])
+def test_the_place_of_an_extreme_by_row(low):
+    """One winner; two that tie; a row with NaN, where any may win; all equal."""
+    x = torch.zeros(4, 8)
+    x[0, 3], x[1, [2, 6]], x[2, 4] = 1.0, 1.0, float("nan")
+    which = torch.zeros(4, dtype=torch.int32)
+    with Session(device="any") as session:
+        places[(1,)](-x if low else x, which, LOW=low)
+    env = session.envelope(which)
+    assert not env.taints
+    assert list(zip(env.lo.tolist(), env.hi.tolist(), strict=True)) == [(3, 3), (2, 6), (0, 7), (0, 7)]
