@@ -16,8 +16,8 @@ from render.interpreter.context import Context
 from render.slice.recorder import Pass, Recorder
 from render.slice.recording import recording
 
-LIMIT = 192 << 20
-"""Bytes of values that the recording of a run keeps: about 8 million lanes with their bounds."""
+LIMIT = 128 << 20
+"""Bytes of values that the recording of a run keeps: about 5 million lanes with their bounds."""
 
 HELD = 256 << 20
 """Bytes of memory that kernels may address and that a recording keeps with it."""
