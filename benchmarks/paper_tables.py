@@ -24,6 +24,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from render.replay.repeats import SHORT_S
+
 Case = dict[str, Any]
 
 RULES = {
@@ -122,8 +124,8 @@ def time_table(cases: list[Case]) -> str:
             "original, interval (quoted)", "original, plain (quoted)", "original MB (quoted)"]  # fmt: skip
     note = (
         "Seconds of processor time on one thread, unless it says wall. Again: the median of three further runs in the "
-        "same process, where the first took at most 2 s on that side. The last ratio takes these where both sides "
-        "have them, and first runs elsewhere.\n\n"
+        f"same process, where the first took at most {SHORT_S:.0f} s on that side; of a longer one first use is a small "
+        "part. The last ratio takes further runs, or long first ones, on each side.\n\n"
     )
     return note + markdown_table(head, rows) + _means(cases)
 
@@ -139,9 +141,17 @@ def first_times(case: Case) -> tuple[float | None, float | None]:
 
 
 def times(case: Case) -> tuple[float | None, float | None]:
-    """The same of further runs, where both sides have them: without what only a process's first run pays."""
-    found = case.get("interval_again_s"), case.get("stock_again_s")
-    return first_times(case) if None in found else found
+    """The same without what only a process's first run pays: of further runs, or of a first one that was long.
+
+    First runs on both sides where one of them was short and could not be repeated.
+    """
+    again = case.get("interval_again_s"), case.get("stock_again_s")
+    ours, plain = (_steady(first, more) for first, more in zip(first_times(case), again, strict=True))
+    return first_times(case) if None in (ours, plain) else (ours, plain)
+
+
+def _steady(first: float | None, again: float | None) -> float | None:
+    return again if again is not None else first if first and first > SHORT_S else None
 
 
 def first_overhead(case: Case) -> float | None:
@@ -167,10 +177,11 @@ def _means(cases: list[Case]) -> str:
 
 def _mean_of(cases: list[Case], pair: Callable[[Case], tuple[float | None, float | None]]) -> str:
     known = [(c["id"], ours, plain) for c in cases for ours, plain in [pair(c)] if ours and plain]
+    alone = {c["id"]: c.get("interval_again_s") for c in cases} if pair is times else {}  # needs no second plain run
     late = [
         f"{name} ({ours / plain:.2f}x, {ours:.2f} s)"
         for name, ours, plain in known
-        if (ours > LIMIT * plain if plain >= SMALL else ours > SMALL_LIMIT)
+        if (ours > LIMIT * plain if plain >= SMALL else (alone.get(name) or ours) > SMALL_LIMIT)
     ]
     mean = geometric_mean([ours / plain for _, ours, plain in known])
     large = [ours / plain for _, ours, plain in known if plain >= SMALL]

@@ -64,6 +64,21 @@ def test_bounds_are_taken_by_side(document):
     assert tables._sizes(None, relative=False) is None
 
 
+@pytest.mark.parametrize(
+    ("first", "again", "taken"),
+    [
+        ((0.3, 0.15), (0.15, 0.1), (0.15, 0.1)),
+        ((0.3, 2.4), (0.15, None), (0.15, 2.4)),  # long: first use is a small part of it
+        ((0.3, 0.15), (0.15, None), (0.3, 0.15)),  # short, and it could not be repeated
+        ((3.0, 9.0), (None, None), (3.0, 9.0)),
+        ((0.3, None), (0.15, None), (0.3, None)),
+    ],
+)
+def test_times_without_first_use(first, again, taken):
+    case = dict(zip(("interval_cpu_s", "stock_s", "interval_again_s", "stock_again_s"), (*first, *again), strict=True))
+    assert tables.times(case) == taken
+
+
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figures(document, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
