@@ -65,14 +65,15 @@ def atomic(
     found = [(origin, active)] if origin is not None else parts(memory, ptr, active)
     out: LoadResult | None = None
     for storage, mine in found:
+        met = NO_TAINT
         if memory.interval and storage.shadows and integers.any_open(storage):
-            taint |= {memory.taint("RND302", f"atomic_{kind}", site, integers.LEFT_OPEN)}
+            met = frozenset((memory.taint("RND302", f"atomic_{kind}", site, integers.LEFT_OPEN),))
         run = _float if elem.fmt is not None and kind in ("add", "max", "min") else _bits
         bounds = (val, val) if exact else (lo, hi)
         access, flat, v, ordered, more = run(
             memory, kind, ptr, val, bounds, cmp, mine, elem, storage, pids, site, shape
         )
-        more |= gather_taints(memory, storage, access.plan, flat, elem.itemsize)
+        more |= met | gather_taints(memory, storage, access.plan, flat, elem.itemsize)
         if memory.interval and (taint or more or storage.taint_map is not None):
             paint(memory, storage, access.plan, flat, elem.itemsize, taint | more)
         got = LoadResult(v.reshape(shape), taint=more, ordered=ordered)

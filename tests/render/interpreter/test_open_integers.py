@@ -312,3 +312,41 @@ def test_the_place_of_an_extreme_by_row(low):
     env = session.envelope(which)
     assert not env.taints
     assert list(zip(env.lo.tolist(), env.hi.tolist(), strict=True)) == [(3, 3), (2, 6), (0, 7), (0, 7)]
+
+
+@triton.jit
+def stored(X, N):
+    i = tl.arange(0, 8)
+    tl.store(N + i, (tl.load(X + i) / 3.0 * 3.0).to(tl.int32))
+
+
+@triton.jit
+def counted(N, Old, New):
+    i = tl.arange(0, 8)
+    tl.store(Old + i, tl.atomic_add(N + i, 1))
+    tl.store(New + i, tl.load(N + i))
+
+
+def test_atomics_on_open_integers_taint_what_they_return_and_leave():
+    n, old, new = (torch.zeros(8, dtype=torch.int32) for _ in range(3))
+    with Session(device="any") as session:
+        stored[(1,)](torch.arange(1.0, 9.0), n)
+        open_ = session.envelope(n)
+        counted[(1,)](n, old, new)
+    assert not open_.taints and (open_.lo < open_.hi).any()
+    for t in (n, old, new):
+        assert session.envelope(t).taints
+
+
+def test_bytes_of_open_integers_read_as_another_type_are_tainted():
+    n, out = torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int16)
+    with Session(device="any") as session:
+        stored[(1,)](torch.arange(1.0, 9.0), n)
+        copied[(1,)](n.view(torch.int16), out)
+    assert session.envelope(out).taints
+
+
+@triton.jit
+def copied(X, Y):
+    i = tl.arange(0, 8)
+    tl.store(Y + i, tl.load(X + i))
