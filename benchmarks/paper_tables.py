@@ -124,8 +124,8 @@ def time_table(cases: list[Case]) -> str:
             "original, interval (quoted)", "original, plain (quoted)", "original MB (quoted)"]  # fmt: skip
     note = (
         "Seconds of processor time on one thread, unless it says wall. Again: the median of three further runs in the "
-        f"same process, where the first took at most {SHORT_S:.0f} s on that side; of a longer one first use is a small "
-        "part. The last ratio takes further runs, or long first ones, on each side.\n\n"
+        f"same process, where the first took at most {SHORT_S:.0f} s on that side; of a longer one first use is a "
+        "small part. The last ratio takes further runs, or long first ones, on each side.\n\n"
     )
     return note + markdown_table(head, rows) + _means(cases)
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from render.errors import RenderError
+from render.explain.elements import Divergence, Provenance, Witness
 from render.explain.records import (
     BudgetBasis,
     Counterfactual,
     Differs,
-    Divergence,
     Downgrade,
     Finer,
     Instability,
@@ -26,9 +26,7 @@ from render.explain.records import (
     LineWidth,
     Origin,
     Power,
-    Provenance,
     Unrounded,
-    Witness,
     plain,
 )
 

@@ -11,7 +11,8 @@ import numpy as np
 from render.errors import RenderError, UnsupportedOp
 from render.execution import WORTH_WORK, Execution
 from render.explain.counterfactuals import Progress, counterfactuals
-from render.explain.records import Counterfactual, Divergence, Instability, LineWidth, Origin, Power, factor
+from render.explain.elements import Divergence
+from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
 from render.explain.study import Study
 from render.judge import Decision, compare
 from render.oracle import Oracle

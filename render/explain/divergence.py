@@ -26,8 +26,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from render.execution import on_cpu
+from render.explain.elements import Divergence
 from render.explain.nonfinite import is_float
-from render.explain.records import Divergence
 from render.explain.study import Study
 from render.explain.tape import MOVES, Node
 from render.explain.trace import Hop, Trace, trace

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from render.execution import Execution
-from render.explain.records import Maker, Provenance, Source
+from render.explain.elements import Maker, Provenance, Source
 from render.explain.study import Study
 from render.explain.trace import Hop, Trace, Writer, named, trace
 

@@ -9,7 +9,8 @@ from render import advice
 from render.compose import Judged, exact_everywhere, likely_code
 from render.execution import Execution
 from render.explain.asked import instability_notes
-from render.explain.records import Divergence, Instability, Witness
+from render.explain.elements import Divergence, Witness
+from render.explain.records import Instability
 from render.explain.study import Study
 from render.judge import Decision, Masks, follows_paper
 from render.judgement.formulas import Formulas

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from render import unrounded
 from render.compose import Judged
 from render.execution import Entry, Execution
-from render.explain.records import Unrounded, Witness
+from render.explain.elements import Witness
+from render.explain.records import Unrounded
 from render.judge import Case, Decision
 from render.judgement.references import References
 from render.witness.second import Outside, confirmed, unconfirmed

@@ -15,7 +15,8 @@ from render.errors import UnsupportedOp
 from render.execution import Entry, Execution
 from render.explain.asked import departure, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.downgrade import downgrade
-from render.explain.records import Instability, Witness
+from render.explain.elements import Witness
+from render.explain.records import Instability
 from render.explain.study import Study
 from render.inputs import Inputs
 from render.judge import Decision, compare, decide, worst

@@ -18,7 +18,7 @@ import numpy as np
 
 from render.errors import KernelError, RenderError, UnsupportedOp
 from render.execution import Entry, Execution
-from render.explain.records import Witness
+from render.explain.elements import Witness
 from render.judge import Case, Decision, Masks, device_bound
 from render.pieces import blocks, flat, part
 

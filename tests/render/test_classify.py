@@ -16,7 +16,7 @@ import render.judgement.causes
 from interval_ops.profile import CAUSES, MissingRule
 from interval_ops.profile_file import ProfileError
 from render.errors import KernelError, RenderError, UnsupportedOp
-from render.explain.records import Witness
+from render.explain.elements import Witness
 from render.witness import second
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
