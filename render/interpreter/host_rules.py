@@ -89,9 +89,17 @@ def values(t: torch.Tensor) -> np.ndarray:
     return t.numpy() if t.dtype in (torch.float32, torch.float64) else t.float().numpy()
 
 
+def _is_open(t: torch.Tensor, known: Known) -> bool:
+    """Integers that rounding leaves open; exact ones may be indices and stay what they are."""
+    if t.dtype not in INTEGERS or id(t) not in known:
+        return False
+    lo, hi = known_pair(t, known)
+    return not np.array_equal(lo, hi)
+
+
 def _substituted(end: int, known: Known) -> Callable[[Any], Any]:
     def pick(t: Any) -> Any:
-        if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or (id(t) in known and t.dtype in INTEGERS)):
+        if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or _is_open(t, known)):
             return t
         return torch.from_numpy(known_pair(t, known)[end].astype(np.float64, copy=True))
 

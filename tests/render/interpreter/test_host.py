@@ -182,6 +182,24 @@ def test_open_integers_keep_their_ends(world, case):
     assert (lo.tolist(), hi.tolist()) == (low, high)
 
 
+INDEXED = {
+    "index": lambda x, n: x[n],
+    "gather": lambda x, n: x.gather(0, n),
+    "scatter": lambda x, n: torch.zeros(3).scatter(0, n, x),
+    "index_select": lambda x, n: x.index_select(0, n),
+}
+
+
+@pytest.mark.parametrize("operation", INDEXED.values(), ids=INDEXED)
+def test_a_kernel_s_exact_integers_index_its_bounded_floats(world, operation):
+    x, n = world.result(np.array([2.0, 5.0, 7.0]), 0.25), world.result(np.array([2.0, 0.0, 1.0]), 0.0)
+    with world.tracker:
+        y = operation(x, n.long())
+    lo, hi = world.ends(y)
+    np.testing.assert_array_equal(lo, y.numpy() - 0.25)
+    np.testing.assert_array_equal(hi, y.numpy() + 0.25)
+
+
 @pytest.mark.parametrize(
     "operation",
     [lambda n: torch.ones(9)[n], lambda n: n + n, lambda n: n.sum(), lambda n: n > 2,
