@@ -91,8 +91,8 @@ test-versions: $(VERSIONS:%=$(VENV)/triton-%/.stamp)
 	@set -e; for v in $(VERSIONS); do \
 	  echo "Triton $$v"; \
 	  PYTHONPATH=$(VENV)/triton-$$v $(BIN)/python -m pytest -p no:cacheprovider -m "not slow" \
-	    -n $(WORKERS) tests/render/interpreter tests/kernels tests/interval_ops/test_library.py \
-	    tests/interval_ops/test_older_casts.py $(ARGS); \
+	    -n $(WORKERS) tests/render/interpreter tests/kernels tests/render/ops/test_library.py \
+	    tests/interval_ops/formats/test_older_casts.py $(ARGS); \
 	done
 	@echo "make test-versions: passed"
 

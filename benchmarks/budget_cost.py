@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from render.classify import classify_file
-from render.corpus.case import load_case
-from render.corpus.judge import judge
 from render.judgement import causes
-from render.verdict import Verdict
+from render.lab.corpus.case import load_case
+from render.lab.corpus.judge import judge
+from render.result.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 

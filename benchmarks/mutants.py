@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.profile import CAUSES
+from interval_ops.profiles.profile import CAUSES
 from render.classify import classify_file
-from render.errors import RenderError
-from render.execution import Execution
+from render.entry.execution import Execution
 from render.explain.power import inventory, memory_notices, plant, smallest_fault
 from render.explain.study import Study
 from render.interpreter.lift import LiftedBuilder, wide_values
 from render.interpreter.types import lifted_formats
-from render.judge import Case, decide, worst
-from render.replay.baselines import largest, mismatched
+from render.lab.replay.baselines import largest, mismatched
 from render.report.words import printed_lines
-from render.verdict import Verdict
+from render.result.decision import Case, decide, worst
+from render.result.errors import RenderError
+from render.result.verdict import Verdict
 
 PRECISION = ("narrow", "downgrade")
 """Kinds of fault that lose precision and nothing else: round-off by definition, if the verdict says where."""

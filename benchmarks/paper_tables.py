@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from render.replay.repeats import SHORT_S
+from render.lab.replay.repeats import SHORT_S
 
 Case = dict[str, Any]
 

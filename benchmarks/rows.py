@@ -10,10 +10,10 @@ import torch
 import triton
 import triton.language as tl
 
-from interval_ops.profile import NEWEST, load_profile
-from render.adversary.attack import Climber, Tally, Target
-from render.adversary.kernels import softmax_kernel
-from render.adversary.subjects import Subject
+from interval_ops.profiles.profile import NEWEST, load_profile
+from render.lab.adversary.attack import Climber, Tally, Target
+from render.lab.adversary.kernels import softmax_kernel
+from render.lab.adversary.subjects import Subject
 
 TARGET = "sm_90"
 SIZES = (256, 1024)

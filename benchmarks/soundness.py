@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from interval_ops.profile import profile_names
-from render.adversary import campaign, cross
-from render.adversary.attack import Tally
-from render.adversary.catalogue import every
-from render.adversary.page import page
+from interval_ops.profiles.profile import profile_names
+from render.lab.adversary import campaign, cross
+from render.lab.adversary.attack import Tally
+from render.lab.adversary.catalogue import every
+from render.lab.adversary.page import page
 
 
 def arguments() -> argparse.Namespace:

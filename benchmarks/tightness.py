@@ -11,8 +11,8 @@ known; "outside" counts executions that leave a bound. "at least", for chains of
 a greedy search (`greedy.py`) lie that far apart, so no sound bound for any order can have a lower ratio (median of
 five elements).
 
-Rows: softmax and layer norm on the sm_90 profile, attacked by `render.adversary` (`--runs` executions): the share of
-the half-width that the worst execution uses up, in the worst element and in the median element. 1 / 30 = 0.033 means
+Rows: softmax and layer norm on the sm_90 profile, attacked by `render.lab.adversary` (`--runs` executions): the share
+of the half-width that the worst execution uses up, in the worst element and in the median element. 1 / 30 = 0.033 means
 that the bound is 30 times wider than the worst case found.
 """
 
@@ -32,11 +32,11 @@ from rich.console import Console
 from rich.table import Table
 from rows import Row, measure_rows
 
-from interval_ops.casting import round_value
-from interval_ops.dot import PendingDot
-from interval_ops.dot_sums import truncate_tf32
-from interval_ops.formats import FORMATS
-from interval_ops.profile import describe, load_profile
+from interval_ops.dot.rule import PendingDot
+from interval_ops.dot.sums import truncate_tf32
+from interval_ops.formats.casting import round_value
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import describe, load_profile
 
 
 @dataclass(frozen=True)

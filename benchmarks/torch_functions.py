@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from vendor_library import chunks
 
-from interval_ops.profile import MissingRule, load_profile
-from render.adversary.vendor.balls import ARITY, exactly, ulps
-from render.adversary.vendor.exact import EXACT, comparison
-from render.adversary.vendor.points import arguments
+from interval_ops.profiles.profile import MissingRule, load_profile
+from render.lab.adversary.vendor.balls import ARITY, exactly, ulps
+from render.lab.adversary.vendor.exact import EXACT, comparison
+from render.lab.adversary.vendor.points import arguments
 
 OPS: dict[str, Callable[..., torch.Tensor]] = {
     **{

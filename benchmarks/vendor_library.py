@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.profile import load_profile
-from render.adversary.vendor.balls import ARITY, BALLS, worst
-from render.adversary.vendor.bitcode import Library
-from render.adversary.vendor.exact import EXACT, comparison
-from render.adversary.vendor.points import arguments
+from interval_ops.profiles.profile import load_profile
+from render.lab.adversary.vendor.balls import ARITY, BALLS, worst
+from render.lab.adversary.vendor.bitcode import Library
+from render.lab.adversary.vendor.exact import EXACT, comparison
+from render.lab.adversary.vendor.points import arguments
 
 PROFILE = "sm_80"
 SETTINGS = {

@@ -7,20 +7,22 @@ numba or numpy.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from render.result import views
+from render.result.versions import VERSION as __version__
 
 _LAZY = {
     "classify": "render.classify",
-    "Verdict": "render.verdict",
-    "load_profile": "interval_ops.profile",
-    "profile_names": "interval_ops.profile",
-    "RenderError": "render.errors",
-    "UnsupportedOp": "render.errors",
-    "KernelError": "render.errors",
+    "Verdict": "render.result.verdict",
+    "load_profile": "interval_ops.profiles.profile",
+    "profile_names": "interval_ops.profiles.profile",
+    "RenderError": "render.result.errors",
+    "UnsupportedOp": "render.result.errors",
+    "KernelError": "render.result.errors",
 }
 
 __all__ = [
@@ -35,10 +37,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from interval_ops.profile import load_profile, profile_names
+    from interval_ops.profiles.profile import load_profile, profile_names
     from render.classify import classify
-    from render.errors import KernelError, RenderError, UnsupportedOp
-    from render.verdict import Verdict
+    from render.result.errors import KernelError, RenderError, UnsupportedOp
+    from render.result.verdict import Verdict
 
 
 class _Package(ModuleType):
@@ -61,6 +63,15 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(module), name)
     globals()[name] = value
     return value
+
+
+def _late(module: str, name: str) -> Callable[..., Any]:
+    return lambda *args: getattr(import_module(module), name)(*args)
+
+
+views.HTML = _late("render.report.html", "fragment")
+views.TERMINAL = _late("render.report.terminal", "render")
+views.PROVENANCE = _late("render.explain.provenance", "provenance")
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,8 @@
 """Is the difference between a kernel and its reference round-off or a bug?
 
 `classify` runs the unedited entry function in the interpreter, the reference as it is and in float64, hands the arrays
-to the rules (`render.judge`) and asks, for what is round-off, where the width of the bound comes from. The steps are in
-`render.judgement`.
+to the rules (`render.result.decision`) and asks, for what is round-off, where the width of the bound comes from. The
+steps are in `render.judgement`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render import execution
-from render.errors import RenderError
+from render.entry import execution
+from render.entry.inputs import gather, of_call
+from render.entry.target import find_entry, load_module
 from render.explain.asked import SECONDS, of_names
 from render.explain.counterfactuals import Progress
-from render.inputs import gather, of_call
+from render.interpreter.script import left_out_note
 from render.judgement.assumptions import compiler_of
 from render.judgement.settings import Settings, choices
 from render.judgement.steps import Judgement
-from render.reference import resolve
-from render.script import left_out_note
-from render.target import find_entry, load_module
-from render.verdict import Verdict
+from render.reference.resolve import resolve
+from render.result.errors import RenderError
+from render.result.verdict import Verdict
 
 __all__ = ["Judgement", "Settings", "choices", "classify", "classify_file", "compiler_of"]
 
@@ -101,7 +101,7 @@ def classify_file(
 
 def _recorded(output: Any) -> Any:
     if isinstance(output, str | Path):
-        from render.tensors import load
+        from render.entry.tensors import load
 
         return load(Path(output))
     return output

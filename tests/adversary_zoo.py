@@ -9,8 +9,8 @@ import numpy as np
 import torch
 import zoo
 
-from render.adversary.material import Inputs, values
-from render.adversary.subjects import Subject
+from render.lab.adversary.material import Inputs, values
+from render.lab.adversary.subjects import Subject
 
 
 def subject(name: str, run: Callable[..., Any], *shapes: tuple[int, ...], **more: Any) -> Subject:

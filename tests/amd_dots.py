@@ -9,7 +9,7 @@ import numpy as np
 from block_fma import cut, dyadic, exponent
 from support import round_fraction
 
-from interval_ops.formats import FORMATS, FP32, Format
+from interval_ops.formats.model import FORMATS, FP32, Format
 
 Products = Sequence[tuple[Fraction, Fraction]]
 Step = Callable[[Fraction, Products, Format], Fraction]

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from support import exact, round_fraction
 
-from interval_ops.formats import FORMATS, FP16, FP32, Format
+from interval_ops.formats.model import FORMATS, FP16, FP32, Format
 
 
 @dataclass(frozen=True)

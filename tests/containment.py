@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from support import random_values, round_fraction, special_values
 
-from interval_ops.formats import Format
+from interval_ops.formats.model import Format
 
 Pair = tuple[np.ndarray, np.ndarray]
 

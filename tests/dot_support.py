@@ -11,9 +11,9 @@ import numpy as np
 from block_fma import quantise
 from support import exact, round_fraction
 
-from interval_ops.dot import PendingDot
-from interval_ops.formats import FP16, FP32, TF32
-from interval_ops.profile import DotModel, Profile, load_profile
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.model import FP16, FP32, TF32
+from interval_ops.profiles.profile import DotModel, Profile, load_profile
 
 
 def target(name: str, kind: str) -> Profile:

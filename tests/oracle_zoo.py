@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from render.inputs import of_call
-from render.oracle import Oracle
-from render.outputs import of_reference
-from render.reference import plans, resolve
+from render.entry.inputs import of_call
+from render.entry.outputs import of_reference
+from render.reference.oracle import Oracle
+from render.reference.resolve import plans, resolve
 
 F = torch.nn.functional
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from interval_ops.formats import Format
+from interval_ops.formats.model import Format
 
 MULTIPLIER_VARIABLE = "RENDER_TEST_MULTIPLIER"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from render.errors import RenderError
+from render.result.errors import RenderError
 
 if TYPE_CHECKING:
-    from interval_ops.profile import Profile
+    from interval_ops.profiles.profile import Profile
 
 PANEL = "Target"
 
@@ -59,7 +59,7 @@ def checked(chosen: dict[str, str], *devices: str) -> list[Profile]:
 
     Commands that run many kernels ask before the first of them; without devices only the version is looked at.
     """
-    from interval_ops.profile import load_profile
+    from interval_ops.profiles.profile import load_profile
     from render.interpreter.compat import installed, version
 
     try:

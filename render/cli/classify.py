@@ -14,10 +14,10 @@ from render.cli.assumed import Contraction, ContractionOption, SumOrder, SumOrde
 from render.cli.exits import combine, guarded
 from render.cli.output import console
 from render.cli.progress import progress
-from render.errors import RenderError
+from render.result.errors import RenderError
 
 if TYPE_CHECKING:
-    from render.verdict import Verdict
+    from render.result.verdict import Verdict
 
 
 class RefPrecision(StrEnum):
@@ -185,7 +185,7 @@ def _classify(file: Path, **options: Any) -> Verdict:
 
 def _found(file: Path) -> Path:
     """FILE as it is, else the packaged example of that name (`kernels/matmul.py`)."""
-    from render.data import find
+    from render.entry.data import find
 
     path = find(file)
     if path is None or not path.is_file():

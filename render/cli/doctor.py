@@ -18,7 +18,7 @@ from render.cli.assumed import (
     assumed,
 )
 from render.cli.exits import guarded
-from render.errors import RenderError
+from render.result.errors import RenderError
 
 _PACKAGES = ("triton", "torch", "numpy", "numba", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
 
@@ -120,8 +120,8 @@ def _gpu() -> str:
 
 def coverage() -> Iterator[tuple[str, str]]:
     """How many operations have a rule, are exact, or are not supported; and the device profiles."""
-    from interval_ops import rules
-    from interval_ops.profile import profile_names
+    from interval_ops.profiles.profile import profile_names
+    from render.ops import table as rules
 
     shapes = Counter(str(getattr(rule.shape, "value", rule.shape)) for rule in rules.RULES.values())
     tight = sum(bool(rule.tight) for rule in rules.RULES.values())

@@ -16,8 +16,8 @@ from typing import Any, ParamSpec
 
 import typer
 
-from render.errors import KernelError, RenderError, UnsupportedOp
 from render.report.text import place
+from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 TYPE_I, TYPE_II, USAGE, INCONCLUSIVE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
-from render.report import codes, saved
+from render.report import saved
+from render.result import codes
 
 
 @guarded

@@ -12,7 +12,7 @@ from render.cli.exits import guarded
 from render.cli.output import console
 
 if TYPE_CHECKING:
-    from interval_ops.profile import Profile
+    from interval_ops.profiles.profile import Profile
 
 
 _WIDE = 120
@@ -44,7 +44,7 @@ def command(
 
         typer.echo(ops_page.page(), nl=False)
         return 0
-    from interval_ops import rules
+    from render.ops import table as rules
 
     profile = _profile(device)
     rows = [row for row in table(profile) if match in row.op]
@@ -58,8 +58,8 @@ def command(
 
 
 def table(profile: Profile) -> list[Row]:
-    """The rules in the order of `interval_ops.rules.RULES`, with the error terms of `profile`."""
-    from interval_ops import rules
+    """The rules in the order of `render.ops.table.RULES`, with the error terms of `profile`."""
+    from render.ops import table as rules
 
     return [_row(rule, profile) for rule in rules.RULES.values()]
 
@@ -90,7 +90,7 @@ def _split(error: str) -> tuple[str, str]:
 
 
 def _profile(name: str) -> Profile:
-    from interval_ops.profile import load_profile
+    from interval_ops.profiles.profile import load_profile
 
     try:
         return load_profile(name)

@@ -18,11 +18,11 @@ from render.cli.assumed import (
     checked,
 )
 from render.cli.exits import TYPE_I, TYPE_II, guarded
-from render.errors import RenderError
+from render.result.errors import RenderError
 
 if TYPE_CHECKING:
-    from render.replay.rows import Row
-    from render.replay.worker import Plan
+    from render.lab.replay.rows import Row
+    from render.lab.replay.worker import Plan
 
 _STDOUT = "-"
 FEW = 3
@@ -67,8 +67,8 @@ def command(
     Exits 0 if all answers are the expected ones, 1 if not. Finished results are kept in .render/replay: after Ctrl-C
     the same command continues. The answers are those expected under the weakest assumptions, the defaults.
     """
-    from render.replay.select import select
-    from render.replay.worker import Plan
+    from render.lab.replay.select import select
+    from render.lab.replay.worker import Plan
 
     folders = select(ids or [], expression)
     if not folders:
@@ -97,7 +97,7 @@ def _older(stock: bool, folder: str) -> str:
 
 
 def _lint(folders: list[Path]) -> int:
-    from render.replay.lint import check
+    from render.lab.replay.lint import check
 
     found = [(folder.name, text) for folder in folders for text in check(folder)]
     for name, text in found:
@@ -107,10 +107,10 @@ def _lint(folders: list[Path]) -> int:
 
 
 def _run(folders: list[Path], jobs: int, plan: Plan, fresh: bool, err: bool) -> list[Row]:
-    from render.replay import table
-    from render.replay.pool import cores
-    from render.replay.runner import replay_all
-    from render.replay.store import Store
+    from render.lab.replay import table
+    from render.lab.replay.pool import cores
+    from render.lab.replay.runner import replay_all
+    from render.lab.replay.store import Store
 
     jobs = jobs or cores()
     store = Store(plan)
@@ -142,7 +142,7 @@ def _say(text: str, err: bool) -> None:
 
 
 def _write(rows: list[Row], json: str | None) -> None:
-    from render.replay import report
+    from render.lab.replay import report
 
     if json == _STDOUT:
         typer.echo(report.dumps(rows), nl=False)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from interval_ops import formats
-from interval_ops.formats import Format
+from interval_ops.formats import model as formats
+from interval_ops.formats.model import Format
 
 _KERNEL = """\
 import torch
@@ -49,7 +49,7 @@ def rounding_gate() -> str:
     """rn, rd and ru of the gate against exact rationals, for random numbers and halfway cases."""
     from numba import njit
 
-    from interval_ops import rounding
+    from interval_ops.formats import rounding
 
     @njit(error_model="numpy")
     def gate(x, g, rn, rd, ru):  # type: ignore[no-untyped-def]
@@ -103,7 +103,7 @@ def cast_table() -> str:
     """Every finite float16 to bfloat16, e4m3 and e5m2, against ml_dtypes."""
     import ml_dtypes
 
-    from interval_ops.casting import round_value
+    from interval_ops.formats.casting import round_value
 
     bits = np.arange(2**16, dtype=np.uint16)
     x = bits.view(np.float16).astype(np.float32)

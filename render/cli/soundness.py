@@ -14,8 +14,8 @@ def command(checks: int | None, devices: list[str] | None, chosen: dict[str, str
 
     1 if any result lies outside its bounds.
     """
-    from render.adversary import campaign, catalogue
-    from render.adversary.attack import Tally
+    from render.lab.adversary import campaign, catalogue
+    from render.lab.adversary.attack import Tally
 
     asked = chosen or {}
     profiles = checked(asked, *(devices or ("any", "sm_90", "gfx942")))

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from render.explain.study import Study
-from render.slice.model import ABSENT, LEAF, MISHAPS, NotSliceable, Slice
+from render.trace.model import ABSENT, LEAF, MISHAPS, NotSliceable, Slice
 
 if TYPE_CHECKING:
-    from render.execution import Execution
-    from render.slice.adjoint import Sweep
+    from render.entry.execution import Execution
+    from render.trace.adjoint import Sweep
 
 Spot = tuple[str, int, float]
 """File, line, factor."""
@@ -25,7 +25,7 @@ Spot = tuple[str, int, float]
 
 def amplifying_line(study: Study, run: Execution, output: str, index: tuple[int, ...]) -> Spot | None:
     """None where the element cannot be cut out, or nothing in it amplifies."""
-    from render.slice import slice_of
+    from render.trace import slice_of
 
     try:
         return amplifying(slice_of(study.entry, run, output, index))
@@ -34,7 +34,7 @@ def amplifying_line(study: Study, run: Execution, output: str, index: tuple[int,
 
 
 def amplifying(found: Slice) -> Spot | None:
-    from render.slice.adjoint import Sweep
+    from render.trace.adjoint import Sweep
 
     sweep = Sweep(found)
     sweep.forward()

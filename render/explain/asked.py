@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from render.errors import RenderError, UnsupportedOp
-from render.execution import WORTH_WORK, Execution
+from render.entry.execution import WORTH_WORK, Execution
 from render.explain.counterfactuals import Progress, counterfactuals
-from render.explain.elements import Divergence
-from render.explain.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
 from render.explain.study import Study
-from render.judge import Decision, compare
-from render.oracle import Oracle
-from render.verdict import BudgetItem
+from render.reference.oracle import Oracle
+from render.result.decision import Decision, compare
+from render.result.elements import Divergence
+from render.result.errors import RenderError, UnsupportedOp
+from render.result.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
+from render.result.verdict import BudgetItem
 
 SECONDS = 60.0
 """Time that each requested explanation may take, unless said otherwise."""

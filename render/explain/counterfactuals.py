@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from interval_ops.profile import MissingRule
-from render.errors import RenderError, UnsupportedOp
-from render.explain.records import Counterfactual
+from interval_ops.profiles.profile import MissingRule
 from render.explain.study import Study, halves, judged
+from render.result.errors import RenderError, UnsupportedOp
+from render.result.records import Counterfactual
 
 if TYPE_CHECKING:
     from render.explain.variants import Variant

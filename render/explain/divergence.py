@@ -25,8 +25,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from render.execution import on_cpu
-from render.explain.elements import Divergence
+from render.entry.execution import on_cpu
 from render.explain.nonfinite import is_float
 from render.explain.study import Study
 from render.explain.tape import MOVES, Node
@@ -34,7 +33,8 @@ from render.explain.trace import Hop, Trace, trace
 from render.explain.unread import unread
 from render.interpreter.context import Site
 from render.interpreter.handle import Handle
-from render.oracle import Oracle
+from render.reference.oracle import Oracle
+from render.result.elements import Divergence
 
 LANES, SIZE, TOTAL = 64, 1 << 20, 1 << 24
 """Lanes that are compared per result; elements of one tensor, and of all, that are kept of the reference."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from interval_ops.formats import FORMATS, Format
-from render.explain.records import Downgrade
-from render.noise import TORCH_FORMATS
+from interval_ops.formats.model import FORMATS, Format
+from render.reference.local_error import TORCH_FORMATS
+from render.result.records import Downgrade
 
 if TYPE_CHECKING:
-    from render.budget import Budget
-    from render.execution import Execution
+    from render.entry.execution import Execution
+    from render.explain.budget import Budget
     from render.explain.study import Study
 
 MOST = 0.5

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from render.explain.records import Flips
-from render.pieces import blocks, flat
+from render.result.pieces import blocks, flat
+from render.result.records import Flips
 
 if TYPE_CHECKING:
-    from interval_ops.formats import Format
-    from render.judge import Case
+    from interval_ops.formats.model import Format
+    from render.result.decision import Case
 
 
 def flips(cases: Iterable[Case]) -> Flips | None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from render.explain.records import LineWidth
 from render.explain.study import Study
 from render.explain.watching import Listener, watched
 from render.interpreter.context import Context, Site
 from render.interpreter.handle import Handle
+from render.result.records import LineWidth
 
 _LIMIT = 1 << 16
 """Elements of one result that are looked at: every so-manyth of a larger one."""

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from render.explain.nonfinite import is_float
-from render.explain.records import Origin
 from render.explain.study import Study
 from render.explain.watching import Listener, watched
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
+from render.result.records import Origin
 
 _TESTS = (("nan", np.isnan, np.isnan), ("inf", np.isinf, lambda v: ~np.isfinite(v)))
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from render.explain.provenance import SHOWN
-from render.explain.records import Origin
 from render.explain.study import Study
 from render.explain.tape import Node, sources
 from render.explain.trace import Hop, Trace, trace
 from render.interpreter.handle import Handle
+from render.result.records import Origin
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from render.execution import Execution
-from render.explain.elements import Maker, Provenance, Source
+from render.entry.execution import Execution
 from render.explain.study import Study
 from render.explain.trace import Hop, Trace, Writer, named, trace
+from render.result.elements import Maker, Provenance, Source
 
 SHOWN = 8
 """Elements of one tensor that a report lists."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from interval_ops.formats import FORMATS
-from render.explain.records import Differs, LineShare
-from render.verdict import BudgetItem
+from interval_ops.formats.model import FORMATS
+from render.result.records import Differs, LineShare
+from render.result.verdict import BudgetItem
 
 if TYPE_CHECKING:
-    from render.slice.adjoint import Contributions
+    from render.trace.adjoint import Contributions
 
 NEGLIGIBLE = 1e-6
 ROUNDINGS = frozenset(["cast", "fadd", "fsub", "fmul", "fma"])

@@ -30,19 +30,19 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from interval_ops.formats import FORMATS, Format
-from render.errors import RenderError, UnsupportedOp
-from render.execution import Execution, on_cpu
-from render.explain.records import Instability
+from interval_ops.formats.model import FORMATS, Format
+from render.entry.execution import Execution, on_cpu
+from render.entry.inputs import Inputs
 from render.explain.study import Study
 from render.explain.watching import Listener, watched
-from render.inputs import Inputs
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
-from render.judge import Case, compare
-from render.noise import TORCH_FORMATS
-from render.oracle import Oracle
+from render.reference.local_error import TORCH_FORMATS
+from render.reference.oracle import Oracle
+from render.result.decision import Case, compare
+from render.result.errors import RenderError, UnsupportedOp
+from render.result.records import Instability
 
 LIMIT = 8.0
 DRAWS = 24

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from render.budget import Halves, halves_of
-from render.execution import Entry, Execution
-from render.judge import Case, Decision, compare, decide, widen, worst
+from render.entry.execution import Entry, Execution
+from render.explain.budget import Halves, halves_of
+from render.result.decision import Case, Decision, compare, decide, widen, worst
 
 
 @dataclass(frozen=True)

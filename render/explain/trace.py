@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from render.errors import RenderError
-from render.execution import Execution
+from render.entry.execution import Execution
 from render.explain.study import Study
 from render.explain.tape import Node, Reached, Tape, walk_back
 from render.explain.watching import Listener, watched
 from render.interpreter.context import Context, Site
 from render.interpreter.handle import Handle
+from render.result.errors import RenderError
 
 DEPTH = 8
 """Launches that a walk goes through at most; each one costs a run."""

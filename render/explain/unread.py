@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from render.execution import on_cpu
+from render.entry.execution import on_cpu
 from render.explain.trace import Hop, Trace, named
-from render.oracle import Oracle
-from render.shadow import F64, default_dtype, is_float
+from render.reference.oracle import Oracle
+from render.reference.shadow import F64, default_dtype, is_float
 
 LARGEST = 1 << 24
 """Elements of inputs of which derivatives are taken."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interval_ops import casting
-from interval_ops.formats import FORMATS, Format
-from interval_ops.profile import Profile, load_profile, profile_names
+from interval_ops.formats import casting
+from interval_ops.formats.model import FORMATS, Format
+from interval_ops.profiles.profile import Profile, load_profile, profile_names
 from render.interpreter.builder import Builder
 from render.interpreter.handle import Handle
 from render.interpreter.reduce import Reductions

@@ -10,7 +10,7 @@ import numpy as np
 import triton.language as tl
 from triton.language import core
 
-from interval_ops.casting import round_value
+from interval_ops.formats.casting import round_value
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
 from render.interpreter.types import INT_DTYPES, float_format, tl_dtype, triton_name

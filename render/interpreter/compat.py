@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from render.interpreter.scope import PatchScope
-from render.script import LaunchOnImport
+from render.interpreter.script import LaunchOnImport
 
 if TYPE_CHECKING:
-    from interval_ops.profile import Profile
+    from interval_ops.profiles.profile import Profile
     from render.interpreter.session import Session
 
 _DEFAULT_ARCH = 80

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import triton
 
-from interval_ops.profile import MissingRule, Profile
-from render.errors import UnsupportedOp
+from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.writers import Writers
+from render.result.errors import UnsupportedOp
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory

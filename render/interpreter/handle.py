@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from interval_ops.dot import PendingDot
-from interval_ops.dot_value import within
+from interval_ops.dot.rule import PendingDot
+from interval_ops.dot.value import within
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Storage

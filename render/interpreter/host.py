@@ -23,9 +23,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from interval_ops import casting
-from interval_ops.formats import Format
-from interval_ops.profile import CAUSES
+from interval_ops.formats import casting
+from interval_ops.formats.model import Format
+from interval_ops.profiles.profile import CAUSES
 from render.interpreter.cuda_redirect import cuda_on_cpu
 from render.interpreter.host_rules import MOVES, ON_INTEGERS, ROUNDS, RULES, Bounds, Exact, moved_flags, muted, values
 from render.interpreter.memory import Envelope

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
-from interval_ops import arithmetic, casting
-from interval_ops.formats import FP32, FP64, Format, Overflow
-from interval_ops.profile import Profile, load_profile
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP32, FP64, Format, Overflow
+from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.strided import FORMAT_OF
@@ -300,7 +301,7 @@ def _abs(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known
 
 def _sum(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known, mean: bool = False) -> Bounds | None:
     """Sum or mean over axes, in any order."""
-    from interval_ops.reduction import sum_axis
+    from interval_ops.reduction.rule import sum_axis
 
     x = args[0]
     dtype = kwargs.get("dtype") or x.dtype

@@ -15,14 +15,14 @@ import numpy as np
 import triton.language as tl
 from triton.language import core
 
-from interval_ops.joint import quiet
-from interval_ops.library import ASSUMED, INTEGERS, LIBRARY, REFUSED
+from interval_ops.library.joint import quiet
 from render.interpreter.builder.floats import dispatch
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.types import float_format
 from render.interpreter.vendor import integers, values
 from render.interpreter.vendor.conversions import METHODS, integer_power
+from render.ops.library import ASSUMED, INTEGERS, LIBRARY, REFUSED
 
 Forms = dict[tuple[Any, ...], Any]
 """Types of the arguments -> type of the result."""

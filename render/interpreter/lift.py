@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.casting import Mode, round_value
-from interval_ops.formats import FORMATS, Format
-from interval_ops.profile import CAUSES
+from interval_ops.formats.casting import Mode, round_value
+from interval_ops.formats.model import FORMATS, Format
+from interval_ops.profiles.profile import CAUSES
 from render.interpreter.builder import Builder
 from render.interpreter.builder.bits import bitcast
 from render.interpreter.context import Context

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops.casting import cast_interval, round_value
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.casting import cast_interval, round_value
+from interval_ops.formats.model import FORMATS, Format
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
 

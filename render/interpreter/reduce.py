@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from triton.language import core
 
-from interval_ops import recurrence, reduction, scan
-from interval_ops import welford as rules
+from interval_ops.reduction import recurrence, scan
+from interval_ops.reduction import rule as reduction
+from interval_ops.reduction import welford as rules
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import in_format
 from render.interpreter.builder.integers import bool_handle, decided, truths

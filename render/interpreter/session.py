@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from interval_ops.profile import Profile, load_profile
-from render.allocator import large_blocks_kept, trim
+from interval_ops.profiles.profile import Profile, load_profile
+from render.interpreter.allocator import large_blocks_kept, trim
 from render.interpreter.builder import Builder
 from render.interpreter.compat import installed, patch_autotuner, quiet_driver, version
 from render.interpreter.compiled import Compiled

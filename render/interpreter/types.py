@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import triton.language as tl
 
-from interval_ops.formats import FORMATS, FP16, FP32, FP64, Format
+from interval_ops.formats.model import FORMATS, FP16, FP32, FP64, Format
 
 INT_DTYPES = {
     "int1": np.bool_,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from interval_ops.profile import CONTRACTIONS, NEWEST, SUM_ORDERS
-from render.execution import Execution
-from render.judge import Decision
+from interval_ops.profiles.profile import CONTRACTIONS, NEWEST, SUM_ORDERS
+from render.entry.execution import Execution
 from render.judgement.settings import Settings
+from render.result.decision import Decision
 
 
 def assumptions(run: Execution, settings: Settings, decision: Decision, exact: str, recorded: bool) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from render.compose import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
-from render.execution import Execution
-from render.judge import Case
+from render.entry.execution import Execution
+from render.entry.outputs import Pair, shape_mismatch, values
+from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
 from render.judgement.references import References
-from render.noise import TORCH_FORMATS
-from render.outputs import Pair, shape_mismatch, values
+from render.reference.local_error import TORCH_FORMATS
+from render.result.decision import Case
 
 
 def judged_of(run: Execution, references: References, pair: Pair, device: torch.Tensor | None) -> Judged:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from interval_ops.profile import CAUSES
-from render.budget import NOTHING, TITLES, Budget, Halves, budget, confirm, first_order, halves_of, of_outputs
-from render.execution import Entry, Execution
+from interval_ops.profiles.profile import CAUSES
+from render.entry.execution import Entry, Execution
+from render.explain.budget import NOTHING, TITLES, Budget, Halves, budget, confirm, first_order, halves_of, of_outputs
 from render.explain.flips import flips
-from render.explain.records import LineShare
 from render.explain.study import Study
 from render.explain.variants import ieee_products
-from render.judge import Decision
-from render.verdict import BudgetItem, OutputVerdict
+from render.result.decision import Decision
+from render.result.records import LineShare
+from render.result.verdict import BudgetItem, OutputVerdict
 from render.witness.second import ON_BOUND
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from render import advice
-from render.compose import Judged, exact_everywhere, likely_code
-from render.execution import Execution
+from render.entry.execution import Execution
 from render.explain.asked import instability_notes
-from render.explain.elements import Divergence, Witness
-from render.explain.records import Instability
 from render.explain.study import Study
-from render.judge import Decision, Masks, follows_paper
+from render.judgement import advice
+from render.judgement.composition import Judged, exact_everywhere, likely_code
 from render.judgement.formulas import Formulas
+from render.judgement.sides import blamed
 from render.judgement.written import differing, measured
-from render.sides import blamed
-from render.verdict import BudgetItem, Finding, OutputVerdict
+from render.result.decision import Decision, Masks, follows_paper
+from render.result.elements import Divergence, Witness
+from render.result.records import Instability
+from render.result.verdict import BudgetItem, Finding, OutputVerdict
 from render.witness.second import ON_BOUND
 
 

@@ -1,17 +1,17 @@
-"""What the comparison without rounding (`render.unrounded`) does to a decision, and who has to agree first."""
+"""What the comparison without rounding (`judgement.unrounded`) does to a decision, and who has to agree first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from render import unrounded
-from render.compose import Judged
-from render.execution import Entry, Execution
-from render.explain.elements import Witness
-from render.explain.records import Unrounded
-from render.judge import Case, Decision
+from render.entry.execution import Entry, Execution
+from render.judgement import unrounded
+from render.judgement.composition import Judged
 from render.judgement.references import References
+from render.result.decision import Case, Decision
+from render.result.elements import Witness
+from render.result.records import Unrounded
 from render.witness.second import Outside, confirmed, unconfirmed
 from render.witness.unrounded import unrounded as without_rounding
 

@@ -1,4 +1,4 @@
-"""Where float64's own error of E matters to the decision, E is evaluated in more bits (`render.precise`).
+"""Where float64's own error of E matters to the decision, E is evaluated in more bits (`render.reference.precise`).
 
 Let s be the error that float64 may have made in an element of E, and c what casts and constants of the reference
 itself may do to it. The element is open where E - s .. E + s is neither inside the bound T (widened by c) nor clear of
@@ -7,7 +7,7 @@ evaluated again. What then stays open with s > room is not known well enough for
 float64 loses in thousands of well-conditioned steps (2^-40 of E): then it is told and decides nothing.
 
 Constants of an fp64 kernel are float64 roundings of what they stand for (log2(e), 1/sqrt(d)), so up to 16 roundings of
-E itself are not held against it, as in `render.unrounded` for float32.
+E itself are not held against it, as in `render.judgement.unrounded` for float32.
 
 s takes ten times as long as E itself. It is computed for references of up to `SMALL` elements, for fp64 outputs, where
 E lies outside of T, and where the reference's own error, as seen, is so large that float64's may matter: the second is
@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from render.compose import Judged
-from render.execution import on_cpu
-from render.explain.records import Finer
-from render.judge import VOID, Case, decide
+from render.entry.execution import on_cpu
+from render.judgement.composition import Judged
 from render.judgement.references import References
-from render.oracle import Exact, Oracle
-from render.pieces import blocks, flat
+from render.reference.oracle import Exact, Oracle
+from render.result.decision import VOID, Case, decide
+from render.result.pieces import blocks, flat
+from render.result.records import Finer
 
 SMALL = 1 << 17
 """Elements that a reference computes, up to which float64's error is always looked at."""
@@ -177,8 +177,8 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
     """Evaluates what is open, puts it into `exact`, and says so."""
     if not found:
         return []
-    from render.precise.evaluation import OPERATIONS, Outcome, evaluate, record
-    from render.precise.graph import Refused
+    from render.reference.precise.evaluation import OPERATIONS, Outcome, evaluate, record
+    from render.reference.precise.graph import Refused
 
     outcome, why = Outcome(), ""
     try:

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from render import execution
-from render.execution import Execution
-from render.inputs import Inputs
+from render.entry import execution
+from render.entry.execution import Execution
+from render.entry.inputs import Inputs
+from render.entry.outputs import Named, of_reference, outline
 from render.judgement.settings import Settings
-from render.oracle import Ends, Exact, Oracle
-from render.outputs import Named, of_reference, outline
-from render.reference import Reference, plans
-from render.reference import run as run_reference
-from render.tf32 import reference_precision
+from render.reference.oracle import Ends, Exact, Oracle
+from render.reference.resolve import Reference, plans
+from render.reference.resolve import run as run_reference
+from render.reference.tf32 import reference_precision
 
 Timing = dict[str, float | None]
 

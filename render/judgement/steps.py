@@ -7,22 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interval_ops.profile import MissingRule
-from render.allocator import large_blocks_kept, trim
-from render.budget import NOTHING, Budget
-from render.compose import Judged, findings_of, taints_of
-from render.errors import UnsupportedOp
-from render.execution import Entry, Execution
+from interval_ops.profiles.profile import MissingRule
+from render.entry.execution import Entry, Execution
+from render.entry.inputs import Inputs
+from render.entry.outputs import devices, match
 from render.explain.asked import departure, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade
-from render.explain.elements import Witness
-from render.explain.records import Instability
 from render.explain.study import Study
-from render.inputs import Inputs
-from render.judge import Decision, compare, decide, worst
+from render.explain.undefined import undefined_note
+from render.interpreter.allocator import large_blocks_kept, trim
 from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
+from render.judgement.composition import Judged, findings_of, taints_of
 from render.judgement.decided import Decided, cause_of
 from render.judgement.formulas import Comparison, Formulas
 from render.judgement.memory import free_runs, peak_mb
@@ -30,10 +28,12 @@ from render.judgement.precision import finer
 from render.judgement.references import References, Timing
 from render.judgement.settings import Settings
 from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
-from render.outputs import devices, match
-from render.reference import Reference
-from render.undefined import undefined_note
-from render.verdict import Outputs, OutputVerdict, Verdict
+from render.reference.resolve import Reference
+from render.result.decision import Decision, compare, decide, worst
+from render.result.elements import Witness
+from render.result.errors import UnsupportedOp
+from render.result.records import Instability
+from render.result.verdict import Outputs, OutputVerdict, Verdict
 from render.witness.second import DEFECTS, second_opinion
 
 
@@ -73,7 +73,7 @@ class Judgement:
         """The run that is judged; recorded on the way if its causes are asked for."""
         if not self.settings.budget:
             return self.entry.run()
-        from render.slice.observed import observed
+        from render.trace.observed import observed
 
         return observed(self.entry)
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from interval_ops.profile import MissingRule
-from render import advice
-from render.compose import UNKNOWN, Judged, place_of
-from render.errors import UnsupportedOp
-from render.execution import Execution
+from interval_ops.profiles.profile import MissingRule
+from render.entry.execution import Execution
 from render.explain.asked import gain_help, ieee_gain, ieee_help, origin_note
-from render.explain.records import Counterfactual, Instability, Origin, Unrounded
-from render.judge import Decision, Masks
+from render.judgement import advice
 from render.judgement.assumptions import compiler_of
-from render.measure import measure, unmeasured
-from render.sides import blamed
-from render.unrounded import CODE
-from render.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
-from render.versions import versions
+from render.judgement.composition import UNKNOWN, Judged, place_of
+from render.judgement.measure import measure, unmeasured
+from render.judgement.sides import blamed
+from render.judgement.unrounded import CODE
+from render.result.decision import Decision, Masks
+from render.result.errors import UnsupportedOp
+from render.result.records import Counterfactual, Instability, Origin, Unrounded
+from render.result.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+from render.result.versions import versions
 
 
 def measured(judged: list[Judged], masks: list[Masks | None], decisions: list[Decision]) -> list[OutputVerdict]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from render.report.text import place
 
 if TYPE_CHECKING:
-    from render.explain.records import Counterfactual, Power
+    from render.result.records import Counterfactual, Power
 
 _DEVICE = "--device "
 

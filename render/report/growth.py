@@ -6,8 +6,8 @@ import linecache
 import math
 from collections.abc import Iterator, Sequence
 
-from render.explain.records import LineWidth
 from render.report.text import relative
+from render.result.records import LineWidth
 
 AROUND = 2
 """Lines of source shown before the first and after the last line that has a width."""

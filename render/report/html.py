@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from render.report import codes, explained, svg, words
+from render.report import explained, svg, words
 from render.report.frame import code_frame
 from render.report.growth import growth
 from render.report.text import place
+from render.result import codes
 
 if TYPE_CHECKING:
-    from render.verdict import OutputVerdict, Verdict
+    from render.result.verdict import OutputVerdict, Verdict
 
 _COLOURS = {"Type-I": "#2e8b57", "Type-II": svg.OUTSIDE, "Inconclusive": "#b8860b"}
 _FAINT = "opacity:0.7"

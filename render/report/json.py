@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from render.verdict import Verdict
+    from render.result.verdict import Verdict
 
 
 def dumps(verdict: Verdict) -> str:

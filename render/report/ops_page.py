@@ -5,30 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from interval_ops import library, rules
-from interval_ops.profile import Profile, load_profile, profile_names
-from interval_ops.rule import Rule, Shape
+from interval_ops.profiles.profile import Profile, load_profile, profile_names
+from render.ops import library
+from render.ops import table as rules
+from render.ops.rule import Rule, Shape
 
-_TABLE = "tests/interval_ops/test_rules.py"
+_TABLE = "tests/render/ops/test_table.py"
 TESTS: dict[Shape, tuple[str, ...]] = {
     Shape.PASSTHROUGH: ("tests/render/interpreter/test_public_api.py",),
-    Shape.MONOTONE: (_TABLE, "tests/interval_ops/test_functions.py"),
-    Shape.LINEAR: (_TABLE, "tests/interval_ops/test_arithmetic.py"),
-    Shape.BILINEAR: (_TABLE, "tests/interval_ops/test_arithmetic.py"),
-    Shape.UNIMODAL: (_TABLE, "tests/interval_ops/test_arithmetic.py"),
-    Shape.SELECTION: (_TABLE, "tests/interval_ops/test_selection.py"),
-    Shape.COMPARISON: (_TABLE, "tests/interval_ops/test_selection.py"),
-    Shape.CAST: ("tests/interval_ops/test_casting.py", "tests/interval_ops/test_cast_interval.py"),
-    Shape.REDUCTION: ("tests/interval_ops/test_reduction.py", "tests/interval_ops/test_scan.py"),
-    Shape.DOT: ("tests/interval_ops/test_dot_executions.py", "tests/render/interpreter/test_dot_scaled.py"),
-    Shape.MEMORY: ("tests/render/interpreter/memory", "tests/interval_ops/test_atomics.py"),
-    Shape.SPECIAL: (_TABLE, "tests/interval_ops/test_functions.py", "tests/interval_ops/test_arithmetic.py"),
+    Shape.MONOTONE: (_TABLE, "tests/interval_ops/functions/test_elementary.py"),
+    Shape.LINEAR: (_TABLE, "tests/interval_ops/arithmetic/test_rule.py"),
+    Shape.BILINEAR: (_TABLE, "tests/interval_ops/arithmetic/test_rule.py"),
+    Shape.UNIMODAL: (_TABLE, "tests/interval_ops/arithmetic/test_rule.py"),
+    Shape.SELECTION: (_TABLE, "tests/interval_ops/arithmetic/test_selection.py"),
+    Shape.COMPARISON: (_TABLE, "tests/interval_ops/arithmetic/test_selection.py"),
+    Shape.CAST: ("tests/interval_ops/formats/test_casting.py", "tests/interval_ops/formats/test_cast_interval.py"),
+    Shape.REDUCTION: ("tests/interval_ops/reduction/test_rule.py", "tests/interval_ops/reduction/test_scan.py"),
+    Shape.DOT: ("tests/interval_ops/dot/test_executions.py", "tests/render/interpreter/test_dot_scaled.py"),
+    Shape.MEMORY: ("tests/render/interpreter/memory", "tests/interval_ops/reduction/test_atomics.py"),
+    Shape.SPECIAL: (
+        _TABLE,
+        "tests/interval_ops/functions/test_elementary.py",
+        "tests/interval_ops/arithmetic/test_rule.py",
+    ),
 }
 """Where rules of a shape are tested; those of the table are parametrised from it."""
 
 LIBRARY_TESTS = (
-    "tests/interval_ops/test_library.py", "tests/interval_ops/test_functions.py", "tests/interval_ops/test_joint.py",
-    "tests/interval_ops/test_bessel.py", "tests/interval_ops/test_bessel_orders.py",
+    "tests/render/ops/test_library.py", "tests/interval_ops/functions/test_elementary.py",
+    "tests/interval_ops/library/test_joint.py",
+    "tests/interval_ops/functions/test_bessel.py", "tests/interval_ops/functions/test_bessel_orders.py",
     "tests/render/interpreter/test_libdevice.py",
 )  # fmt: skip
 
@@ -48,7 +54,7 @@ _FAMILIES = {"NVIDIA": ("any", "sm_"), "AMD": ("gfx",), "CPU": ("torch-cpu", "in
 
 _HEAD = """# Operations
 
-Written by `make docs` from the rule tables in `interval_ops/rules.py` and `interval_ops/library.py`; edit those.
+Written by `make docs` from the rule tables in `render/ops/table.py` and `render/ops/library.py`; edit those.
 
 A bound contains the exact result and every result that the device may return. `x(1 +- r) +- a` is the error of a
 function around its exact value; `ieee` rounds everything correctly; NVIDIA stands for the profiles `any` and `sm_*`,

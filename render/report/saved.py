@@ -13,12 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from render.errors import RenderError
-from render.explain.elements import Witness
-from render.explain.records import BudgetBasis, Counterfactual, LineWidth, Mutant, Power
 from render.report.explained import power_rows, what_if_rows
 from render.report.growth import growth
 from render.report.text import percent, place
+from render.result.elements import Witness
+from render.result.errors import RenderError
+from render.result.records import BudgetBasis, Counterfactual, LineWidth, Mutant, Power
 
 LAST = "last"
 

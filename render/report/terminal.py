@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from render.report import codes, explained, words
+from render.report import explained, words
 from render.report.frame import Frame, code_frame
 from render.report.growth import growth
 from render.report.text import count, place
+from render.result import codes
 
 if TYPE_CHECKING:
-    from render.explain.records import Power
-    from render.verdict import Verdict
+    from render.result.records import Power
+    from render.result.verdict import Verdict
 
 WIDTH = 80
 _STYLES = {"Type-I": "bold green", "Type-II": "bold red", "Inconclusive": "bold yellow"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from render.errors import RenderError
+from render.result.errors import RenderError
 
 
 def recheck(report: Mapping[str, Any]) -> tuple[bool, str]:

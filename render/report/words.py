@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from render.report import codes
 from render.report.text import count, index, interval, number, percent, place, seconds, shape
+from render.result import codes
 
 if TYPE_CHECKING:
-    from render.explain.records import LineShare
-    from render.verdict import BudgetItem, Finding, OutputVerdict, TaintNote, Verdict
+    from render.result.records import LineShare
+    from render.result.verdict import BudgetItem, Finding, OutputVerdict, TaintNote, Verdict
 
 _PRECEDENCE = (4, 2, 1, 3, 0)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mpmath import libmp
 from mpmath.libmp import fone, fzero
 
-from interval_ops.formats import Format
+from interval_ops.formats.model import Format
 from render.witness import balls as b
 from render.witness import errors
 from render.witness.balls import Maybe

@@ -13,7 +13,7 @@ from typing import Any
 from mpmath import libmp
 from mpmath.libmp import finf, fnan, fninf, fone, from_float, from_int, from_man_exp, fzero
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 
 PREC = 192
 """Bits of every rounded number."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mpmath import libmp
 from mpmath.libmp import fone, from_int, fzero
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 from render.witness import balls as b
 from render.witness.balls import FP32, PREC, Interval, Raw
 from render.witness.sums import growth

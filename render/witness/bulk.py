@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mpmath import libmp
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 from render.witness import balls as b
 from render.witness import casts, errors, sums
 from render.witness import floats as f

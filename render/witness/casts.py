@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mpmath import libmp
 from mpmath.libmp import finf, fninf, fzero
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 from render.witness import balls as b
 from render.witness.balls import Maybe, Raw
 from render.witness.document import Operation

@@ -12,7 +12,7 @@ from typing import Any
 from mpmath import libmp
 from mpmath.libmp import fone, from_int, fzero
 
-from interval_ops.formats import FORMATS
+from interval_ops.formats.model import FORMATS
 from render.witness import balls as b
 from render.witness import blocks
 from render.witness.balls import FP32, Interval, Maybe, Raw

@@ -9,7 +9,7 @@ import mpmath
 from mpmath import libmp
 from mpmath.libmp import finf, fninf, fzero
 
-from interval_ops.formats import Format
+from interval_ops.formats.model import Format
 from render.witness import balls as b
 from render.witness import functions
 from render.witness.balls import FP32, Interval, Maybe, Raw

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from mpmath import libmp
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 from render.witness import balls as b
 from render.witness import bulk, chains, ordered
 from render.witness.balls import Maybe

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 from render.witness.values import Ends
 
 Array = np.ndarray

@@ -1,4 +1,4 @@
-"""The table of formulas: every operation that the evaluator knows, by its name in `render.slice`."""
+"""The table of formulas: every operation that the evaluator knows, by its name in `render.trace`."""
 
 from __future__ import annotations
 

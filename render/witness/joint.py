@@ -14,7 +14,7 @@ import mpmath
 from mpmath import libmp
 from mpmath.libmp import finf, fninf, fone, from_int, fzero
 
-from interval_ops.formats import Format
+from interval_ops.formats.model import Format
 from render.witness import balls as b
 from render.witness.balls import PREC, Interval, Maybe, Raw
 from render.witness.functions import end

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interval_ops.formats import FORMATS
-from interval_ops.profile import FnError, MissingRule, Profile
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import FnError, MissingRule, Profile
 from render.witness import bulk
 from render.witness.check import Answer, evaluated
 from render.witness.document import SCHEMA, digest, packed, runs
 from render.witness.formulas import CHAINED, FUNCTIONS, KNOWN
 
 if TYPE_CHECKING:
-    from render.slice import Node, Slice
+    from render.trace import Node, Slice
 
 LIMIT = 1_000_000
 """Cost of the largest slice that is evaluated: about 14 seconds. The unit is an operand read (measured: 14 us)."""

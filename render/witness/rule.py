@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from interval_ops.formats import FORMATS, Format
+from interval_ops.formats.model import FORMATS, Format
 from render.witness.document import Operation
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mpmath import libmp
 from mpmath.libmp import fzero
 
-from interval_ops.formats import FORMATS
+from interval_ops.formats.model import FORMATS
 from render.witness import balls as b
 from render.witness.balls import Maybe, Raw
 from render.witness.document import Operation

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from render.errors import KernelError, RenderError, UnsupportedOp
-from render.execution import Entry, Execution
-from render.explain.elements import Witness
-from render.judge import Case, Decision, Masks, device_bound
-from render.pieces import blocks, flat, part
+from render.entry.execution import Entry, Execution
+from render.result.decision import Case, Decision, Masks, device_bound
+from render.result.elements import Witness
+from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.pieces import blocks, flat, part
 
 if TYPE_CHECKING:
     from render.witness.make import Figures
@@ -154,8 +154,8 @@ def _patterns(case: Case, masks: Masks) -> Iterator[tuple[int, ...]]:
 
 def confirmed(entry: Entry, run: Execution, claim: Outside, figures: Figures | None = None) -> Witness:
     """The witness of one claim; `figures` changes the target's figures in it."""
-    from render.slice import Contradiction, NotSliceable, slice_of
-    from render.slice.model import MISHAPS
+    from render.trace import Contradiction, NotSliceable, slice_of
+    from render.trace.model import MISHAPS
     from render.witness.document import Malformed
     from render.witness.formulas import LOOSE
     from render.witness.make import CannotMake, Claim, make

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mpmath import libmp
 from mpmath.libmp import fone, from_int, fzero
 
-from interval_ops.formats import Format
+from interval_ops.formats.model import Format
 from render.witness import balls as b
 from render.witness.balls import FP32, PREC, Interval, Maybe, Raw
 

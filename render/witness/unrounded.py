@@ -2,7 +2,7 @@
 
 The same document and the same evaluator as for a bound, with other figures: every format is fp64, casts between floats
 change nothing, functions have no error, matrix units sum in fp64. What is left is float64's own rounding, far below
-what a claim about two formulas allows for (`render.unrounded`).
+what a claim about two formulas allows for (`render.judgement.unrounded`).
 """
 
 from __future__ import annotations

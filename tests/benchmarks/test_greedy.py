@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from support import rng, round_fraction
 
-from interval_ops.dot import PendingDot
-from interval_ops.formats import FORMATS
-from interval_ops.profile import load_profile
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import load_profile
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from render.replay.rows import Answer, Extreme, Output, Row
+from render.lab.replay.rows import Answer, Extreme, Output, Row
 
 FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "paper_tables.py"
 spec = importlib.util.spec_from_file_location("paper_tables", FILE)

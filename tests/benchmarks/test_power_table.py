@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from interval_ops.formats import FP16, FP32
-from render.judge import Case
+from interval_ops.formats.model import FP16, FP32
+from render.result.decision import Case
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from interval_ops.profile import load_profile
+from interval_ops.profiles.profile import load_profile
 
 
 class FakeSession:

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import render.classify
-import render.execution
+import render.entry.execution
 import render.judgement.causes
-from interval_ops.profile import CAUSES, MissingRule
-from interval_ops.profile_file import ProfileError
-from render.errors import KernelError, RenderError, UnsupportedOp
-from render.explain.elements import Witness
+from interval_ops.profiles.file import ProfileError
+from interval_ops.profiles.profile import CAUSES, MissingRule
+from render.result.elements import Witness
+from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.witness import second
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
@@ -36,13 +36,13 @@ def session(monkeypatch):
             raise RenderError("RND902", "unknown profile nosuch")
         return FakeSession(device, frozenset(mute), **options)
 
-    monkeypatch.setattr(render.execution, "open_session", open_session)
+    monkeypatch.setattr(render.entry.execution, "open_session", open_session)
 
     def confirmed(entry, run, claim, figures=None):
         """Nothing can be cut out of such a run; the witness has tests of its own."""
         return Witness("agrees", claim.case.name, claim.place, "as the test has it")
 
-    monkeypatch.setattr(render.execution, "on_cpu", contextlib.nullcontext)
+    monkeypatch.setattr(render.entry.execution, "on_cpu", contextlib.nullcontext)
     monkeypatch.setattr(second, "confirmed", confirmed)
     FakeSession.runs = 0
 
@@ -372,14 +372,14 @@ def test_usage_errors(change):
 def test_an_unknown_device_is_the_users_mistake_a_broken_profile_is_ours(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(RenderError, match="unknown device profile"):
-        render.execution.open_session("nosuch")
+        render.entry.execution.open_session("nosuch")
 
     def broken(name):
         raise ProfileError("any.toml: unknown key")
 
-    monkeypatch.setattr(render.execution, "load_profile", broken)
+    monkeypatch.setattr(render.entry.execution, "load_profile", broken)
     with pytest.raises(ProfileError):
-        render.execution.open_session("any")
+        render.entry.execution.open_session("any")
 
 
 FILE = """

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops.casting import round_value
-from interval_ops.rules import UNSUPPORTED
-from render.errors import UnsupportedOp
+from interval_ops.formats.casting import round_value
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
 from render.interpreter.types import carrier, float_format
+from render.ops.table import UNSUPPORTED
+from render.result.errors import UnsupportedOp
 
 
 class Options:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops import tables
-from interval_ops.formats import FORMATS
+from interval_ops.formats import tables
+from interval_ops.formats.model import FORMATS
 from render.interpreter.types import INT_DTYPES
 
 

@@ -1,7 +1,7 @@
 """tl.dot: values as the stock interpreter computes them, inside bounds that are pending sums over the total K.
 
 Where the unit of the target cannot return that value, closing the sum moves it to the nearest one that it can
-(`interval_ops.dot_value`).
+(`interval_ops.dot.value`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops.dot import PendingDot
-from interval_ops.dot_int import dot_int
-from interval_ops.dot_replay import chain_value
-from interval_ops.formats import Format
-from interval_ops.profile import MissingRule
+from interval_ops.dot.integer import dot_int
+from interval_ops.dot.replay import chain_value
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.model import Format
+from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import Floats, in_format
 from render.interpreter.handle import Handle, Pair, Pending, taint_of

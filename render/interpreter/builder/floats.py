@@ -8,17 +8,18 @@ from typing import Any, Literal
 import numpy as np
 import triton.language as tl
 
-from interval_ops import arithmetic, casting
-from interval_ops.formats import Format
-from interval_ops.fused import fma_value
-from interval_ops.profile import MissingRule
-from interval_ops.rule import Rule
-from interval_ops.rules import RULES
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic.fused import fma_value
+from interval_ops.formats import casting
+from interval_ops.formats.model import Format
+from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, float_format
+from render.ops.rule import Rule
+from render.ops.table import RULES
 
 # Up to this many lanes a cast is checked for being exact: literals stay points.
 _FEW = 64

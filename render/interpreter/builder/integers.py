@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops import selection
+from interval_ops.arithmetic import selection
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of

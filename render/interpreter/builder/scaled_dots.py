@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.formats import E8M0, FP8E4NV, Format
-from interval_ops.profile import MissingRule
-from interval_ops.scaled import scaled_kind, scaled_pair, scaled_values, unpack
-from interval_ops.tables import encode
+from interval_ops.dot.scaled import scaled_kind, scaled_pair, scaled_values, unpack
+from interval_ops.formats.model import E8M0, FP8E4NV, Format
+from interval_ops.formats.tables import encode
+from interval_ops.profiles.profile import MissingRule
 from render.interpreter.builder.dots import Dots, _dense, _pair
 from render.interpreter.builder.floats import in_format
 from render.interpreter.handle import Handle, Pair, taint_of

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from interval_ops.rounding import _bits, rn
+from interval_ops.formats.rounding import _bits, rn
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE, log2
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined

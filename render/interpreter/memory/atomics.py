@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interval_ops import tables
-from interval_ops.formats import Format
+from interval_ops.formats import tables
+from interval_ops.formats.model import Format
 from render.interpreter.memory import integers
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes

@@ -21,7 +21,7 @@ from render.interpreter.memory.undo import Arena, UndoLog, snapshot
 from render.interpreter.memory.unwritten import notice_writes
 
 if TYPE_CHECKING:
-    from interval_ops.profile import Profile
+    from interval_ops.profiles.profile import Profile
     from render.interpreter.context import Site
     from render.interpreter.types import ElemType
 
@@ -341,7 +341,7 @@ class Memory:
         """The profile that closes atomic sums."""
         profile = self._profile()
         if profile is None:
-            from interval_ops.profile import load_profile
+            from interval_ops.profiles.profile import load_profile
 
             profile = load_profile("any")
         return profile

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import torch
 
-from interval_ops import tables
-from interval_ops.formats import Format
+from interval_ops.formats import tables
+from interval_ops.formats.model import Format
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage, address

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interval_ops import tables
+from interval_ops.formats import tables
 from render.interpreter.memory import integers, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table

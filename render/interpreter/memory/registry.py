@@ -32,7 +32,7 @@ RECENT: one of this chunk.
 
 @dataclass(slots=True)
 class Accumulator:
-    """Sums of float atomic adds per element since the last plain store: see `interval_ops.atomics.close_sum`.
+    """Sums of float atomic adds per element since the last plain store: see `interval_ops.reduction.atomics.close_sum`.
 
     `arrays`: lower and upper base, lower and upper sum, magnitude, count. `stale` marks elements whose shadow is older
     than their sum, `born` is the tag from which on the accumulator exists.

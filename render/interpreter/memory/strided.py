@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from interval_ops.formats import BF16, FP8E4B8, FP8E4NV, FP8E5, FP8E5B16, FP16, FP32, FP64, Format
+from interval_ops.formats.model import BF16, FP8E4B8, FP8E4NV, FP8E5, FP8E5B16, FP16, FP32, FP64, Format
 from render.interpreter.memory.registry import Storage, address, span
 
 FORMAT_OF: dict[torch.dtype, Format] = {

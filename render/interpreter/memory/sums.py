@@ -35,7 +35,7 @@ def settle(memory: Memory, storage: Storage, first: int = 0, last: int | None = 
 
 
 def _close(memory: Memory, acc: Accumulator, shadow: Shadow, mem: np.ndarray, index: np.ndarray) -> None:
-    from interval_ops.atomics import close_sum
+    from interval_ops.reduction.atomics import close_sum
 
     base_lo, base_hi, sum_lo, sum_hi, magnitude, count = (a[index] for a in acc.arrays)
     lo, hi = close_sum((base_lo, base_hi), sum_lo, sum_hi, magnitude, count.astype(np.int64), acc.fmt, memory.profile)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from interval_ops import tables
+from interval_ops.formats import tables
 from render.interpreter.memory import integers, reading
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.findings import distinct
@@ -20,7 +20,7 @@ from render.interpreter.memory.taint_map import paint
 from render.interpreter.memory.undo import Segment
 
 if TYPE_CHECKING:
-    from interval_ops.formats import Format
+    from interval_ops.formats.model import Format
     from render.interpreter.context import Site
     from render.interpreter.memory.core import Memory
     from render.interpreter.memory.registry import Storage

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops import bessel_orders, casting, joint
-from interval_ops.broadcast import Pair
-from interval_ops.formats import FP64
-from interval_ops.library import CONVERSIONS, LIBRARY, flushed
-from interval_ops.profile import MissingRule
+from interval_ops.arithmetic.broadcast import Pair
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP64
+from interval_ops.functions import bessel_orders
+from interval_ops.library import joint
+from interval_ops.profiles.profile import MissingRule
 from render.interpreter.builder import Builder
 from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import bool_handle
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, float_format
+from render.ops.library import CONVERSIONS, LIBRARY, flushed
 
 Method = Callable[..., Handle]
 """(builder, result type, operand handles...) -> result."""
@@ -76,7 +78,7 @@ def _from_integer(direction: str) -> Method:
 
 def _rounded(x: np.ndarray, direction: str, fmt: Any) -> np.ndarray:
     """float64 numbers rounded in a direction, exactly."""
-    from interval_ops.joint_kernels import directed_values
+    from interval_ops.library.joint_kernels import directed_values
 
     flat = np.ascontiguousarray(x).reshape(-1)
     out, zero = np.empty_like(flat), np.zeros_like(flat)
@@ -242,4 +244,4 @@ METHODS: dict[str, Method] = {
     "ldexp": _with_integer(joint.ldexp, _ldexp, "arith"),
     "scalbn": _with_integer(joint.ldexp, _ldexp, "arith"),
 }
-"""Library function -> method, for every entry of `interval_ops.library.CONVERSIONS`."""
+"""Library function -> method, for every entry of `render.ops.library.CONVERSIONS`."""

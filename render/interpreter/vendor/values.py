@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from interval_ops import functions, joint, joint_kernels
+from interval_ops.functions import elementary as functions
+from interval_ops.library import joint, joint_kernels
 
 Value = Callable[..., np.ndarray]
 
@@ -72,7 +73,7 @@ def _saturate(x: np.ndarray) -> np.ndarray:
 
 def directed(operation: int, direction: str) -> Value:
     """One operation of `joint_kernels.directed_values`, by its place in that list."""
-    from interval_ops.formats import FP32, FP64
+    from interval_ops.formats.model import FP32, FP64
 
     def value(*x: np.ndarray) -> np.ndarray:
         shape = np.broadcast_shapes(*(a.shape for a in x))
@@ -108,4 +109,4 @@ VALUES: dict[str, Value] = {
     "add_rn": np.add, "sub_rn": np.subtract, "mul_rn": np.multiply, "div_rn": np.divide, "rcp_rn": np.reciprocal,
     **_directed_family(),
 }  # fmt: skip
-"""Library function -> value lane, for every entry of `interval_ops.library.LIBRARY`."""
+"""Library function -> value lane, for every entry of `render.ops.library.LIBRARY`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from render.corpus.case import load_case
-from render.corpus.judge import judge
-from render.data import folder
-from render.execution import Entry
-from render.explain.amplifying import amplifying
-from render.inputs import of_call
-from render.slice import slice_of
 from tests.render.slice.test_typical import random, rounded, rounding
+
+from render.entry.data import folder
+from render.entry.execution import Entry
+from render.entry.inputs import of_call
+from render.explain.amplifying import amplifying
+from render.lab.corpus.case import load_case
+from render.lab.corpus.judge import judge
+from render.trace import slice_of
 
 
 def test_a_total_less_what_follows():

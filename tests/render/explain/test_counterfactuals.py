@@ -12,8 +12,8 @@ import triton.language as tl
 
 import render
 from render.explain.asked import ieee_help
-from render.explain.records import Counterfactual
 from render.report.explained import what_if_rows
+from render.result.records import Counterfactual
 
 N = 64
 

@@ -13,7 +13,7 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
-from render.data import folder
+from render.entry.data import folder
 from render.explain.divergence import _holds
 from tests.kernels.bugs import BUGS
 

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 import render
-from render.explain.records import Downgrade
+from render.result.records import Downgrade
 
 N, K = 16, 64
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from interval_ops.formats import BF16, FP16, FP32
+from interval_ops.formats.model import BF16, FP16, FP32
 from render.explain.flips import flips
-from render.explain.records import Differs, Flips
-from render.judge import Case
+from render.result.decision import Case
+from render.result.records import Differs, Flips
 
 
 def case(value, ref, fmt=FP16, ref_fmt=None, **more):

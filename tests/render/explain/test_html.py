@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from render.explain.records import Counterfactual, Mutant, Power
 from render.report import html
-from render.verdict import Verdict
+from render.result.records import Counterfactual, Mutant, Power
+from render.result.verdict import Verdict
 
 PLAIN = Verdict("Type-I", "RND101", "", "Type-I", "round-off")
 

@@ -12,14 +12,14 @@ import triton
 import triton.language as tl
 
 import render
-from interval_ops.formats import FP32
-from interval_ops.profile import CAUSES
+from interval_ops.formats.model import FP32
+from interval_ops.profiles.profile import CAUSES
 from render.explain.power import hollow, smallest_fault
-from render.explain.records import Mutant, Power
 from render.interpreter.mutation import faults, mutate
 from render.interpreter.session import Session
-from render.judge import Case
 from render.report.explained import power_rows
+from render.result.decision import Case
+from render.result.records import Mutant, Power
 
 KERNEL = textwrap.dedent("""
     def k(p, q, n, s, t, B: tl.constexpr):

@@ -188,11 +188,11 @@ def test_a_downgrade_beside_a_weak_reference():
 
 def test_conditioning_of_a_known_sum():
     """f = a . b: sum |df/dx_i| |x_i| over both arguments is 2 sum |a_i b_i|."""
+    from render.entry.inputs import of_call
+    from render.entry.outputs import of_reference
     from render.explain.stability import conditioning
-    from render.inputs import of_call
-    from render.oracle import Oracle
-    from render.outputs import of_reference
-    from render.reference import Plan, resolve
+    from render.reference.oracle import Oracle
+    from render.reference.resolve import Plan, resolve
 
     torch.manual_seed(0)
     a, b = torch.randn(4, 200), torch.randn(200)

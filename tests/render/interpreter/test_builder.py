@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import triton
 
-from interval_ops.rules import EXACT, RULES, UNSUPPORTED
 from render.interpreter.builder import Builder
+from render.ops.table import EXACT, RULES, UNSUPPORTED
 
 # Done by the language layer instead of by a builder method: `reduce` and `scan` are patched whole.
 ELSEWHERE = {

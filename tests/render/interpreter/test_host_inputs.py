@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from interval_ops.profile import CAUSES
+from interval_ops.profiles.profile import CAUSES
 from render.interpreter.host import HostTracker
 from render.interpreter.memory import Memory
 

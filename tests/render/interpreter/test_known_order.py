@@ -8,10 +8,10 @@ import torch
 import triton
 import triton.language as tl
 
-from interval_ops.profile import load_profile
-from render.adversary import subjects
-from render.adversary.attack import attack
+from interval_ops.profiles.profile import load_profile
 from render.interpreter.session import Session
+from render.lab.adversary import subjects
+from render.lab.adversary.attack import attack
 
 CHOSEN = [("tree", "any"), ("tree", "off"), ("any", "off"), ("any", "on")]
 

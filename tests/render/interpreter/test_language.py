@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 import zoo
 
-from render.errors import UnsupportedOp
 from render.interpreter.session import Session
+from render.result.errors import UnsupportedOp
 
 
 def run(kernel, grid, *args, **kwargs):

@@ -13,11 +13,11 @@ import pytest
 import torch
 from support import rng
 
-from interval_ops.library import CONVERSIONS, INTEGERS, LIBRARY, REFUSED
-from render.errors import UnsupportedOp
 from render.interpreter.libdevice import forms, modules
 from render.interpreter.session import Session
 from render.interpreter.vendor import conversions, integers, values
+from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY, REFUSED
+from render.result.errors import UnsupportedOp
 
 N = 64
 KERNELS = {1: zoo.one, 2: zoo.two, 3: zoo.three, 4: zoo.four}

@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from lowering import chains, compiled, depth
 
-from interval_ops.formats import FORMATS
-from interval_ops.profile import MissingRule, load_profile
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import MissingRule, load_profile
 from render.interpreter.compat import installed
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from support import rng
 
-from render.errors import UnsupportedOp
 from render.interpreter.session import Session
+from render.result.errors import UnsupportedOp
 
 N = 32
 

@@ -13,8 +13,8 @@ import torch
 import triton
 import triton.language as tl
 
-from render.errors import UnsupportedOp
 from render.interpreter.session import Session
+from render.result.errors import UnsupportedOp
 
 # x, y: 16 numbers; i: 0..15; m: 16 x 16; p: pointers to scratch; q: int32 pointers; s: int32 block. One line each.
 CALLS: dict[str, str] = {

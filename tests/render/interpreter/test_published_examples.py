@@ -18,11 +18,13 @@ import triton.language as tl
 from block_fma import UNITS, Unit, fractions, in_order
 from support import rng
 
-from interval_ops import arithmetic, functions, selection
-from interval_ops.casting import cast_interval
-from interval_ops.dot import PendingDot
-from interval_ops.formats import FP8E4NV, FP8E5, FP16, FP32, Format
-from interval_ops.profile import load_profile
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic import selection
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.casting import cast_interval
+from interval_ops.formats.model import FP8E4NV, FP8E5, FP16, FP32, Format
+from interval_ops.functions import elementary as functions
+from interval_ops.profiles.profile import load_profile
 from render.interpreter.session import Session
 
 EPS = 2.0**-23

@@ -17,10 +17,11 @@ import torch
 import triton
 import triton.language as tl
 
-from interval_ops import arithmetic, functions
-from interval_ops.dot import PendingDot
-from interval_ops.formats import FP32
-from interval_ops.profile import FnError, Profile, load_profile
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.model import FP32
+from interval_ops.functions import elementary as functions
+from interval_ops.profiles.profile import FnError, Profile, load_profile
 from render import classify
 from render.interpreter.session import Session
 

@@ -16,11 +16,11 @@ import pytest
 import torch
 from support import rng, round_fraction, special_values, trials
 
-from interval_ops.formats import FORMATS
-from interval_ops.rule import Shape
-from interval_ops.rules import EXACT, RULES
+from interval_ops.formats.model import FORMATS
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.session import Session
+from render.ops.rule import Shape
+from render.ops.table import EXACT, RULES
 
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 ALL, WIDE = tuple(DTYPES), ("fp64", "fp32")

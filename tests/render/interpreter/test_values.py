@@ -7,8 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from render.errors import UnsupportedOp
 from render.interpreter.session import Session
+from render.result.errors import UnsupportedOp
 
 N = 4096
 NARROW = [torch.bfloat16, torch.float16, torch.float32]

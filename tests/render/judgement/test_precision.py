@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from render.classify import classify
-from render.precise import evaluation
+from render.reference.precise import evaluation
 from render.report import html
 
 N = 64

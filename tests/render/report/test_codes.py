@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from render.report import codes
-from render.verdict import TITLES
+from render.result import codes
+from render.result.verdict import TITLES
 
 PROMISED = (
     *(101, 102, 103, 104, 105, 106, 110),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from render.explain.records import LineWidth
 from render.report.growth import growth
+from render.result.records import LineWidth
 
 
 def test_each_line_shows_its_width_and_what_it_adds(tmp_path):

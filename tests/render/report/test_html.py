@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from render.report import html
-from render.verdict import Verdict
+from render.result.verdict import Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii, usage
 
 VOID = {"meta", "br"}

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from interval_ops.library import CONVERSIONS, LIBRARY, REFUSED
-from interval_ops.rule import Shape
-from interval_ops.rules import EXACT, RULES, UNSUPPORTED
 from render.cli import app
+from render.ops.library import CONVERSIONS, LIBRARY, REFUSED
+from render.ops.rule import Shape
+from render.ops.table import EXACT, RULES, UNSUPPORTED
 from render.report import ops_page
 
 ROOT = Path(__file__).parents[3]

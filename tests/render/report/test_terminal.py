@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from render.report import terminal
-from render.verdict import Verdict
+from render.result.verdict import Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
 
 

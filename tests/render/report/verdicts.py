@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from render.verdict import Bound, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+from render.result.verdict import Bound, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 
 SOURCE = """\
 import triton

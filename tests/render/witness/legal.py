@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from interval_ops.formats import FORMATS
+from interval_ops.formats.model import FORMATS
 from render.witness.document import Operation, operations
 
 FP32 = FORMATS["fp32"]

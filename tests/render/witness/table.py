@@ -14,8 +14,8 @@ import witness_zoo as zoo
 import zoo as features
 from triton.language.extra.cuda import libdevice
 
-from interval_ops.library import CONVERSIONS, LIBRARY
 from render.interpreter.libdevice import forms
+from render.ops.library import CONVERSIONS, LIBRARY
 
 N = 16
 

@@ -9,10 +9,10 @@ import triton
 import triton.language as tl
 
 import render
-from interval_ops.formats import FORMATS
-from render.execution import Entry
-from render.inputs import of_call
-from render.slice import slice_of
+from interval_ops.formats.model import FORMATS
+from render.entry.execution import Entry
+from render.entry.inputs import of_call
+from render.trace import slice_of
 from render.witness import balls as b
 from render.witness import bulk, chains, sums
 from render.witness.check import rechecked

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from interval_ops.formats import FORMATS
+from interval_ops.formats.model import FORMATS
 from render.witness import balls as b
 from render.witness import floats as f
 from render.witness.values import above, below

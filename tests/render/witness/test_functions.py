@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mpmath import libmp
 
-from interval_ops.formats import FORMATS
+from interval_ops.formats.model import FORMATS
 from render.witness import balls as b
 from render.witness import bessel, casts, functions, joint
 from tests.support import rng, trials

@@ -13,7 +13,7 @@ import triton.language as tl
 from mpmath.libmp import from_float, from_int, to_int
 
 from render.classify import classify
-from render.slice.integers import COMPARED, OPERATIONS
+from render.trace.integers import COMPARED, OPERATIONS
 from render.witness.integers import RULES
 from tests.support import rng
 

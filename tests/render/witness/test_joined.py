@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from mpmath import libmp
 
-from interval_ops.formats import FORMATS
-from interval_ops.profile import load_profile
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import load_profile
 from render.witness import balls as b
 from render.witness import sums
 from render.witness.evaluate import Evaluator

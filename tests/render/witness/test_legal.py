@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from render.execution import Entry, on_cpu
-from render.inputs import gather
-from render.slice import slice_of
-from render.target import find_entry, load_module
+from render.entry.execution import Entry, on_cpu
+from render.entry.inputs import gather
+from render.entry.target import find_entry, load_module
+from render.trace import slice_of
 from render.witness.balls import less
 from render.witness.evaluate import Evaluator
 from render.witness.make import Claim, document

@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 
 import render
-from render.execution import Entry
-from render.inputs import of_call
-from render.slice import slice_of
+from render.entry.execution import Entry
+from render.entry.inputs import of_call
+from render.trace import slice_of
 from render.witness import balls as b
 from render.witness.make import Claim, make
 from tests.support import rng, trials

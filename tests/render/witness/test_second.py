@@ -15,10 +15,10 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
-from render.errors import RenderError
 from render.interpreter.builder.floats import Arithmetic
 from render.interpreter.handle import Handle
 from render.report.witnessed import recheck
+from render.result.errors import RenderError
 from render.witness.check import rechecked
 from render.witness.document import digest, packed, runs, unpacked, unrun
 from tests.kernels.bugs import BUGS
@@ -223,7 +223,7 @@ def test_host_code_has_a_witness():
 
 
 def test_a_bound_without_a_second_evaluation_accuses_nobody(monkeypatch):
-    monkeypatch.setattr("render.slice.host.LIMIT", 0)
+    monkeypatch.setattr("render.trace.host.LIMIT", 0)
     found = render.classify(host_scaled, torch.randn(B), ref=reference, budget=False)
     assert (found.label, found.code, found.witness.status) == ("Inconclusive", "RND308", "none")
     assert "too many elements" in found.message and "RND201 rests on the bound alone" in found.message
@@ -233,7 +233,7 @@ def test_a_bound_without_a_second_evaluation_accuses_nobody(monkeypatch):
 
 def test_the_witness_of_one_output_is_enough(monkeypatch):
     """The integer beside the float has one."""
-    monkeypatch.setattr("render.slice.host.LIMIT", 0)
+    monkeypatch.setattr("render.trace.host.LIMIT", 0)
 
     def both(x):
         n = torch.empty(B, dtype=torch.int32)

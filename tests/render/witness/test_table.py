@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from interval_ops.library import CONVERSIONS, LIBRARY
-from interval_ops.rules import RULES
 from render.classify import classify
-from render.execution import Entry
-from render.inputs import of_call
+from render.entry.execution import Entry
+from render.entry.inputs import of_call
 from render.interpreter.host_rules import MOVES
 from render.interpreter.host_rules import RULES as HOST_RULES
 from render.interpreter.ordering import Ordering
-from render.slice import slice_of
+from render.ops.library import CONVERSIONS, LIBRARY
+from render.ops.table import RULES
+from render.trace import slice_of
 from render.witness.balls import interval, less
 from render.witness.check import rechecked
 from render.witness.formulas import LOOSE

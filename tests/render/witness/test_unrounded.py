@@ -8,9 +8,9 @@ import torch
 import triton
 import triton.language as tl
 
-from render.execution import Entry
-from render.inputs import of_call
-from render.slice import slice_of
+from render.entry.execution import Entry
+from render.entry.inputs import of_call
+from render.trace import slice_of
 from render.witness.check import evaluated
 from render.witness.make import Claim, document
 from render.witness.unrounded import unrounded

@@ -9,7 +9,7 @@ import torch
 from memory_driver import Driver, run_one_by_one
 from support import rng, trials
 
-from interval_ops.profile import load_profile
+from interval_ops.profiles.profile import load_profile
 from render.interpreter.memory import Hazard, LaunchInfo, Memory, Retry
 
 NUMPY = {

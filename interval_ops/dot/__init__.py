@@ -1,0 +1,1 @@
+"""Matrix products: enclosures of chains of dots on a target."""

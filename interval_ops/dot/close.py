@@ -1,0 +1,88 @@
+"""The last step of the dot rule: sums of products, the addends and the target's rounding become bounds.
+
+`close` takes sums that were evaluated as a whole; `close_near` takes them a few slices at a time, as the matrix
+products leave them, and gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from interval_ops.dot import kernels
+from interval_ops.dot.sums import Array, Centred, Pair, Sums
+from interval_ops.reduction.grid import last_bits
+
+
+def close(sums: Sums, addends: Sequence[Pair], parameters: Array, ramped: bool) -> Pair:
+    """Adds the addends and the target's rounding to the sums."""
+    lo, hi, tlo, thi = sums.lo, sums.hi, sums.tlo, sums.thi
+    none = np.zeros((1,) * (lo.ndim - 2))
+    shape = np.broadcast_shapes(lo.shape, *(c[0].shape for c in addends))
+    kind, (less, more, weight, grid) = _addends(addends, lo)
+    flats: dict[int, Array] = {}
+
+    def flat(x: Array, drop: tuple[int, ...] = ()) -> Array:
+        """All slices of x along one axis; `drop` names the axes of a result that x lacks. Shared arrays stay shared."""
+        if id(x) not in flats:
+            target = tuple(n for i, n in enumerate(shape) if i - len(shape) not in drop)
+            tail = target[len(shape) - 2 :]
+            flats[id(x)] = np.ascontiguousarray(np.broadcast_to(x, target)).reshape(-1, *tail)
+        return flats[id(x)]
+
+    out_lo, out_hi = np.empty(shape), np.empty(shape)
+    kernels.finisher(ramped, lo is not tlo, kind, False)(
+        *(flat(x) for x in (lo, hi, tlo, thi, sums.mag)), 1.0,
+        *(flat(none, (-2, -1)).reshape(-1) for _ in range(2)), *(flat(x) for x in (less, more, weight)),
+        flat(sums.rows, (-1,)), flat(sums.columns, (-2,)), flat(sums.row_grid, (-1,)), flat(sums.column_grid, (-2,)),
+        flat(grid), parameters, *(x.reshape(-1, *shape[-2:]) for x in (out_lo, out_hi)),
+    )  # fmt: skip
+    return out_lo, out_hi
+
+
+def close_near(
+    shape: tuple[int, ...], spread: bool, parts: Iterable[Centred | None], addends: Sequence[Pair], parameters: Array,
+    ramped: bool,
+) -> Pair | None:  # fmt: skip
+    """The same of sums of this shape; None where a part has no such form, or the addends have more slices."""
+    if np.broadcast_shapes(shape, *(c[0].shape for c in addends)) != shape:
+        return None
+    kind, extra = _addends(addends, np.empty(0))
+    known: dict[int, Array] = {}
+    if kind != kernels.NONE:
+        known = {id(x): np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1, *shape[-2:])
+                 for x in extra if x.size}  # fmt: skip
+    bounds = np.empty(shape), np.empty(shape)
+    outs = [x.reshape(-1, *shape[-2:]) for x in bounds]
+    for part in parts:
+        if part is None:
+            return None
+        (lo, tlo), (hi, thi), at = part.centre, part.radius, part.at
+        less, more, weight, grid = (known[id(x)][at] if id(x) in known else lo for x in extra)
+        kernels.finisher(ramped, lo is not tlo, kind, spread)(
+            lo, hi, tlo, thi, part.mag, part.factor, part.tiny, part.underflow, less, more, weight,
+            part.rows, part.columns, part.row_grid, part.column_grid, grid, parameters, *(x[at] for x in outs),
+        )  # fmt: skip
+    return bounds
+
+
+def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, Array, Array, Array]]:
+    """What `finish` reads of them: kind, sum of the lower ends, of the upper ends, of the magnitudes, common grid.
+
+    `unused` stands where nothing is read.
+    """
+    if not addends:
+        return kernels.NONE, (unused,) * 4
+    wide = [tuple(np.asarray(x, np.float64) for x in pair) for pair in addends]
+    if len(addends) == 1:
+        low, high = wide[0]
+        if addends[0][0] is addends[0][1]:
+            return kernels.POINT, (low, low, unused, unused)
+        return kernels.INTERVAL, (low, high, unused, unused)
+    low, high, weight, grid = np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, np.inf)
+    for (less, more), given in zip(wide, addends, strict=True):
+        low, high = low + less, high + more
+        weight = weight + np.maximum(np.abs(less), np.abs(more))
+        grid = np.minimum(grid, last_bits(less) if given[0] is given[1] else 0.0)
+    return kernels.SEVERAL, (low, high, weight, grid)

@@ -1,0 +1,313 @@
+"""Compiled loops of the dot rule: statistics of operands, exact interval products, accumulation, the final bound.
+
+All kernels are serial, release the GIL and expect C-contiguous three-dimensional arrays (slice, row, column). Infinite
+and NaN operands may pass through them: whatever they yield is replaced in `finish`, by the marks of row and column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from interval_ops.formats.rounding import _bits, _float, binade
+from interval_ops.reduction.grid import last_bit
+
+Array = np.ndarray[Any, Any]
+
+_jit = njit(cache=True, nogil=True, error_model="numpy")
+
+GAMMA = 2.0**-53
+"""float64 unit roundoff: a sum of n terms in any order is within n * GAMMA * (sum of magnitudes), to first order."""
+
+
+@_jit
+def row_stats(bits: Array, one: Any, peak: Array, low: Array) -> None:
+    """Largest magnitude per row and smallest nonzero magnitude per slice, of non-negative floats given as bits.
+
+    The bits of non-negative IEEE numbers are ordered like the numbers, so integer max and min do (and vectorise).
+    `low` holds the minimum minus `one` (unsigned): a zero wraps to the largest integer and drops out.
+    """
+    for g in range(bits.shape[0]):
+        low[g] = ~(one - one)
+        for i in range(bits.shape[1]):
+            largest, smallest = one - one, low[g]
+            for k in range(bits.shape[2]):
+                largest = max(largest, bits[g, i, k])
+                smallest = min(smallest, bits[g, i, k] - one)
+            peak[g, i] = largest
+            low[g] = smallest
+
+
+@_jit
+def column_stats(bits: Array, one: Any, peak: Array, low: Array) -> None:
+    """As `row_stats`, with the largest magnitude per column."""
+    for g in range(bits.shape[0]):
+        smallest = ~(one - one)
+        peak[g, :] = 0
+        for k in range(bits.shape[1]):
+            for j in range(bits.shape[2]):
+                peak[g, j] = max(peak[g, j], bits[g, k, j])
+                smallest = min(smallest, bits[g, k, j] - one)
+        low[g] = smallest
+
+
+@_jit
+def split_interval(lo: Array, hi: Array, mid: Array, rad: Array, mag: Array) -> None:
+    """Midpoint, radius (rounded up) and magnitude max(|lo|, |hi|) of flat interval arrays; NaN reaches `mag`."""
+    for i in range(lo.size):
+        m = 0.5 * lo[i] + 0.5 * hi[i]
+        r = max(hi[i] - m, m - lo[i])
+        mid[i] = m
+        rad[i] = r + r * 2.0**-51
+        v = max(abs(lo[i]), abs(hi[i]))
+        # Nonzero magnitudes stay so large that no product of two of them underflows.
+        mag[i] = (2.0**-480 if 0.0 < v < 2.0**-480 else v) + 0.0 * m
+
+
+@_jit
+def _truncated(x: float) -> float:
+    """`dot_sums.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
+    cut = _float(_bits(x) & -0x40000000000)
+    small = np.trunc(x * 2.0**136) * 2.0**-136
+    return small if abs(x) < 2.0**-126 else cut
+
+
+@_jit
+def split_truncated(lo: Array, hi: Array, mid: Array, rad: Array) -> None:
+    """Midpoint and radius (rounded up) of [lo, hi] as a tensor core reads it: reading is monotone."""
+    for i in range(lo.size):
+        low, high = _truncated(lo[i]), _truncated(hi[i])
+        m = 0.5 * low + 0.5 * high
+        r = max(high - m, m - low)
+        mid[i] = m
+        rad[i] = r + r * 2.0**-51
+
+
+@_jit
+def narrow_up(x: Array, out: Array) -> None:
+    """float32 upper bounds of non-negative float64 numbers below 2**127; nonzero ones are at least 2**-126."""
+    for i in range(x.size):
+        v = x[i]
+        out[i] = 0.0 if v == 0.0 else max(v * (1.0 + 2.0**-22), 2.0**-126)
+
+
+@_jit
+def multiply_intervals(alo: Array, ahi: Array, blo: Array, bhi: Array, lo: Array, hi: Array) -> None:
+    """Sums over k of the exact products [alo, ahi] * [blo, bhi] (RENDER paper, Algorithm 1), in float64.
+
+    Per product the minimum and maximum of the four end point products; where the sign of a is known two of them decide.
+    The error of the two sums is within (K + 1) * GAMMA * sum of max |a| max |b|; the caller adds it.
+    """
+    rows, terms, columns = alo.shape[1], alo.shape[2], blo.shape[2]
+    for g in range(alo.shape[0]):
+        for i in range(rows):
+            down, up = lo[g, i], hi[g, i]
+            down[:] = 0.0
+            up[:] = 0.0
+            for k in range(terms):
+                p, q = alo[g, i, k], ahi[g, i, k]
+                if p == 0.0 and q == 0.0:
+                    continue
+                bl, bh = blo[g, k], bhi[g, k]
+                if p >= 0.0:
+                    for j in range(columns):
+                        s, t = p * bl[j], q * bl[j]
+                        down[j] += s if s < t else t
+                        s, t = p * bh[j], q * bh[j]
+                        up[j] += s if s > t else t
+                elif q <= 0.0:
+                    for j in range(columns):
+                        s, t = p * bh[j], q * bh[j]
+                        down[j] += s if s < t else t
+                        s, t = p * bl[j], q * bl[j]
+                        up[j] += s if s > t else t
+                else:
+                    for j in range(columns):
+                        s, t = p * bh[j], q * bl[j]
+                        down[j] += s if s < t else t
+                        s, t = p * bl[j], q * bh[j]
+                        up[j] += s if s > t else t
+
+
+@_jit
+def scale(out: Array, x: Array, inflate: float, tiny: Array) -> None:
+    """out = x * inflate + tiny: an upper bound of a sum of magnitudes from its float32 or float64 value."""
+    for g in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                out[g, i, j] = x[g, i, j] * inflate + tiny[g]
+
+
+@_jit
+def spread(lo: Array, hi: Array, radius: Array, inflate: float, tiny: Array) -> None:
+    """Turns the centre in `lo` into centre -+ radius; the rounding is covered by the float64 slack of `finish`."""
+    for g in range(lo.shape[0]):
+        for i in range(lo.shape[1]):
+            for j in range(lo.shape[2]):
+                centre = lo[g, i, j]
+                r = radius[g, i, j] * inflate + tiny[g]
+                lo[g, i, j] = centre - r
+                hi[g, i, j] = centre + r
+
+
+PARAMETERS = (
+    "eps", "growth", "floor", "floor2", "align", "rho", "omega", "leaf", "blocks", "step", "adds", "add_omega",
+    "add_growth", "sign_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power",
+    "off_depth", "off_signs", "least", "subnormal", "emin_acc", "limit", "slack",
+    "ulp", "finest", "cut", "outer", "far",
+)  # fmt: skip
+"""Order of the scalars of `finish`; `dot` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
+
+_NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
+
+
+@_jit
+def power_floor(x: float) -> float:
+    """The largest power of two that is at most x > 0; 2**-1022 for smaller x."""
+    return binade(x, _NORMAL)
+
+
+@_jit
+def ramp(count: float, start: float, step: float, top: float, least: float) -> tuple[float, float]:
+    """Upper bounds of the sums over b = 1 .. count of g(v_b) and max(g(v_b), least), v_b = min(top, start + b step).
+
+    g(x) is the largest power of two <= x. One turn per power of two between v_1 and top.
+    """
+    power, left, plain, raised = power_floor(top), count, 0.0, 0.0
+    while left > 0.0:
+        below = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
+        below = min(left, max(below, 0.0))
+        plain += (left - below) * power
+        raised += (left - below) * max(power, least)
+        left, power = below, 0.5 * power
+    return plain, raised
+
+
+NONE, POINT, INTERVAL, SEVERAL = range(4)
+"""The addends that `finish` reads: none, one, or the sum of several."""
+
+
+@cache
+def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[..., None]:
+    """`finish` in variants, because a loop without calls and branches is vectorised.
+
+    `ramped` takes account of partial sums that grow block by block; worth its time where the accumulator is coarse.
+    `read`: the operands as the unit reads them have sums of their own. `addends`: NONE, POINT, INTERVAL or SEVERAL.
+    `spread`: the sums are given as centres and radii in place of the two ends.
+    """
+
+    @_jit
+    def finish(
+        lo: Array,
+        hi: Array,
+        tlo: Array,
+        thi: Array,
+        mag: Array,
+        factor: float,
+        tiny: Array,
+        underflow: Array,
+        add_lo: Array,
+        add_hi: Array,
+        weight: Array,
+        rows: Array,
+        columns: Array,
+        row_grid: Array,
+        column_grid: Array,
+        grid: Array,
+        p: Array,
+        out_lo: Array,
+        out_hi: Array,
+    ) -> None:
+        eps, growth, floor, floor2, align, rho, omega, leaf = p[0], 1.0 + p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+        blocks, step, adds, add_omega, add_growth, sign_growth = p[8], p[9], p[10], p[11], 1.0 + p[12], 1.0 + p[13]
+        work_relative, work_power, off_work, depth_relative, depth_power = p[14], p[15], p[16], p[17], p[18]
+        off_depth, off_signs, least, subnormal, emin_acc = p[19], p[20], p[21], p[22], p[23]
+        limit, slack, ulp, finest, cut_at = p[24], p[25], 0.5 * p[26], p[27], p[28]
+        outer, far = p[29], p[30]
+        first, each_block = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
+        part, share = blocks if ramped else 1.0, max(each_block, 1.0)
+        steps = 2.0**-51 if slack > 0.0 else 0.0
+        work_full, depth_full, grown = 1.0 + work_relative, 1.0 + depth_relative, sign_growth * (1.0 + 2.0**-50)
+        for g in range(lo.shape[0]):
+            for i in range(lo.shape[1]):
+                row, coarse = rows[g, i], row_grid[g, i]
+                for j in range(lo.shape[2]):
+                    m, c, column = mag[g, i, j] * factor + tiny[g], 0.0, columns[g, j]
+                    low, high = lo[g, i, j], hi[g, i, j]
+                    if spread:
+                        r = high * factor + underflow[g]
+                        low, high = low - r, low + r
+                    if read:
+                        less, more = tlo[g, i, j], thi[g, i, j]
+                        if spread:
+                            r = more * factor + underflow[g]
+                            less, more = less - r, less + r
+                        low, high = min(low, less), max(high, more)
+                    if addends:
+                        less, more = add_lo[g, i, j], add_hi[g, i, j]
+                        low, high = low + less, high + more
+                        c = weight[g, i, j] if addends == SEVERAL else max(abs(less), abs(more))
+                    s = m * growth + c
+                    ends = row + column
+                    operand = eps * m + floor * ends + floor2
+                    loose = s * slack
+                    low, high = low - operand, high + operand
+                    # The largest partial sum: R of exact sums, `top` of computed ones.
+                    reach = min(s, 0.5 * (s + (max(-low, high) + loose)))
+                    peak = row * column * growth
+                    wide = max(emin_acc, max(least * max(least, max(row, column)) * growth, subnormal * peak))
+                    err = reach * work_relative + leaf * s * work_full + add_omega * work_full
+                    err += work_power * ((align + outer) * max(0.0, wide - reach) + omega)
+                    top = reach * add_growth + err
+                    # Multiples of q: what is aligned is not cut, and where they all fit the sums are exact.
+                    q = coarse * column_grid[g, j]
+                    if addends == POINT:
+                        q = min(q, last_bit(add_lo[g, i, j]))
+                    elif addends == INTERVAL:
+                        q = 0.0
+                    elif addends == SEVERAL:
+                        q = min(q, grid[g, i, j])
+                    whole = 0.0 if q >= cut_at * power_floor(max(top, wide)) else 1.0
+                    fits = (q >= cut_at * power_floor(max(reach, wide))) & (q >= ulp * reach) & (q >= finest)
+                    if ramped:
+                        start = (c + first * peak) * add_growth + err + leaf * s
+                        each = max(step * peak * add_growth, 2.0**-1000)
+                        if top < limit:
+                            units, cut = ramp(blocks, start, each, top, power_floor(wide))
+                        else:
+                            units, cut = 0.0, 0.0
+                    else:
+                        units, cut = power_floor(top), power_floor(max(top, wide))
+                    among = min(cut, part * power_floor(max(min(top, peak + far), wide)))
+                    among = min(among, m * growth / share + part * wide + far)
+                    local = (align * each_block) * (among * whole) + (outer * each_block) * cut
+                    local += (rho * each_block) * units + blocks * omega + leaf * s
+                    local += adds * power_floor(top) + add_omega
+                    deep = s * depth_relative + depth_power * ((align + outer) * max(0.0, wide - s) + omega)
+                    deep += add_omega * depth_full
+                    err = 0.0 if fits else min(local, min(err + off_work, deep + off_depth))
+                    rest = 0.0 if fits else loose + err * 2.0**-48
+                    x = max(low - err, -(0.5 * (s - low + loose) * grown + add_omega + off_signs))
+                    y = min(high + err, 0.5 * (s + high + loose) * grown + add_omega + off_signs)
+                    x -= (rest + abs(x) * steps) if (slack > 0.0) & (not fits) else 0.0
+                    y += (rest + abs(y) * steps) if (slack > 0.0) & (not fits) else 0.0
+                    inside, zero = (top < limit) & (ends == ends), (s == 0.0) & (ends == ends)
+                    out_lo[g, i, j] = 0.0 if zero else x if inside else math.nan
+                    out_hi[g, i, j] = 0.0 if zero else y if inside else math.nan
+
+    finish.__doc__ = """The bound around the hull of [lo, hi] and [tlo, thi], plus [add_lo, add_hi], as proved in `dot`.
+
+    With `spread` lo and tlo are centres, hi and thi radii, to be taken times `factor` plus the `underflow` of the
+    slice; their rounding is covered by the float64 slack. `mag` times `factor` plus the slice's `tiny` bounds the sum
+    of product magnitudes, `weight` is that of the other addends (read where there are several). `rows` and `columns`
+    are the largest operand magnitudes (NaN where one is not finite); `row_grid`, `column_grid` and `grid` (of several
+    addends) powers of two that divide them, 0 where that is not known. `p` holds the numbers of `PARAMETERS`.
+    Results that may overflow the accumulator, and lanes with non-finite operands, become NaN in both ends; a sum whose
+    terms are all exactly zero stays exactly zero.
+    """
+    return finish

@@ -1,0 +1,454 @@
+"""Sums of deferred products: packs operands along K and evaluates them with few large matrix products.
+
+`Sums` holds, per output element, an enclosure of the exact sum of products up to float64 rounding, and an upper bound
+of the sum of product magnitudes. Nothing of the target's rounding is in it; `dot` adds that once, over the total K.
+
+Every number depends on its own slice (program) only, so results are bit-identical for any splitting of the batch.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from interval_ops.dot import kernels
+from interval_ops.reduction.grid import column_grid, row_grid
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[Array, Array]
+Reader = Callable[[Array], Array]
+"""What a unit makes of its operands: monotone, keeps zero and the sign, does not enlarge magnitudes."""
+
+_BUDGET = 1 << 17
+"""Packed elements per operand pair at a time: about 1.5 MiB of scratch, which the caches hold."""
+
+_NEAR = 1 << 16
+"""Elements of a result at a time, so that the sums are closed before they leave the cache."""
+
+_SAFE32 = 2.0**126
+_scratch = threading.local()
+
+
+@dataclass(frozen=True)
+class Product:
+    """One deferred dot: operand pairs (..., M, K) and (..., K, N) and its K. A point passes one array twice.
+
+    `starts`: the products of the queue at which the chain of additions that this one belongs to may have begun.
+    """
+
+    a: Pair
+    b: Pair
+    k: int
+    starts: tuple[int, ...] = (0,)
+
+    @property
+    def kind(self) -> str:
+        return ("p" if self.a[0] is self.a[1] else "i") + ("p" if self.b[0] is self.b[1] else "i")
+
+
+@dataclass
+class Sums:
+    """Enclosure [lo, hi] of the sums, [tlo, thi] of those of the operands as read, magnitudes and operand peaks.
+
+    `hi is lo` while everything is a point, `tlo is lo` while operands are read as they are. rows (..., M) and
+    columns (..., N) hold the largest operand magnitudes, NaN where an operand is infinite or NaN. All operands of a row
+    are multiples of `row_grid` (..., M), those of a column of `column_grid` (..., N); 0 where some are intervals.
+    """
+
+    lo: Array
+    hi: Array
+    tlo: Array
+    thi: Array
+    mag: Array
+    rows: Array
+    columns: Array
+    row_grid: Array
+    column_grid: Array
+
+    @staticmethod
+    def empty(lead: int, m: int, n: int, points: bool, truncate: bool) -> Sums:
+        lo = np.empty((lead, m, n))
+        hi = lo if points else np.empty_like(lo)
+        tlo = np.empty_like(lo) if truncate else lo
+        thi = hi if not truncate else tlo if points else np.empty_like(lo)
+        ends = (np.empty((lead, size)) for size in (m, n, m, n))
+        return Sums(lo, hi, tlo, thi, np.empty_like(lo), *ends)
+
+    def plus(self, other: Sums) -> Sums:
+        lo = self.lo + other.lo
+        hi = lo if self.hi is self.lo and other.hi is other.lo else self.hi + other.hi
+        if self.tlo is self.lo and other.tlo is other.lo:
+            tlo, thi = lo, hi
+        else:
+            tlo = self.tlo + other.tlo
+            thi = tlo if hi is lo else self.thi + other.thi
+        rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
+        grids = (np.minimum(self.row_grid, other.row_grid), np.minimum(self.column_grid, other.column_grid))
+        return Sums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
+
+
+@dataclass
+class Centred:
+    """Sums of some slices as the matrix products leave them, for `dot_kernels.finish` to read while they are near.
+
+    Each end is centre -+ (radius * factor + underflow), the magnitude mag * factor + tiny; underflow and tiny belong to
+    a slice. `radius`, `mag` in float32. `centre` and `radius` are pairs: of the sums and of those of the operands as
+    read; one array twice where these are the same, and the centre in place of the radius of points. `at` says which
+    slices of the result these are. All arrays are scratch: they hold until the next slices are asked for.
+    """
+
+    at: slice
+    centre: Pair
+    radius: Pair
+    mag: Array
+    factor: float
+    tiny: Array
+    underflow: Array
+    rows: Array
+    columns: Array
+    row_grid: Array
+    column_grid: Array
+
+
+def truncate_tf32(x: Array) -> Array:
+    """x cut to 10 fraction bits towards zero, as the tensor core reads fp32; below 2**-126 multiples of 2**-136."""
+    if x.dtype == np.float32:
+        return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    cut = (x.view(np.uint64) & np.uint64(0xFFFFFC0000000000)).view(np.float64)
+    small = np.abs(x) < 2.0**-126
+    return np.where(small, np.trunc(x * 2.0**136) * 2.0**-136, cut) if small.any() else cut
+
+
+def flush_small(x: Array, least: float) -> Array:
+    """x with magnitudes below `least` replaced by zero."""
+    small = np.abs(x) < least
+    return np.where(small, x.dtype.type(0), x) if small.any() else x
+
+
+def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool) -> Sums:
+    """Sums of all `products`.
+
+    `reader`: also sum the products of the operands as the unit reads them. `narrow`: magnitudes may be summed in
+    float32 (not for fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`:
+    exact, no inflation.
+    """
+    total: Sums | None = None
+    with np.errstate(all="ignore"):
+        for kind in ("pp", "ip", "pi", "ii"):
+            group = [p for p in products if p.kind == kind]
+            if group:
+                part = _Group(group, kind, reader, narrow, limit, integer).evaluate()
+                total = part if total is None else total.plus(part)
+    assert total is not None
+    return total
+
+
+def centred(
+    products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool
+) -> tuple[tuple[int, ...], bool, Iterator[Centred | None]] | None:
+    """As `evaluate`, a few slices at a time and before centres are spread: shape of the sums, whether radii are not
+    zero, the slices. None where there is no such form, or once magnitudes may leave float32.
+    """
+    kinds = {p.kind for p in products}
+    if len(kinds) > 1 or "ii" in kinds or not narrow:
+        return None
+    group = _Group(list(products), kinds.pop(), reader, narrow, limit, integer)
+    return (*group.lead, group.a.other, group.b.other), group.kind != "pp", group.centred()
+
+
+def _buffer(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
+    """Scratch of this thread, reused between calls: fresh pages cost more than the arithmetic on them."""
+    size = math.prod(shape)
+    pool = _scratch.__dict__
+    if name not in pool or pool[name].size < size:
+        pool[name] = np.empty(size, dtype)
+    view: Array = pool[name][:size].reshape(shape)
+    return view
+
+
+class _Side:
+    """One packed operand of a group: all its pieces side by side along K, for a range of slices."""
+
+    def __init__(self, name: str, pieces: list[Pair], ks: list[int], axis: int, group: _Group) -> None:
+        # No reference to the group, which holds its sides: a cycle would keep the operands until the next collection.
+        self.name, self.axis, self.limit, self.reader = name, axis, group.limit, group.reader
+        self.both = group.kind == "ii"  # is the other operand an interval too?
+        self.point = pieces[0][0] is pieces[0][1]
+        self.single = self.point and all(p[0].dtype == np.float32 for p in pieces)
+        self.truncate = group.truncate
+        self.other = max(p[0].shape[-3 - axis] for p in pieces)  # M for axis -1, N for axis -2
+        self.lead = np.broadcast_shapes(*(p[0].shape[:-2] for p in pieces))
+        self.pieces, self.ks = pieces, ks
+
+    def prepare(self, lead: tuple[int, ...]) -> None:
+        """Fixes the batch: one slice if the operand is shared by all, otherwise one per slice of the result."""
+        if math.prod(self.lead) == 1:
+            self.lead = (1,) * len(lead)
+        elif self.lead != lead:
+            self.lead = lead
+        self.slices = math.prod(self.lead)
+        flat = []
+        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
+            shape = (*self.lead, self.other, k) if self.axis == -1 else (*self.lead, k, self.other)
+            one = _flatten(lo, shape)
+            flat.append((one, one if hi is lo else _flatten(hi, shape)))
+        self.pieces = flat
+
+    def shape(self, count: int) -> tuple[int, int, int]:
+        k = sum(self.ks)
+        return (count, self.other, k) if self.axis == -1 else (count, k, self.other)
+
+    def pack(self, start: int, stop: int) -> None:
+        """Fills the buffers for slices [start, stop) and takes the statistics."""
+        shape = self.shape(stop - start)
+        self._narrow: dict[str, Array] = {}
+        dtype = np.float32 if self.single else np.float64
+        self.mag = _buffer(self.name + ("mag32" if self.single else "mag64"), shape, dtype)
+        if self._lies_packed():
+            self.lo, self.hi = (x[start:stop] for x in self.pieces[0])
+        else:
+            self._gather(shape, start, stop)
+        self.measure(shape)
+        if not self.truncate:
+            return
+        if self.both:
+            self.tlo, self.thi = self.read(self.lo), self.read(self.hi)
+        else:
+            self.cut(shape)
+
+    def _lies_packed(self) -> bool:
+        """A single interval operand that the kernels can read where it is."""
+        return (
+            len(self.pieces) == 1
+            and not self.point
+            and all(x.dtype == np.float64 and x.flags.c_contiguous for x in self.pieces[0])
+        )
+
+    def _gather(self, shape: tuple[int, ...], start: int, stop: int) -> None:
+        """The pieces in float64, side by side; of single precision points the magnitudes as well."""
+        at = 0
+        self.lo = _buffer(self.name + "lo", shape)
+        self.hi = self.lo if self.point else _buffer(self.name + "hi", shape)
+        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
+            place = np.s_[:, :, at : at + k] if self.axis == -1 else np.s_[:, at : at + k, :]
+            np.copyto(self.lo[place], lo[start:stop], casting="unsafe")
+            if self.single:
+                np.abs(lo[start:stop], out=self.mag[place])
+            if not self.point:
+                np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
+            elif self.truncate:
+                np.copyto(_buffer(self.name + "tmid", shape)[place], self.read(lo[start:stop]))
+            at += k
+
+    def read(self, x: Array) -> Array:
+        assert self.reader is not None
+        return self.reader(x)
+
+    def measure(self, shape: tuple[int, ...]) -> None:
+        """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers mark their lane."""
+        dtype, integer = (np.float32, np.uint32) if self.single else (np.float64, np.uint64)
+        if self.point:
+            if not self.single:
+                np.abs(self.lo, out=self.mag)
+                np.maximum(self.mag, 2.0**-480, out=self.mag, where=self.mag > 0)  # products must not underflow
+            self.mid = self.lo
+        else:
+            self.mid, self.rad = _buffer(self.name + "mid", shape), _buffer(self.name + "rad", shape)
+            kernels.split_interval(*(x.reshape(-1) for x in (self.lo, self.hi, self.mid, self.rad, self.mag)))
+        lanes = np.empty((shape[0], self.other), integer)
+        low = np.empty(shape[0], integer)
+        stats = kernels.row_stats if self.axis == -1 else kernels.column_stats
+        stats(self.mag.view(integer), integer(1), lanes, low)
+        peak = lanes.view(dtype).astype(np.float64)
+        bad = ~(peak < self.limit)
+        # Non-finite operands stay in the buffers: matrix products do not carry them out of their row or column.
+        peak[bad] = 0.0
+        self.most = peak.max(axis=1)
+        least = np.add(low, integer(1), dtype=integer).view(dtype).astype(np.float64)
+        self.least = np.where(least > 0, least, np.inf)  # a slice of zeros leaves 0
+        self.peak = np.where(bad, np.nan, peak)
+        self.grid = np.zeros((shape[0], self.other))
+        if self.point:
+            (row_grid if self.axis == -1 else column_grid)(self.mag, self.grid)
+
+    def cut(self, shape: tuple[int, ...]) -> None:
+        """The same operand as the tensor core reads it."""
+        self.tmid = _buffer(self.name + "tmid", shape)
+        if not self.point:
+            self.trad = _buffer(self.name + "trad", shape)
+            mid, rad = self.tmid.reshape(-1), self.trad.reshape(-1)
+            if self.reader is truncate_tf32:
+                kernels.split_truncated(self.lo.reshape(-1), self.hi.reshape(-1), mid, rad)
+            else:
+                unused = _buffer(self.name + "tmag", shape).reshape(-1)
+                kernels.split_interval(self.read(self.lo).reshape(-1), self.read(self.hi).reshape(-1), mid, rad, unused)
+
+    def part(self, x: Array, cut: slice) -> Array:
+        """These slices of something packed; all of it where the operand is shared."""
+        return x[cut] if self.slices > 1 else x
+
+    def single_precision(self, what: str) -> Array:
+        """`mag`, `rad` or `trad` as float32, rounded up."""
+        x: Array = getattr(self, what)
+        if x.dtype == np.float32:
+            return x
+        if what not in self._narrow:
+            self._narrow[what] = _buffer(self.name + what + "32", x.shape, np.float32)
+            kernels.narrow_up(x.reshape(-1), self._narrow[what].reshape(-1))
+        return self._narrow[what]
+
+
+def _flatten(x: Array, shape: tuple[int, ...]) -> Array:
+    view = x if x.shape == shape else np.broadcast_to(x, shape)
+    return view.reshape(-1, *shape[-2:])
+
+
+class _Group:
+    """Products of one kind (point or interval on either side), evaluated together."""
+
+    def __init__(
+        self, group: list[Product], kind: str, reader: Reader | None, narrow: bool, limit: float, integer: bool
+    ) -> None:
+        self.kind, self.reader, self.narrow, self.limit, self.integer = kind, reader, narrow, limit, integer
+        self.truncate = reader is not None
+        ks = [p.k for p in group]
+        self.k = sum(ks)
+        self.a = _Side("a", [p.a for p in group], ks, -1, self)
+        self.b = _Side("b", [p.b for p in group], ks, -2, self)
+        self.lead = np.broadcast_shapes(self.a.lead, self.b.lead)
+        self.a.prepare(self.lead)
+        self.b.prepare(self.lead)
+
+    @cached_property
+    def inflate(self) -> float:
+        """Upper bound of exact / computed for a sum of K non-negative products in float64."""
+        return 1.0 if self.integer else 1.0 + (self.k + 2) * 2.0**-52
+
+    @cached_property
+    def inflate32(self) -> float:
+        """The same in float32: the factor 1 / (1 - gamma), gamma = (K + 2) * 2**-24, with room to spare."""
+        return 1.0 + (self.k + 2) * 2.0**-24 * (1.0 + 2.0**-4) if self.k < 1 << 18 else math.inf
+
+    def evaluate(self) -> Sums:
+        m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
+        sums = Sums.empty(slices, m, n, self.kind == "pp", self.truncate)
+        for at in self._parts():
+            sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
+            sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
+            kernels.scale(sums.mag[at], *self._magnitude("mag", "mag", sums.mag[at].shape), self.tiny)
+            (self._intervals if self.kind == "ii" else self._midpoints)(sums, at)
+        return _unfold(sums, self.lead)
+
+    def _parts(self) -> Iterator[slice]:
+        """Ranges of slices, with both operands packed for each."""
+        slices = math.prod(self.lead)
+        step = max(1, _BUDGET // (self.k * (self.a.other + self.b.other)))
+        for start in range(0, slices, step):
+            stop = min(start + step, slices)
+            for side in (self.a, self.b):
+                if side.slices > 1 or start == 0:
+                    side.pack(*((start, stop) if side.slices > 1 else (0, 1)))
+            self._ranges(stop - start)
+            yield slice(start, stop)
+
+    def centred(self) -> Iterator[Centred | None]:
+        step = max(1, _NEAR // (self.a.other * self.b.other))
+        for at in self._parts():
+            if not self.safe.all():
+                yield None
+                return
+            for start in range(at.start, at.stop, step):
+                stop = min(start + step, at.stop)
+                yield self._centre(slice(start, stop), slice(start - at.start, stop - at.start))
+
+    def _centre(self, at: slice, cut: slice) -> Centred:
+        """The slices `at` of the result, `cut` of what is packed."""
+        a, b, spread = self.a, self.b, self.kind != "pp"
+        shape = (at.stop - at.start, a.other, b.other)
+
+        def product(name: str, x: Array, y: Array) -> Array:
+            return np.matmul(a.part(x, cut), b.part(y, cut), out=_buffer(name, shape, x.dtype))
+
+        mag = product("product32", a.single_precision("mag"), b.single_precision("mag"))
+        centre, radius = [], []
+        for prefix in ("", "t")[: 1 + self.truncate]:
+            centre.append(product(prefix + "centre", getattr(a, prefix + "mid"), getattr(b, prefix + "mid")))
+            if spread:
+                left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
+                radius.append(product(prefix + "radius", a.single_precision(left), b.single_precision(right)))
+        radius = radius or centre
+        lines = (x[cut] if side.slices > 1 else np.repeat(x, shape[0], axis=0)
+                 for side, x in ((a, a.peak), (b, b.peak), (a, a.grid), (b, b.grid)))  # fmt: skip
+        pairs = ((centre[0], centre[-1]), (radius[0], radius[-1]))
+        return Centred(at, *pairs, mag, self.inflate32, self.tiny[cut], self.underflow[cut], *lines)
+
+    def _ranges(self, count: int) -> None:
+        """Which slices may use float32 for magnitudes, and what underflow may cost them."""
+        a, b = self.a, self.b
+        largest = np.maximum(a.most * b.most * self.k, np.maximum(a.most, b.most))
+        safe = (largest < _SAFE32) & (self.narrow and self.k < 1 << 18)
+        self.safe = np.broadcast_to(safe, count)
+        # A float32 product below the normal range loses up to half a subnormal.
+        self.underflow = np.where(self.safe, self.k * 2.0**-148, 0.0)
+        self.tiny = np.where(a.least * b.least >= 2.0**-124, 0.0, self.underflow)
+
+    def _midpoints(self, sums: Sums, at: slice) -> None:
+        """Points, or an interval and a point: m_a b +- r_a |b| is the exact hull of the products."""
+        a, b = self.a, self.b
+        for lo, hi, mid, rad in ((sums.lo, sums.hi, "mid", "rad"), (sums.tlo, sums.thi, "tmid", "trad")):
+            if mid == "tmid" and not self.truncate:
+                continue
+            np.matmul(getattr(a, mid), getattr(b, mid), out=lo[at])
+            if self.kind != "pp":
+                left, right = (rad, "mag") if self.kind == "ip" else ("mag", rad)
+                kernels.spread(lo[at], hi[at], *self._magnitude(left, right, lo[at].shape), self.underflow)
+
+    def _intervals(self, sums: Sums, at: slice) -> None:
+        """Both sides intervals: the smallest and largest products, and those of the operands as read.
+
+        Reading is monotone and a unit reads all operands or the exact sum reads none, so two sums hold every choice.
+        """
+        a, b, count = self.a, self.b, sums.lo[at].shape[0]
+        given = [((a.lo, a.hi, b.lo, b.hi), sums.lo[at], sums.hi[at])]
+        if self.truncate:
+            given.append(((a.tlo, a.thi, b.tlo, b.thi), sums.tlo[at], sums.thi[at]))
+        for ends, lo, hi in given:
+            kernels.multiply_intervals(*(np.broadcast_to(x, (count, *x.shape[1:])) for x in ends), lo, hi)
+
+    def _magnitude(self, left: str, right: str, shape: tuple[int, ...]) -> tuple[Array, float]:
+        """Product of two non-negative packed arrays and the factor that makes it an upper bound.
+
+        float32 for the slices whose range allows it, float64 for the others, slice by slice.
+        """
+        if self.safe.all():
+            return self._single(left, right, shape), self.inflate32
+        out = _buffer("magnitude", shape)
+        wide = [np.asarray(x, np.float64) for x in (getattr(self.a, left), getattr(self.b, right))]
+        if not self.safe.any():
+            return np.matmul(wide[0], wide[1], out=out), self.inflate
+        np.multiply(self._single(left, right, shape), self.inflate32, out=out, dtype=np.float64)
+        for g in np.flatnonzero(~self.safe):
+            x, y = (w[g if len(w) > 1 else 0] for w in wide)
+            out[g] = (x @ y) * self.inflate
+        return out, 1.0
+
+    def _single(self, left: str, right: str, shape: tuple[int, ...]) -> Array:
+        x, y = self.a.single_precision(left), self.b.single_precision(right)
+        return np.matmul(x, y, out=_buffer("magnitude32", shape, np.float32))
+
+
+def _unfold(sums: Sums, lead: tuple[int, ...]) -> Sums:
+    """The same sums with the batch axes unfolded."""
+    return Sums(*_views([getattr(sums, f.name) for f in fields(Sums)], lead))
+
+
+def _views(arrays: Sequence[Array], lead: tuple[int, ...]) -> list[Array]:
+    """The arrays with the batch axes unfolded; one that stands twice stays one object."""
+    views: dict[int, Array] = {}
+    return [views.setdefault(id(x), x.reshape((*lead, *x.shape[1:]))) for x in arrays]

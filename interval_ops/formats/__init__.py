@@ -1,0 +1,1 @@
+"""Number formats, conversions between them, and the rounding gate."""

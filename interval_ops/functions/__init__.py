@@ -1,0 +1,1 @@
+"""Elementary and special functions of one argument."""

@@ -1,0 +1,150 @@
+"""Elementary functions of one argument, within the error that a profile documents for the target.
+
+Every result contains f(x) for any real x in the operand and any value within f(x)(1 +- r) +- a, r and a from
+`profile.fn(name)`. A flushing function may read a subnormal argument as 0 and return 0 for a subnormal result. Results
+are not clipped to the range of f (1 + 1 ulp is a legal tanh); only a negative exp, exp2, sqrt or rsqrt is excluded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from interval_ops.arithmetic.broadcast import BLOCK, Array, Pair, elementwise, is_point
+from interval_ops.arithmetic.hull import EXACT, rounding_gate
+from interval_ops.arithmetic.kernels import round_outward
+from interval_ops.arithmetic.rule import FLOAT64_SLACK, abs_, correctly_rounded
+from interval_ops.formats.model import FP32, Format
+from interval_ops.formats.rounding import Gate
+from interval_ops.functions import bessel_kernels, kernels
+from interval_ops.functions.tables import BESSEL, EVEN, MONOTONE, POLES, UNARY, WAVES, Evaluate
+from interval_ops.profiles.profile import Profile
+
+_F64 = (np.float64, np.float64)
+
+
+def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
+    """Bounds of the function `name` over the interval `a`, computed in `fmt` (below fp32: in fp32, then rounded).
+
+    An argument outside the domain gives top. Raises MissingRule where the profile has no error bound, KeyError for an
+    unknown function. A common mistake: sin and cos at the end points only, which misses their interior extrema.
+    """
+    wide = fmt if fmt.bits == 64 else FP32
+    error = error_of(name, fmt, wide, profile)
+    if name in WAVES:
+        kernel = _wave(name, is_point(a), error)
+    elif name in POLES:
+        evaluate, finish = POLES[name]
+        kernel = _pieces(evaluate, is_point(a), True, lambda *arrays: finish(*arrays, *error.params))
+    elif name in BESSEL:
+        a = abs_(a) if name == "j0" else a
+        kernel = _bessel(name, is_point(a), error)
+    elif name == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
+        kernel = _exp_through_exp2(is_point(a), error)
+    else:
+        a = abs_(a) if name in EVEN else a
+        kernel = _monotone(name, is_point(a), error)
+    lo, hi, same = elementwise(kernel, a, _F64)
+    if fmt.bits < 32 and not profile.muted("function"):
+        same = round_outward(lo.reshape(-1), hi.reshape(-1), fmt.gate)
+    return (lo, lo) if same and not (profile.muted("function") and fmt.bits < 64) else (lo, hi)
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """What a kernel needs: relative and absolute error, flush threshold, gate of one rounding, overflow threshold.
+
+    Arguments from `until` on: u relative and `beyond` absolute in place of r and a.
+    """
+
+    r: float
+    a: float
+    flush: float
+    gate: Gate
+    limit: float
+    until: float = math.inf
+    beyond: float = 0.0
+    u: float = 0.0
+
+    @property
+    def params(self) -> tuple[float, float, float, Gate, float]:
+        return self.r, self.a, self.flush, self.gate, self.limit
+
+
+def error_of(name: str, fmt: Format, wide: Format, profile: Profile) -> Error:
+    """The profile's entry `name` as the kernels take it; raises MissingRule."""
+    if profile.muted("function"):
+        return Error(0.0, 0.0, 0.0, EXACT, math.inf)
+    # In fp64 the language's own functions are the library's: one entry for both.
+    key = name.removeprefix("libdevice_") if fmt.bits == 64 else name
+    error = profile.fn(key, fmt.name)
+    gate = rounding_gate(wide, False)
+    if correctly_rounded(error, wide):
+        return Error(0.0, 0.0, 0.0, gate, math.inf)
+    flush = wide.min_normal if error.ftz else 0.0
+    limit, u = min(wide.max, error.huge), wide.u + FLOAT64_SLACK
+    return Error(error.r + FLOAT64_SLACK, error.a, flush, gate, limit, error.until, error.beyond, u)
+
+
+def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
+    """A block kernel: values of the function into the outputs, then `finish`, in pieces that stay in the cache."""
+
+    def kernel(alo: Array, ahi: Array, lo: Array, hi: Array) -> bool:
+        same = True
+        with np.errstate(all="ignore"):
+            for start in range(0, lo.size, BLOCK):
+                cut = slice(start, start + BLOCK)
+                x, y, low, high = alo[cut], ahi[cut], lo[cut], hi[cut]
+                evaluate(x, low if up else high)
+                if point:
+                    np.copyto(high if up else low, low if up else high)
+                else:
+                    evaluate(y, high if up else low)
+                same &= bool(finish(x, y, low, high))
+        return same
+
+    return kernel
+
+
+def _monotone(name: str, point: bool, error: Error) -> Callable[..., bool]:
+    f = MONOTONE[name]
+    params = (f.domain, f.tiny, f.floor, f.f0, *error.params)
+
+    def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
+        same = kernels.close(x, y, lo, hi, *params)
+        if f.f0 == math.inf and not point:
+            same &= kernels.zero_pole(x, y, lo, hi)
+        return same
+
+    return _pieces(f.evaluate, point, f.up, finish)
+
+
+def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
+    r"""exp(x) = ex2(fl(x fl(log2 e))), as every NVIDIA target compiles it.
+
+    Hull of e^x, its correct rounding, and 2^p (1 +- r) +- a with p = fl32(x fl32(log2 e)), r and a the error of ex2
+    itself. The error of the argument, up to 1.224 |x| 2^-24 relative, is therefore exact for a point instead of a worst
+    case. 2^p = e^x e^t with t = p ln 2 - x, so one exponential per end serves for both.
+    Source: PTX ISA 8, ex2.approx.f32 (2 ulp from the correctly rounded value); sequence read in Triton's PTX.
+    A common mistake: a fixed number of ulps for exp, which |x| > 5 exceeds by the argument's rounding alone.
+    """
+    return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
+
+
+def _wave(name: str, point: bool, error: Error) -> Callable[..., bool]:
+    evaluate, turn, phase, f0 = WAVES[name]
+    params = (turn, phase, f0, *error.params)
+    return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
+
+
+def _bessel(name: str, point: bool, error: Error) -> Callable[..., bool]:
+    second, turns = name.startswith("y"), np.array(bessel_kernels.TURNS[name])
+    shape = (name == "j1", second, turns, bessel_kernels.AT_FAR[name])
+    params = (*shape, error.until, error.beyond, error.u, *error.params)
+    return _pieces(BESSEL[name], point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
+
+
+__all__ = ["BESSEL", "EVEN", "MONOTONE", "POLES", "UNARY", "WAVES", "Error", "error_of", "unary"]

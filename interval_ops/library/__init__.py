@@ -1,0 +1,1 @@
+"""Functions of several arguments of the vendor's library."""

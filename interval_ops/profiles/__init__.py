@@ -1,0 +1,1 @@
+"""Targets as data: one TOML file each, and the `Profile` that is read from it."""

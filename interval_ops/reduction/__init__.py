@@ -1,0 +1,1 @@
+"""Sums, extrema, scans and recurrences along an axis, in any order."""

@@ -1,0 +1,52 @@
+"""Floating-point atomic additions: what memory may hold after `count` adds in an unknown order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from interval_ops.arithmetic.broadcast import Array, Pair
+from interval_ops.formats.model import FP32, Format
+from interval_ops.profiles.profile import Profile
+from interval_ops.reduction.rule import rounding_unit, sum_cause
+
+
+def close_sum(
+    base: Array | Pair, sum_lo: Array, sum_hi: Array, mag: Array, count: Array, fmt: Format, profile: Profile
+) -> Pair:
+    r"""Bounds of base + sum of `count` addends, each added with one rounding to `fmt`, in any order.
+
+    |fl - exact| <= ((1 + u)^count - 1)(|base| + sum |x|); fp32 adds of a flushing target lose up to 2^-126 each as well
+    (PTX ISA 8: global atom.add.f32 flushes subnormal inputs and results). `sum_lo`, `sum_hi` are float64 sums of the
+    ends of the addends and `mag` the sum of their larger magnitudes, accumulated in any order; `base` is a pair, or an
+    array of points. Muted: cause "accumulation" ("lowacc" below fp32). Half lines or top where a sum may overflow.
+    A common mistake: one rounding for the total instead of one per add (8-way fp16 split-K).
+    """
+    base_lo, base_hi = base if isinstance(base, tuple) else (base, base)
+    low_in, high_in = np.asarray(base_lo, np.float64), np.asarray(base_hi, np.float64)
+    n = np.asarray(count, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.maximum(np.abs(low_in), np.abs(high_in)) + mag
+        muted = profile.muted(sum_cause(fmt))
+        u = 0.0 if muted else rounding_unit(fmt)
+        flush = FP32.min_normal if fmt.bits == 32 and profile.atomic_flush_fp32 and not muted else 0.0
+        growth = np.expm1(n * u) * (1 + 2.0**-40)
+        # Our own float64 sums: n + 1 additions here and before, of values and of magnitudes; four operations more.
+        margin = (growth + (n + 5) * 2.0**-53 * (1 + 2 * growth)) * total + 2 * n * flush * (1 + growth)
+        margin = np.where(n == 0, 0.0, margin)
+        lo, hi = low_in + sum_lo - margin, high_in + sum_hi + margin
+        limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold
+        fits = total * (1 + growth) + margin < limit
+        never_negative = (
+            (low_in >= 0) & (np.asarray(sum_lo) >= mag * (1 - 2.0**-20)) & (np.asarray(sum_lo) >= 0) & (mag < np.inf)
+        )
+        never_positive = (
+            (high_in <= 0) & (np.asarray(sum_hi) <= -mag * (1 - 2.0**-20)) & (np.asarray(sum_hi) <= 0) & (mag < np.inf)
+        )
+    return _overflowed(lo, hi, fits | (n == 0), never_negative, never_positive)
+
+
+def _overflowed(lo: Array, hi: Array, fits: Array, positive: Array, negative: Array) -> Pair:
+    low = np.where(fits, lo, np.where(positive, 0.0, np.where(negative, -np.inf, np.nan)))
+    high = np.where(fits, hi, np.where(positive, np.inf, np.where(negative, 0.0, np.nan)))
+    top = np.isnan(low) | np.isnan(high)
+    return np.where(top, np.nan, low), np.where(top, np.nan, high)

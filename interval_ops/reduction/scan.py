@@ -1,0 +1,69 @@
+"""Prefix reductions along one axis. Each prefix holds for every order in which its own elements may be combined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from interval_ops.arithmetic.broadcast import Array, Pair, is_point
+from interval_ops.formats.model import Format
+from interval_ops.profiles.profile import Profile
+from interval_ops.reduction import kernels
+from interval_ops.reduction.rule import product_params, sum_cause, sum_params
+
+
+def cumsum(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> Pair:
+    """Running sum: element k is a sum of k + 1 addends, bounded as `reduction.sum_axis`.
+
+    A common mistake: adding the intervals without a rounding error (4094 of 4096 fp32 prefix sums then lie outside).
+    """
+    params = sum_params(fmt, profile.muted(sum_cause(fmt)))
+    return _scan(a, axis, reverse, lambda *arrays: kernels.prefix_sums(*arrays, *params))
+
+
+def cumprod(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> Pair:
+    """Running product: element k is a product of k + 1 factors, bounded as `reduction.prod_axis`."""
+    params = product_params(fmt, profile.muted(sum_cause(fmt)))
+    return _scan(a, axis, reverse, lambda *arrays: kernels.prefix_products(*arrays, *params))
+
+
+def cummax(a: Pair, axis: int, reverse: bool = False) -> Pair:
+    """Running maximum of both ends, exact; from a top element on everything is top, points ignore NaN."""
+    return _extremum(a, axis, reverse, np.maximum, np.fmax)
+
+
+def cummin(a: Pair, axis: int, reverse: bool = False) -> Pair:
+    return _extremum(a, axis, reverse, np.minimum, np.fmin)
+
+
+def _extremum(a: Pair, axis: int, reverse: bool, ufunc: np.ufunc, ignoring: np.ufunc) -> Pair:
+    def run(function: np.ufunc, x: Array) -> Array:
+        ordered = np.flip(x, axis) if reverse else x
+        out = function.accumulate(ordered, axis=axis, dtype=np.float64)
+        return np.ascontiguousarray(np.flip(out, axis)) if reverse else out
+
+    if is_point(a):
+        lo = run(ignoring, a[0])
+        return lo, lo
+    return run(ufunc, a[0]), run(ufunc, a[1])
+
+
+def _scan(a: Pair, axis: int, reverse: bool, kernel: Callable[..., None]) -> Pair:
+    lo = along(a[0], axis, reverse)
+    hi = lo if is_point(a) else along(a[1], axis, reverse)
+    out_lo, out_hi = np.empty((2, *lo.shape))
+    kernel(lo, hi, out_lo, out_hi)
+    return tuple(back(out, a[0].shape, axis, reverse) for out in (out_lo, out_hi))  # type: ignore[return-value]
+
+
+def along(x: Array, axis: int, reverse: bool) -> Array:
+    """(outer, n, inner), contiguous float64, the scan direction first to last."""
+    ordered = np.flip(x, axis) if reverse else x
+    return np.ascontiguousarray(ordered, np.float64).reshape(-1, x.shape[axis], int(np.prod(x.shape[axis + 1 :])))
+
+
+def back(x: Array, shape: tuple[int, ...], axis: int, reverse: bool) -> Array:
+    """Undoes `along`."""
+    out = x.reshape(shape)
+    return np.ascontiguousarray(np.flip(out, axis)) if reverse else out

@@ -1,0 +1,163 @@
+"""One interpreted run of the user's entry function, and what is known about each tensor that it gave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.profiles.file import ProfileError
+from interval_ops.profiles.profile import MissingRule, load_profile
+from render.entry.inputs import Inputs
+from render.entry.outputs import Named, flatten, outline, stored_arguments, values
+from render.entry.target import as_kernel_error, is_own_failure, returned_names
+from render.result.errors import KernelError, RenderError, UnsupportedOp
+
+NOTHING_LAUNCHED = "RND904"
+WORTH_WORK = 500_000_000
+"""Counted lanes of a run that is repeated unasked: about five to ten seconds."""
+
+
+def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
+    """The interpreter's scope; imported here because it brings in Triton."""
+    from render.interpreter.session import Session
+
+    try:
+        load_profile(device)
+    except ProfileError:
+        raise  # a broken data file of ours is no mistake of the user
+    except (ValueError, LookupError) as error:
+        raise RenderError("RND902", str(error).strip("'\""), "choose one with --device") from None
+    try:
+        return Session(device=device, mute=frozenset(mute), **options)
+    except ValueError as error:
+        raise RenderError("RND902", str(error), "see `render classify --help`, Target") from None
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs."""
+    from render.interpreter.compat import quiet_driver
+    from render.interpreter.host import cuda_on_cpu
+
+    with quiet_driver(), cuda_on_cpu():
+        yield
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of the kernel's side: values, bound, never-stored elements, ids of the taints that reached it.
+
+    Of a large float tensor `tensor` is only the outline (`value` has its numbers); `base` is the byte address where its
+    storage began, `address` that of its first element.
+    `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
+    a bound is not.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    address: int
+    base: int
+    value: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    unstored: np.ndarray | None = None
+    taints: frozenset[int] = frozenset()
+    tracked: bool = True
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a run left behind. `seconds` is the wall time of the whole entry, `cpu_seconds` its processor time.
+
+    `recording`: everything that it computed (`render.trace.observed`), if that was recorded.
+    """
+
+    outputs: list[Tensor]
+    session: Any
+    seconds: float
+    cpu_seconds: float = 0.0
+    recording: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def work(self) -> int:
+        """Counted lanes (`Handle.work`) of all launches: what the run costs, the same on every machine."""
+        return sum(getattr(launch, "work", 0) for launch in self.session.launches)
+
+    @property
+    def named(self) -> Named:
+        return [(o.name, o.tensor) for o in self.outputs]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The function under test with its inputs; every run starts from fresh copies of them."""
+
+    fn: Callable[..., Any]
+    inputs: Inputs
+    device: str = "any"
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, mute: Iterable[Any] = ()) -> Execution:
+        """Interpret one call. Raises KernelError for what the user's code raises, UnsupportedOp where a rule lacks."""
+        inputs = self.inputs.clone()
+        began, cpu = time.perf_counter(), time.process_time()
+        session, result = self._launched(inputs, mute)
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        found = self._named(inputs, session, result)
+        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds, cpu)
+
+    def given(self) -> Named:
+        """The tensors that one call gives; no bound is read, for who only watches what happens inside."""
+        inputs = self.inputs.clone()
+        return self._named(inputs, *self._launched(inputs))
+
+    def _launched(self, inputs: Inputs, mute: Iterable[Any] = ()) -> tuple[Any, Any]:
+        """(the closed session, what the function returned)."""
+        session = open_session(self.device, mute, **self.options)
+        with session:
+            result = self._call(inputs)
+            if not session.launches:
+                raise RenderError(
+                    NOTHING_LAUNCHED,
+                    f"{self._name} launched no Triton kernel",
+                    "does it take another path for these inputs? choose another one with --entry",
+                )
+        return session, result
+
+    def _named(self, inputs: Inputs, session: Any, result: Any) -> Named:
+        return flatten(result, returned_names(self.fn)) or stored_arguments(inputs, session.envelope)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.fn, "__name__", type(self.fn).__name__)
+
+    def _call(self, inputs: Inputs) -> Any:
+        torch.manual_seed(self.seed)
+        try:
+            return self.fn(*inputs.args, **inputs.kwargs)
+        except (RenderError, UnsupportedOp, MissingRule, KernelError):
+            raise
+        except Exception as error:
+            if is_own_failure(error):
+                raise
+            raise as_kernel_error(error) from error
+
+
+def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
+    value = values(tensor, copy=True)
+    kept = tensor if value.dtype != np.float32 else outline(tensor)
+    base = tensor.untyped_storage().data_ptr()
+    where = kept, base + int(tensor.storage_offset()) * tensor.element_size(), base
+    if envelope is None:
+        point = np.asarray(value, np.float64)
+        return Tensor(name, *where, value, point, point, tracked=False)
+    lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))
+    unstored = ~np.broadcast_to(np.asarray(envelope.written, bool), value.shape)
+    return Tensor(name, *where, value, lo, hi, unstored, frozenset(envelope.taints))

@@ -1,0 +1,176 @@
+"""Which tensor of the kernel's side is compared with which tensor of the reference's side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from render.entry.inputs import Inputs
+from render.result import pieces
+from render.result.errors import RenderError
+
+UNMATCHED = "RND903"
+Named = list[tuple[str, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One output: its name and the places of the two tensors in the flattened results."""
+
+    name: str
+    kernel: int
+    reference: int
+
+
+def values(x: torch.Tensor, copy: bool = False) -> np.ndarray:
+    """The numbers of a tensor: float64, or float32 where the tensor is large and its format has no more than that.
+
+    `copy`: later changes of x must not show.
+    """
+    short = x.is_floating_point() and x.itemsize <= 4 and x.numel() > pieces.BLOCK
+    return x.detach().to(torch.float32 if short else torch.float64, copy=copy).numpy()
+
+
+def outline(x: torch.Tensor) -> torch.Tensor:
+    """Shape, strides and dtype of a float tensor, without its memory; integers are looked at again, so they stay."""
+    if not x.is_floating_point():
+        return x
+    return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device="meta")
+
+
+def flatten(result: Any, names: Sequence[str] = (), default: str = "out") -> Named:
+    """The tensors in what a function returned, named by their keys, by `names`, or `out`, `out0`, `out1`, ...
+
+    Numbers and numpy arrays become tensors; None and other objects are passed over.
+    """
+    items = list(_items(result))
+    single = len(items) == 1
+    found: Named = []
+    for i, (key, value) in enumerate(items):
+        tensor = _tensor(value)
+        if tensor is not None:
+            fallback = names[i] if len(names) == len(items) else default if single else f"{default}{i}"
+            found.append((key or fallback, tensor))
+    return found
+
+
+def _items(result: Any) -> Any:
+    if isinstance(result, Mapping):
+        yield from ((str(k), v) for k, v in result.items())
+    elif hasattr(result, "_fields"):
+        yield from zip(result._fields, result, strict=True)
+    elif isinstance(result, tuple | list):
+        for item in result:
+            yield from ((key, value) for key, value in _items(item))
+    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
+        yield from ((f.name, getattr(result, f.name)) for f in dataclasses.fields(result))
+    else:
+        yield "", result
+
+
+def _tensor(value: Any) -> torch.Tensor | None:
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, np.generic | float | int | bool):
+        return torch.tensor(value, dtype=torch.float64 if isinstance(value, float | np.floating) else None)
+    return None
+
+
+def stored_arguments(inputs: Inputs, envelope: Callable[[torch.Tensor], Any]) -> Named:
+    """The tensor arguments that a kernel wrote, by parameter name: the outputs of an entry that returns nothing."""
+    found: Named = []
+    for name, value in inputs.values.items():
+        if isinstance(value, torch.Tensor):
+            written = envelope(value)
+            if written is not None and bool(np.any(written.kernel_written)):
+                found.append((name, value.detach()))
+    return found
+
+
+def of_reference(result: Any, values: Mapping[str, Any], kernel: Named) -> Named:
+    """What the reference returned; if that is nothing, its own arguments under the names that the kernel wrote."""
+    returned = flatten(result, default="ref")
+    if returned:
+        return returned
+    return [(name, values[name].detach()) for name, _ in kernel if isinstance(values.get(name), torch.Tensor)]
+
+
+def match(kernel: Named, reference: Named) -> tuple[list[Pair], list[str]]:
+    """(pairs, notes): by name where the names agree, else by position; outputs without a partner are noted."""
+    if not kernel or not reference:
+        side = "the kernel's side" if not kernel else "the reference"
+        hint = "the entry must return a tensor, or a kernel must store to one of its arguments"
+        raise RenderError(UNMATCHED, f"{side} gives no tensor to compare", hint if not kernel else "return a tensor")
+    names = [n for n, _ in reference]
+    if len(set(names)) == len(names) and set(names) <= {n for n, _ in kernel}:
+        where = {n: i for i, (n, _) in enumerate(kernel)}
+        pairs = [Pair(n, where[n], i) for i, n in enumerate(names)]
+    else:
+        pairs = _by_position(kernel, reference)
+    return pairs, _left_over(kernel, reference, pairs)
+
+
+def _by_position(kernel: Named, reference: Named) -> list[Pair]:
+    """In order; where the counts differ, each output of the shorter side takes the next of its own shape."""
+    if len(kernel) == len(reference):
+        return [Pair(name, i, i) for i, (name, _) in enumerate(kernel)]
+    swapped = len(kernel) > len(reference)
+    short, long = (reference, kernel) if swapped else (kernel, reference)
+    free = list(range(len(long)))
+    pairs: list[Pair] = []
+    for i, (_, tensor) in enumerate(short):
+        same = [j for j in free if long[j][1].shape == tensor.shape]
+        if not same:
+            listed = " and ".join(", ".join(f"{n}{list(t.shape)}" for n, t in side) for side in (kernel, reference))
+            raise RenderError(
+                UNMATCHED,
+                f"outputs do not match: the kernel gives and the reference gives {listed}",
+                "return the same tensors in the same order from both",
+            )
+        free.remove(same[0])
+        k, r = (same[0], i) if swapped else (i, same[0])
+        pairs.append(Pair(kernel[k][0], k, r))
+    return pairs
+
+
+def _left_over(kernel: Named, reference: Named, pairs: list[Pair]) -> list[str]:
+    ours = [n for i, (n, _) in enumerate(kernel) if i not in {p.kernel for p in pairs}]
+    theirs = [n for i, (n, _) in enumerate(reference) if i not in {p.reference for p in pairs}]
+    notes = [f"output {n} has no counterpart in the reference and was not judged" for n in ours]
+    return notes + [f"the reference also returns {n}, which the kernel does not give" for n in theirs]
+
+
+def devices(given: Any, kernel: Named) -> list[torch.Tensor | None]:
+    """The recorded device output of each kernel output: by name, else by position."""
+    if given is None:
+        return [None] * len(kernel)
+    found = flatten(given, default="out")
+    by_name = dict(found)
+    if any(name in by_name for name, _ in kernel):
+        return [by_name.get(name) for name, _ in kernel]
+    if len(found) != len(kernel) and len(found) != 1:
+        listed = ", ".join(n for n, _ in kernel)
+        raise RenderError(
+            UNMATCHED,
+            f"the device output holds {len(found)} tensors, the kernel gives {listed}",
+            "name them as the outputs are named",
+        )
+    tensors: list[torch.Tensor | None] = [t for _, t in found]
+    return tensors + [None] * (len(kernel) - len(tensors))
+
+
+def shape_mismatch(name: str, ours: torch.Tensor, theirs: torch.Tensor, who: str = "the reference") -> str:
+    """The sentence for a shape or kind of dtype that differs, or ''. Floats of any width compare as numbers."""
+    if ours.shape != theirs.shape:
+        return f"{name} is {list(ours.shape)}, {who} is {list(theirs.shape)}"
+    if ours.is_floating_point() != theirs.is_floating_point():
+        short = str(ours.dtype).removeprefix("torch."), str(theirs.dtype).removeprefix("torch.")
+        return f"{name} is {short[0]}, {who} is {short[1]}"
+    return ""

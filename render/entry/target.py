@@ -1,0 +1,244 @@
+"""The user's file: load it without running its script part, find the function that launches a kernel.
+
+The entry is found in the syntax tree, not by its name: a module-level function whose body launches a kernel
+(`kernel[grid](...)`), directly or through other functions and classes of the file. Functions that only drive such a
+function (tests, benchmarks, `main()`) are passed over.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator, Set
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from render.interpreter.script import execute, left_out_note
+from render.result.errors import KernelError, RenderError
+
+NOT_FOUND = "RND902"
+_TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba")
+_NOT_AN_ENTRY = {"reference", "make_inputs", "main"}
+Node = ast.FunctionDef | ast.ClassDef | ast.Assign
+
+
+def load_module(path: str | Path) -> ModuleType:
+    """Import a file under a name of its own, so that `if __name__ == "__main__":` stays asleep.
+
+    Statements that launch kernels are left out (see `script`).
+    """
+    path = Path(path)
+    if not path.is_file():
+        kind = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise RenderError(NOT_FOUND, f"{path} {kind}", "give the Python file that holds the kernel")
+    name = f"render_target_{path.stem}_{hashlib.sha1(str(path.resolve()).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RenderError(NOT_FOUND, f"{path} is not a Python file", "give the .py file that holds the kernel")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        # Stays there: the file may import its neighbours inside functions.
+        sys.path.insert(0, folder)
+    sys.modules[name] = module
+    from render.interpreter.compat import import_scope
+
+    try:
+        with import_scope():
+            execute(module, path)
+    except SyntaxError as error:
+        raise RenderError(NOT_FOUND, f"{path}:{error.lineno}: {error.msg}", "this is not valid Python") from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(path, error) from error
+    return module
+
+
+def _import_failed(path: Path, error: BaseException) -> RenderError:
+    frames = user_frames(error)
+    where = f"{frames[-1][0]}:{frames[-1][1]}" if frames else str(path)
+    text = str(error).strip().split("\n")[0]
+    hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
+    return RenderError(NOT_FOUND, f"importing {path} raised {type(error).__name__} at {where}: {text}", hint)
+
+
+def find_entry(module: ModuleType, entry: str | None = None, reference: str | None = None) -> Callable[..., Any]:
+    """The function to classify: `entry` if given, else the one that launches a kernel."""
+    path = module.__file__ or module.__name__
+    if entry is not None:
+        return _named(module, entry, path)
+    names = launchers(module, exclude={reference} if reference else set())
+    if not names:
+        note = left_out_note(module)
+        wrap = f"{note}; put them into a function that returns the output"
+        hint = "name it with --entry NAME" if note is None else wrap
+        raise RenderError(NOT_FOUND, f"no function in {path} launches a Triton kernel", hint)
+    if len(names) > 1:
+        listed = ", ".join(f"{name} (line {line})" for name, line in names)
+        raise RenderError(
+            NOT_FOUND,
+            f"{len(names)} functions in {path} launch kernels: {listed}",
+            f"choose one, e.g. --entry {names[0][0]}",
+        )
+    return getattr(module, names[0][0])
+
+
+def _named(module: ModuleType, entry: str, path: str) -> Callable[..., Any]:
+    owner: Any = module
+    for part in entry.split("."):
+        owner = getattr(owner, part, None)
+    if owner is None:
+        known = ", ".join(name for name, _ in launchers(module)) or "none"
+        raise RenderError(NOT_FOUND, f"{path} has no {entry}", f"functions that launch kernels: {known}")
+    if not callable(owner) or is_kernel(owner):
+        what = "a kernel, not the function that launches it" if is_kernel(owner) else "not a function"
+        raise RenderError(NOT_FOUND, f"--entry {entry} is {what}", "name the Python function around the launch")
+    if isinstance(owner, type):
+        hint = f"write a function around it, e.g. `def run(x): return {entry}(...)(x)`"
+        raise RenderError(NOT_FOUND, f"--entry {entry} is a class", hint)
+    return owner
+
+
+def is_kernel(value: Any) -> bool:
+    """A jitted kernel, autotuned or not (anything that is launched by `value[grid](...)`)."""
+    return callable(getattr(value, "run", None)) and hasattr(type(value), "__getitem__")
+
+
+def launchers(module: ModuleType, exclude: Set[str] = frozenset()) -> list[tuple[str, int]]:
+    """(name, line) of the functions that could be the entry, in file order."""
+    source = Path(inspect.getfile(module)).read_text(encoding="utf-8")
+    nodes = _definitions(ast.parse(source))
+    uses = {name: _names(node) & nodes.keys() - {name} for name, node in nodes.items()}
+    launching = {name for name, node in nodes.items() if not _is_jitted(node) and _launches(node, module)}
+    while grown := {n for n, used in uses.items() if used & launching and not _is_jitted(nodes[n])} - launching:
+        launching |= grown
+    usable = {n for n in launching if not isinstance(nodes[n], ast.ClassDef) and callable(getattr(module, n, None))}
+    candidates = [n for n in nodes if n in usable - _NOT_AN_ENTRY - exclude]
+    candidates = _prefer(candidates, lambda n: not _drives(nodes[n]))
+    called = set().union(*(uses[n] for n in candidates)) if candidates else set()
+    return [(n, nodes[n].lineno) for n in _prefer(candidates, lambda n: n not in called)]
+
+
+def _prefer(names: list[str], good: Callable[[str], bool]) -> list[str]:
+    """The good ones, or all if none is."""
+    return [n for n in names if good(n)] or names
+
+
+def _definitions(tree: ast.Module) -> dict[str, Node]:
+    """Module-level functions, classes, and `name = Class.apply` aliases."""
+    found: dict[str, Node] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute | ast.Name | ast.Lambda):
+            found |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _is_jitted(node: ast.AST) -> bool:
+    decorators = getattr(node, "decorator_list", [])
+    return any(ast.unparse(d).split("(")[0].rsplit(".", 1)[-1] in ("jit", "autotune", "heuristics") for d in decorators)
+
+
+def _launches(node: ast.AST, module: ModuleType) -> bool:
+    """Does the body itself hold `kernel[grid](...)` or `kernel.run(...)`?"""
+    local = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and _is_jitted(n)}
+    return any(isinstance(call, ast.Call) and _is_launch(call, module, local) for call in ast.walk(node))
+
+
+def _is_launch(call: ast.Call, module: ModuleType, local: set[str]) -> bool:
+    target = call.func
+    if isinstance(target, ast.Attribute) and target.attr == "run":
+        return is_kernel(_value(target.value, module))
+    if not isinstance(target, ast.Subscript):
+        return False
+    if isinstance(target.value, ast.Name) and target.value.id in local:
+        return True
+    value = _value(target.value, module)
+    # What the module does not know (a local variable, an attribute of self) may be a kernel as well.
+    return is_kernel(value) if value is not None else isinstance(target.value, ast.Name | ast.Attribute | ast.Call)
+
+
+def _value(node: ast.expr, module: ModuleType) -> Any:
+    if isinstance(node, ast.Name):
+        return getattr(module, node.id, None)
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, module), node.attr, None)
+    return None
+
+
+def _drives(node: Node) -> bool:
+    """A test, a benchmark or a script: takes nothing, or says so by name or decorator."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    arguments = node.args
+    takes = arguments.posonlyargs or arguments.args or arguments.kwonlyargs or arguments.vararg or arguments.kwarg
+    marks = " ".join(ast.unparse(d) for d in node.decorator_list)
+    return not takes or node.name.startswith(("test", "bench")) or "pytest" in marks or "perf_report" in marks
+
+
+def returned_names(fn: Callable[..., Any]) -> list[str]:
+    """The variable names in `return c` or `return out, lse`, the last such statement; empty where there is none."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(fn))))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    found: list[str] = []
+    for statement in _returns(tree.body[0]):
+        parts = statement.elts if isinstance(statement, ast.Tuple) else [statement]
+        names = [p.id for p in parts if isinstance(p, ast.Name)]
+        found = names if len(names) == len(parts) else []
+    return found
+
+
+def _returns(node: ast.AST) -> Iterator[ast.expr]:
+    """The values returned by this function, not by those defined inside it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Return) and child.value is not None:
+            yield child.value
+        elif not isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _returns(child)
+
+
+def is_tool_file(file: str) -> bool:
+    """A file of RENDER, Triton, PyTorch or their like: nothing the user can fix."""
+    if file.startswith("<"):
+        return True
+    return any(Path(file).is_relative_to(home) for home in _tool_folders())
+
+
+def _tool_folders() -> list[Path]:
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in _TOOLS]
+    return [Path(file).parent for file in [*files, importlib.util.__file__] if file]
+
+
+def user_frames(error: BaseException) -> list[tuple[str, int, str, str]]:
+    """(file, line, function, text) of the traceback's frames in the user's files, innermost last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames if not is_tool_file(f.filename)]
+
+
+def is_own_failure(error: BaseException) -> bool:
+    """Did RENDER itself break, as opposed to telling the user something?
+
+    True where the innermost frame is RENDER's and does not stand at a `raise`: what it says on purpose about a kernel
+    it raises; an operation that fails there by itself is a defect, which must not be blamed on the kernel.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or (frames[-1].line or "").startswith("raise"):
+        return False
+    own = [Path(sys.modules[name].__file__ or "").parent for name in ("render", "interval_ops") if name in sys.modules]
+    return any(Path(frames[-1].filename).is_relative_to(home) for home in own)
+
+
+def as_kernel_error(error: BaseException) -> KernelError:
+    return error if isinstance(error, KernelError) else KernelError(error, user_frames(error))

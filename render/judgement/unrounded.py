@@ -1,0 +1,159 @@
+"""Kernel and reference compared without any rounding: do the two compute the same function?
+
+The kernel runs once more with every cause of error silent (`mute=CAUSES`): what is left is F, the exact value of its
+formula in float64. E is the exact value of the reference's. A bound is as wide as all roundings that a target may make,
+and a small fault hides in it; F and E have no rounding, and two forms of one function agree to float64's own accuracy.
+
+What is no difference between functions: constants, arguments and tensors that the host prepared are float32 roundings
+of what they stand for. So F and E may differ by what `SLACK`, 16 float32 roundings, of each of the reference's inputs
+does to E, to first order (`render.reference.running_error` without casts), by as much of E itself, and by what float64
+loses in E. A difference below one rounding of the output is told and decides nothing: no output shows it. One above
+it is no round-off, however wide the bound; a second evaluation (`render.witness.unrounded`) has to confirm it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from interval_ops.profiles.profile import CAUSES, MissingRule
+from render.entry.execution import WORTH_WORK, Entry, Execution, Tensor
+from render.explain.study import Study
+from render.reference.oracle import Exact, Oracle
+from render.result.decision import Case, Decision
+from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.records import Unrounded
+
+SLACK = 2.0**-20
+CODE = "RND211"
+ASKED = frozenset(["RND301", "RND304"])
+"""Inconclusive verdicts of which it is told as well: their bounds say little, this says more."""
+NARROW = 1 / 16
+"""F is known well enough to compare if its own interval is at most this part of the bound's half width."""
+NOT_KNOWN = "kernel and reference could not be compared without rounding"
+TOO_MUCH = "kernel and reference were not compared without rounding (too much work)"
+
+
+@dataclass(frozen=True)
+class Margin:
+    """What the reference's inputs, moved by SLACK, do to each of its outputs; `estimated` where no rule bounds it."""
+
+    reach: list[np.ndarray]
+    estimated: bool
+
+
+def unrounded(
+    entry: Entry, run: Execution, oracle: Oracle, exact: Exact, places: Sequence[int], cases: Sequence[Case]
+) -> list[Unrounded] | None:
+    """One answer per float output that both sides have; None where the kernel cannot be run again so.
+
+    `places` are the outputs' places in what the reference returns.
+    """
+    try:
+        free = Study(entry, tuple(cases)).run({"mute": CAUSES})
+    except (RenderError, UnsupportedOp, KernelError, MissingRule):
+        return None
+    found = {o.name: o for o in free.outputs}
+    margin: Margin | None = None
+    answers = []
+    for case, place in zip(cases, places, strict=True):
+        if case.mismatch or case.fmt is None or case.ref_fmt is None or case.name not in found:
+            continue
+        if found[case.name].taints:
+            continue  # a host operation without a rule gave values that are rounded
+        gap, counts = _gap(case, found[case.name])
+        near = SLACK * np.abs(case.exact)
+        if not (gap > near).any():
+            answers.append(_answer(case, found[case.name], gap, counts, near, False))
+            continue
+        margin = margin or _margin(oracle, exact)
+        if margin is None:
+            return None
+        reach = np.nan_to_num(margin.reach[place], nan=np.inf) + _of_float64(oracle, exact, place)
+        answers.append(
+            _answer(case, found[case.name], gap, counts, near + reach, margin.estimated or run.session.host_given)
+        )
+    return answers
+
+
+def _margin(oracle: Oracle, exact: Exact) -> Margin | None:
+    from render.entry.execution import on_cpu
+
+    with on_cpu():
+        found = oracle.sensitivity(exact, SLACK)
+    return None if found is None else Margin(*found)
+
+
+def _of_float64(oracle: Oracle, exact: Exact, place: int) -> np.ndarray:
+    from render.entry.execution import on_cpu
+
+    with on_cpu():
+        return oracle.of_float64(exact, place)
+
+
+def _gap(case: Case, free: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """(distance of E from F's interval, which elements are compared): both finite, F known well enough."""
+    lo, hi, exact = free.lo, free.hi, case.exact
+    with np.errstate(all="ignore"):
+        room = np.maximum(NARROW * (case.hi - case.lo) / 2, SLACK * np.abs(exact))
+        counts = np.isfinite(lo) & np.isfinite(hi) & np.isfinite(exact) & ((hi - lo <= room) | ~np.isfinite(room))
+        gap = np.where(counts, np.maximum(np.maximum(lo - exact, exact - hi), 0.0), 0.0)
+    return gap, counts
+
+
+def _answer(
+    case: Case, free: Tensor, gap: np.ndarray, counts: np.ndarray, slack: np.ndarray, estimated: bool
+) -> Unrounded:
+    assert case.fmt is not None and case.ref_fmt is not None
+    differs = gap > slack
+    u, floor = max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
+    visible = differs & (gap > u * np.abs(case.exact) + floor)
+    at = _worst(gap, visible if visible.any() else differs)
+    with np.errstate(all="ignore"):
+        half = (case.hi - case.lo) / 2
+        used = np.where(counts & (gap > 0), gap / half, 0.0)
+    return Unrounded(
+        case.name, int(counts.sum()), int(counts.size), int(differs.sum()), int(visible.sum()), at,
+        float((free.lo[at] + free.hi[at]) / 2), float(case.exact[at]), float(gap[at]), float(slack[at]),
+        float(np.nanmax(used, initial=0.0)), estimated,
+    )  # fmt: skip
+
+
+def _worst(gap: np.ndarray, mask: np.ndarray) -> tuple[int, ...]:
+    if not gap.size:
+        return (0,) * gap.ndim
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(mask, gap, -1.0))), gap.shape))
+
+
+def wanted(run: Execution, decision: Decision, exact: Exact) -> bool:
+    """What is called round-off, or has a bound that says little; not where nothing rounds, or E is no exact value."""
+    asked = decision.label == "Type-I" or decision.code in ASKED
+    return asked and bool(run.session.causes) and exact.trusted
+
+
+def too_much(run: Execution) -> bool:
+    return run.work > WORTH_WORK
+
+
+def decided(answers: Sequence[Unrounded], decision: Decision) -> Decision:
+    """The decision in the light of a difference that outputs show: no round-off; uncertain where E's margin is."""
+    shown = [a for a in answers if a.visible]
+    if decision.label != "Type-I" or not shown:
+        return decision
+    worst = max(shown, key=lambda a: a.share)
+    if worst.estimated:
+        return Decision("Inconclusive", "RND301", f"{worst.sentence} (to an estimate of what rounding before it does)")
+    return Decision("Type-II", CODE, worst.sentence)
+
+
+def claims(answers: Sequence[Unrounded]) -> list[tuple[str, tuple[int, ...], float, float]]:
+    """(output, index, low, high) that F is claimed not to reach, most of the bound first."""
+    shown = sorted((a for a in answers if a.visible), key=lambda a: -a.share)
+    return [(a.output, a.index, a.reference - a.slack, a.reference + a.slack) for a in shown]
+
+
+def notes(answers: Sequence[Unrounded]) -> list[str]:
+    """What is worth a line where it decides nothing."""
+    return [a.sentence for a in answers if a.differing]

@@ -1,0 +1,235 @@
+"""The table of vendor library functions, by their names in `tl.extra.cuda.libdevice`: rule, exact, or refused.
+
+It has the form of `rules.RULES` and is filled by shape of rule in the same way. A GPU's math library is compiled with
+the flush flag of the kernel, so in fp32 any function of it may read a subnormal operand as 0 and return 0 for a
+subnormal result, the correctly rounded ones included (`flushed`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic.broadcast import Array, Pair, is_point
+from interval_ops.formats.model import FP32, Format
+from interval_ops.functions import elementary as functions
+from interval_ops.library import joint
+from interval_ops.profiles.profile import Profile
+from render.ops import errors as rule_errors
+from render.ops.library_names import ASSUMED, CONVERSIONS, INTEGERS, REFUSED
+from render.ops.rule import EVERYWHERE, NON_NEGATIVE, Apply, Domain, Rule, Shape
+
+LIBRARY: dict[str, Rule] = {}
+"""Functions of floating-point arguments with a floating-point result of the same format."""
+
+_UNIT = (-1.0, 1.0)
+
+
+def _subnormal(x: Array) -> Array:
+    return (np.abs(x) < FP32.min_normal) & (x != 0)
+
+
+def _with_zero(a: Pair) -> Pair:
+    """The interval with 0 added where an end is subnormal."""
+    low, high = _subnormal(a[0]), _subnormal(a[1])
+    if not (low.any() or high.any()):
+        return a
+    return np.where(low, np.minimum(a[0], 0.0), a[0]), np.where(high, np.maximum(a[1], 0.0), a[1])
+
+
+def _flush(fmt: Format, profile: Profile) -> float:
+    """Magnitude below which the library may flush; 0 if it does not. The flag is that of entry `exp2`."""
+    flushes = fmt.bits == 32 and not profile.muted("function") and profile.fn("exp2").ftz
+    return FP32.min_normal if flushes else 0.0
+
+
+def _open_at_subnormals(a: Pair, out: Pair) -> Pair:
+    """`out`, and top where the argument may be subnormal: what the library breaks at."""
+    broken = (a[0] < FP32.min_normal) & (a[1] > -FP32.min_normal) & ((a[0] != 0) | (a[1] != 0))
+    return (np.where(broken, np.nan, out[0]), np.where(broken, np.nan, out[1])) if broken.any() else out
+
+
+def flushed(apply: Apply) -> Apply:
+    """The rule for a library that may flush subnormal fp32 operands and results."""
+
+    def flushing(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Any:
+        if not _flush(fmt, profile):
+            return apply(args, fmt, profile)
+        return _with_zero(apply(tuple(_with_zero(a) for a in args), fmt, profile))
+
+    return flushing
+
+
+def _add(rule: Rule) -> None:
+    if rule.op in LIBRARY:
+        raise ValueError(f"{rule.op} has two rules")
+    LIBRARY[rule.op] = rule
+
+
+def _function(name: str, key: str, shape: Shape, domain: Domain = EVERYWHERE, doc: str = "") -> None:
+    """A function of one argument with the error of the profile's entry `key`."""
+    about = doc or "Both ends, widened by the documented error; outside the domain top."
+    source = f"[functions] {key} of the profile"
+
+    def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
+        out = functions.unary(key, args[0], fmt, profile)
+        if fmt.bits == 64 or profile.muted("function") or not profile.fn(key, fmt.name).breaks:
+            return out
+        return _open_at_subnormals(args[0], out)
+
+    # Correct rounding has no flush of its own in the profile.
+    flushing = flushed(apply) if key.endswith("_rn") else apply
+    _add(Rule(name, shape, about, flushing, 1, "function", rule_errors.function(key), domain, source))
+
+
+def monotone(*names: str, domain: Domain = EVERYWHERE) -> None:
+    for name in names:
+        _function(name, name, Shape.MONOTONE, domain)
+
+
+def jointly(name: str, arity: int, rule: Any, key: str, doc: str, tight: bool = True) -> None:
+    """A function of several arguments with the error of entry `key`."""
+
+    def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
+        return rule(args, fmt, profile)
+
+    source = f"[functions] {key} of the profile"
+    _add(
+        Rule(name, Shape.SPECIAL, doc, apply, arity, "function", rule_errors.function(key), source=source, tight=tight)
+    )
+
+
+def exactly(name: str, arity: int, rule: Callable[[tuple[Any, ...]], Pair], doc: str, tight: bool = True) -> None:
+    """A function without rounding: only the flush of subnormals moves its result."""
+    apply = flushed(lambda args, fmt, profile: rule(args))
+    _add(Rule(name, Shape.SPECIAL, doc, apply, arity, None, rule_errors.flush, tight=tight))
+
+
+def rounded(name: str, arity: int, rule: Any, doc: str, cause: str = "arith") -> None:
+    """One rounding to nearest."""
+    apply = flushed(lambda args, fmt, profile: rule(*args, fmt, profile))
+    _add(Rule(name, Shape.SPECIAL, doc, apply, arity, cause, rule_errors.rounding, source="IEEE 754-2019, 4.3.1"))
+
+
+def directed(name: str, arity: int, rule: Any) -> None:
+    """The three directed roundings of one operation, `name`_rd, _ru and _rz."""
+    for direction, where in (("rd", "downwards"), ("ru", "upwards"), ("rz", "towards zero")):
+        doc = f"The exact result and its rounding {where}."
+        _add(Rule(f"{name}_{direction}", Shape.SPECIAL, doc, flushed(_directed(rule, direction)), arity, "arith",
+                  rule_errors.directed, source="IEEE 754-2019, 4.3.2", tight=False))  # fmt: skip
+
+
+def _directed(rule: Any, direction: str) -> Apply:
+    def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
+        return joint.directed(direction, rule(*args, fmt, joint.quiet(profile)), fmt, profile.muted("arith"))
+
+    return apply
+
+
+def _one(like: Array) -> Pair:
+    one = np.ones((1,) * like.ndim)
+    return one, one
+
+
+def reciprocal(x: Pair, fmt: Format, profile: Profile) -> Pair:
+    return arithmetic.div(_one(x[0]), x, fmt, profile, "div_rn")
+
+
+def root(x: Pair, fmt: Format, profile: Profile) -> Pair:
+    return functions.unary("sqrt_rn", x, fmt, profile)
+
+
+def quotient(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
+    return arithmetic.div(x, y, fmt, profile, "div_rn")
+
+
+def _integral(function: Callable[[Pair], Pair]) -> Callable[[tuple[Any, ...]], Pair]:
+    return lambda args: function(args[0])
+
+
+def _floor(a: Pair) -> Pair:
+    return _ends(np.floor, a)
+
+
+def _ceil(a: Pair) -> Pair:
+    return _ends(np.ceil, a)
+
+
+def _ends(function: np.ufunc, a: Pair) -> Pair:
+    lo = function(a[0], dtype=np.float64)
+    return (lo, lo) if is_point(a) else (lo, function(a[1], dtype=np.float64))
+
+
+_function("exp", "libdevice_exp", Shape.MONOTONE)
+_function("rsqrt", "libdevice_rsqrt", Shape.MONOTONE, NON_NEGATIVE)
+_function("sqrt", "sqrt", Shape.MONOTONE, NON_NEGATIVE, "As tl.sqrt: the approximate instruction or the correct one.")
+monotone("exp2", "exp10", "expm1", "sinh", "tanh", "asinh", "atan", "cbrt", "erf", "erfc", "erfcx", "normcdf")
+monotone("log", "log2", "log10", "sqrt_rn", "rsqrt_rn", domain=NON_NEGATIVE)
+monotone("log1p", domain=(-1.0, math.inf))
+monotone("acosh", domain=(1.0, math.inf))
+monotone("asin", "acos", "atanh", "erfinv", domain=_UNIT)
+monotone("erfcinv", domain=(0.0, 2.0))
+monotone("normcdfinv", domain=(0.0, 1.0))
+_function("cosh", "cosh", Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
+for _name in ("sin", "cos", "sinpi", "cospi"):
+    _function(_name, _name, Shape.SPECIAL, doc="Both ends and the extrema inside; the whole range beyond 2^20.")
+_function("tan", "tan", Shape.SPECIAL, doc="Both ends; the whole line where a pole may lie inside.")
+_function("rcbrt", "rcbrt", Shape.SPECIAL, doc="Both ends; the whole line where 0 lies inside.")
+_function("tgamma", "tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1.4616; top where a pole lies inside.")
+_LGAMMA = "Both ends and the minimum at 1.4616; below 0 points outside (-23.0001, -2.2637) only, else top."
+_function("lgamma", "lgamma", Shape.SPECIAL, doc=_LGAMMA)
+_function("cyl_bessel_i0", "cyl_bessel_i0", Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
+monotone("cyl_bessel_i1")
+for _name in ("j0", "j1"):
+    _function(_name, _name, Shape.SPECIAL, doc="Both ends and the extrema inside; beyond 8 chords and their sag.")
+for _name in ("y0", "y1"):
+    _doc = "Both ends and the extrema inside; beyond 8 chords and their sag; -inf at 0, top below."
+    _function(_name, _name, Shape.SPECIAL, NON_NEGATIVE, _doc)
+
+jointly("pow", 2, lambda args, fmt, profile: joint.power(args[0], args[1], fmt, profile), "pow",
+        "Corners of the box; a base below 0 needs one integer exponent, else top.")  # fmt: skip
+jointly("atan2", 2, lambda args, fmt, profile: joint.atan2(args[0], args[1], fmt, profile), "atan2",
+        "Corners of the box; [-pi, pi] where it meets the origin or the negative axis.")  # fmt: skip
+for _name, _arity in (("hypot", 2), ("rhypot", 2), ("norm3d", 3), ("rnorm3d", 3), ("norm4d", 4), ("rnorm4d", 4)):
+    jointly(_name, _arity, lambda args, fmt, profile, name=_name: joint.norm(name, args, fmt, profile), _name,
+            "Ends of the magnitudes.")  # fmt: skip
+exactly("remainder", 2, lambda args: joint.remainder(*args), "x - n y with one n, else [-|y|/2, |y|/2].", tight=False)
+_add(Rule("fmod", Shape.SPECIAL, "As x % y: both the compiled sequence and the exact remainder.",
+          flushed(lambda args, fmt, profile: arithmetic.fmod(args[0], args[1], fmt, profile)), 2, "function",
+          rule_errors.remainder, tight=False))  # fmt: skip
+exactly("copysign", 2, lambda args: joint.copysign(*args), "|x| with the sign of y; both signs where that is open.")
+exactly("abs", 1, lambda args: arithmetic.abs_(args[0]), "Magnitudes; 0 if inside.")
+exactly("saturatef", 1, lambda args: joint.saturate(args[0]), "Clamped to [0, 1]; NaN gives 0.")
+exactly("floor", 1, _integral(_floor), "floor at both ends.")
+exactly("ceil", 1, _integral(_ceil), "ceil at both ends.")
+exactly("trunc", 1, _integral(arithmetic.trunc), "trunc at both ends.")
+exactly("rint", 1, _integral(arithmetic.rint), "Nearest integer, ties to even, at both ends.")
+exactly("nearbyint", 1, _integral(arithmetic.rint), "Nearest integer, ties to even, at both ends.")
+exactly("round", 1, _integral(joint.round_away), "Nearest integer, halves away from zero, at both ends.")
+exactly("logb", 1, lambda args: joint.logb(args[0]), "Exponent of the magnitudes at both ends.")
+_add(Rule("nextafter", Shape.SPECIAL, "The neighbours of both ends; among subnormals also the smallest normal numbers.",
+          flushed(lambda args, fmt, profile: joint.nextafter(args[0], args[1], fmt, _flush(fmt, profile))), 2,
+          "function", rule_errors.flush, tight=False))  # fmt: skip
+
+rounded("fdim", 2, joint.fdim, "max(x - y, 0) at the ends.")
+rounded("fma", 3, arithmetic.fma, "a b + c rounded once.")
+rounded("fma_rn", 3, arithmetic.fma, "a b + c rounded once.")
+rounded("add_rn", 2, arithmetic.add, "Sums of the ends, exact and rounded.")
+rounded("sub_rn", 2, arithmetic.sub, "Differences of the ends, exact and rounded.")
+rounded("mul_rn", 2, arithmetic.mul, "Products of the ends, exact and rounded.")
+rounded("div_rn", 2, quotient, "Quotients of the ends; a divisor with 0 inside gives [-inf, inf].", "function")
+rounded("rcp_rn", 1, reciprocal, "1 / x at both ends.", "function")
+directed("add", 2, arithmetic.add)
+directed("sub", 2, arithmetic.sub)
+directed("mul", 2, arithmetic.mul)
+directed("fma", 3, arithmetic.fma)
+directed("div", 2, quotient)
+directed("rcp", 1, reciprocal)
+directed("sqrt", 1, root)
+
+
+__all__ = ["ASSUMED", "CONVERSIONS", "INTEGERS", "LIBRARY", "REFUSED", "flushed"]

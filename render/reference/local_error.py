@@ -1,0 +1,184 @@
+r"""How far one PyTorch operation's result may be from its exact value: the local error of the reference's own steps.
+
+Used in two units: `EXACT` (what float64 itself loses, plus the casts that the reference asks for) for the error bound
+of E, and `NATIVE` (what the reference loses at its own dtypes) for R. A local error bounds one operation given its
+operands; `render.reference.running_error` carries it on to the end result.
+
+    elementwise + - * / sqrt       u |y|
+    other functions                (4 u' + u) |y|        torch CPU measured within 3 ulp, u' the internal precision
+    mm, sum, mean, conv, ...       K u' S + u |y|        S = the same operation on magnitudes (Higham, ASNA, sec. 3.1)
+    tf32 operands                  + 2**-9 S             both truncated: 1 - (1 - 2**-10)**2
+    cast to a narrower format      u |x| + half a subnormal, 0 where the value is representable
+    softmax over K elements        (K + 8 + |log y|) u' y + u |y|
+    anything else                  operands moved by 8 u', then u |y| (an estimate)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from interval_ops.formats.model import FORMATS, Format
+
+TORCH_FORMATS: dict[torch.dtype, Format] = {
+    torch.float64: FORMATS["fp64"],
+    torch.float32: FORMATS["fp32"],
+    torch.float16: FORMATS["fp16"],
+    torch.bfloat16: FORMATS["bf16"],
+    torch.float8_e5m2: FORMATS["fp8e5"],
+    torch.float8_e4m3fn: FORMATS["fp8e4nv"],
+    torch.float8_e4m3fnuz: FORMATS["fp8e4b8"],
+    torch.float8_e5m2fnuz: FORMATS["fp8e5b16"],
+}
+
+_EXACT = """
+    clone copy alias detach lift_fresh view _unsafe_view reshape contiguous expand t transpose permute squeeze
+    unsqueeze select slice narrow split chunk unbind cat stack index gather scatter take embedding index_select
+    masked_fill where max min amax amin aminmax maximum minimum fmax fmin clamp clamp_min clamp_max neg abs relu
+    sign floor ceil round trunc sort topk kthvalue median mode flip roll pad constant_pad_nd triu tril diag diagonal
+    diag_embed zeros ones empty zeros_like ones_like empty_like full full_like new_zeros new_ones new_full new_empty
+    arange eye fill zero fill_ repeat repeat_interleave as_strided unfold movedim swapaxes masked_select nonzero
+    index_put masked_scatter put leaky_relu_ hardtanh threshold max_pool2d_with_indices cummax cummin scalar_tensor
+    slice_scatter select_scatter empty_strided resize set_ _reshape_alias im2col replication_pad1d replication_pad2d
+    reflection_pad1d reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex nan_to_num frexp ldexp
+    argsort one_hot split_with_sizes new_empty_strided
+"""
+_ARITHMETIC = "add sub rsub mul div sqrt reciprocal square lerp addcmul addcdiv true_divide hypot remainder fmod"
+_FUNCTIONS = """
+    exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid silu gelu erf erfc rsqrt pow softplus mish elu selu
+    sinh cosh asin acos atan atan2 asinh acosh atanh log_sigmoid_forward hardswish hardsigmoid leaky_relu lgamma
+    digamma xlogy prelu celu erfinv special_erfcx logaddexp sinc prod
+"""
+_MULTILINEAR = """
+    mm bmm addmm baddbmm addbmm mv dot vdot addmv addr sum mean nansum cumsum convolution _convolution trace index_add
+    scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d mkldnn_convolution upsample_bilinear2d linear
+    mkldnn_linear _trilinear segment_reduce col2im
+"""
+# 1 + erf(x) and the like lose relative accuracy in their tails: torch's error is in units of the argument there.
+CANCELLING = frozenset(["gelu", "mish", "logaddexp"])
+EXACT_OPS = frozenset(_EXACT.split())
+ARITHMETIC = frozenset(_ARITHMETIC.split())
+FUNCTIONS = frozenset(_FUNCTIONS.split())
+MULTILINEAR = frozenset(_MULTILINEAR.split())
+PRODUCTS = frozenset(
+    ["mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "dot", "vdot", "addmv", "convolution", "_convolution", "linear"]
+)
+_RANDOM = """
+    rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
+    exponential random
+"""
+RANDOM = frozenset(_RANDOM.split())
+
+OPERAND_FACTOR = 8.0
+TF32_PRODUCT = 2.0**-9
+F64 = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Which precision the local errors are taken at: float64 (`native` False) or the reference's own dtypes.
+
+    `casts` False: casts that the reference asks for round nothing. `inputs`: relative error of tensors from outside.
+    `arithmetic` False: nothing rounds but casts and constants.
+    """
+
+    native: bool
+    tf32: bool = False
+    casts: bool = True
+    inputs: float = 0.0
+    arithmetic: bool = True
+
+    def rounding(self, dtype: torch.dtype) -> tuple[float, float]:
+        """(u, absolute floor) of storing one result of this dtype."""
+        if not self.arithmetic:
+            return 0.0, 0.0
+        fmt = TORCH_FORMATS.get(dtype)
+        if not self.native or fmt is None or fmt.p >= 53:
+            return F64, 0.0
+        return fmt.u, fmt.half_subnormal
+
+    def inner(self, dtype: torch.dtype) -> float:
+        """u' of the arithmetic inside one operation: torch computes every narrower type in float32."""
+        if not self.arithmetic:
+            return 0.0
+        fmt = TORCH_FORMATS.get(dtype)
+        return F64 if not self.native or fmt is None or fmt.p >= 53 else 2.0**-24
+
+
+def base_name(func: Any) -> str:
+    """`aten.add_.Tensor` -> `add`."""
+    name = func.overloadpacket.__name__
+    return name if name.startswith("_") or not name.endswith("_") else name[:-1]
+
+
+def terms(name: str, args: tuple[Any, ...], out: torch.Tensor) -> int:
+    """K, the number of addends of one output element of a multilinear operation (an upper bound)."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    if name in ("mm", "bmm", "mv", "dot", "vdot", "linear"):
+        return tensors[0].shape[-1] + 1
+    if name in ("addmm", "baddbmm", "addmv"):
+        return tensors[1].shape[-1] + 1
+    if name == "addbmm":
+        return tensors[1].shape[0] * tensors[1].shape[-1] + 1
+    if name in ("convolution", "_convolution"):
+        return tensors[1].numel() // max(tensors[1].shape[0], 1) + 1
+    if name == "cumsum":
+        return max(tensors[0].shape, default=1)
+    return max(tensors[0].numel() // max(out.numel(), 1), 64)
+
+
+def local_error(
+    name: str, args: tuple[Any, ...], values: torch.Tensor, dtype: torch.dtype, unit: Unit
+) -> torch.Tensor | None:
+    """Bound of |computed - exact| of one elementwise result, None if exact; `dtype` is the reference's own for it."""
+    if name in EXACT_OPS:
+        return None
+    u, floor = unit.rounding(dtype)
+    if name in FUNCTIONS:
+        u = u + 4 * unit.inner(dtype)
+    if name in CANCELLING:
+        floor = floor + 8 * unit.inner(dtype) * args[0].abs()
+    return u * values.abs() + floor
+
+
+def sum_error(
+    name: str, args: tuple[Any, ...], size: torch.Tensor, values: torch.Tensor, dtype: torch.dtype, unit: Unit
+) -> torch.Tensor:
+    """Bound for a multilinear operation; `size` is S, the same operation on the magnitudes of its operands."""
+    u, floor = unit.rounding(dtype)
+    per_term = terms(name, args, values) * unit.inner(dtype)
+    if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
+        per_term += TF32_PRODUCT
+    return per_term * size + u * values.abs() + floor
+
+
+def gradient_sums(name: str, args: tuple[Any, ...]) -> tuple[float, torch.Tensor, torch.Tensor] | None:
+    """(addends, sum of |dy xhat|, sum of |dy|) of the gradients of a normalisation's weight and bias; None for others.
+
+    torch's CPU kernels compute in the tensors' own type there: in fp16 and bf16 the error of these sums grows with the
+    number of rows (measured with 40 and 400 rows: 4 and 9 units roundoff of a typical gradient).
+    """
+    if name == "native_layer_norm_backward":
+        dy, x, shape, mean, rstd = args[:5]
+        products, given = (t.abs().reshape(-1, *shape).sum(0) for t in (dy * (x - mean) * rstd, dy))
+        return dy.numel() / max(given.numel(), 1), products, given
+    if name == "native_group_norm_backward":
+        dy, x, mean, rstd, _, n, c, rest, groups = args[:9]
+        wide = [t.reshape(n, groups, -1) for t in (dy, x)]
+        xhat = (wide[1] - mean.reshape(n, groups, 1)) * rstd.reshape(n, groups, 1)
+        products, given = (t.abs().reshape(n, c, rest).sum((0, 2)) for t in (wide[0] * xhat, dy))
+        return float(n * rest), products, given
+    return None
+
+
+def cast_error(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """Bound of the rounding of float64 values to `dtype`, 0 where they are representable; None if nothing rounds."""
+    fmt = TORCH_FORMATS.get(dtype)
+    if fmt is None or fmt.p >= 53:
+        return None
+    lost = x.to(dtype).double() != x
+    if not bool(lost.any()):
+        return None
+    return torch.where(lost, fmt.u * x.abs() + fmt.half_subnormal, 0.0)

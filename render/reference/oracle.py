@@ -1,0 +1,265 @@
+"""E, the reference recomputed in float64, with an error bound; and R, the bound of the reference's own rounding.
+
+E comes from the plain reference on widened inputs, if everything inside stays float64. A reference that casts down,
+asserts dtypes or needs fp8 operations runs natively with float64 carried beside it (`render.reference.shadow`).
+
+The error of E matters only where E misses the kernel's bound. It is carried through the same operations: what float64
+loses in each, the casts that the reference asks for, and its constants (0.1 in a float32 program is fl32(0.1)). R is
+the same with the errors of the reference's own dtypes. Both are bounds to first order where every operation has a rule,
+and verdicts say where they are estimates. Where float64's own error decides, E is evaluated in more bits
+(`render.judgement.precision`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from render.entry.inputs import Inputs
+from render.entry.outputs import Named
+from render.reference.local_error import Unit
+from render.reference.resolve import Plan, Reference
+from render.reference.shadow import F64, NarrowWatch, ShadowMode, default_dtype, is_float
+
+ASSUMED = "its error is assumed, not bounded"
+FALLBACK = 2.0**-44
+"""Error of E relative to the largest element of the output where it could not be carried; always reported."""
+
+
+def array(x: torch.Tensor) -> np.ndarray:
+    """Any tensor as a float64 array."""
+    return x.detach().to(F64).numpy()
+
+
+Ends = tuple[np.ndarray, np.ndarray]
+Carried = tuple[list[Ends], str, list[str]]
+"""[lo, hi] per output, what the error of E rests on, notes."""
+
+
+@dataclass
+class Exact:
+    """E per output of the reference, in its order, and the ends of its error interval.
+
+    `carry` computes the ends when they are first asked for: carrying the error takes ten times as long as E itself, and
+    an E that lies in the kernel's bound needs none. `widened`: from float64 inputs; `trusted` is False for values that
+    are not exact, but the reference's own. `work`: elements that were computed on the way to E. `finer`: what was
+    evaluated again in more bits, in words.
+    """
+
+    values: list[np.ndarray]
+    how: str
+    carry: Callable[[], Carried]
+    notes: list[str] = field(default_factory=list)
+    widened: bool = False
+    trusted: bool = True
+    work: int = 0
+    finer: str = ""
+    _found: tuple[list[Ends], str] | None = field(default=None, init=False)
+
+    def _carried(self) -> tuple[list[Ends], str]:
+        if self._found is None:
+            ends, text, notes = self.carry()
+            self.notes += notes
+            self._found = ends, text
+        return self._found
+
+    def ends(self, i: int) -> Ends:
+        """(lo, hi) of output i."""
+        return self._carried()[0][i]
+
+    @property
+    def bounded(self) -> bool:
+        """Was the error carried already?"""
+        return self._found is not None
+
+    def refine(self, i: int, places: np.ndarray, value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> None:
+        """Better values and ends of some elements (flat places) of output i."""
+        ends, _ = self._carried()
+        improved = [np.array(x) for x in (self.values[i], *ends[i])]
+        for whole, part in zip(improved, (value, lo, hi), strict=True):
+            whole.reshape(-1)[places] = part
+        self.values[i] = improved[0]
+        ends[i] = improved[1], improved[2]
+
+    @property
+    def lo(self) -> list[np.ndarray]:
+        return [lo for lo, _ in self._carried()[0]]
+
+    @property
+    def hi(self) -> list[np.ndarray]:
+        return [hi for _, hi in self._carried()[0]]
+
+    @property
+    def assumption(self) -> str:
+        error = "its error decides nothing and was not bounded" if self._found is None else self._found[1]
+        return f"reference {self.how}; {error}{self.finer}"
+
+
+@dataclass
+class Oracle:
+    """Everything needed to run the reference again: `collect` finds its output tensors, `native` are the y_ref."""
+
+    reference: Reference
+    plan: Plan
+    inputs: Inputs
+    collect: Callable[[Any, Mapping[str, Any]], Named]
+    native: Named
+    seed: int = 0
+    tf32: bool = False
+
+    def exact(self) -> Exact:
+        base = self._counted()
+        if base is not None:
+            values, work = base
+            return Exact(values, "recomputed in float64", lambda: self._spread(values), widened=True, work=work)
+        return self._beside()
+
+    def _spread(self, base: list[np.ndarray]) -> Carried:
+        """The ends around E = `base`, which the plain reference gave."""
+        try:
+            _, spread, mode = self._carried(Unit(native=False), widened=True)
+        except Exception as error:
+            spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in base]
+            return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
+        return self._ends(base, spread), _quality(mode), mode.notes
+
+    def _beside(self) -> Exact:
+        """E of a reference that float64 inputs do not keep in float64."""
+        try:
+            values, spread, mode = self._carried(Unit(native=False), widened=False)
+        except Exception as error:
+            values = [array(x) for _, x in self.native]
+            spread = [self._storage_error(i) for i in range(len(values))]
+            found: Carried = self._ends(values, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
+            return Exact(values, "taken at its own precision", lambda: found, trusted=False)
+        known: Carried = self._ends(values, spread), _quality(mode), mode.notes
+        return Exact(values, "run as written with float64 carried beside it", lambda: known)
+
+    def radius(self, exact: Exact) -> list[np.ndarray | None]:
+        """R per output: how far the reference's own roundings may take it from E."""
+        try:
+            values, spread, _ = self._carried(Unit(native=True, tf32=self.tf32), widened=False)
+        except Exception as error:  # a bound that cannot be had is reported as unknown
+            exact.notes.append(f"no bound of the reference's own rounding: {_why(error)}")
+            return [None] * len(exact.values)
+        return [e + deviation(v, x) for e, v, x in zip(spread, values, exact.values, strict=True)]
+
+    def sensitivity(self, exact: Exact, inputs: float) -> tuple[list[np.ndarray], bool] | None:
+        """(how far E moves when every input moves by `inputs` |x|, whether that is an estimate); None if not known.
+
+        To first order, per output; casts of the reference round nothing.
+        """
+        try:
+            unit = Unit(native=False, casts=False, inputs=inputs)
+            _, reach, mode = self._carried(unit, widened=exact.widened)
+        except Exception as error:  # as with `radius`: not known is an answer
+            exact.notes.append(f"what the inputs do to the reference is not known: {_why(error)}")
+            return None
+        return reach, mode.estimated
+
+    def casts(self, exact: Exact) -> list[np.ndarray]:
+        """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
+        _, reach, _ = self._carried(Unit(native=False, arithmetic=False), widened=exact.widened)
+        return reach
+
+    def of_float64(self, exact: Exact, i: int) -> np.ndarray:
+        """How far E's own evaluation may be off in output i, casts and constants of the reference aside."""
+        lo, hi = exact.ends(i)
+        try:
+            casts = self.casts(exact)[i]
+        except Exception:  # what casts do is not known: then all of it counts
+            casts = np.zeros(lo.shape)
+        with np.errstate(invalid="ignore"):
+            return np.maximum(np.nan_to_num((hi - lo) / 2 - casts, nan=np.inf), 0.0)
+
+    def _storage_error(self, i: int) -> np.ndarray:
+        x = self.native[i][1]
+        u, floor = Unit(native=True).rounding(x.dtype)
+        return 8 * (u * np.abs(array(x)) + floor) if x.is_floating_point() else np.zeros(x.shape)
+
+    def _call(self, inputs: Inputs) -> Named:
+        torch.manual_seed(self.seed)
+        np.random.seed(self.seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
+        values = inputs.values
+        return self.collect(self.plan.call(self.reference.fn, values), values)
+
+    def _plain(self) -> list[np.ndarray] | None:
+        """The reference on widened inputs; None where it fails or anything inside is narrower than float64."""
+        found = self._counted()
+        return None if found is None else found[0]
+
+    def _counted(self) -> tuple[list[np.ndarray], int] | None:
+        """`_plain` with the number of elements that were computed."""
+        watch = NarrowWatch()
+        inputs = self.inputs.upcast()
+        try:
+            with default_dtype(F64), watch:
+                found = self._call(inputs)
+        except Exception:
+            return None
+        shapes = [(x.shape, x.is_floating_point()) for _, x in found]
+        if watch.narrow or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
+            return None
+        return [array(x) for _, x in found], watch.elements
+
+    def _carried(self, unit: Unit, widened: bool) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
+        """(values, errors, mode) of one run with float64 and error bounds beside it."""
+        mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
+        inputs = self.inputs.upcast() if widened else self.inputs.clone()
+        with default_dtype(F64 if widened else torch.get_default_dtype()):
+            # The fused attention kernels have no error rule; their definition consists of operations that have one.
+            with sdpa_kernel([SDPBackend.MATH]), mode:
+                found = self._call(inputs)
+            values = [array(mode.value(x)) for _, x in found]
+            errors = [array(mode.error(x)) for _, x in found]
+        mode.release()
+        return values, errors, mode
+
+    def _ends(self, base: list[np.ndarray], spread: list[np.ndarray]) -> list[Ends]:
+        found = []
+        for (_, native), x, reach in zip(self.native, base, spread, strict=True):
+            if native.is_floating_point():
+                reach = reach + 2.0**-52 * np.abs(x)
+                with np.errstate(invalid="ignore"):
+                    ends = x - reach, x + reach
+            else:
+                # Rounding may decide an integer either way (argmax, quantisation): hull of what was seen.
+                ends = np.minimum(x, array(native)), np.maximum(x, array(native))
+            found.append((_point(ends[0], x, -1), _point(ends[1], x, 1)))
+        return found
+
+
+def _quality(mode: ShadowMode) -> str:
+    return "its error is an estimate" if mode.estimated else "its error is bounded"
+
+
+def deviation(value: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """|value - centre|; 0 where both are the same infinity or NaN, infinite where only one of them is finite."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(value - centre)
+    same = (value == centre) | (np.isnan(value) & np.isnan(centre))
+    return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
+
+
+def _why(error: Exception) -> str:
+    """An error in one line; with RENDER_FULL_TRACEBACK set it is raised instead, for it may be a mistake of ours."""
+    if os.environ.get("RENDER_FULL_TRACEBACK"):
+        raise error
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160]
+
+
+def _scale(x: np.ndarray) -> float:
+    finite = np.abs(x[np.isfinite(x)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _point(end: np.ndarray, centre: np.ndarray, side: int) -> np.ndarray:
+    """The end of E's interval; an E that is not finite is a point, an unknown reach is an infinite one."""
+    end = np.where(np.isnan(end), side * np.inf, end)
+    return np.where(np.isfinite(centre), end, centre)

@@ -1,0 +1,214 @@
+"""The other side of the comparison: find the reference, decide which inputs it takes, call it.
+
+A reference is named by `torch.matmul` (dotted path), `module:attr`, `file.py::fn`, the name of a function in the user's
+file, or given as a callable. It gets the entry's inputs by name where its parameters have the same names, else by
+position; buffers that exist only to be written are left out where it has no place for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from render.result.errors import RenderError
+
+NOT_FOUND = "RND902"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A callable and what to call it in a report."""
+
+    fn: Callable[..., Any]
+    title: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which of the entry's inputs the reference takes: positionally, then by keyword."""
+
+    positional: tuple[str, ...]
+    keyword: tuple[str, ...] = ()
+
+    def call(self, fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+        return fn(*(values[n] for n in self.positional), **{n: values[n] for n in self.keyword})
+
+
+def resolve(spec: str | Callable[..., Any] | None, module: ModuleType | None = None) -> Reference:
+    """The reference that `spec` names; None means the user's file's own `reference`."""
+    if callable(spec):
+        return Reference(spec, _title(spec))
+    if spec is None:
+        fn = getattr(module, "reference", None)
+        if fn is None:
+            hint = "say --ref torch.matmul, or define reference() in the file"
+            raise RenderError(NOT_FOUND, "no reference given", hint)
+        return Reference(fn, "reference")
+    fn = _lookup(spec, module)
+    if not callable(fn):
+        raise RenderError(NOT_FOUND, f"--ref {spec} is not a function", "name a function, e.g. --ref torch.matmul")
+    return Reference(fn, spec)
+
+
+def _title(fn: Callable[..., Any]) -> str:
+    name = getattr(fn, "__qualname__", getattr(fn, "__name__", type(fn).__name__))
+    home = getattr(fn, "__module__", "") or ""
+    if home.startswith("torch") or name.startswith("_VariableFunctions"):
+        return f"torch.{name.rsplit('.', 1)[-1]}"
+    return name
+
+
+def _lookup(spec: str, module: ModuleType | None) -> Any:
+    if "::" in spec:
+        from render.entry.target import load_module
+
+        file, name = spec.split("::", 1)
+        return _attribute(load_module(Path(file)), name, spec)
+    if module is not None and hasattr(module, spec.split(".")[0]) and ":" not in spec:
+        return _attribute(module, spec, spec)
+    if ":" in spec:
+        home, name = spec.split(":", 1)
+        return _attribute(_import(home, spec), name, spec)
+    if "." not in spec:
+        known = _functions(module)
+        near = difflib.get_close_matches(spec, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "known here: " + ", ".join(known[:8]) if known else None
+        raise RenderError(NOT_FOUND, f"--ref {spec}: no function of this name in the file", hint)
+    return _dotted(spec)
+
+
+def _functions(module: ModuleType | None) -> list[str]:
+    return [n for n, value in vars(module).items() if inspect.isfunction(value)] if module else []
+
+
+def _import(home: str, spec: str) -> ModuleType:
+    try:
+        return importlib.import_module(home)
+    except ImportError as error:
+        raise RenderError(NOT_FOUND, f"--ref {spec}: cannot import {home} ({error})") from error
+
+
+def _dotted(spec: str) -> Any:
+    """The longest importable prefix of `spec`, then attributes."""
+    parts = spec.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        home = ".".join(parts[:cut])
+        try:
+            module = importlib.import_module(home)
+        except ModuleNotFoundError as error:
+            if error.name is None or not home.startswith(error.name):
+                why = f"{home} needs {error.name}, which is not installed"
+                raise RenderError(NOT_FOUND, f"--ref {spec}: {why}") from error
+            continue
+        return _attribute(module, ".".join(parts[cut:]), spec)
+    raise RenderError(NOT_FOUND, f"--ref {spec}: no module named {parts[0]}", "try torch.matmul, or file.py::function")
+
+
+def _attribute(owner: Any, path: str, spec: str) -> Any:
+    for name in path.split("."):
+        try:
+            owner = getattr(owner, name)
+        except AttributeError:
+            near = difflib.get_close_matches(name, dir(owner), n=1)
+            where = getattr(owner, "__name__", owner)
+            hint = f"did you mean {near[0]}?" if near else None
+            raise RenderError(NOT_FOUND, f"--ref {spec}: {where} has no {name}", hint) from None
+    return owner
+
+
+def plans(fn: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any], written: set[str]) -> list[Plan]:
+    """Ways to pass the inputs, best first. With a signature they are checked against it, without one (built-in
+    functions have none) the caller tries them in turn."""
+    signature = _signature(fn)
+    if signature is not None:
+        by_name = _by_name(signature, names)
+        if by_name is not None:
+            return [by_name]
+    tensors = [n for n in names if isinstance(values[n], torch.Tensor)]
+    orders = [list(names), [n for n in names if n not in written], tensors, [n for n in tensors if n not in written]]
+    found = [Plan(tuple(order)) for i, order in enumerate(orders) if order not in orders[:i]]
+    if signature is None:
+        return found
+    return [plan for plan in found if _binds(signature, len(plan.positional))]
+
+
+def _signature(fn: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def _by_name(signature: inspect.Signature, names: Sequence[str]) -> Plan | None:
+    kinds = inspect.Parameter
+    positional: list[str] = []
+    keyword: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is kinds.VAR_POSITIONAL:
+            return None
+        if parameter.kind is kinds.VAR_KEYWORD:
+            continue
+        if parameter.name not in names:
+            if parameter.default is kinds.empty:
+                return None
+            continue
+        (positional if parameter.kind is kinds.POSITIONAL_ONLY else keyword).append(parameter.name)
+    return Plan(tuple(positional), tuple(keyword)) if positional or keyword else None
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def run(reference: Reference, options: Sequence[Plan], make: Callable[[], Mapping[str, Any]]) -> tuple[Any, Plan, Any]:
+    """(result, the plan that worked, the inputs it ran on); `make` gives fresh copies for each attempt."""
+    if not options:
+        raise RenderError(
+            NOT_FOUND,
+            f"the reference {reference.title}{_signature(reference.fn)} cannot take the inputs {', '.join(make())}",
+            "write a reference() with the entry's parameter names",
+        )
+    failure: Exception | None = None
+    for plan in options:
+        values = make()
+        try:
+            return plan.call(reference.fn, values), plan, values
+        except Exception as error:
+            failure = failure or error
+            if not isinstance(error, TypeError):
+                break
+    raise _failed(reference, failure, make()) from failure
+
+
+def _failed(reference: Reference, error: Exception | None, values: Mapping[str, Any]) -> RenderError:
+    from render.entry.target import user_frames
+
+    frames = user_frames(error) if error is not None else []
+    where = f" at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
+    shapes = ", ".join(f"{n}: {describe(v)}" for n, v in values.items()) or "no arguments"
+    text = str(error).strip().split("\n")[0]
+    return RenderError(
+        NOT_FOUND,
+        f"the reference {reference.title} raised {type(error).__name__}{where}: {text}",
+        f"it was called with {shapes}",
+    )
+
+
+def describe(value: Any) -> str:
+    """`float16[64, 64]` for a tensor, the value itself for a scalar."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= 40 else type(value).__name__

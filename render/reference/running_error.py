@@ -1,0 +1,228 @@
+r"""How errors of the operands of one PyTorch operation reach its results: running error analysis, first order.
+
+    sums of products     |op|(|x| + e) - |op|(|x|), |op| with magnitudes for coefficients: rigorous
+    elementwise          sum over operands of max |f(x_i +- e_i) - f(x)|: exact for monotone f, else first order
+    moves, max, sort     all operands together: max |f(x +- e) - f(x)|; rigorous, as each is monotone in all of them
+    softmax              y e^{e_i} / sum_j y_j e^{-e_j} - y: rigorous
+    anything else        the largest movement under a few random choices of signs, times `SAFETY`: an estimate
+
+To these the operation's own error (`local_error`) is added. Source of the scheme: Higham, ASNA, sec. 3.3.
+
+A trap: at float64's own error level, f(x + e) - f(x) is itself lost in float64 rounding. Differences are therefore
+taken over a step `STEP` times as long and divided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from render.reference import local_error as noise
+
+F64 = torch.float64
+STEP = 2.0**16
+TINY = 2.0**-40
+SAFETY = 4.0
+TRIALS = 3
+_CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_like", "new_full"])
+_SOFTMAX = frozenset(("_softmax", "_log_softmax"))
+
+
+class Operation:
+    """One operation on float64 operands, to be evaluated at moved operands as often as needed.
+
+    `errors` aligns with the tensors among the operands (None: exact). Nothing that `run` gets is written to.
+    """
+
+    def __init__(self, func: Any, args: Any, kwargs: Any, errors: list[Any], default_dtype: Callable[..., Any]) -> None:
+        self.func = func
+        self.name = noise.base_name(func)
+        if self.name in _SOFTMAX:
+            args = (*args[:2], False)  # half_to_float wants a half operand
+        self.args = args
+        self.leaves, self.spec = tree_flatten((args, kwargs))
+        self.tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
+        self.errors = dict(zip(self.tensors, errors, strict=False)) if errors else {}
+        self.errors = {i: e for i, e in self.errors.items() if e is not None}
+        self.estimated = False
+        self._default_dtype = default_dtype
+
+    def cast_operands(self, dtype: torch.dtype | None) -> None:
+        """`torch.sum(x, dtype=torch.float16)` casts its operand first."""
+        if dtype is None or self.name in _CASTS or self.name in noise.EXACT_OPS:
+            return
+        for i in self.tensors:
+            error = noise.cast_error(self.leaves[i], dtype) if _is_float(self.leaves[i]) else None
+            if error is not None:
+                self.errors[i] = self.errors[i] + error if i in self.errors else error
+
+    def run(self, change: Callable[[int, Any], Any] | None = None) -> list[Any]:
+        """The flat results, with `change(place, operand)` applied to the operands."""
+        leaves = self.leaves if change is None else [change(i, x) for i, x in enumerate(self.leaves)]
+        if self.func._schema.is_mutable:
+            leaves = [x.clone() if isinstance(x, torch.Tensor) else x for x in leaves]
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        with self._default_dtype(F64):
+            return tree_flatten(self.func(*args, **kwargs))[0]
+
+    def magnitudes(self, grown: bool = False) -> list[Any]:
+        """The results for magnitudes of operands and coefficients, `grown` by the operands' errors."""
+
+        def positive(i: int, x: Any) -> Any:
+            if _is_float(x):
+                return x.abs() + self.errors[i] if grown and i in self.errors else x.abs()
+            return abs(x) if isinstance(x, float) else x
+
+        return self.run(positive)
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def error_of(
+    op: Operation, values: list[Any], dtypes: list[Any], unit: noise.Unit, round_scalars: bool
+) -> list[torch.Tensor | None]:
+    """Error bound of each result (None: exact). `dtypes` are those that the reference itself gives the results."""
+    floats = [i for i, x in enumerate(values) if _is_float(x)]
+    if op.name in noise.MULTILINEAR and not op.func._schema.is_mutable:
+        total = _multilinear(op, values, floats, dtypes, unit)
+    elif op.name in _SOFTMAX:
+        total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
+    elif op.name in noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS:
+        total = _elementwise(op, values, floats, dtypes, unit)
+    else:
+        total = _sampled(op, values, floats, dtypes, unit)
+    if round_scalars:
+        _add_constants(op, values, floats, total)
+    return [total.get(i) for i in range(len(values))]
+
+
+Errors = dict[int, Any]
+
+
+def _multilinear(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+    sizes = op.magnitudes()
+    grown = op.magnitudes(grown=True) if op.errors else sizes
+    found: Errors = {}
+    for i in floats:
+        own = noise.sum_error(op.name, op.args, grown[i], values[i], dtypes[i], unit)
+        found[i] = own if grown is sizes else own + (grown[i] - sizes[i]).clamp(min=0) + own
+    return found
+
+
+def _elementwise(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+    together = op.name in noise.EXACT_OPS or op.name in _CASTS
+    groups = [list(op.errors)] if together else [[i] for i in op.errors]
+    found: Errors = {}
+    for places in groups if op.errors else []:
+        for i, moved in _movement(op, values, floats, places).items():
+            found[i] = moved if i not in found else found[i] + moved
+    for i in floats:
+        if op.name in _CASTS:
+            own = noise.cast_error(values[i], dtypes[i]) if unit.casts else None
+        else:
+            own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit)
+        if own is not None:
+            found[i] = own if i not in found else found[i] + own
+    return found
+
+
+def _step(op: Operation, places: list[int]) -> float:
+    """`STEP` where every error is tiny beside its operand, so that the longer step still sees a straight line."""
+    tiny = all(bool((op.errors[i] <= TINY * op.leaves[i].abs()).all()) for i in places)
+    return STEP if tiny else 1.0
+
+
+def _movement(op: Operation, values: list[Any], floats: list[int], places: list[int]) -> Errors:
+    """How far the results move when the operands at `places` move by their errors, up or down, all alike."""
+    step = _step(op, places)
+    found: Errors = {}
+    for sign in (step, -step):
+        moved = op.run(lambda i, x, sign=sign: x + sign * op.errors[i] if i in places else x)  # type: ignore[misc]
+        for i in floats:
+            gap = _gap(moved[i], values[i]) / step
+            found[i] = gap if i not in found else torch.maximum(found[i], gap)
+    return found
+
+
+def _gap(moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """|moved - value|; 0 where they are the same infinity or NaN, infinite where one of them is not finite."""
+    if moved.shape != value.shape or moved.dtype != F64 or value.dtype != F64:
+        moved, value = (x.to(F64) for x in torch.broadcast_tensors(moved, value))
+    out = torch.empty(value.shape, dtype=F64)
+    _gaps(*(x.detach().contiguous().view(-1).numpy() for x in (moved, value)), out.view(-1).numpy())
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gaps(moved, value, out):  # type: ignore[no-untyped-def]
+    # One pass: as torch operations this is most of the time that a large reference takes.
+    for i in range(out.size):
+        a, b = moved[i], value[i]
+        gap = abs(a - b)
+        out[i] = 0.0 if a == b or (a != a and b != b) else gap if gap < np.inf else np.inf
+
+
+def _softmax(op: Operation, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:
+    """y_i' <= y_i e^{e_i} / sum_j y_j e^{-e_j}, and for log_softmax the logarithm of that."""
+    dim, logs = op.args[1], op.name == "_log_softmax"
+    y = value.exp() if logs else value
+    inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
+    own = (value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
+    error = op.errors.get(op.tensors[0], torch.zeros_like(value))
+    grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
+    if logs:
+        return own * inner + grown + u * value.abs() + floor
+    return own * inner * y + y * torch.expm1(grown) + u * y + floor
+
+
+def _sampled(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+    """No rule: move every operand by its error and a few roundings, at random signs."""
+    op.estimated = True
+    dtype = next((d for d in dtypes if d is not None and d.is_floating_point), F64)
+    sums = noise.gradient_sums(op.name, op.args) if unit.native else None
+    relative = noise.OPERAND_FACTOR * unit.inner(dtype) + (unit.rounding(dtype)[0] if sums is not None else 0.0)
+    generator = torch.Generator().manual_seed(0x5EED)
+    step = 1.0 if unit.native else _step(op, list(op.errors))
+
+    def move(i: int, x: Any) -> Any:
+        if not _is_float(x):
+            return x
+        reach = relative * x.abs() + op.errors.get(i, 0.0)
+        signs = torch.randint(0, 2, x.shape, generator=generator).to(F64).mul_(2).sub_(1)
+        return x + step * reach * signs
+
+    found: Errors = {i: torch.zeros_like(values[i]) for i in floats}
+    for _ in range(TRIALS):
+        moved = op.run(move)
+        for i in floats:
+            found[i] = torch.maximum(found[i], _gap(moved[i], values[i]) / step)
+    for i in floats:
+        u, floor = unit.rounding(dtypes[i])
+        found[i] = SAFETY * found[i] + 2 * u * values[i].abs() + floor
+    if sums is not None:
+        addends, *sizes = sums
+        for i, size in zip((1, 2), sizes, strict=True):
+            if i in found:
+                found[i] = found[i] + addends * unit.rounding(dtype)[0] * size.reshape(found[i].shape)
+    return found
+
+
+def _add_constants(op: Operation, values: list[Any], floats: list[int], total: Errors) -> None:
+    """A Python number in a float32 program is its float32 rounding: add how far that takes the results."""
+
+    def rounded(i: int, x: Any) -> Any:
+        return float(np.float32(x)) if isinstance(x, float) and abs(x) < 3e38 else x
+
+    if all(rounded(i, x) == x for i, x in enumerate(op.leaves) if isinstance(x, float)):
+        return
+    moved = op.run(rounded)
+    for i in floats:
+        gap = _gap(moved[i], values[i])
+        total[i] = gap if total.get(i) is None else total[i] + gap

@@ -1,0 +1,252 @@
+"""Run a reference as written and, beside it, the same operations in float64.
+
+Every float storage that the reference touches gets a float64 shadow of the same geometry. Each operation runs twice:
+natively, so that dtypes, asserts, branches and shapes are what the author wrote, and on the shadows, where a cast down
+is a copy and `dtype=` arguments read float64. Views need nothing (a view of the storage is a view of the shadow), and
+in-place operations write the shadow in place. Keyed by storage, not by tensor object: autograd replaces the objects.
+
+With a `Unit`, a second shadow holds a bound of each element's error, carried by `render.reference.running_error`.
+
+A common mistake: running the native operation first and building shadows of new operands afterwards; an in-place
+operation has overwritten them by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+from render.reference import local_error as noise
+from render.reference.running_error import Operation, error_of
+
+F64 = torch.float64
+SWEEP = 512
+SWEEP_BYTES = 1 << 25
+"""Shadows of dead storages are dropped after so many new ones, or so many bytes of them."""
+
+
+def is_float(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """`torch.zeros(n)` and friends give this dtype inside."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@dataclass
+class Twin:
+    """Shadow of one storage: float64 values, and error bounds where any element has one."""
+
+    storage: StorageWeakRef
+    dtype: torch.dtype
+    values: torch.Tensor
+    errors: torch.Tensor | None = None
+
+
+def _like(x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
+    """The view of a shadow that x is of its storage."""
+    return torch.as_strided(flat, x.size(), x.stride(), x.storage_offset())
+
+
+class Shadows:
+    """float64 twins of storages, found again by the storage's address."""
+
+    def __init__(self, error: float = 0.0) -> None:
+        """`error`: relative error of storages that come from outside."""
+        self._error = error
+        self._twins: dict[int, Twin] = {}
+        self._next_sweep = SWEEP
+        self._grown = 0
+
+    def of(self, x: torch.Tensor) -> torch.Tensor:
+        """The shadow of x, aliasing what x aliases; an unknown storage is taken at its present values, as exact."""
+        return _like(x, self._twin(x).values)
+
+    def error_of(self, x: torch.Tensor) -> torch.Tensor | None:
+        errors = self._twin(x).errors
+        return None if errors is None else _like(x, errors)
+
+    def put(self, x: torch.Tensor, value: torch.Tensor, error: torch.Tensor | None) -> None:
+        """Set the shadow of x (a whole new storage, or part of a known one)."""
+        twin = self._twin(x)
+        _like(x, twin.values).copy_(value)
+        if twin.errors is None:
+            if error is None:
+                return
+            twin.errors = torch.zeros_like(twin.values)
+        target = _like(x, twin.errors)
+        target.zero_() if error is None else target.copy_(error)
+
+    def drop(self, x: torch.Tensor) -> None:
+        """Forget the shadow: the native bits are all that is known."""
+        self._twins.pop(x.untyped_storage()._cdata, None)
+
+    def matches(self, x: torch.Tensor) -> bool:
+        """Does the shadow of x's storage (if any) hold numbers of x's own dtype?"""
+        twin = self._twins.get(x.untyped_storage()._cdata)
+        return twin is None or twin.dtype == x.dtype
+
+    def _twin(self, x: torch.Tensor) -> Twin:
+        storage = x.untyped_storage()
+        twin = self._twins.get(storage._cdata)
+        if twin is None or twin.dtype != x.dtype:
+            values = torch.as_strided(x.detach(), (storage.nbytes() // x.itemsize,), (1,), 0).to(F64, copy=True)
+            errors = values.abs() * self._error if self._error else None
+            twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values, errors)
+            self._grown += values.nbytes
+            self._sweep()
+        return twin
+
+    def _sweep(self) -> None:
+        if len(self._twins) > self._next_sweep or self._grown > SWEEP_BYTES:
+            self._twins = {key: twin for key, twin in self._twins.items() if not twin.storage.expired()}
+            self._next_sweep = 2 * len(self._twins) + SWEEP
+            self._grown = 0
+
+
+class ShadowMode(TorchDispatchMode):
+    """Carries float64 through whatever runs inside and, with `unit`, the bound of its error.
+
+    `round_scalars`: Python numbers stand for their float32 roundings. `estimated` turns true when an error could only
+    be estimated; `notes` names the operations that could not be carried.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
+    def __init__(self, unit: noise.Unit | None = None, round_scalars: bool = False) -> None:
+        super().__init__()
+        self.unit = unit
+        self.round_scalars = round_scalars
+        self.shadows = Shadows(unit.inputs if unit else 0.0)
+        self.estimated = False
+        self.notes: list[str] = []
+
+    def value(self, x: torch.Tensor) -> torch.Tensor:
+        """The float64 value of a tensor that came out of the run."""
+        return self.shadows.of(x) if is_float(x) else x.detach()
+
+    def error(self, x: torch.Tensor) -> torch.Tensor:
+        found = self.shadows.error_of(x) if is_float(x) else None
+        return torch.zeros(x.shape, dtype=F64) if found is None else found
+
+    def release(self) -> None:
+        """Forget every shadow: those of large inputs would otherwise live as long as the notes."""
+        self.shadows = Shadows()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        known = {x.untyped_storage()._cdata for x in inputs}
+        mutable = func._schema.is_mutable
+        twins = tree_map(self._twin(mutable), (args, kwargs))
+        errors = [self.shadows.error_of(x) if is_float(x) else None for x in inputs] if self.unit else []
+        errors = [e.clone() if mutable and e is not None else e for e in errors]
+        out = func(*args, **kwargs)
+        if mutable:
+            self._drop_reinterpreted(func, args)
+        changed = [x for x in tree_leaves(out) if is_float(x) and (mutable or x.untyped_storage()._cdata not in known)]
+        if changed:
+            self._follow(func, twins, errors, out, changed, kwargs.get("dtype"))
+        return out
+
+    def _twin(self, mutable: bool) -> Callable[[Any], Any]:
+        """Shadows for tensors, float64 for dtypes; copies if the operation is going to write."""
+
+        def twin(x: Any) -> Any:
+            if isinstance(x, torch.Tensor):
+                x = self.shadows.of(x) if is_float(x) else x
+                return x.clone() if mutable else x
+            return F64 if isinstance(x, torch.dtype) and x.is_floating_point else x
+
+        return twin
+
+    def _drop_reinterpreted(self, func: Any, args: Any) -> None:
+        """A float storage written through an integer view has bits that its shadow knows nothing of."""
+        for spec, value in zip(func._schema.arguments, args, strict=False):
+            written = spec.alias_info is not None and spec.alias_info.is_write
+            if written and isinstance(value, torch.Tensor) and not self.shadows.matches(value):
+                self.shadows.drop(value)
+
+    def _follow(
+        self, func: Any, twins: Any, errors: list[Any], out: Any, changed: list[torch.Tensor], dtype: Any
+    ) -> None:
+        """Repeat `func` on the shadows and record the results as the shadows of `out`."""
+        operation = Operation(func, twins[0], twins[1], errors, default_dtype)
+        if self.unit is not None and self.unit.casts:
+            operation.cast_operands(dtype)
+        if operation.name in noise.RANDOM:
+            self._note(f"{operation.name}: random numbers are taken as given")
+            for x in changed:
+                self.shadows.drop(x)
+            return
+        natives = tree_flatten(out)[0]
+        try:
+            values = operation.run()
+            bounds = self._bounds(operation, values, natives)
+        except Exception as error:
+            self._note(f"{operation.name} was taken at the reference's own precision ({type(error).__name__})")
+            self._taken_natively(changed)
+            return
+        for x, value, bound in zip(natives, values, bounds, strict=True):
+            if any(x is c for c in changed):
+                self.shadows.put(x, value, bound)
+
+    def _bounds(self, operation: Operation, values: list[Any], natives: list[Any]) -> list[torch.Tensor | None]:
+        if self.unit is None:
+            return [None] * len(values)
+        dtypes = [getattr(x, "dtype", None) for x in natives]
+        bounds = error_of(operation, values, dtypes, self.unit, self.round_scalars)
+        self.estimated = self.estimated or operation.estimated
+        return bounds
+
+    def _taken_natively(self, changed: list[torch.Tensor]) -> None:
+        self.estimated = True
+        for x in changed:
+            self.shadows.drop(x)
+            if self.unit is not None:
+                u, floor = noise.Unit(native=True).rounding(x.dtype)
+                value = self.shadows.of(x)
+                self.shadows.put(x, value, noise.OPERAND_FACTOR * (u * value.abs() + floor))
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class NarrowWatch(TorchDispatchMode):
+    """Notices whether anything narrower than float64 is computed inside, and counts the elements of all results."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow: str | None = None
+        self.elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        made = [x for x in tree_leaves(out) if is_float(x)]
+        self.elements += sum(x.numel() for x in made)
+        if self.narrow is None and any(x.dtype != F64 for x in made):
+            self.narrow = noise.base_name(func)
+        return out

@@ -1,0 +1,1 @@
+"""What a classification says, as plain data: verdict, codes, records of explanations, errors, the decision table."""

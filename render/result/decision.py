@@ -1,0 +1,371 @@
+"""The precedence rules of the verdict, as pure functions on arrays.
+
+For every output element there are: the bound T = [lo, hi] of the kernel, the value v that the re-execution computed,
+the reference y_ref at its own dtype, and E, the reference in float64 with an error bound [exact_lo, exact_hi];
+sometimes also y_dev, a recorded device output. `decide` applies the table below and the first row that holds wins.
+
+    NaN/Inf pattern of v or y_dev is not one that E and T allow               Type-II       RND204
+    shape or dtype differs, elements never stored                            Type-II       RND205
+    taint that voids T (see below)                                           Inconclusive  RND302, 303
+    E outside T                                                              Type-II       RND201
+    y_dev outside T                                                          Type-II       RND202
+    E known too badly to say whether it is in T                              Inconclusive  RND307
+    y_ref outside T, within its own rounding R of E                          Type-I        RND110
+    another taint reaches the output                                         Inconclusive  RND305
+    T unbounded                                                              Inconclusive  RND304
+    zeros would fit in every element of T                                    Inconclusive  RND301
+    y_ref outside T, and R does not meet T                                   Inconclusive  RND302
+    otherwise                                                                Type-I        cause of the width
+
+NaN in lo and hi means "anything", so nothing is outside it; a NaN value is never inside a bound. Where every side is
+the same infinity, or NaN, the element is settled: the two programs agree on it.
+
+Two taints say that T does not enclose all legal results: RND302 (an operation without a rule; a host operation on a
+kernel's result leaves a mere point) and RND303 (a condition that could go either way; T follows one way). Such a T is
+no evidence against anybody, so these are looked at before the rows that use T. RND305 leaves a T that does enclose
+the order that was executed, and something outside of that is wrong.
+
+A Type-II of RND201, RND202 or RND204 that rests on T is asked for a witness afterwards (`render.witness.second`): it
+stands only if a second evaluation agrees, and is Inconclusive otherwise (RND306: it contradicts T; RND308: there could
+be none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from interval_ops.formats.model import Format
+from render.result import pieces
+from render.result.verdict import Label
+
+VOID = {
+    "RND302": "an operation without a sound rule feeds it; the bound proves nothing",
+    "RND303": "a condition could go either way within rounding; the bound covers one way",
+}
+"""Taints with which T encloses too little, so that nothing follows from being outside it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything known about one output, as float64 arrays of one shape (integers are exact in them or taken as such).
+
+    `value`, `ref` and `device` of a large output may be float32 where that is exact; `pieces.part` widens them.
+
+    `exact_ends` gives [exact_lo, exact_hi], which hold E; like `radius` it is called only where it matters.
+    `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
+    rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs. `unknown`
+    marks elements whose E is too uncertain to be in T or not, `why` says so; E is of `bits` bits where float64's 53 are
+    not enough.
+    """
+
+    name: str
+    value: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    ref: np.ndarray
+    exact: np.ndarray
+    exact_ends: Callable[[], tuple[np.ndarray, np.ndarray]]
+    fmt: Format | None = None
+    ref_fmt: Format | None = None
+    device: np.ndarray | None = None
+    device_fmt: Format | None = None
+    radius: Callable[[], np.ndarray | None] = lambda: None
+    unstored: np.ndarray | None = None
+    mismatch: str = ""
+    taints: frozenset[str] = frozenset()
+    unknown: np.ndarray | None = None
+    why: str = ""
+    bits: int = 53
+
+
+class Decision(NamedTuple):
+    label: Label
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Masks:
+    """One boolean per element and question; see `compare`."""
+
+    top: np.ndarray
+    unbounded: np.ndarray
+    settled: np.ndarray
+    nonfinite: np.ndarray
+    outside_exact: np.ndarray
+    outside_ref: np.ndarray
+    outside_device: np.ndarray | None
+    stored: np.ndarray = field(repr=False)
+
+
+def widen(lo: np.ndarray, hi: np.ndarray, fmt: Format | None) -> tuple[np.ndarray, np.ndarray]:
+    """[lo, hi] and every rounding to nearest of one of its numbers to `fmt`.
+
+    |RN(x) - x| <= u |x| + half a subnormal spacing; from the overflow threshold on RN(x) is an infinity. A bound that
+    was computed for a wider format than the one a value is stored in must pass here before it judges that value.
+    """
+    if fmt is None or fmt.p >= 53:
+        return lo, hi
+    with np.errstate(over="ignore", invalid="ignore"):
+        low = lo - (fmt.u * np.abs(lo) + fmt.half_subnormal)
+        high = hi + (fmt.u * np.abs(hi) + fmt.half_subnormal)
+    low = np.where(lo <= -fmt.overflow_threshold, -np.inf, low)
+    high = np.where(hi >= fmt.overflow_threshold, np.inf, high)
+    infinite = np.isinf(lo) & (lo == hi)
+    return np.where(infinite, lo, low), np.where(infinite, hi, high)
+
+
+def coarser(fmt: Format | None, than: Format | None) -> Format | None:
+    """`fmt` if it has fewer bits of precision or range than `than`, else None: no last rounding to account for."""
+    if fmt is None or than is None:
+        return None
+    narrower = fmt.p < than.p or fmt.max < than.max or fmt.min_subnormal > than.min_subnormal
+    return fmt if narrower else None
+
+
+def _pattern(x: np.ndarray) -> np.ndarray:
+    """0 finite, 1 +inf, 2 -inf, 3 NaN."""
+    kind = np.isnan(x).astype(np.int8) * 3
+    return np.where(np.isinf(x), np.where(x > 0, 1, 2), kind).astype(np.int8)
+
+
+def _spilling(case: Case, pattern: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """Where E is finite but as large as the narrower output format's range; looked at only where `odd`."""
+    thresholds = [f.overflow_threshold for f in (case.fmt, case.ref_fmt) if f is not None and f.p < 53]
+    odd = odd & (pattern == 0)
+    if not thresholds or not odd.any():
+        return np.zeros(pattern.shape, bool)
+    lo, hi = case.exact_ends()
+    return odd & (np.maximum(np.abs(lo), np.abs(hi)) >= min(thresholds))
+
+
+def _allowed(case: Case, pattern: np.ndarray) -> np.ndarray:
+    """Does T hold a value of this pattern? Finite: some finite number; inf: that end; NaN: only where T is anything."""
+    top = np.isnan(case.lo)
+    finite = (case.lo < np.inf) & (case.hi > -np.inf)
+    table = (finite, case.hi == np.inf, case.lo == -np.inf, np.zeros(top.shape, bool))
+    return top | np.choose(pattern, table)
+
+
+def _nonfinite(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """(settled, mismatch): where all sides agree on inf or NaN, and where the pattern is one that cannot be.
+
+    An E beyond the output format's range may become an infinity (or, in formats without one, NaN or the largest
+    number), so there every non-finite v of the right sign is as good as E.
+    """
+    expected, got = _pattern(case.exact), _pattern(case.value)
+    seen = got if case.device is None else _pattern(case.device)
+    overflows = _spilling(case, expected, (got != 0) | (seen != 0))
+    same_sign = np.signbit(case.exact) == np.signbit(case.value)
+    spilled = overflows & ((got == 3) | ((got != 0) & same_sign))
+    agree = (got == expected) | spilled
+    settled = agree & (got != 0)
+    bad = ~agree & ((got != 0) | ~_allowed(case, expected))
+    if case.device is not None:
+        known = (seen == got) | (seen == expected) | (overflows & (seen != 0))
+        bad = bad | (~known & ~_allowed(case, seen))
+        settled = settled & ((seen == got) | (overflows & (seen != 0)))
+    return settled, bad
+
+
+def _outside(y: np.ndarray, lo: np.ndarray, hi: np.ndarray, agrees: np.ndarray) -> np.ndarray:
+    """Elements of y not in [lo, hi]; NaN is never inside, nothing else is outside an end that is NaN."""
+    return ~agrees & (np.isnan(y) | (y < lo) | (y > hi))
+
+
+def compare(case: Case) -> Masks:
+    """Answer the table's questions element by element.
+
+    E is outside where [exact_lo, exact_hi] misses T altogether: its own error is never held against the kernel. y_ref
+    and y_dev are judged against T widened by the last rounding if their format is coarser than the kernel's.
+    """
+    if case.value.size <= pieces.BLOCK:
+        return _compare(case)
+    return pieces.joined([_compare(pieces.part(case, at)) for at in pieces.blocks(case.value.size)], case.value.shape)
+
+
+def _compare(case: Case) -> Masks:
+    top = np.isnan(case.lo)
+    stored = np.ones(top.shape, bool) if case.unstored is None else ~case.unstored
+    settled, bad = _nonfinite(case)
+    exact = _misses(case, ~settled)
+    ref = _outside(case.ref, *ref_bound(case), settled & (_pattern(case.ref) == _pattern(case.value)))
+    device = None
+    if case.device is not None:
+        device = _outside(case.device, *device_bound(case), settled) & stored
+    unbounded = (top | np.isinf(case.lo) | np.isinf(case.hi)) & ~settled
+    return Masks(top, unbounded & stored, settled, bad & stored, exact & stored, ref & stored, device, stored)
+
+
+def _misses(case: Case, counts: np.ndarray) -> np.ndarray:
+    """Finite E whose whole error interval lies outside T. An E inside needs no such interval."""
+    missed = counts & np.isfinite(case.exact) & ((case.exact < case.lo) | (case.exact > case.hi))
+    if missed.any():
+        lo, hi = case.exact_ends()
+        missed &= (hi < case.lo) | (lo > case.hi)
+    return missed
+
+
+def ref_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    return widen(case.lo, case.hi, coarser(case.ref_fmt, case.fmt))
+
+
+def device_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    return widen(case.lo, case.hi, coarser(case.device_fmt, case.fmt))
+
+
+def decide(case: Case, masks: Masks | None = None, cause: str = "RND100") -> Decision:
+    """The first row of the table that holds; `cause` is the code of a Type-I without another explanation."""
+    if case.mismatch:
+        return Decision("Type-II", "RND205", case.mismatch)
+    masks = masks or compare(case)
+    for rule in (_pattern_differs, _never_stored, _void, _exact_outside, _device_outside):
+        if decision := rule(case, masks):
+            return decision
+    for rule in (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained):
+        if decision := rule(case, masks):
+            return decision
+    return Decision("Type-I", cause, "")
+
+
+def _share(mask: np.ndarray) -> str:
+    return f"{np.count_nonzero(mask)} / {mask.size}"
+
+
+def _pattern_differs(case: Case, masks: Masks) -> Decision | None:
+    if not masks.nonfinite.any():
+        return None
+    return Decision("Type-II", "RND204", f"NaN or Inf on one side only: {_share(masks.nonfinite)} elements")
+
+
+def _never_stored(case: Case, masks: Masks) -> Decision | None:
+    if masks.stored.all():
+        return None
+    return Decision("Type-II", "RND205", f"{_share(~masks.stored)} elements are never stored")
+
+
+def _void(case: Case, masks: Masks) -> Decision | None:
+    code = min(case.taints & VOID.keys(), default=None)
+    return None if code is None else Decision("Inconclusive", code, VOID[code])
+
+
+def _exact_outside(case: Case, masks: Masks) -> Decision | None:
+    if not masks.outside_exact.any():
+        return None
+    subtype = " and so is the device" if masks.outside_device is not None and masks.outside_device.any() else ""
+    how = "float64" if case.bits == 53 else f"{case.bits} bits"
+    detail = f"the reference in {how} is outside the bound in {_share(masks.outside_exact)} elements{subtype}"
+    return Decision("Type-II", "RND201", detail)
+
+
+def _device_outside(case: Case, masks: Masks) -> Decision | None:
+    if masks.outside_device is None:
+        return None
+    # A NaN is never counted as inside, but where T is "anything" it proves nothing either.
+    outside = masks.outside_device & ~masks.top
+    if not outside.any():
+        return None
+    detail = f"the device is outside the bound in {_share(outside)} elements, the reference inside"
+    return Decision("Type-II", "RND202", detail)
+
+
+def _exact_unknown(case: Case, masks: Masks) -> Decision | None:
+    if case.unknown is None or not (case.unknown & masks.stored & ~masks.settled).any():
+        return None
+    return Decision("Inconclusive", "RND307", case.why)
+
+
+def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | None:
+    """For the elements with y_ref outside T: (|y_ref - E| <= R, R around y_ref meets T); None if R is unknown.
+
+    A reference that is infinite or NaN where E is finite overflowed in its own dtype, which is its own error.
+    """
+    radius = case.radius()
+    if radius is None:
+        return None
+    pick = masks.outside_ref
+    ref, exact, reach = case.ref[pick], case.exact[pick], np.broadcast_to(radius, case.ref.shape)[pick]
+    lo, hi = case.exact_ends()
+    reach = reach + (hi[pick] - lo[pick]) / 2
+    overflowed = ~np.isfinite(ref) & np.isfinite(exact)
+    within = overflowed | (np.abs(ref - exact) <= reach)
+    meets = overflowed | ((ref - reach <= case.hi[pick]) & (ref + reach >= case.lo[pick]))
+    return within, meets
+
+
+def _reference_errs(case: Case, masks: Masks) -> Decision | None:
+    if not masks.outside_ref.any():
+        return None
+    known = _own_rounding(case, masks)
+    if known is None or not known[0].all():
+        return None
+    detail = f"{_share(masks.outside_ref)} reference values are outside the bound, its float64 value is inside"
+    return Decision("Type-I", "RND110", detail)
+
+
+def _reference_unexplained(case: Case, masks: Masks) -> Decision | None:
+    if not masks.outside_ref.any():
+        return None
+    known = _own_rounding(case, masks)
+    if known is not None and known[1].all():
+        return None
+    detail = "the reference differs from its own float64 evaluation by more than its rounding explains"
+    return Decision("Inconclusive", "RND302", detail)
+
+
+def _tainted(case: Case, masks: Masks) -> Decision | None:
+    if not case.taints:
+        return None
+    code = min(case.taints)
+    return Decision("Inconclusive", code, f"{_share(masks.top)} elements are not bounded because of it")
+
+
+def _infinite(case: Case, masks: Masks) -> Decision | None:
+    if not masks.unbounded.any():
+        return None
+    return Decision("Inconclusive", "RND304", f"{_share(masks.unbounded)} elements have no finite bound")
+
+
+def fits_zero(case: Case, masks: Masks) -> bool:
+    """Would an output of zeros lie in the bound everywhere? It says nothing where all exact values may be zero."""
+    counts = masks.stored & ~masks.settled
+    if not ((case.lo <= 0) & (case.hi >= 0))[counts].all():
+        return False
+    lo, hi = case.exact_ends()
+    return bool((counts & ((lo > 0) | (hi < 0))).any())
+
+
+def _powerless(case: Case, masks: Masks) -> Decision | None:
+    if not fits_zero(case, masks):
+        return None
+    return Decision("Inconclusive", "RND301", "the bound is so wide that an output of zeros would fit")
+
+
+def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
+    """The published rule alone: is every y_ref in T? Elements fed by bad reads use v, which took zeros for them."""
+    if case.mismatch:
+        return False
+    outside = masks.outside_ref
+    if bad_reads and masks.top.any():
+        value = np.asarray(case.value, np.float64)
+        lo, hi = widen(*widen(value, value, case.fmt), case.ref_fmt)
+        zeros = _outside(case.ref, lo, hi, np.zeros(lo.shape, bool))
+        outside = np.where(masks.top, zeros, outside)
+    return not outside.any()
+
+
+RANK = (
+    *("RND207", "RND208", "RND209", "RND204", "RND205", "RND201", "RND202", "RND206"),
+    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND308", "RND307", "RND301"),
+    *("RND110", "RND103", "RND101", "RND104", "RND105", "RND102", "RND106", "RND100"),
+)
+
+
+def worst(decisions: list[Decision]) -> Decision:
+    """One answer for several outputs: a bug beats a don't-know beats round-off, then the order of the table."""
+    severity = {"Type-II": 0, "Inconclusive": 1, "Type-I": 2}
+    return min(decisions, key=lambda d: (severity[d.label], RANK.index(d.code) if d.code in RANK else len(RANK)))

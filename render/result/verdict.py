@@ -1,0 +1,370 @@
+"""The answer to "is it me, or is it rounding?": frozen data, no computation.
+
+`render.result.decision` fills these classes in, reports only read them. `Verdict.to_dict` is the canonical result; its
+keys are a promise to users (`verdict.label`, `verdict.code`, ..., `exit_code`) and every other format derives from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from render.result import views
+from render.result.elements import Divergence, Provenance, Witness
+from render.result.errors import RenderError
+from render.result.records import (
+    BudgetBasis,
+    Counterfactual,
+    Differs,
+    Downgrade,
+    Finer,
+    Instability,
+    LineShare,
+    LineWidth,
+    Origin,
+    Power,
+    Unrounded,
+    plain,
+)
+from render.result.sides import Sides
+from render.result.tolerance import Tolerance
+
+Label = Literal["Type-I", "Type-II", "Inconclusive"]
+EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
+SCHEMA = 1
+
+TITLES: Mapping[str, str] = {
+    "RND100": "no rounding anywhere: the results are exact",
+    "RND101": "inputs rounded to TF32",
+    "RND102": "accumulation order",
+    "RND103": "low-precision accumulator",
+    "RND104": "cast",
+    "RND105": "ULP error of a function",
+    "RND106": "rounding of elementwise arithmetic, fma contraction",
+    "RND110": "the reference carries the error",
+    "RND201": "the kernel computes something else than the reference",
+    "RND202": "device output outside the bound, reference inside",
+    "RND204": "NaN/Inf pattern differs",
+    "RND205": "shape or dtype differs, or output not stored",
+    "RND206": "numerically unstable implementation",
+    "RND207": "out-of-bounds access",
+    "RND208": "never-written memory reaches an output",
+    "RND209": "programs store different values to one address",
+    "RND211": "another function, hidden by a wide bound",
+    "RND301": "low discriminating power",
+    "RND302": "no sound rule for an operation",
+    "RND303": "branch or mask condition spans the interval",
+    "RND304": "overflow possible, bound infinite",
+    "RND305": "order of atomics or programs",
+    "RND306": "a second evaluation does not confirm the bound",
+    "RND307": "exact value of the reference not known well enough",
+    "RND308": "no second evaluation of the bound could be made",
+}
+
+
+def _json(value: Any) -> Any:
+    """`value` in JSON types: tuples become lists, non-finite numbers null (JSON has none)."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (tuple, list)):
+        return [_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    return value
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass in JSON types, arrays left out."""
+    named = ((f.name, getattr(record, f.name)) for f in fields(record))
+    return {
+        name: value.to_dict() if hasattr(value, "to_dict") else plain(value) if name == "lines" else _json(value)
+        for name, value in named
+        if not isinstance(value, np.ndarray) and not callable(value)
+    }
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The envelope T of one output: every legal result of element i lies in [lo[i], hi[i]].
+
+    NaN in both ends: nothing is known of the element. Half width is (hi - lo) / 2 in the output's units; relative
+    width is (hi - lo) / |midpoint|, 0 for a point, infinite where the midpoint is 0. Medians skip unbounded elements
+    and are NaN where no bounded element is left.
+    """
+
+    lo: np.ndarray = field(repr=False, compare=False)
+    hi: np.ndarray = field(repr=False, compare=False)
+    used: Callable[[], np.ndarray] = field(repr=False, compare=False)
+    median_relative_width: float
+    max_relative_width: float
+    median_half_width: float
+    max_half_width: float
+
+    @property
+    def usage(self) -> np.ndarray:
+        """Per element |y - mid| / half width, with y the device output, else the reference; computed when asked for."""
+        return self.used()
+
+    def as_torch(self) -> tuple[Any, Any]:
+        """(lo, hi) as float64 tensors."""
+        import torch
+
+        return torch.from_numpy(self.lo), torch.from_numpy(self.hi)
+
+    def to_dict(self) -> dict[str, Any]:
+        return _plain(self)
+
+
+@dataclass(frozen=True)
+class OutputVerdict:
+    """One output. `got` is the device's value where one was given, else the value that the re-execution computed.
+
+    `outside_*` count elements outside the bound: the reference at its own dtype, the reference recomputed in float64
+    (beyond its own error), the device output. `worst_usage` is max |y - mid| / half width with y the device output,
+    else the reference: 0 in the middle of the bound, 1 at its edge, more outside. `worst_index` is the element of the
+    largest usage where something is outside, else of the largest |got - ref|; `got`, `ref`, `exact`, `low`, `high`
+    and `usage` belong to it. `tainted` counts elements about which the bound says nothing.
+    `covering_atol` is the smallest absolute tolerance around the reference that admits every legal result. `sides`
+    says which of kernel, device and reference is wrong, `tolerance` is that of a Type-I. `exact_bits`: of the exact
+    reference, in the elements where float64's 53 are not enough.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    reference_dtype: str
+    elements: int
+    label: Label
+    code: str
+    outside_reference: int
+    outside_exact: int
+    outside_device: int | None
+    nonfinite_mismatch: int
+    unstored: int
+    tainted: int
+    allclose_mismatch: int
+    allclose_rtol: float
+    allclose_atol: float
+    max_abs_diff: float
+    worst_usage: float
+    worst_index: tuple[int, ...]
+    got: float
+    ref: float
+    exact: float
+    low: float
+    high: float
+    usage: float
+    covering_atol: float
+    bound: Bound
+    detail: str = ""
+    sides: Sides | None = None
+    tolerance: Tolerance | None = None
+    exact_bits: int = 53
+
+    def to_dict(self) -> dict[str, Any]:
+        return _plain(self)
+
+
+@dataclass(frozen=True)
+class BudgetItem:
+    """One cause of width and its `share` of the bound; the shares of all causes sum to 1.
+
+    `worst` and `median` are the shares at the worst and at the median element (mean over the outputs, by their number
+    of elements), `lines` splits `share` by source line, largest first; `file` and `line` are the first of them.
+    `shrink` is the factor by which the median half width falls without the cause, where `confirmed` by a run (else 1).
+    `typical` is its share of the mean square error that an execution typically makes, None where that is not known.
+    """
+
+    cause: str
+    key: str
+    file: str | None
+    line: int
+    share: float
+    shrink: float = 1.0
+    worst: float | None = None
+    median: float | None = None
+    lines: tuple[LineShare, ...] = ()
+    confirmed: bool = False
+    typical: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return _plain(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A memory fact (RND207, 208, 209): not derived from the bound, so it needs no interval to be believed."""
+
+    code: str
+    message: str
+    tensor: str | None = None
+    program: tuple[int, ...] | int | None = None
+    index: tuple[int, ...] | None = None
+    file: str | None = None
+    line: int = 0
+    count: int = 1
+    kind: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return _plain(self)
+
+
+@dataclass(frozen=True)
+class TaintNote:
+    """A spot where no sound rule applied and what follows from it is not bounded."""
+
+    code: str
+    op: str
+    message: str
+    file: str | None = None
+    line: int = 0
+    count: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return _plain(self)
+
+
+class Outputs(tuple[OutputVerdict, ...]):
+    """A tuple of outputs that can also be asked by name."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            for output in self:
+                if output.name == key:
+                    return output
+            raise KeyError(f"no output {key!r}; there are: {', '.join(o.name for o in self)}")
+        return super().__getitem__(key)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `classify` returns. A label has three values, so `bool(verdict)` raises: compare `label` instead.
+
+    `paper_rule` is the published rule alone: does the reference, at its own dtype, lie in the bound. `file`, `line`,
+    `column`, `end_column` (1-based) are the place to look at first; `help` says what to do, most useful first.
+    """
+
+    label: Label
+    code: str
+    subtype: str
+    paper_rule: str
+    message: str
+    kernels: tuple[str, ...] = ()
+    grid: tuple[int, ...] = ()
+    device: str = "any"
+    reference: str = ""
+    outputs: Outputs = field(default_factory=lambda: Outputs())
+    budget: tuple[BudgetItem, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    taints: tuple[TaintNote, ...] = ()
+    notes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    timing: Mapping[str, float | None] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int = 0
+    file: str | None = None
+    line: int = 0
+    column: int = 0
+    end_column: int = 0
+    help: tuple[str, ...] = ()
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    power: Power | None = None
+    lines: tuple[LineWidth, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    divergence: Divergence | None = None
+    instability: Instability | None = None
+    witness: Witness | None = None
+    compiler: Mapping[str, str] = field(default_factory=dict)
+    budget_basis: BudgetBasis = field(default_factory=BudgetBasis)
+    differs: Differs | None = None
+    downgrade: Downgrade | None = None
+    unrounded: tuple[Unrounded, ...] = ()
+    finer: tuple[Finer, ...] = ()
+    study: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def title(self) -> str:
+        """The meaning of the code in a few words."""
+        return TITLES.get(self.code, self.code)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"a verdict is not true or false, it is {self.label}: compare verdict.label")
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self.label} {self.code} {self.title!r}{self._counts()}>"
+
+    def _counts(self) -> str:
+        total = sum(o.elements for o in self.outputs)
+        if not total:
+            return ""
+        device = [o.outside_device for o in self.outputs if o.outside_device is not None]
+        outside = sum(device) if device else sum(o.outside_reference for o in self.outputs)
+        used = max(o.worst_usage for o in self.outputs)
+        share = f", worst {100 * used:.0f}% used" if used <= 10 else f", worst at {used:.2g} half widths"
+        return f": {total - outside}/{total} in bound{share if math.isfinite(used) else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical result in JSON types. Keys are only ever added."""
+        head = ("label", "code", "paper_rule", "subtype", "message", "file", "line", "column", "end_column", "help")
+        body = ("kernels", "grid", "device", "reference", "notes", "assumptions", "compiler", "timing", "versions",
+                "exit_code")  # fmt: skip
+        parts = ("outputs", "budget", "findings", "taints")
+        return {
+            "schema": SCHEMA,
+            "verdict": {name: _json(getattr(self, name)) for name in head},
+            **{name: [item.to_dict() for item in getattr(self, name)] for name in parts},
+            "counterfactuals": plain(self.counterfactuals),
+            "power": plain(self.power),
+            "lines": plain(self.lines),
+            "origins": plain(self.origins),
+            "divergence": plain(self.divergence),
+            "instability": plain(self.instability),
+            "witness": plain(self.witness),
+            "budget_basis": plain(self.budget_basis),
+            "downgrade": plain(self.downgrade),
+            "differs": self.differs and {**plain(self.differs), "sentence": self.differs.sentence},
+            "unrounded": [{**plain(u), "sentence": u.sentence} for u in self.unrounded],
+            "finer": [{**plain(f), "sentence": f.sentence} for f in self.finer],
+            **{name: _json(getattr(self, name)) for name in body},
+        }
+
+    def to_json(self) -> str:
+        import json
+
+        return json.dumps(self.to_dict(), indent=2)
+
+    def tolerance(self, output: str | None = None) -> str:
+        """The bound as a line for a test: the smallest tolerance that every legal execution passes.
+
+        Of one output, or of all (one that would do for each of them). Raises RenderError where there is none: the
+        verdict is not Type-I, or an element has no finite bound.
+        """
+        wanted = [self.outputs[output]] if output is not None else list(self.outputs)
+        found = [o.tolerance for o in wanted]
+        if self.label != "Type-I" or not found or None in found:
+            raise RenderError("RND304", "no tolerance follows from this verdict", "only a bounded Type-I has one")
+        known = [t for t in found if t is not None]
+        if len(known) == 1:
+            return known[0].line
+        atol, rtol = max(t.atol for t in known), max(t.rtol for t in known)
+        more = "".join(f", {flag}" for flag in ("check_dtype=False", "equal_nan=True")
+                       if any(flag in t.line for t in known))  # fmt: skip
+        return f"torch.testing.assert_close(actual, expected, atol={atol:.2g}, rtol={rtol:.2g}{more})"
+
+    def provenance(self, output: str, index: tuple[int, ...]) -> Provenance:
+        """Which program and line stored `output[index]`, and which elements it was computed from (runs it again)."""
+        if self.study is None:
+            raise RenderError("RND902", "this verdict cannot be run again", "ask the one that `classify` returned")
+        found: Provenance = views.PROVENANCE(self.study, output, index)
+        return found
+
+    def _repr_html_(self) -> str:
+        text: str = views.HTML(self)
+        return text
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield from views.TERMINAL(self, console, options)

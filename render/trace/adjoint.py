@@ -1,0 +1,329 @@
+r"""How much of an element's bound each operation contributes, to first order, by one sweep back over its slice.
+
+Forwards, an operation's own error is what its bound has beyond its operands' widths, e_i = h_i - sum_j |d_ij| h_j, h
+being half widths and d the derivatives, taken as large as the operands' bounds allow. Backwards, the weight of a value
+is the sum over all paths to the result of the products of |d|: interval arithmetic adds absolute values along every
+path, so |d| and not d decides. Contribution of operation i: |w_i| e_i. Their sum is the bound to first order; how far
+it is from the bound itself is stated (`Contributions.covered`), because products of widths and hulls are left out.
+
+A chain of dots has one bound, that of its last sum: what the cut operands explain of it is "operand", the rest is the
+accumulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from interval_ops.dot.sums import truncate_tf32
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import Profile
+from interval_ops.reduction.rule import rounding_unit, sum_cause
+from render.trace import integers, slopes
+from render.trace.check import value_of
+from render.trace.family import Family, sums, together
+from render.trace.graph import is_earlier
+from render.trace.model import ABSENT, LEAF, Node, Slice
+from render.trace.typical import typical
+
+Array = np.ndarray
+Key = tuple[str, str, int]
+"""Cause, file, line."""
+
+ATOMICS, INPUT, EARLIER = "atomics", "input", "earlier"
+_ARITH = frozenset(["fadd", "fsub", "fmul", "fma", "library fma", "library add_rn", "library mul_rn", "library sub_rn"])
+_LINEAR = frozenset(["fadd", "fsub", "fold", "fneg", "fabs", "cast", "from_integer", "from_truth", "sum", "atomic_sum"])
+_WINNER = frozenset(["maxnumf", "maximumf", "minnumf", "minimumf", "max", "min"])
+_TRUTHS = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE", "any", "all"])
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """`amounts` in units of the element, `half`: its half width, `covered`: their sum over `half`.
+
+    `squares`: the mean square error that each cause typically makes (`render.trace.typical`); `last`: that of the last
+    operation `end_op` alone, whose cause and line are `end`. `formats`: the coarsest format that a cause rounds to at a
+    line, for casts and sums that the kernel's source asks for.
+    """
+
+    amounts: dict[Key, float]
+    half: float
+    squares: dict[Key, float]
+    last: float = 0.0
+    end_op: str = ""
+    end: Key | None = None
+    formats: dict[Key, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        return float(sum(self.amounts.values()))
+
+    @property
+    def covered(self) -> float:
+        return self.total / self.half if self.half else 1.0
+
+
+def contributions(found: Slice) -> Contributions:
+    """First-order shares of the bound of a slice's element; all amounts are 0 for a point."""
+    return contributions_of(together([found]))[0]
+
+
+def contributions_of(family: Family) -> list[Contributions]:
+    """`contributions` of every member."""
+    sweep = Sweep(family)
+    sweep.forward()
+    amounts = sweep.backward(family)
+    errors = typical(sweep, family, amounts)
+    return [_found(*each) for each in zip(family.members, amounts, errors, strict=True)]
+
+
+def _found(found: Slice, amounts: dict[Key, float], errors: tuple[dict[Key, float], float]) -> Contributions:
+    half = (found.hi - found.lo) / 2
+    root = found.node_of(found.root)
+    end = (_cause(root), root.file, root.line) if root.op != LEAF else None
+    kept = {k: v for k, v in sorted(amounts.items()) if v > 0}
+    return Contributions(kept, float(half), *errors, root.op, end, _formats(found))
+
+
+def _formats(found: Slice) -> dict[Key, str]:
+    out: dict[Key, str] = {}
+    for node in found.nodes:
+        name, cause = _rounds_to(node, found.profile)
+        if name:
+            key = (cause, node.file, node.line)
+            out[key] = min(out.get(key, name), name, key=lambda n: FORMATS[n].p)
+    return out
+
+
+def _rounds_to(node: Node, profile: Profile) -> tuple[str, str]:
+    """(format that this operation rounds to because the source says so, cause)."""
+    if node.op == "cast":
+        return node.attrs["dst"], "cast"
+    if node.op == "sum":
+        return node.attrs["fmt"], _cause(node)
+    if node.op == "dot":
+        model = profile.dot(node.attrs["kind"])
+        return (model.acc if model.acc in FORMATS and model.acc != "fp32" else ""), model.cause
+    return "", ""
+
+
+class Sweep:
+    def __init__(self, found: Slice | Family) -> None:
+        self.found = found
+        self.profile: Profile = found.profile
+        # One value more than there are: what ABSENT picks is an exact zero.
+        self.v: Array = np.concatenate([*(n.v for n in found.nodes), [0.0]])
+        lo = np.concatenate([*(n.lo for n in found.nodes), [0.0]])
+        hi = np.concatenate([*(n.hi for n in found.nodes), [0.0]])
+        known = np.isfinite(lo) & np.isfinite(hi)
+        self.lo: Array = np.where(known, lo, self.v)
+        self.hi: Array = np.where(known, hi, self.v)
+        with np.errstate(invalid="ignore"):
+            self.half = np.nan_to_num((self.hi - self.lo) / 2)
+        self.large = np.maximum(np.abs(self.lo), np.abs(self.hi))
+        self.small = np.where(
+            (self.lo <= 0) & (self.hi >= 0), np.abs(self.v), np.minimum(np.abs(self.lo), np.abs(self.hi))
+        )
+        self.cut = np.zeros(len(lo))
+        self.loose = np.zeros(len(lo))
+        self.own: dict[int, list[tuple[str, Array]]] = {}
+        self.slopes: dict[int, list[Array]] = {}
+        self.signed: dict[int, list[Array]] = {}
+
+    # forwards: what each operation adds
+    def forward(self) -> None:
+        with np.errstate(all="ignore"):
+            for i, node in enumerate(self.found.nodes):
+                if node.op == LEAF:
+                    cause = EARLIER if is_earlier(node) else INPUT
+                    self.own[i] = _some((cause, self.half[node.start : node.stop]))
+                    continue
+                slopes = self.slopes[i] = [_finite(s) for s in self._slopes(i)]
+                carried = np.zeros(node.size)
+                for o, s in zip(node.operands, slopes, strict=True):
+                    part = s * self.half[o]
+                    carried += part.sum(axis=1) if part.ndim == 2 else part
+                self.own[i] = _some(*self._own(node, carried))
+
+    def _own(self, node: Node, carried: Array) -> list[tuple[str, Array]]:
+        at = slice(node.start, node.stop)
+        if node.op in ("dot", "fold"):
+            self._operands(node)
+            open_ = np.isnan(node.lo)
+            self.half[at] = np.where(open_, carried, self.half[at])
+            rest = np.where(open_, 0.0, np.maximum(self.half[at] - carried, 0.0))
+            operand = np.minimum(np.abs(self.cut[at]) / 2 + self.loose[at], rest)
+            return [("operand", operand), (self.profile.dot(node.attrs["kind"]).cause, rest - operand)]
+        own = np.maximum(self.half[at] - carried, 0.0)
+        if node.op in _ARITH and "fmt" in node.attrs:
+            fmt = FORMATS[node.attrs["fmt"]]
+            twice = node.op.endswith("fma") and fmt.p < 11  # no fused instruction everywhere
+            own = own if twice else np.minimum(own, rounding_unit(fmt) * self.large[at] + fmt.half_subnormal)
+        return [(_cause(node), own)]
+
+    def _operands(self, node: Node) -> None:
+        """What operands of fewer bits move: signed sums of points, magnitudes where both have a bound."""
+        at = slice(node.start, node.stop)
+        if node.op == "fold":
+            for o in node.operands:
+                mine = self._pending(o)
+                self.cut[at] += np.where(mine, self.cut[o], 0.0)
+                self.loose[at] += np.where(mine, self.loose[o], 0.0)
+            return
+        acc, a, b = node.operands
+        mine = self._pending(acc)
+        self.cut[at], self.loose[at] = np.where(mine, self.cut[acc], 0.0), np.where(mine, self.loose[acc], 0.0)
+        model = self.profile.dot(node.attrs["kind"])
+        x, y = self.v[a], self.v[b]
+        if model.truncate == "tf32":
+            lost = truncate_tf32(x) * truncate_tf32(y) - x * y
+            both = (self.half[a] > 0) & (self.half[b] > 0)
+            self.cut[at] += np.where(both, 0.0, lost).sum(axis=1)
+            self.loose[at] += np.where(both, np.abs(lost), 0.0).sum(axis=1) / 2
+        if model.eps:
+            self.loose[at] += model.eps * np.abs(x * y).sum(axis=1)
+
+    def _pending(self, numbers: Array) -> Array:
+        """Which of these values are sums that nobody closed, so that their error belongs to what extends them."""
+        return self._open[numbers]
+
+    @property
+    def _open(self) -> Array:
+        if not hasattr(self, "_unclosed"):
+            flags = [np.isnan(n.lo) if n.op in ("dot", "fold") else np.zeros(n.size, bool) for n in self.found.nodes]
+            self._unclosed = np.concatenate(flags)
+        return self._unclosed
+
+    def _slopes(self, i: int) -> list[Array]:
+        """|derivative| by each operand, as large as the bounds allow; `signed` keeps those of functions."""
+        node = self.found.nodes[i]
+        args = node.operands
+        if node.op in _LINEAR:
+            return [np.ones(o.shape) for o in args]
+        if node.op in _WINNER:
+            return self._winners(node)
+        if rule := _SLOPES.get(node.op):
+            return rule(self, node)
+        if node.op == integers.DOT:
+            return _dot(self, node)
+        if integers.makes(node.op):  # steps: how far the result moves where the operand does
+            return [self._secant(node, k) for k in range(len(args))]
+        if node.op.startswith("fcmp") or node.op in _TRUTHS or node.op in ("floor", "ceil"):
+            return [np.zeros(o.shape) for o in args]
+        self.signed[i] = [self._slope(node, k) for k in range(len(args))]
+        return [np.fmax(np.abs(s), self._secant(node, k)) for k, s in enumerate(self.signed[i])]
+
+    def _winners(self, node: Node) -> list[Array]:
+        result = self.v[node.start : node.stop]
+        if node.op in ("max", "min"):
+            (o,) = node.operands
+            hit = (o != ABSENT) & (self.v[o] == result[:, None])
+            first = hit & (np.cumsum(hit, axis=1) == 1)
+            return [first.astype(float)]
+        x, _ = node.operands
+        left = self.v[x] == result
+        return [left.astype(float), (~left).astype(float)]
+
+    def _slope(self, node: Node, i: int) -> Array:
+        """The derivative at the value."""
+        o = node.operands[i]
+        step = 1e-6 * np.maximum(np.abs(self.v[o]), 1e-6)
+        return (self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)) / (2 * step)
+
+    def _secant(self, node: Node, i: int) -> Array:
+        """|slope| over the bounds of an operand."""
+        o = node.operands[i]
+        outer = self._with(node, i, self.hi[o]) - self._with(node, i, self.lo[o])
+        width = self.hi[o] - self.lo[o]
+        return np.where(width > 0, np.abs(outer) / np.where(width > 0, width, 1.0), 0.0)
+
+    def _with(self, node: Node, i: int, x: Array) -> Array:
+        """The node's exact values with operand i replaced."""
+        known = np.concatenate([*(self.v[o] if k != i else x for k, o in enumerate(node.operands))])
+        places = np.split(np.arange(known.size), len(node.operands))
+        moved = Node(node.op, node.attrs, "", 0, 0, tuple(places), node.v, node.lo, node.hi)
+        return np.asarray(value_of(moved, known), float)
+
+    # backwards: how far it reaches
+    def backward(self, family: Family) -> list[dict[Key, float]]:
+        """The amounts of every member."""
+        weight = np.zeros(len(self.v))
+        weight[list(family.roots)] = 1.0
+        amounts: list[dict[Key, float]] = [{} for _ in family.members]
+        for i in range(len(family.nodes) - 1, -1, -1):
+            node, bounds = family.nodes[i], family.bounds[i]
+            mine = weight[node.start : node.stop]
+            for cause, own in self.own[i]:
+                key = (cause, node.file, node.line)
+                for mine_only, amount in zip(amounts, sums(mine * own, bounds), strict=True):
+                    mine_only[key] = mine_only.get(key, 0.0) + amount
+            for o, slope in zip(node.operands, self.slopes.get(i, ()), strict=False):
+                np.add.at(weight, o, slope * (mine[:, None] if o.ndim == 2 else mine))
+        return amounts
+
+
+def _some(*parts: tuple[str, Array]) -> list[tuple[str, Array]]:
+    """The parts that add anything: exact inputs are half of the nodes."""
+    return [part for part in parts if part[1].any()]
+
+
+def _finite(slope: Array) -> Array:
+    """Derivatives with 0 for those that are not known."""
+    return slope if np.isfinite(slope).all() else np.nan_to_num(slope, posinf=0.0)
+
+
+def _cause(node: Node) -> str:
+    if node.op in ("sum", "prod"):
+        return sum_cause(FORMATS[node.attrs["fmt"]])
+    if node.op == "atomic_sum":
+        return ATOMICS
+    if node.op in slopes.CAUSES:
+        return slopes.CAUSES[node.op]
+    if node.op in ("cast", "from_integer") or integers.makes(node.op):
+        return "cast"
+    if node.op in _ARITH or node.op in ("select", *_WINNER) or node.op in ("fneg", "fabs", "floor", "ceil"):
+        return "arith"
+    return "function"
+
+
+def _product(s: Sweep, node: Node) -> list[Array]:
+    x, y = node.operands[:2]
+    return [s.large[y], s.large[x], *(np.ones(o.shape) for o in node.operands[2:])]
+
+
+def _quotient(s: Sweep, node: Node) -> list[Array]:
+    x, y = node.operands
+    return [1 / s.small[y], s.large[x] / s.small[y] ** 2]
+
+
+def _dot(s: Sweep, node: Node) -> list[Array]:
+    acc, a, b = node.operands
+    return [np.ones(acc.shape), s.large[b], s.large[a]]
+
+
+def _select(s: Sweep, node: Node) -> list[Array]:
+    cond = node.operands[0]
+    chosen = s.v[cond] != 0
+    return [np.zeros(cond.shape), chosen.astype(float), (~chosen).astype(float)]
+
+
+def _prod(s: Sweep, node: Node) -> list[Array]:
+    (o,) = node.operands
+    whole = np.abs(s.v[node.start : node.stop])[:, None]
+    return [np.where(o == ABSENT, 0.0, whole / np.where(s.small[o] > 0, s.small[o], 1.0))]
+
+
+_SLOPES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
+    "fmul": _product,
+    "fma": _product,
+    "fdiv": _quotient,
+    "precise_divf": _quotient,
+    "dot": _dot,
+    "select": _select,
+    "prod": _prod,
+    **slopes.SLOPES,
+}
+
+__all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions", "contributions_of"]

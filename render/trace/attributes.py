@@ -1,0 +1,49 @@
+"""What else than its operands decides the result of a recorded operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from render.interpreter.builder.dots import dot_kind
+from render.interpreter.handle import Handle
+from render.interpreter.types import float_format, format_of
+from render.trace import integers
+
+_MOVES = ("expand_dims", "broadcast", "splat", "unsplat", "reshape", "trans", "join", "split", "cat", "gather")
+
+
+def format_name(h: Handle) -> str:
+    fmt = None if h.dtype.scalar.is_ptr() else format_of(h.dtype)
+    return "" if fmt is None else fmt.name
+
+
+def attributes(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Handle) -> dict[str, Any]:
+    """Attributes of a builder method's call, by its name without `create_`."""
+    handles = [a for a in args if isinstance(a, Handle)]
+    given = (*args, *kwargs.values())
+    if op in ("fp_trunc", "fp_ext", "fp_to_fp"):
+        rtz = any("RTZ" in str(g) for g in given[2:])
+        return {"src": format_name(handles[0]), "dst": format_name(out), "mode": "rtz" if rtz else "rtne"}
+    if op in ("si_to_fp", "ui_to_fp"):
+        return {"dst": format_name(out)}
+    if op == "dot":
+        precision, imprecise = (*given[3:], None)[:2]
+        if out.dtype.scalar.is_int():
+            return {"type": "int32"}
+        kind = dot_kind(format_of(handles[0].dtype), out.dtype.scalar, precision)
+        return {"kind": kind, "fmt": format_name(out), "operand": format_name(handles[0]), "imprecise": imprecise}
+    if op == "fadd" and out.pend is not None:
+        return {"fold": _folded(handles, out), "kind": out.pend.kind, "fmt": float_format(out.dtype).name}
+    if op in integers.CUTS or (op in integers.OPERATIONS and integers.is_integer(handles[0])):
+        return integers.attributes(op, handles, out)
+    if op in _MOVES:
+        return {"given": args}
+    return {"fmt": format_name(handles[0])} if handles else {}
+
+
+def _folded(handles: list[Handle], out: Handle) -> int:
+    """Which operand of the addition is the dot that takes the other one as its accumulator."""
+    for i, (c, dot) in ((1, handles), (0, handles[::-1])):
+        if dot.pend is not None and dot.pend.fresh and dot.shape == c.shape:
+            return i
+    return 1

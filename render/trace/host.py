@@ -1,0 +1,136 @@
+"""Elements that host code computed from kernel results: the host's operations written down, and the cut through them.
+
+One more run of the whole entry notes every operation that reads elements with bounds: its operands as they were, and
+its result. Operands that no such operation made are leaves, which `follow` replaces by what the launch before stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from render.entry.execution import Entry as Call
+from render.entry.execution import Execution
+from render.interpreter.host import HostTracker, host_site
+from render.interpreter.host_rules import known_pair, values
+from render.interpreter.memory import Envelope
+from render.interpreter.memory.registry import address
+from render.trace.recorder import Enough
+
+LIMIT = 60_000_000
+"""Elements that are kept of one run."""
+
+
+@dataclass(eq=False)
+class Block:
+    """A tensor as it was at one moment: where its elements lie, and their values and bounds in its own shape."""
+
+    tensor: torch.Tensor
+    v: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+
+    @property
+    def start(self) -> int:
+        return self.tensor.untyped_storage().data_ptr()
+
+    def addresses(self, flat: np.ndarray) -> np.ndarray:
+        """Byte addresses of elements by their flat numbers."""
+        at = np.unravel_index(flat, self.v.shape) if self.v.shape else (np.zeros_like(flat),)
+        strides = self.tensor.stride() if self.v.shape else (0,)
+        offset = sum((i * s for i, s in zip(at, strides, strict=True)), np.zeros_like(flat))
+        return address(self.tensor) + offset * self.tensor.element_size()
+
+    def find(self, wanted: np.ndarray) -> np.ndarray:
+        """Flat numbers of the elements at these addresses; -1 where there is none."""
+        mine = self.addresses(np.arange(self.v.size))
+        order = np.argsort(mine, kind="stable")
+        at = np.minimum(np.searchsorted(mine[order], wanted), max(mine.size - 1, 0))
+        return np.where(mine[order][at] == wanted, order[at], -1) if mine.size else np.full(wanted.shape, -1)
+
+    def ends(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(value, lower, upper) of elements."""
+        return tuple(a.reshape(-1)[flat].astype(np.float64) for a in (self.v, self.lo, self.hi))  # type: ignore[return-value]
+
+
+@dataclass(eq=False)
+class HostStep:
+    """One operation: `blocks` by the id of each tensor among its arguments, `launches` how many had run before it."""
+
+    name: str
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    blocks: dict[int, Block]
+    file: str
+    line: int
+    launches: int
+    out: Block | None = None
+
+
+@dataclass(eq=False)
+class HostLog:
+    """What the recording of one run holds; keeps the tensors alive, so that no address comes twice."""
+
+    steps: list[HostStep] = field(default_factory=list)
+    session: Any = None
+    elements: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.elements > LIMIT
+
+
+class RecordingHost(HostTracker):
+    def __init__(self, session: Any, log: HostLog) -> None:
+        super().__init__(session.memory, session.mute, session.causes)
+        self.log, log.session = log, session
+
+    def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> Any:
+        from torch.utils._pytree import tree_flatten
+
+        site = host_site()
+        blocks = {
+            id(t): _block(t, dict(known))
+            for t in tree_flatten((args, kwargs))[0]
+            if isinstance(t, torch.Tensor) and t.is_floating_point()
+        }
+        self.log.elements += sum(b.v.size for b in blocks.values())
+        if self.log.full:
+            raise Enough
+        launches = len(self.log.session.writers)
+        return HostStep(func._schema.name, func, args, dict(kwargs), blocks, site.file, site.line, launches)
+
+    def after(self, seen: Any, out: Any) -> None:
+        if not isinstance(out, torch.Tensor) or not out.is_floating_point():
+            return  # nothing is traced to it; its elements are taken as they are
+        start = out.untyped_storage().data_ptr()
+        if not seen.func._schema.is_mutable and any(b.start == start for b in seen.blocks.values()):
+            return  # a view
+        envelope = self.memory.host_envelope(out, True)
+        seen.out = _block(out, {} if envelope is None else {id(out): envelope})
+        self.log.elements += out.numel()
+        self.log.steps.append(seen)
+
+
+def logged(call: Call) -> tuple[HostLog, Execution | None]:
+    """One run of the entry with its host operations written down; no run where there are too many of them."""
+    log = HostLog()
+    tracker = partial(RecordingHost, log=log)
+    options = {**call.options, "printer": lambda text: None, "tracker": tracker}
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Enough):
+        return log, replace(call, options=options).run()
+    return log, None
+
+
+def _block(t: torch.Tensor, known: dict[int, Envelope]) -> Block:
+    v = values(t).copy()
+    lo, hi = known_pair(t, known) if id(t) in known else (v, v)
+    return Block(t, v, lo if lo is v else np.array(lo), hi if hi is v else np.array(hi))

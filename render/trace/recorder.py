@@ -1,0 +1,238 @@
+"""What a recording holds: passes over the kernel's body, and the operations of each with operands and source line.
+
+Launches before the last chosen one run whole, later ones not at all. A part of the grid that is undone and run again is
+recorded again: of each program, only its last pass counts.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from render.interpreter.context import NOWHERE, Context, Site
+from render.interpreter.handle import Handle
+from render.interpreter.memory.registry import Registry, Storage
+from render.interpreter.writers import Writers
+from render.trace.integers import followed
+from render.trace.moves import MOVES
+
+BYTES = 1 << 30
+"""Memory that the values of one recording take."""
+
+
+PATIENCE = 5000
+"""Times that one line may read the same numbers at the same addresses, before it is taken for waiting."""
+FEW = 16
+"""Addresses of an access that may be one that waits."""
+
+
+def _memory(h: Handle) -> int:
+    """Bytes of a handle's arrays; one that is still open has no bound of its own."""
+    size = h.computed.nbytes
+    if h.is_point or h.pend is not None:
+        return size
+    lo, hi = h.pair
+    return size + lo.nbytes + (0 if hi is lo else hi.nbytes)
+
+
+Attributes = dict[str, Any] | Callable[[], dict[str, Any]] | None
+
+
+class Enough(BaseException):
+    """Everything that was asked for is recorded; raised through the user's code, which must not catch it."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """One operation of one pass. Handles are kept, so that their identity names a value."""
+
+    op: str
+    site: Site
+    args: tuple[Handle, ...]
+    outs: tuple[Handle, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Pass:
+    """One execution of the kernel's body for the programs `linear`; no programs: the arguments of the launch."""
+
+    launch: int
+    linear: np.ndarray
+    entries: list[Entry] = field(default_factory=list)
+
+
+class Recorder:
+    """`programs`: launch number -> programs to record there (None: all). In the last of these launches the others do
+    not run, unless `run_all` says so."""
+
+    def __init__(self, programs: Mapping[int, np.ndarray | None], run_all: bool = False) -> None:
+        self.programs = dict(programs)
+        self.run_all = run_all
+        self.launch = -1
+        self.passes: list[Pass] = []
+        self.soft: set[int] = set()
+        self.decided: dict[int, Handle] = {}
+        self.context: Context | None = None
+        self.kept_bytes = 0
+        self.limit = BYTES
+        self.writers: list[Writers] = []
+        self.registry: Registry | None = None
+        self._recording = False
+        self._kinds: dict[int, tuple[Any, bool]] = {}
+        self.waits = False
+        self._seen: dict[Site, tuple[np.ndarray, np.ndarray, int]] = {}
+
+    def read(self, site: Site, at: np.ndarray, values: np.ndarray) -> None:
+        """Ends a recording of programs that wait for one which does not run: they would wait forever."""
+        if self.whole or at.size > FEW:
+            return
+        before = self._seen.get(site)
+        alike = before is not None and np.array_equal(before[0], at) and np.array_equal(before[1], values)
+        count = before[2] + 1 if before is not None and alike else 1
+        self._seen[site] = at, values, count
+        if count > PATIENCE:
+            self.waits = True
+            raise Enough
+
+    @property
+    def full(self) -> bool:
+        """Whether more was computed than a recording keeps."""
+        return self.kept_bytes > self.limit
+
+    def of(self, launch: int) -> Recorder:
+        """What was recorded of one launch, as a recorder of that launch alone."""
+        view = copy.copy(self)
+        view.programs = {launch: self.programs[launch]}
+        view.passes = [p for p in self.passes if p.launch == launch]
+        return view
+
+    def holds(self, launch: int) -> bool:
+        """Whether every program of this launch was recorded."""
+        return launch in self.programs and self.programs[launch] is None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all programs of the launch in progress run: later launches may read what they store."""
+        return self.run_all or self.launch != self.launch_of_last
+
+    def among(self, linear: np.ndarray) -> np.ndarray:
+        """Which of these programs are to be recorded."""
+        wanted = self.programs[self.launch]
+        return np.ones(linear.shape, bool) if wanted is None else np.isin(linear, wanted)
+
+    @property
+    def launch_of_last(self) -> int:
+        """The last launch that is recorded."""
+        return max(self.programs)
+
+    @property
+    def chosen(self) -> bool:
+        """Whether something of the launch in progress is recorded."""
+        return self.launch in self.programs
+
+    @property
+    def on(self) -> bool:
+        """Whether what happens now is recorded."""
+        return self._recording
+
+    def find(self, address: int) -> Storage | None:
+        """The storage at this address, as the run left it."""
+        assert self.context is not None
+        return (self.registry if self.registry is not None else self.context.memory).find(address)
+
+    def launched(self, ctx: Context) -> None:
+        self.launch += 1
+        if self.launch > max(self.programs):
+            raise Enough
+        self.context = ctx
+        self.writers.append(ctx.writers)
+        self._recording = self.chosen
+        if self.on:
+            self.passes.append(Pass(self.launch, np.empty(0, np.int32)))
+
+    def begin_pass(self, linear: np.ndarray) -> None:
+        self._recording = self.chosen and bool(self.among(linear).any())
+        if self.on:
+            self.passes.append(Pass(self.launch, np.array(linear)))
+
+    def add(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Attributes = None) -> None:
+        """`attrs` may be a function that gives them, called only for what is kept; movements of their own (`move`) give
+        a dictionary."""
+        if not self._recording:
+            return
+        handles = tuple([a for a in args if isinstance(a, Handle)])
+        moves = op in MOVES or (isinstance(attrs, dict) and "move" in attrs)
+        fresh, kept = [], not outs
+        for out in outs:
+            if out in handles:  # by identity
+                continue
+            fresh.append(out)
+            floats, address = self._kind(out)
+            if not floats and not address:
+                self._follow(op, out, handles, moves)
+            kept = kept or floats or id(out) in self.soft
+        if not kept:
+            return  # integers and addresses are taken by value
+        self.kept_bytes += sum([_memory(out) for out in fresh])
+        if self.full:
+            self.overflow()
+            return
+        assert self.context is not None
+        current = self.passes[-1]
+        site = self.context.site() if len(current.linear) else NOWHERE
+        found = attrs() if callable(attrs) else attrs
+        current.entries.append(Entry(op, site, handles, tuple(fresh), found or {}))
+
+    def overflow(self) -> None:
+        """More is computed than a recording keeps."""
+        raise Enough
+
+    def _kind(self, h: Handle) -> tuple[bool, bool]:
+        """Whether the handle holds floats, and whether it holds addresses."""
+        scalar = h.dtype.scalar
+        if isinstance(scalar, tl.pointer_type):  # one for every address computed: not worth remembering
+            return False, True
+        found = self._kinds.get(id(scalar))
+        if found is None:  # the type is kept, so that no later one gets its id
+            found = self._kinds[id(scalar)] = (scalar, bool(scalar.is_floating()))
+        return found[1], False
+
+    def _follow(self, op: str, out: Handle, args: tuple[Handle, ...], moves: bool) -> None:
+        """Whether this truth or integer depends on floats that carry a bound.
+
+        It is followed like floats as far as operations with a formula go; further on it is taken by value.
+        """
+        if op == "load" and out.open is not None:
+            self.soft.add(id(out))
+            return
+        soft = bounded = decided = False
+        for a in args:
+            soft = soft or id(a) in self.soft
+            decided = decided or id(a) in self.decided
+            bounded = bounded or (not a.is_point and self._kind(a)[0])
+        if not (soft or bounded or decided):
+            return
+        traced = out.dtype.scalar.is_int1() or ((moves or followed(op, args)) and not decided)
+        if traced and (bounded or soft):
+            self.soft.add(id(out))
+        else:
+            self.decided[id(out)] = out  # kept, so that no later handle gets its id
+
+    def kept(self, out: Handle) -> bool:
+        """Whether values of this handle are traced to what made them."""
+        scalar = out.dtype.scalar
+        return bool(scalar.is_floating()) or id(out) in self.soft
+
+    def valid(self) -> list[Pass]:
+        """The passes that count, oldest first: for every program the last one that ran it."""
+        last: dict[tuple[int, int], Pass] = {}
+        for p in self.passes:
+            last.update({(p.launch, int(i)): p for i in p.linear})
+        kept = {id(p) for p in last.values()}
+        return [p for p in self.passes if id(p) in kept or not len(p.linear)]

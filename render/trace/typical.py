@@ -1,0 +1,218 @@
+r"""How large the error of an element typically is, by cause: what an execution does, where a bound says what it may do.
+
+A bound is the worst case over all executions. That of a sum of n terms grows with n u; what an execution loses grows
+with sqrt(n) u, because roundings fall either way. So the cause that owns a bound need not be the one that makes two
+results differ. Here every operation gets the error that it makes on average, a mean m and a variance s^2, and
+
+    size(cause)^2 = (sum_i w_i m_i)^2 + sum_i w_i^2 s_i^2,    w_i = d result / d value_i at the values of the run.
+
+Roundings are taken as independent and uniform in the interval that they round (variance (2 h)^2 / 12 for the half
+spacing h), what a unit cuts towards zero has mean -h. Sources: Higham and Mary, A New Approach to Probabilistic
+Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019; Widrow and Kollar, Quantization Noise, 2008. Sums are taken
+in the order of their terms, which is one legal execution. Operands that a unit reads with fewer bits are known, and so
+is what that changes. No size exceeds the whole width of the cause's part of the bound.
+
+This is no bound and decides no label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from interval_ops.dot.sums import truncate_tf32
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import DotModel
+from interval_ops.reduction.rule import rounding_unit
+from render.trace.family import sums
+from render.trace.model import ABSENT, Node
+
+if TYPE_CHECKING:
+    from render.trace.adjoint import Key, Sweep
+    from render.trace.family import Family
+
+_EXPONENT = np.uint64(0x7FF0000000000000)
+"""All of a float64 but its sign and fraction."""
+
+Array = np.ndarray
+Error = tuple[str, Array, Array]
+"""Cause, mean and variance of what an operation does to each of its values."""
+
+
+def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -> list[tuple[dict[Key, float], float]]:
+    """Of every member: (mean square error by cause and line, that of the last rounding alone).
+
+    `largest`: parts of the members' bounds.
+    """
+    weight = np.zeros(len(sweep.v))
+    weight[list(family.roots)] = 1.0
+    members = range(len(largest))
+    means: list[dict[Key, float]] = [{} for _ in members]
+    squares: list[dict[Key, float]] = [{} for _ in members]
+    last = [0.0 for _ in members]
+    with np.errstate(all="ignore"):
+        for i in range(len(family.nodes) - 1, -1, -1):
+            node, bounds = family.nodes[i], family.bounds[i]
+            mine = weight[node.start : node.stop]
+            for cause, mean, variance in _errors(sweep, i):
+                key = (cause, node.file, node.line)
+                shifts, spreads = mine * mean, mine**2 * variance
+                for m, shift, spread in zip(members, sums(shifts, bounds), sums(spreads, bounds), strict=True):
+                    means[m][key] = means[m].get(key, 0.0) + shift
+                    squares[m][key] = squares[m].get(key, 0.0) + spread
+                if any(node.start <= root < node.stop for root in family.roots):
+                    ends = sums(shifts**2 + spreads, bounds)
+                    for m, root in enumerate(family.roots):
+                        last[m] += ends[m] if node.start <= root < node.stop else 0.0
+            if i in sweep.slopes:
+                _back(sweep, i, mine, weight)
+    return [(_sizes(*each), end) for *each, end in zip(means, squares, largest, last, strict=True)]
+
+
+def _sizes(means: dict[Key, float], squares: dict[Key, float], largest: dict[Key, float]) -> dict[Key, float]:
+    sizes = {key: min(means[key] ** 2 + squares[key], (2 * largest.get(key, 0.0)) ** 2) for key in means}
+    return {key: size for key, size in sizes.items() if size > 0}
+
+
+def _back(sweep: Sweep, i: int, mine: Array, weight: Array) -> None:
+    for o, slope in zip(sweep.found.nodes[i].operands, _derivatives(sweep, i), strict=True):
+        known = slope if np.isfinite(slope).all() else np.nan_to_num(slope, posinf=0.0, neginf=0.0)
+        np.add.at(weight, o, known * (mine[:, None] if o.ndim == 2 else mine))
+
+
+# what an operation does to its values
+
+
+def _errors(sweep: Sweep, i: int) -> list[Error]:
+    node = sweep.found.nodes[i]
+    at = slice(node.start, node.stop)
+    if node.op == "dot":
+        return _dot(sweep, node)
+    if node.op == "fold":
+        variance = (rounding_unit(FORMATS[node.attrs["fmt"]]) * _power(sweep.v[at])) ** 2 / 3
+        return [(sweep.profile.dot(node.attrs["kind"]).cause, np.zeros(node.size), variance)]
+    found: list[Error] = []
+    for cause, own in sweep.own[i]:
+        if node.op in ("sum", "atomic_sum"):
+            variance = np.minimum(_partial_sums(sweep, node), own**2)
+        elif cause in ("cast", "arith") and node.operands and _points(sweep, node):
+            variance = (2 * own) ** 2  # the hull of a number and its rounding: the error is all of its width
+        else:
+            variance = own**2 / 3
+        found.append((cause, np.zeros(node.size), variance))
+    return found
+
+
+def _points(sweep: Sweep, node: Node) -> bool:
+    return not any(sweep.half[o].any() for o in node.operands)
+
+
+def _partial_sums(sweep: Sweep, node: Node) -> Array:
+    """Variance of rounding every partial sum, terms in their order; the first term is not rounded."""
+    (o,) = node.operands
+    terms = sweep.v[o]
+    partial = np.cumsum(terms, axis=1)
+    rounded = (terms != 0) & (np.cumsum(terms != 0, axis=1) > 1)
+    half = rounding_unit(FORMATS[node.attrs["fmt"]]) * _power(partial)
+    return (np.where(rounded, half, 0.0) ** 2).sum(axis=1) / 3
+
+
+def _dot(sweep: Sweep, node: Node) -> list[Error]:
+    model = sweep.profile.dot(node.attrs["kind"])
+    acc, a, b = node.operands
+    x, y = sweep.v[a], sweep.v[b]
+    products = x * y
+    mean, variance = np.zeros(node.size), np.zeros(node.size)
+    if model.truncate == "tf32":
+        read = truncate_tf32(x) * truncate_tf32(y)
+        mean, products = (read - products).sum(axis=1), read
+    if model.eps:
+        variance = ((model.eps * products) ** 2).sum(axis=1) / 3
+    off, spread = _blocks(sweep.v[acc], products, model)
+    return [("operand", mean, variance), (model.cause, off, spread * model.terms)]
+
+
+def _blocks(start: Array, products: Array, model: DotModel) -> tuple[Array, Array]:
+    """(mean, variance) of a block-FMA unit: terms cut at the largest one's exponent, the sum of a block rounded."""
+    size, k = products.shape
+    count = -(-k // model.block)
+    padded = np.zeros((size, count * model.block))
+    padded[:, :k] = products
+    terms = padded.reshape(size, count, model.block)
+    after = start[:, None] + np.cumsum(terms.sum(axis=2), axis=1)
+    kept = model.rho * (1 if model.chops else 2)
+    grid = kept * _power(after)
+    cut = np.zeros_like(after)
+    mean, variance = np.zeros_like(after), np.zeros_like(after)
+    if model.block > 1:
+        held = np.concatenate([start[:, None], after[:, :-1] - _below(after[:, :-1], grid[:, :-1])], axis=1)
+        full = np.concatenate([terms, held[:, :, None]], axis=2)
+        cut = _power(np.abs(full).max(axis=2)) * 2.0**-model.fraction
+        mean -= _below(full, cut[:, :, None]).sum(axis=2)  # what lies below the cut
+    coarser = grid > cut  # else the sum of the cut terms is rounded already
+    variance += np.where(coarser, grid**2 - cut**2, 0.0) / 12
+    if model.chops:
+        mean -= np.where(coarser, (grid - cut) / 2, 0.0) * np.sign(after)
+    if model.convert:
+        variance[:, -1] += _half(after[:, -1], model) ** 2 / 3
+    busy = (terms != 0).any(axis=2)
+    return np.where(busy, mean, 0.0).sum(axis=1), np.where(busy, variance, 0.0).sum(axis=1)
+
+
+def _half(x: Array, model: DotModel) -> Array:
+    return FORMATS[model.acc].u * _power(x)
+
+
+def _power(x: Array) -> Array:
+    """The largest power of two that is at most |x|; 0 for 0."""
+    return (np.asarray(x, np.float64).view(np.uint64) & _EXPONENT).view(np.float64)
+
+
+def _below(x: Array, power: Array) -> Array:
+    """`np.fmod` by a power of two, without its loop: every step is exact."""
+    return x - np.trunc(x / power) * power
+
+
+# derivatives, with their signs
+
+
+def _derivatives(sweep: Sweep, i: int) -> list[Array]:
+    """By each operand; what no rule stands for has the slopes of the bound, 0 and 1, or those of a function."""
+    node = sweep.found.nodes[i]
+    rule = _RULES.get(node.op)
+    if rule is not None:
+        return rule(sweep, node)
+    return sweep.signed.get(i) or sweep.slopes[i]
+
+
+def _product(sweep: Sweep, node: Node) -> list[Array]:
+    x, y = node.operands[:2]
+    return [sweep.v[y], sweep.v[x], *(np.ones(o.shape) for o in node.operands[2:])]
+
+
+def _quotient(sweep: Sweep, node: Node) -> list[Array]:
+    x, y = node.operands
+    return [1 / sweep.v[y], -sweep.v[x] / sweep.v[y] ** 2]
+
+
+def _prod(sweep: Sweep, node: Node) -> list[Array]:
+    (o,) = node.operands
+    whole = sweep.v[node.start : node.stop][:, None]
+    return [np.where((o == ABSENT) | (sweep.v[o] == 0), 0.0, whole / sweep.v[o])]
+
+
+_RULES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
+    "fsub": lambda s, n: [np.ones(n.size), -np.ones(n.size)],
+    "fneg": lambda s, n: [-np.ones(n.size)],
+    "fabs": lambda s, n: [np.sign(s.v[n.operands[0]])],
+    "dot": lambda s, n: [np.ones(n.size), s.v[n.operands[2]], s.v[n.operands[1]]],
+    "fmul": _product,
+    "fma": _product,
+    "fdiv": _quotient,
+    "precise_divf": _quotient,
+    "prod": _prod,
+}
+
+__all__ = ["typical"]

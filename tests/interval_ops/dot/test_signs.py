@@ -1,0 +1,126 @@
+"""Sums of one sign, trees of unfused operations, and the bound of partial sums that grow block by block."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from block_fma import UNITS, fractions, in_order, operand_format, operand_pair, quantise, run
+from dot_support import accumulators, dot, inside, point, target, usage
+from support import exact, rng, round_fraction, trials
+
+from interval_ops.dot.kernels import ramp
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.model import FP16, FP32
+from interval_ops.profiles.profile import load_profile
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+SIGNS = ("positive", "negative", "mixed", "cancelling", "few against many", "one large")
+
+
+def signed_operands(generator, k: int, fmt, style: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A row, a column and an accumulator whose products have the wanted signs."""
+    a, b = (np.abs(generator.standard_normal(k)) + 0.05 for _ in range(2))
+    c = float(generator.choice([0.0, 0.5, 17.0]))
+    signs = np.ones(k)
+    if style == "negative":
+        signs, c = -signs, -c
+    elif style == "mixed":
+        signs = generator.choice([-1.0, 1.0], k)
+    elif style == "cancelling":
+        half = k // 2
+        a[half : 2 * half], b[half : 2 * half], c = a[:half], b[:half], 0.0
+        signs[half : 2 * half] = -1.0
+    elif style == "few against many":
+        signs[generator.random(k) < 0.03] = -1.0
+    else:
+        a[generator.integers(k)] *= 64.0
+    return quantise(a, fmt), quantise(b * signs, fmt), np.float32(c)
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in UNITS if key[1] in ("fp8", "fp16", "fp16acc", "fp8_fp16acc")], ids="-".join
+)
+@pytest.mark.parametrize("style", SIGNS)
+def test_signs_of_products(key, style):
+    """Long sums in random and adversarial orders, many products of one sign; never past the sums by sign."""
+    generator, (name, kind), worst = rng(18), key, 0.0
+    fmt, unit, profile = operand_format(kind), UNITS[key], target(*key)
+    for trial in range(trials(8)):
+        k = int(generator.choice([unit.block, 3 * unit.block + 1, 40 * unit.block]))
+        a, b, c = signed_operands(generator, k, fmt, style)
+        lo, hi = (x.item() for x in dot(a[None, None], b[None, :, None], kind, profile, point(c.reshape(1, 1, 1))))
+        pairs = fractions(a, b)
+        products = [x * y for x, y in pairs]
+        true, size = exact(c) + sum(products), abs(exact(c)) + sum(map(abs, products))
+        ascending = sorted(pairs, key=lambda p: abs(p[0] * p[1]), reverse=bool(trial % 2))
+        by_sign = sorted(pairs, key=lambda p: p[0] * p[1], reverse=bool(trial % 2))
+        for value in (
+            true,
+            run(exact(c), pairs, unit, fmt, generator),
+            in_order(exact(c), ascending, unit, fmt),
+            in_order(exact(c), by_sign, unit, fmt),
+        ):
+            assert inside(lo, hi, value), (style, k, trial)
+            worst = max(worst, usage(lo, hi, true, value))
+        if profile.dot(kind).chops:
+            slack = size / 1000
+            assert exact(lo) >= (true - size) / 2 - slack
+            assert exact(hi) <= (true + size) / 2 + slack
+    print(f"{name} {kind} {style}: worst {worst:.3f} of the bound")
+
+
+@pytest.mark.parametrize("sides", ("pp", "ip"))
+@pytest.mark.parametrize("name", ("sm_80", "sm_90", "any"))
+def test_the_interpreted_value_is_inside(name, sides):
+    """Sums of one sign as numpy computes them, rounded to nearest, also exceed the exact value."""
+    generator, profile, above = rng(24), load_profile(name), 0
+    for _ in range(trials(20)):
+        k = int(generator.choice([16, 64, 300]))
+        a, b = (quantise(generator.random(s), FP16) for s in ((4, 8, k), (4, k, 8)))
+        wide = a.astype(np.float64)
+        pa = point(a) if sides == "pp" else (wide, wide.copy())
+        lo, hi = PendingDot.start(None, (8, 8), "fp16", profile).extend(pa, point(b)).interval()
+        assert ((lo <= a @ b) & (a @ b <= hi)).all()
+        above += int((a @ b > wide @ b).sum())
+    assert above
+
+
+def tree(terms: list[Fraction], fmt, generator) -> Fraction:
+    """A random tree of rounded additions of rounded products: nothing is fused."""
+    parts = [round_fraction(x, fmt) for x in terms]
+    while len(parts) > 1:
+        i, j = sorted(generator.choice(len(parts), 2, replace=False))
+        parts[i] = round_fraction(parts[i] + parts.pop(j), fmt)
+    return parts[0]
+
+
+@pytest.mark.parametrize("style", ("plain", "wide", "subnormal", "positive", "cancelling"))
+def test_trees_of_unfused_operations(style):
+    generator, profile = rng(19), load_profile("ieee")
+    for _ in range(trials(20)):
+        k = int(generator.integers(1, 60))
+        a, b = operand_pair(generator, 1, 1, 1, k, FP32, style)
+        c = accumulators(generator, (1, 1, 1), "ieee")
+        lo, hi = (x.item() for x in dot(a, b, "ieee", profile, point(c)))
+        terms = [x * y for x, y in fractions(a[0, 0], b[0, :, 0])] + [exact(c.item())]
+        for value in (sum(terms), tree(terms, FP32, generator)):
+            assert inside(lo, hi, value)
+
+
+def test_ramp_is_an_upper_bound():
+    """The sum over blocks in closed form against the sum itself."""
+    generator = rng(20)
+    for _ in range(trials(300)):
+        n = int(generator.integers(1, 70))
+        start, step, top = np.exp2(generator.uniform(-6, 6, 3)) * (generator.random(3) < 0.9)
+        top, step, least = max(top, 2.0**-8), max(step, 2.0**-12), float(np.exp2(generator.integers(-12, 8)))
+        values = [min(top, start + b * step) for b in range(1, n + 1)]
+        floors = [2.0 ** math.floor(math.log2(v)) for v in values]
+        plain, raised = ramp(float(n), start, step, top, least)
+        assert sum(floors) <= plain <= 2 * sum(floors)
+        assert sum(max(f, least) for f in floors) <= raised <= 2 * sum(max(f, least) for f in floors)

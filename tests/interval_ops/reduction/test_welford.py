@@ -1,0 +1,142 @@
+"""Means and scatters against exact sums, and against many trees of merges in rounded arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from support import rng
+
+from interval_ops.formats.model import BF16, FP32, FP64
+from interval_ops.profiles.profile import load_profile
+from interval_ops.reduction import welford
+
+SM90 = load_profile("sm_90")
+TREE = SM90.chosen(sum_order="tree")
+DTYPES = {FP32: np.float32, FP64: np.float64}
+
+
+def bounds(x, w, s=None, fmt=FP32, profile=SM90, guarded=True):
+    """((mean lo, hi), (M2 lo, hi)) of one row of points or of a pair."""
+    pair = x if isinstance(x, tuple) else (x, x)
+    s = np.zeros_like(pair[0]) if s is None else s
+    wide = [np.asarray(a, np.float64)[None] for a in (*pair, s, s, w)]
+    got = welford.reduce_axis((wide[0], wide[1]), (wide[2], wide[3]), wide[4], 1, fmt, profile, guarded)
+    return None if got is None else [(float(lo[0]), float(hi[0])) for lo, hi in got]
+
+
+def merge(a, b, dtype, off):
+    """One merge, each operation rounded; the quotient is `off` further off, as a target's division may be."""
+    d, w = dtype(b[0] - a[0]), dtype(a[2] + b[2])
+    r = dtype(0) if w == 0 else dtype(dtype(b[2] / w) * dtype(1 + off))
+    square = dtype(dtype(dtype(d * d) * a[2]) * r)
+    return dtype(a[0] + dtype(d * r)), dtype(dtype(a[1] + b[1]) + square), w
+
+
+def division(dtype, draw):
+    """Two roundings off in fp32, as div.full.f32 may be; correctly rounded in fp64."""
+    return float(draw.choice([0.0, 2.0**-23, -(2.0**-23)])) if dtype == np.float32 else 0.0
+
+
+def any_order(parts, dtype, draw):
+    parts = list(parts)
+    style = draw.integers(3)
+    while len(parts) > 1:
+        n = len(parts)
+        i, j = (0, 1) if style == 0 else (n - 1, 0) if style == 1 else draw.permutation(n)[:2]
+        new = merge(parts[i], parts[j], dtype, division(dtype, draw))
+        parts = [p for k, p in enumerate(parts) if k not in (i, j)]
+        parts.insert(0 if style < 2 else int(draw.integers(0, len(parts) + 1)), new)
+    return parts[0]
+
+
+def balanced(parts, dtype, draw):
+    while len(parts) > 1:
+        half = len(parts) // 2
+        pairs = zip(parts[:half], parts[half:], strict=True)
+        pairs = [(a, b) if draw.integers(2) else (b, a) for a, b in pairs]
+        parts = [merge(a, b, dtype, division(dtype, draw)) for a, b in pairs]
+        parts = [parts[k] for k in draw.permutation(len(parts))]
+    return parts[0]
+
+
+def exact(x, w, s):
+    x, w, s = ([Fraction(float(v)) for v in a] for a in (x, w, s))
+    total = sum(w)
+    mean = sum(a * b for a, b in zip(x, w, strict=True)) / total
+    return mean, sum(s) + sum(b * (a - mean) ** 2 for a, b in zip(x, w, strict=True))
+
+
+CASES = {
+    "plain": lambda r: (r.normal(size=32) + 5, np.ones(32)),
+    "masked": lambda r: (np.where(np.arange(32) < 20, r.normal(size=32) - 3, 0.0), (np.arange(32) < 20) * 1.0),
+    "counts": lambda r: (r.normal(size=32), r.integers(0, 9, 32) * 1.0),
+    "far": lambda r: (r.normal(size=32) * 1e-3 + 1e3, np.ones(32)),
+    "flat": lambda r: (np.full(32, 0.1), np.ones(32)),
+    "tiny": lambda r: (r.normal(size=32) * 1e-20, np.ones(32)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("fmt", DTYPES, ids=lambda f: f.name)
+def test_every_order_lies_inside(case, fmt):
+    r, dtype = rng(71), DTYPES[fmt]
+    for _ in range(4):
+        x, w = (np.asarray(a, dtype) for a in CASES[case](r))
+        s = np.asarray(r.random(32) * (case == "counts"), dtype)
+        found, trees = bounds(x, w, s, fmt), bounds(x, w, s, fmt, TREE)
+        parts = list(zip(x, s, w, strict=True))
+        for k in range(12):
+            got = any_order(parts, dtype, r)
+            assert all(lo <= float(v) <= hi for v, (lo, hi) in zip(got, found, strict=False)), k
+            got = balanced([parts[i] for i in r.permutation(32)], dtype, r)
+            assert all(lo <= float(v) <= hi for v, (lo, hi) in zip(got, trees, strict=False)), k
+        for value, (lo, hi), (low, high) in zip(exact(x, w, s), found, trees, strict=True):
+            assert Fraction(lo) <= value <= Fraction(hi)
+            assert lo <= low and high <= hi  # a known depth never widens
+
+
+def test_the_errors_are_of_the_size_of_the_formula():
+    x = rng(72).normal(size=64) + 5
+    (low, high), (bottom, top) = bounds(np.float32(x), np.ones(64), profile=TREE)
+    assert high - low < 2 * 6 * (8 * 8 + 8) * 2.0**-24
+    assert (top - bottom) / top < 1e-3
+
+
+def test_inputs_with_a_width():
+    r = rng(73)
+    c = r.normal(size=16)
+    found = bounds((c - 0.05, c + 0.05), np.ones(16))
+    for _ in range(50):
+        x = np.float32(c + r.uniform(-0.0499, 0.0499, 16))
+        got = any_order(list(zip(x, np.float32([0] * 16), np.float32([1] * 16), strict=True)), np.float32, r)
+        assert all(lo <= float(v) <= hi for v, (lo, hi) in zip(got, found, strict=False))
+
+
+def test_what_the_rule_does_not_cover():
+    x = np.arange(8.0)
+    assert bounds(x, np.full(8, 0.5)) is None
+    assert bounds(x, -np.ones(8)) is None
+    assert bounds(x, np.full(8, 2.0**22)) is None
+    assert bounds(x, np.ones(8), fmt=BF16) is None
+
+
+def test_rows_without_a_bound():
+    w = np.ones(8)
+    for bad in (np.inf, np.nan, 3e38):
+        assert np.isnan(bounds(np.array([bad, *np.arange(7.0)]), w)).all()
+    masked = (np.arange(8) < 6) * 1.0
+    assert np.isnan(bounds(np.arange(8.0), masked, guarded=False)).all()
+    assert np.isfinite(bounds(np.arange(8.0), masked)).all()
+
+
+def test_no_weight_at_all():
+    (low, high), (bottom, top) = bounds(np.arange(8.0), np.zeros(8))
+    assert low <= 0.0 and high >= 7.0 and bottom <= 0.0 <= top
+
+
+def test_muted_it_is_exact():
+    x = rng(74).normal(size=16)
+    (low, high), (bottom, top) = bounds(x, np.ones(16), profile=SM90.mute("accumulation"))
+    assert high - low < 1e-12 and top - bottom < 1e-11

@@ -1,0 +1,113 @@
+"""Which outputs are compared with which."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from render.entry.inputs import of_call
+from render.entry.outputs import devices, flatten, match, of_reference, shape_mismatch, stored_arguments
+from render.result.errors import RenderError
+
+X, Y, Z = torch.zeros(2, 3), torch.zeros(2), torch.zeros(2, 3)
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclass
+class Result:
+    y: torch.Tensor
+    loss: float
+
+
+@pytest.mark.parametrize(
+    ("result", "names", "expected"),
+    [
+        (X, (), ["out"]),
+        (X, ["c"], ["c"]),
+        ((X, Y), (), ["out0", "out1"]),
+        ((X, Y), ["o", "lse"], ["o", "lse"]),
+        ((X, None), ["o", "lse"], ["o"]),
+        ({"a": X, "b": Y}, (), ["a", "b"]),
+        (Pair(X, Y), (), ["first", "second"]),
+        (Result(X, 1.5), (), ["y", "loss"]),
+        ([X, [Y, Z]], (), ["out0", "out1", "out2"]),
+        ((X, 3.0, np.ones(2), np.float32(1)), (), ["out0", "out1", "out2", "out3"]),
+        (None, (), []),
+        ("text", (), []),
+    ],
+)
+def test_flatten(result, names, expected):
+    assert [name for name, _ in flatten(result, names)] == expected
+
+
+def test_numbers_keep_their_precision():
+    assert flatten(0.1)[0][1].dtype == torch.float64
+    assert flatten(3)[0][1].dtype == torch.int64
+
+
+def test_stored_arguments():
+    def entry(a, out, n):
+        pass
+
+    a, out = torch.zeros(2), torch.ones(2)
+    seen = {out.data_ptr(): SimpleNamespace(kernel_written=True), a.data_ptr(): SimpleNamespace(kernel_written=False)}
+    found = stored_arguments(of_call(entry, (a, out, 3), {}), lambda t: seen.get(t.data_ptr()))
+    assert [name for name, _ in found] == ["out"]
+
+
+def test_a_reference_in_place():
+    values = {"a": X, "out": Z}
+    assert [(n, t.data_ptr()) for n, t in of_reference(None, values, [("out", Z)])] == [("out", Z.data_ptr())]
+    assert of_reference(Y, values, [("out", Z)])[0][1] is not Z
+
+
+def pairs(kernel, reference):
+    return [(p.kernel, p.reference) for p in match(kernel, reference)[0]]
+
+
+def test_matching():
+    k = [("o", X), ("lse", Y)]
+    assert pairs(k, [("ref0", X), ("ref1", Y)]) == [(0, 0), (1, 1)]
+    assert pairs(k, [("lse", Y), ("o", X)]) == [(1, 0), (0, 1)]
+    assert pairs(k, [("ref", X)]) == [(0, 0)]
+    assert pairs(k, [("ref", Y)]) == [(1, 0)]
+    assert pairs([("o", X)], [("r0", Y), ("r1", X)]) == [(0, 1)]
+
+
+def test_outputs_without_a_partner_are_noted():
+    assert "lse" in match([("o", X), ("lse", Y)], [("ref", X)])[1][0]
+    assert "ref1" in match([("o", X)], [("ref0", X), ("ref1", Y)])[1][0]
+    assert match([("o", X)], [("ref", X)])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reference"), [([], [("ref", X)]), ([("o", X)], []), ([("o", X), ("p", Y)], [("r", torch.zeros(9))])]
+)
+def test_nothing_to_match(kernel, reference):
+    with pytest.raises(RenderError) as error:
+        match(kernel, reference)
+    assert error.value.code == "RND903"
+    assert error.value.hint
+
+
+def test_device_outputs():
+    k = [("o", X), ("lse", Y)]
+    assert devices(None, k) == [None, None]
+    assert devices({"lse": Y}, k)[0] is None
+    assert devices({"lse": Y}, k)[1] is not None
+    assert [t.shape for t in devices((X, Y), k)] == [X.shape, Y.shape]
+    assert devices(X, k)[1] is None
+    with pytest.raises(RenderError, match="device output"):
+        devices((X, Y, Z), k)
+
+
+def test_shapes_and_kinds():
+    assert shape_mismatch("o", X, Z) == ""
+    assert shape_mismatch("o", X, Z.half()) == ""
+    assert shape_mismatch("o", X, Y) == "o is [2, 3], the reference is [2]"
+    assert "int64" in shape_mismatch("o", X, torch.zeros(2, 3, dtype=torch.int64))

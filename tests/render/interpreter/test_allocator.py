@@ -1,0 +1,50 @@
+"""Scopes of `interpreter.allocator` nest, and the outermost one restores the allocator whatever happens inside."""
+
+import pytest
+
+from render.interpreter import allocator
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    found = []
+    monkeypatch.setattr(allocator, "_configure", lambda values: found.append(values))
+    monkeypatch.setattr(allocator, "trim", lambda: found.append("trim"))
+    monkeypatch.setattr(allocator, "_free", lambda: allocator._RETAINED + 1)
+    return found
+
+
+def test_only_the_outermost_scope_configures(calls):
+    with allocator.large_blocks_kept():
+        before = list(calls)
+        with allocator.large_blocks_kept():
+            pass
+        assert calls == before
+        assert before[-1] == allocator._KEEP
+    assert calls == [*before, allocator._AFTER, "trim"]
+
+
+def test_given_back_after_an_error(calls):
+    with pytest.raises(ValueError, match="inside"), allocator.large_blocks_kept():
+        raise ValueError("inside")
+    assert calls[-2:] == [allocator._AFTER, "trim"]
+
+
+def test_little_memory_stays_for_the_next_scope(calls, monkeypatch):
+    monkeypatch.setattr(allocator, "_free", lambda: allocator._RETAINED)
+    with allocator.large_blocks_kept():
+        pass
+    assert calls[-1] == allocator._AFTER
+
+
+def test_what_the_allocator_holds_is_known():
+    assert 0 < allocator._free() <= 1 << 62
+
+
+def test_blocks_that_are_hardly_touched_are_mapped_only_inside_the_outer_scope(calls):
+    with allocator.large_blocks_mapped():
+        assert calls == []
+    with allocator.large_blocks_kept():
+        with allocator.large_blocks_mapped():
+            assert calls[-1] == allocator._SPARSE
+        assert calls[-1] == allocator._KEEP
