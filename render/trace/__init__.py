@@ -1,6 +1,6 @@
 """The computation of one output element, cut out of a run as a graph of single values.
 
-    from render.slice import NotSliceable, slice_of
+    from render.trace import NotSliceable, slice_of
     found = slice_of(entry, run, "out", (3, 5))      # entry, run: render.entry.execution.Entry and Execution
 
 `slice_of` runs only the programs that wrote the element again, records what they do and walks back from the stored

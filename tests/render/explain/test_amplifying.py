@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tests.render.slice.test_typical import random, rounded, rounding
-
 from render.entry.data import folder
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
@@ -11,6 +9,7 @@ from render.explain.amplifying import amplifying
 from render.lab.corpus.case import load_case
 from render.lab.corpus.judge import judge
 from render.trace import slice_of
+from tests.render.trace.test_typical import random, rounded, rounding
 
 
 def test_a_total_less_what_follows():

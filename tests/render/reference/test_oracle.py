@@ -192,7 +192,7 @@ def test_sensitivity_of_what_cannot_be_carried_is_not_known(monkeypatch):
 def test_a_first_use_under_the_cuda_redirect():
     """In a fresh process: a dispatch mode must not import torch's compiler, which chokes on redirected functions."""
     code = (
-        "import sys; sys.path[:0] = ['.', 'tests/render']\n"
+        "import sys; sys.path[:0] = ['.', 'tests/render/reference']\n"
         "from render.entry.execution import on_cpu\n"
         "from test_oracle import oracle, torch\n"
         "with on_cpu():\n    exact = oracle(lambda x: x.cuda() + 1, torch.ones(2)).exact()\n    exact.ends(0)\n"

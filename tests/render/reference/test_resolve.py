@@ -100,7 +100,7 @@ def test_a_reference_that_raises():
     def reference(a):
         raise ValueError("bad day")
 
-    with pytest.raises(RenderError, match=r"raised ValueError at .*test_reference\.py:\d+: bad day") as error:
+    with pytest.raises(RenderError, match=r"raised ValueError at .*test_resolve\.py:\d+: bad day") as error:
         call(reference, {"a": A})
     assert "float32[2, 3]" in error.value.hint
     with pytest.raises(RenderError, match="raised RuntimeError"):

@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.render.slice.test_slice import B, added, doubled_twice, doubled_with_a_host_step, on_host, reread, shuffle
-from tests.render.slice.test_slice import sorted_ as sort
 
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
@@ -17,6 +15,8 @@ from render.trace.adjoint import contributions, contributions_of
 from render.trace.element import slices_of
 from render.trace.family import families
 from render.trace.observed import observed
+from tests.render.trace.test_slice import B, added, doubled_twice, doubled_with_a_host_step, on_host, reread, shuffle
+from tests.render.trace.test_slice import sorted_ as sort
 
 CALLS = {
     "movements": (shuffle, lambda: (torch.randn(B, B), torch.randn(B))),

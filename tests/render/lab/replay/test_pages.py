@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import torch
-from render.replay.pages import _code, forget_code
+from render.lab.replay.pages import _code, forget_code
 
 def mapped():
     with open("/proc/self/smaps_rollup") as file:
