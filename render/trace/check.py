@@ -6,6 +6,7 @@ takes a wrong operand, row or column anywhere does not stay inside. What float64
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -14,12 +15,15 @@ from interval_ops.formats.model import FORMATS
 from interval_ops.functions import bessel_orders
 from render.interpreter.builder.floats import COMPARISONS, VALUES
 from render.interpreter.vendor import values as vendor
+from render.ops.library import CONVERSIONS
 from render.trace import integers
 from render.trace.family import Family
 from render.trace.joined_values import JOINED, scanned
-from render.trace.model import ABSENT, LEAF, Contradiction, Node, Slice
+from render.trace.model import ABSENT, LEAF, Contradiction, Node, NotSliceable, Slice
 
 _ROOM = 2.0**-34
+KEPT = frozenset(name for name in CONVERSIONS if re.fullmatch(r"\w+2(float|double)_r[nzdu]", name))
+"""Conversions of the library to another format: in real arithmetic the number stays."""
 
 Values = np.ndarray
 
@@ -34,7 +38,7 @@ def evaluate(found: Slice | Family) -> Values:
 
 
 def value_of(node: Node, known: Values) -> Values:
-    """The values of one node from those of its operands."""
+    """The values of one node from those of its operands. Raises NotSliceable for an operation without a rule."""
     if node.op == LEAF:
         return node.v
     args = [known[o] for o in node.operands]
@@ -47,7 +51,9 @@ def value_of(node: Node, known: Values) -> Values:
     if node.op in _OTHER:
         return _OTHER[node.op](node, args)
     name = node.op.removeprefix("library ")
-    return vendor.VALUES[name](*args) if name in vendor.VALUES else args[0]  # a conversion
+    if name == node.op or name not in KEPT | vendor.VALUES.keys():
+        raise NotSliceable(node.op, "its value in real arithmetic is not known", node.file, node.line)
+    return args[0] if name in KEPT else vendor.VALUES[name](*args)
 
 
 def _present(node: Node, args: list[Values], neutral: float) -> Values:
