@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from render.cli.assumed import Contraction, ContractionOption, SumOrder, SumOrderOption, TritonOption, assumed
-from render.cli.exits import combine, guarded
+from render.cli.exits import guarded
 from render.cli.output import console
 from render.cli.progress import progress
+from render.result.codes import combined
 from render.result.errors import RenderError
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def command(
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
     with _own_stdout(json == _STDOUT), progress(lambda: doing[-1]):
         verdict = _classify(file, **options)
-    code = combine([verdict.exit_code], allow_inconclusive)
+    code = combined([verdict.exit_code], allow_inconclusive)
     _write(verdict, json, html)
     if json != _STDOUT:
         _show(verdict, code, quiet, verbose)

@@ -10,27 +10,21 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec
 
 import typer
 
 from render.report.text import place
+from render.result import codes
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
-TYPE_I, TYPE_II, USAGE, INCONCLUSIVE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
-
-_PRECEDENCE = (INTERNAL, USAGE, TYPE_II, INCONCLUSIVE, TYPE_I)
+TYPE_I, TYPE_II, INCONCLUSIVE = (codes.EXIT_CODES[label] for label in ("Type-I", "Type-II", "Inconclusive"))
+INTERRUPTED = 130
 _FULL = "RENDER_FULL_TRACEBACK"
 
 P = ParamSpec("P")
-
-
-def combine(codes: Iterable[int], allow_inconclusive: bool = False) -> int:
-    """The exit code of several results; `allow_inconclusive` turns 3 into 0."""
-    seen = {TYPE_I if allow_inconclusive and code == INCONCLUSIVE else code for code in codes}
-    return next((code for code in _PRECEDENCE if code in seen), TYPE_I)
 
 
 def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -75,7 +69,7 @@ def _usage(error: RenderError) -> tuple[list[str], int]:
         first, *rest = error.hint.splitlines()
         lines += [f"  help: {first}", *rest]  # further lines are for pasting: as they are
     lines.append(f"  help: `render explain {error.code}` has an example")
-    return lines, USAGE
+    return lines, codes.USAGE_ERROR
 
 
 def _kernel(error: KernelError) -> tuple[list[str], int]:
@@ -88,7 +82,7 @@ def _kernel(error: KernelError) -> tuple[list[str], int]:
     if where := _inside_render(original):
         lines.append(f"  note: raised inside RENDER ({where}); if Triton accepts this kernel, please report it")
     lines.append(f"  help: {_FULL}=1 shows every frame, RENDER's own included")
-    return lines, USAGE
+    return lines, codes.USAGE_ERROR
 
 
 def _inside_render(error: BaseException) -> str:
@@ -112,7 +106,7 @@ def _internal(error: Exception) -> tuple[list[str], int]:
         f"internal error: {type(error).__name__}: {error}{where}",
         "  This is a defect of RENDER, not of your kernel: there is no verdict.",
         f"  help: run again with {_FULL}=1 for the traceback, and please report it with your kernel",
-    ], INTERNAL
+    ], codes.INTERNAL_ERROR
 
 
 _WORDS: dict[type[Exception], Callable[[Any], tuple[list[str], int]]] = {

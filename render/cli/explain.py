@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
-from render.report import saved
+from render.report import codes_page, saved
 from render.result import codes
 
 
@@ -24,6 +24,7 @@ def command(
         str | None,
         typer.Option(metavar="REPORT", help="Evaluate the witness of a saved verdict (JSON, or `last`) again."),
     ] = None,
+    page: Annotated[bool, typer.Option("--page", help="Print the page docs/codes.md, of all codes.")] = False,
 ) -> int:
     """Explain a rule code, or a saved verdict: its error budget, what would change it, its growth per line."""
     if check is not None:
@@ -32,8 +33,11 @@ def command(
         holds, text = recheck(saved.load(check))
         typer.echo(text)
         return 0 if holds else 1
+    if page:
+        typer.echo(codes_page.page(), nl=False)
+        return 0
     if code is None:
-        typer.echo(_list())
+        typer.echo(codes_page.listing())
         return 0
     if code == saved.LAST or code.endswith(".json"):
         for line in saved.lines(saved.load(code)):
@@ -43,29 +47,5 @@ def command(
         entry = codes.find(code)
     except codes.UnknownCode as error:
         raise typer.BadParameter(f"{error}; `render explain` lists them all") from None
-    typer.echo(_page(entry))
+    typer.echo(codes_page.of_code(entry))
     return 0
-
-
-def _list() -> str:
-    lines = []
-    for family, entries in codes.by_family():
-        lines += [family, *(f"  {entry.code}  {entry.title}" for entry in entries), ""]
-    return "\n".join([*lines, "render explain CODE says more."])
-
-
-def _page(entry: codes.Code) -> str:
-    import textwrap
-
-    def paragraph(text: str) -> str:
-        return textwrap.fill(text, width=88, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-
-    return "\n\n".join(
-        [
-            f"{entry.code}  {entry.title}\n{entry.family}",
-            paragraph(entry.prose),
-            "maths\n" + textwrap.indent(entry.maths, "  "),
-            "example\n" + textwrap.indent(entry.example, "  "),
-            "what to do\n" + paragraph(entry.help),
-        ]
-    )

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from render.trace.adjoint import Contributions
     from render.trace.model import Slice
 
-CODES = {
-    "operand": "RND101",
-    "accumulation": "RND102",
-    "atomics": "RND102",
-    "lowacc": "RND103",
-    "cast": "RND104",
-    "input": "RND104",
-    "function": "RND105",
-    "arith": "RND106",
-}
 TITLES = {
     "operand": "inputs rounded to TF32 or split bf16",
     "accumulation": "accumulation in any order",

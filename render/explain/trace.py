@@ -108,7 +108,7 @@ def trace(study: Study, output: str, index: Sequence[int], follow: Follow | None
     index = tuple(int(i) for i in index)
     writers = stores.writers(place_of(run, output, index))
     if not writers:
-        raise RenderError("RND205", f"no kernel stored {output}{list(index)}", "it is what the host left there")
+        raise RenderError("RND905", f"no kernel stored {output}{list(index)}", "it is what the host left there")
     launch, program, _ = writers[-1]
     targets = {launch: program}
     while True:

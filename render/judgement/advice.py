@@ -6,74 +6,32 @@ import ast
 from collections.abc import Sequence
 from pathlib import Path
 
-from render.explain.budget import CODES
-from render.result.records import WITHOUT
-from render.result.verdict import BudgetItem, Finding, OutputVerdict, TaintNote
-
-_MESSAGES = {
-    "RND100": "both sides are exact and agree",
-    "RND110": "the kernel is within its bound; the reference carries the error",
-    "RND201": "bug: the kernel computes something else than the reference",
-    "RND202": "bug below the source (compiler, race or hardware): only the device output is out of bound",
-    "RND204": "bug: NaN or Inf on one side only",
-    "RND206": "bug: the implementation is numerically unstable",
-    "RND208": "bug: memory that was never written reaches an output",
-    "RND209": "bug: programs store different values to one address",
-    "RND211": "bug: another function than the reference, which the bound would hide",
-    "RND301": "the bound is too wide to tell: an output of zeros would fit",
-    "RND304": "overflow is possible: the bound is infinite",
-}
-_ACTIONS = {"read": "reads", "write": "writes", "atomic": "updates"}
+from render.result import codes
+from render.result.verdict import BudgetItem, OutputVerdict, TaintNote
 
 
-def message(code: str, detail: str, findings: Sequence[Finding], taints: Sequence[TaintNote]) -> str:
-    """One sentence that can be pasted into a thread."""
-    if code == "RND205":
-        return f"bug: {detail}"
-    if code == "RND207" and findings:
-        first = next((f for f in findings if f.code == code), findings[0])
-        where = f"outside tensor {first.tensor}" if first.tensor else "memory of no known tensor"
-        return f"bug: the kernel {_ACTIONS.get(first.kind, 'reaches')} {where}"
-    if code == "RND301" and detail.startswith(WITHOUT):
-        return f"cannot tell: {detail}"
-    if code == "RND301" and "seeded" in detail:
-        return f"the bound is too wide to tell: {detail}"
-    if code in ("RND306", "RND308"):
-        return f"a defect of RENDER, not of your kernel: {detail}"
-    if code in ("RND302", "RND303", "RND305"):
-        found = [t for t in taints if t.code == code]
-        return f"cannot tell: {found[0].message}" if found else f"cannot tell: {detail}"
-    if code == "RND307":
-        return f"cannot tell: {detail}"
-    return _MESSAGES.get(code, "round-off explains every difference")
+def message(code: str, detail: str, taints: Sequence[TaintNote]) -> str:
+    """One sentence that can be pasted into a thread; of a taint that decided, what it says."""
+    told = next((t.message for t in taints if t.code == code), detail)
+    return codes.CODES[code].sentence.format(detail=told)
 
 
 def subtype(code: str, outputs: Sequence[OutputVerdict]) -> str:
-    """The cell of the 2x2 of reference and device (`source-level`: no device output was given)."""
+    """What the code says, else the cell of the 2x2 of reference and device (`source-level`: no device output)."""
     device = [o.outside_device for o in outputs if o.outside_device is not None]
-    if code == "RND201":
-        return "both" if any(device) else "source"
-    if code == "RND202":
-        return "device"
-    if code in ("RND207", "RND208", "RND209"):
-        return "memory"
-    if code.startswith("RND2"):
-        return {"RND204": "nonfinite", "RND205": "shape"}.get(code, "source")
-    if code.startswith("RND3"):
-        named = {"RND301": "power", "RND304": "overflow", "RND307": "reference", "RND306": "defect", "RND308": "defect"}
-        return named.get(code, "taint")
-    return "device-checked" if device else "source-level"
+    if code == "RND201" and any(device):
+        return "both"
+    return codes.CODES[code].subtype or ("device-checked" if device else "source-level")
 
 
-def advice(code: str, budget: Sequence[BudgetItem], outputs: Sequence[OutputVerdict], ieee: str = "") -> list[str]:
+def advice(code: str, outputs: Sequence[OutputVerdict], ieee: str = "") -> list[str]:
     """What to do, most useful first. `ieee` is the line about IEEE products; a factor in it must come from a run."""
-    lines = list(_STEPS.get(code, ()))
+    lines = list(codes.CODES[code].steps)
     if code == "RND110" and any(o.reference_dtype == "float64" for o in outputs):
         lines = ["write the reference in a stable form (shifted variance, logsumexp, expm1): float64 is not enough"]
-    top = budget[0] if budget else None
-    if top and code == "RND101" and top.key == "operand":
-        lines.append(ieee or 'input_precision="ieee" in tl.dot keeps all bits of the operands')
-    if code.startswith("RND1") and code not in ("RND100", "RND110"):
+    if ieee and code == "RND101":
+        lines = [ieee]
+    if codes.CODES[code].causes:
         lines += _tolerances([o for o in outputs if o.allclose_mismatch and o.tolerance])
     return lines
 
@@ -89,45 +47,9 @@ def _tolerances(outputs: Sequence[OutputVerdict]) -> list[str]:
     return lines
 
 
-_STEPS: dict[str, tuple[str, ...]] = {
-    "RND102": ("an accumulator of higher precision, or splitting the sum, narrows the bound",),
-    "RND103": ("accumulate in float32 and cast once at the end",),
-    "RND104": ("cast later, or keep intermediate results in float32",),
-    "RND105": ("use the precise form of the function (for example tl.math.div_rn, tl.sqrt_rn)",),
-    "RND106": ("the bound covers a fused multiply-add and the two separate roundings alike",),
-    "RND110": ("compute the reference in float64 and cast the result",),
-    "RND201": (
-        "run the kernel on a small shape and compare by hand; check strides, masks and the K loop first",
-        "if the kernel is right, the reference is not the same function: check its arguments",
-    ),
-    "RND202": ("look for a race, num_stages > 1, or a miscompiled op: the source alone is within the bound",),
-    "RND204": ("find the overflow, inf - inf, 0/0, or a load that needs other=...",),
-    "RND205": ("check the output's allocation, the grid and the store mask",),
-    "RND206": ("rewrite the step that cancels: two-pass variance, softmax less its maximum, expm1, log1p",),
-    "RND207": ("check the strides and the mask of this access against the tensor's shape",),
-    "RND208": ("zero the tensor before the launch, or store every element that is read",),
-    "RND209": ("mask the store, or make the programs' tiles disjoint",),
-    "RND211": (
-        "run the kernel on a small shape and compare by hand: constants, scales, masks and the K loop first",
-        "an approximation on purpose (a polynomial, another eps) is such a difference too",
-    ),
-    "RND301": ("use a device profile with a known accumulator (--device), or inputs without cancellation",),
-    "RND302": ("what has a rule is listed by `render ops`; where a tie is open, inputs without ties decide it",),
-    "RND303": ("choose inputs away from the threshold of the condition",),
-    "RND304": ("scale the inputs down, or accumulate in a wider format",),
-    "RND306": ("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),
-    "RND307": ("give a stable reference (shifted variance, logsumexp), or one of operations with a rule in more bits",),
-    "RND308": (
-        "please report this with the JSON of the verdict (--json): the bound calls it a bug, and nothing confirms it",
-        "a smaller shape with the same fault, or another output, may have a second evaluation",
-    ),
-    "RND305": ("make the order explicit (a second kernel, or atomics on integers)",),
-}
-
-
 def code_of(budget: Sequence[BudgetItem]) -> str:
     """The code of the cause that owns most of the bound; RND100 where nothing was rounded."""
-    return CODES.get(budget[0].key, "RND106") if budget else "RND100"
+    return codes.of_cause(budget[0].key) if budget else "RND100"
 
 
 def _tree(file: str) -> ast.Module | None:

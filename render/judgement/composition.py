@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from render.entry.execution import Execution, Tensor
-from render.explain.budget import CODES, LIKELY
+from render.explain.budget import LIKELY
+from render.result import codes
 from render.result.decision import Case, Decision
 from render.result.verdict import BudgetItem, Finding, TaintNote
 
@@ -76,7 +77,7 @@ def exact_everywhere(judged: list[Judged]) -> bool:
 def likely_code(run: Execution) -> str:
     """The code of the cause that usually dominates, for when it was not measured."""
     seen = {cause[0] for cause in run.session.causes}
-    return next((CODES[key] for key in LIKELY if key in seen), "RND106")
+    return codes.of_cause(next((key for key in LIKELY if key in seen), ""))
 
 
 def place_of(

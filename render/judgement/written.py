@@ -15,10 +15,11 @@ from render.judgement.composition import UNKNOWN, Judged, place_of
 from render.judgement.measure import measure, unmeasured
 from render.judgement.sides import blamed
 from render.judgement.unrounded import CODE
+from render.result.codes import EXIT_CODES
 from render.result.decision import Decision, Masks
 from render.result.errors import UnsupportedOp
 from render.result.records import Counterfactual, Instability, Origin, Unrounded
-from render.result.verdict import EXIT_CODES, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
+from render.result.verdict import BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 from render.result.versions import versions
 
 
@@ -63,7 +64,7 @@ def written(
     return Verdict(
         label=decision.label, code=decision.code, subtype=advice.subtype(decision.code, outputs),
         paper_rule="Type-I" if paper else "Type-II",
-        message=advice.message(decision.code, decision.detail, findings, taints),
+        message=advice.message(decision.code, decision.detail, taints),
         kernels=tuple(dict.fromkeys(launch.kernel for launch in run.session.launches)),
         grid=tuple(run.session.launches[-1].grid), outputs=outputs, budget=tuple(budget), findings=tuple(findings),
         taints=tuple(taints), notes=tuple(dict.fromkeys(notes)), versions=versions(),
@@ -81,7 +82,7 @@ def unsupported(error: UnsupportedOp | MissingRule, **known: Any) -> Verdict:
         label="Inconclusive", code=UNKNOWN, subtype="taint", paper_rule="unknown", message=f"cannot tell: {error}",
         taints=(TaintNote(UNKNOWN, op, str(error), file, line),), versions=versions(),
         exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
-        help=tuple(advice.advice(UNKNOWN, (), ())), **known,
+        help=tuple(advice.advice(UNKNOWN, ())), **known,
     )  # fmt: skip
 
 
@@ -125,6 +126,6 @@ def with_origins(verdict: Verdict, origins: tuple[Origin, ...]) -> Verdict:
 def explained(verdict: Verdict, what_ifs: list[Counterfactual]) -> Verdict:
     """The verdict with help that quotes only what was run."""
     gain = ieee_gain(what_ifs, verdict.budget) if verdict.code == "RND101" else None
-    help = advice.advice(verdict.code, verdict.budget, verdict.outputs, ieee_help(gain))
+    help = advice.advice(verdict.code, verdict.outputs, ieee_help(gain))
     help = [*gain_help(verdict.code, what_ifs), *help]
     return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs))

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from render.result.records import LineShare
     from render.result.verdict import BudgetItem, Finding, OutputVerdict, TaintNote, Verdict
 
-_PRECEDENCE = (4, 2, 1, 3, 0)
-
 
 def header(verdict: Verdict) -> str:
     """Which versions ran which kernel, on which grid, for how long."""
@@ -158,8 +156,8 @@ def place_note(code: str) -> str:
 
     Where the reference or the formula is in question, the line is only the place to start from.
     """
-    about_a_line = {"RND302", "RND303", "RND305", "RND207", "RND208", "RND209"}
-    return codes.title(code) if code.startswith("RND10") or code in about_a_line else ""
+    entry = codes.CODES.get(code)
+    return entry.title if entry is not None and entry.at_line else ""
 
 
 def paper_rule(verdict: Verdict) -> str:
@@ -222,5 +220,4 @@ def summary(verdicts: Sequence[Verdict]) -> tuple[str, int]:
     parts = [count(kernels, "kernel"), f"{labels['Type-I']} Type-I", f"{labels['Type-II']} Type-II"]
     if labels["Inconclusive"]:
         parts.append(f"{labels['Inconclusive']} Inconclusive")
-    exits = {verdict.exit_code for verdict in verdicts}
-    return ", ".join(parts), next((code for code in _PRECEDENCE if code in exits), 0)
+    return ", ".join(parts), codes.combined(verdict.exit_code for verdict in verdicts)

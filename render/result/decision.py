@@ -40,7 +40,7 @@ import numpy as np
 
 from interval_ops.formats.model import Format
 from render.result import pieces
-from render.result.verdict import Label
+from render.result.codes import Label, severity
 
 VOID = {
     "RND302": "an operation without a sound rule feeds it; the bound proves nothing",
@@ -358,14 +358,6 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
     return not outside.any()
 
 
-RANK = (
-    *("RND207", "RND208", "RND209", "RND204", "RND205", "RND201", "RND202", "RND206"),
-    *("RND302", "RND303", "RND305", "RND304", "RND306", "RND308", "RND307", "RND301"),
-    *("RND110", "RND103", "RND101", "RND104", "RND105", "RND102", "RND106", "RND100"),
-)
-
-
 def worst(decisions: list[Decision]) -> Decision:
-    """One answer for several outputs: a bug beats a don't-know beats round-off, then the order of the table."""
-    severity = {"Type-II": 0, "Inconclusive": 1, "Type-I": 2}
-    return min(decisions, key=lambda d: (severity[d.label], RANK.index(d.code) if d.code in RANK else len(RANK)))
+    """One answer for several outputs: a bug beats a don't-know beats round-off, then the rank of the code."""
+    return min(decisions, key=lambda d: severity(d.label, d.code))

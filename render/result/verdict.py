@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from render.result import views
+from render.result import codes, views
+from render.result.codes import Label
 from render.result.elements import Divergence, Provenance, Witness
 from render.result.errors import RenderError
 from render.result.records import (
@@ -33,37 +34,7 @@ from render.result.records import (
 from render.result.sides import Sides
 from render.result.tolerance import Tolerance
 
-Label = Literal["Type-I", "Type-II", "Inconclusive"]
-EXIT_CODES: Mapping[str, int] = {"Type-I": 0, "Type-II": 1, "Inconclusive": 3}
 SCHEMA = 1
-
-TITLES: Mapping[str, str] = {
-    "RND100": "no rounding anywhere: the results are exact",
-    "RND101": "inputs rounded to TF32",
-    "RND102": "accumulation order",
-    "RND103": "low-precision accumulator",
-    "RND104": "cast",
-    "RND105": "ULP error of a function",
-    "RND106": "rounding of elementwise arithmetic, fma contraction",
-    "RND110": "the reference carries the error",
-    "RND201": "the kernel computes something else than the reference",
-    "RND202": "device output outside the bound, reference inside",
-    "RND204": "NaN/Inf pattern differs",
-    "RND205": "shape or dtype differs, or output not stored",
-    "RND206": "numerically unstable implementation",
-    "RND207": "out-of-bounds access",
-    "RND208": "never-written memory reaches an output",
-    "RND209": "programs store different values to one address",
-    "RND211": "another function, hidden by a wide bound",
-    "RND301": "low discriminating power",
-    "RND302": "no sound rule for an operation",
-    "RND303": "branch or mask condition spans the interval",
-    "RND304": "overflow possible, bound infinite",
-    "RND305": "order of atomics or programs",
-    "RND306": "a second evaluation does not confirm the bound",
-    "RND307": "exact value of the reference not known well enough",
-    "RND308": "no second evaluation of the bound could be made",
-}
 
 
 def _json(value: Any) -> Any:
@@ -289,7 +260,7 @@ class Verdict:
     @property
     def title(self) -> str:
         """The meaning of the code in a few words."""
-        return TITLES.get(self.code, self.code)
+        return codes.title(self.code) or self.code
 
     def __bool__(self) -> bool:
         raise TypeError(f"a verdict is not true or false, it is {self.label}: compare verdict.label")
@@ -346,7 +317,7 @@ class Verdict:
         wanted = [self.outputs[output]] if output is not None else list(self.outputs)
         found = [o.tolerance for o in wanted]
         if self.label != "Type-I" or not found or None in found:
-            raise RenderError("RND304", "no tolerance follows from this verdict", "only a bounded Type-I has one")
+            raise RenderError("RND905", "no tolerance follows from this verdict", "only a bounded Type-I has one")
         known = [t for t in found if t is not None]
         if len(known) == 1:
             return known[0].line
@@ -358,7 +329,7 @@ class Verdict:
     def provenance(self, output: str, index: tuple[int, ...]) -> Provenance:
         """Which program and line stored `output[index]`, and which elements it was computed from (runs it again)."""
         if self.study is None:
-            raise RenderError("RND902", "this verdict cannot be run again", "ask the one that `classify` returned")
+            raise RenderError("RND905", "this verdict cannot be run again", "ask the one that `classify` returned")
         found: Provenance = views.PROVENANCE(self.study, output, index)
         return found
 

@@ -58,7 +58,7 @@ class FakeSession:
 
     def find(self, code, kind="read", tensor="a", line=9, taint=None):
         self.findings.append(
-            SimpleNamespace(code=code, message=f"{kind} outside {tensor}", tensor=tensor, program=(0,), index=(1,),
+            SimpleNamespace(code=code, message=f"{kind}s outside {tensor}", tensor=tensor, program=(0,), index=(1,),
                             file="k.py", line=line, count=5, kind=kind, taint=taint)
         )  # fmt: skip
 

@@ -187,7 +187,7 @@ def test_memory_findings_come_first():
     v = classify(entry, X, ref=twice)
     assert (v.label, v.code, v.subtype, v.paper_rule) == ("Type-II", "RND207", "memory", "Type-II")
     assert [f.code for f in v.findings] == ["RND207", "RND209"]
-    assert v.message == "bug: the kernel reads outside tensor a"
+    assert v.message == "bug: the kernel reads outside a"
     assert v.line == 9
     assert v.outputs[0].tainted == 6
 

@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.storage.name or ("an unnamed tensor" if self.storage.nbytes else "no known tensor")
+        return self.storage.name or ("an unnamed tensor" if self.storage.nbytes else "every known tensor")
 
 
 def spread(plan: Plan, buffer: np.ndarray, operand: int) -> np.ndarray:

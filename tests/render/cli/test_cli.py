@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from render import __version__
 from render.cli import app
 from render.cli import classify as command
-from render.cli.exits import combine
+from render.cli.exits import report
+from render.result.codes import combined
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.verdict import Verdict
 from tests.render.report.verdicts import inconclusive, source_file, type_i, type_ii
@@ -61,7 +62,7 @@ def test_allow_inconclusive(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     ("codes", "code"), [((0, 3), 3), ((3, 1, 0), 1), ((1, 2), 2), ((2, 4, 1), 4), ((), 0), ((0, 0), 0)]
 )
 def test_precedence(codes: tuple[int, ...], code: int) -> None:
-    assert combine(codes) == code
+    assert combined(codes) == code
 
 
 def test_json_on_stdout_is_alone(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
@@ -121,8 +122,8 @@ def test_kernel_error_shows_the_users_frames_only(monkeypatch: pytest.MonkeyPatc
 
 def test_kernel_error_from_inside_says_so(monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     try:
-        combine(None)  # type: ignore[arg-type]
-    except TypeError as error:
+        report(None)  # type: ignore[arg-type]
+    except AttributeError as error:
         ours = error
     result = classify(monkeypatch, KernelError(ours, [(file, 9, "test_kernel", "")]), file)
     assert "raised inside RENDER (render/cli/exits.py:" in result.stderr

@@ -14,7 +14,7 @@ from interval_ops.formats.model import FP32
 from render.judgement.advice import advice, columns, message, subtype
 from render.judgement.measure import bound_of, measure, tolerances, usage
 from render.result.decision import Case, compare, decide
-from render.result.verdict import Bound, BudgetItem, Finding, Outputs, Verdict
+from render.result.verdict import Bound, Finding, Outputs, TaintNote, Verdict
 
 INF, NAN = math.inf, math.nan
 
@@ -148,14 +148,14 @@ def test_tolerances_are_those_of_torch(pair):
 
 
 def test_words():
-    finding = Finding("RND207", "m", "a", kind="write")
-    assert message("RND207", "", [finding], []) == "bug: the kernel writes outside tensor a"
-    assert message("RND207", "", [Finding("RND207", "m")], []) == "bug: the kernel reaches memory of no known tensor"
+    assert message("RND207", "writes outside a (4 bytes)", []) == "bug: the kernel writes outside a (4 bytes)"
+    taint = TaintNote("RND302", "bitcast", "the bits of an interval")
+    assert message("RND302", "3 elements", [taint]) == "cannot tell: the bits of an interval"
+    assert message("RND303", "3 elements", [taint]) == "cannot tell: 3 elements"
     assert subtype("RND201", [output()]) == "source"
     assert subtype("RND101", [output()]) == "source-level"
-    top = BudgetItem("x", "operand", None, 0, 1.0, 260.0)
-    assert advice("RND101", [top], [output((1.1, 2.0))], "ieee: 260x (re-run)")[0] == "ieee: 260x (re-run)"
-    steps = advice("RND101", [top], [output((1.1, 2.0))])
+    assert advice("RND101", [output((1.1, 2.0))], "ieee: 260x (re-run)")[0] == "ieee: 260x (re-run)"
+    steps = advice("RND101", [output((1.1, 2.0))])
     assert "x" not in steps[0].split()[-4:]
     assert steps[-2].startswith("or test with torch.testing.assert_close(actual, expected, atol=")
     assert "it would miss" in steps[-1]

@@ -1,0 +1,128 @@
+"""Codes of an Inconclusive: why nothing can be said."""
+
+from __future__ import annotations
+
+from render.result.codes.row import Code
+
+_DEFECT = "a defect of RENDER, not of your kernel: {detail}"
+
+INCONCLUSIVE = (
+    Code(
+        code="RND301",
+        title="the bound cannot tell round-off from a bug",
+        sentence="cannot tell: {detail}",
+        rank=8,
+        subtype="power",
+        prose="Everything is inside the envelope, but the envelope is so wide that a plainly wrong output (zeros, or a "
+        "dropped block of K) would be inside as well: 'Type-I' would say nothing. Or kernel and reference differ "
+        "without any rounding, and how much of that the inputs explain could only be estimated.",
+        maths="power = #(seeded faults outside T) / #(seeded faults that change the result by more than one rounding)\n"
+        "not conclusive if zeros lie in T, or (with --power) if power < 1/2: most faults would pass for round-off",
+        example="a float16 sum of 4096 terms: the order-free bound is as large as the sum itself",
+        steps=("use a device profile with a known accumulator (--device), or inputs without cancellation",),
+        more="Inputs of smaller size, of larger magnitude or of one sign narrow the bound, too, as does accumulation "
+        "in float32.",
+    ),
+    Code(
+        code="RND302",
+        title="a step without a sound bound reaches the output",
+        sentence="cannot tell: {detail}",
+        rank=1,
+        subtype="taint",
+        at_line=True,
+        prose="The result depends on a step for which no sound rule exists: an operation that is not supported yet, "
+        "inline assembly, the bits of a float used as an integer, an address or an index that rounding decides, a "
+        "reference that its own rounding does not explain. Nothing was guessed, so nothing can be concluded.",
+        maths="taint(y[i]) is not empty: operation and line are named in the verdict",
+        example="bits = x.to(tl.int32, bitcast=True)      # x carries an interval, its bits do not",
+        steps=("what has a rule is listed by `render ops`; where a tie is open, inputs without ties decide it",),
+        more="Rewrite the step, or classify the parts before and after it.",
+    ),
+    Code(
+        code="RND303",
+        title="rounding decides a branch or a mask",
+        sentence="cannot tell: {detail}",
+        rank=2,
+        subtype="taint",
+        at_line=True,
+        prose="A Python-level `if`, a loop bound, a mask or a select of pointers depends on a float whose interval "
+        "straddles the decision. One legal execution goes one way, another the other way; only one was followed.",
+        maths="cond(x) is true for some x in [lo, hi] and false for others",
+        example="if tl.max(x) > 1.0: ...      # tl.max(x) in [0.9999999, 1.0000001]",
+        steps=("choose inputs away from the threshold of the condition",),
+        more="Or use tl.where of values: both sides are enclosed.",
+    ),
+    Code(
+        code="RND304",
+        title="the bound is infinite: overflow or a division by zero is possible",
+        sentence="cannot tell: the bound is infinite (overflow, or a division by zero)",
+        rank=4,
+        subtype="overflow",
+        prose="Some legal execution overflows, or may divide by zero, so the envelope is infinite and contains "
+        "everything.",
+        maths="|S| + bound >= max of the format      (65504 for fp16, 3.4e38 for fp32, 448 for e4m3)",
+        example="a float16 accumulator whose partial sums may pass 65504; exp of an argument above 88.7",
+        steps=("scale the inputs down, or accumulate in a wider format",),
+        more="Before exp, subtract the maximum.",
+    ),
+    Code(
+        code="RND305",
+        title="the result depends on the order of programs",
+        sentence="cannot tell: {detail}",
+        rank=3,
+        subtype="taint",
+        at_line=True,
+        prose="What an atomic returns, or a plain load of memory that other programs of the launch update, depends on "
+        "timing, and the result uses it. The envelope covers one order only.",
+        maths="y = f(old) with old = atomic(...): old depends on the order of the programs",
+        example="slot = tl.atomic_add(counter, 1); tl.store(out + slot, v)      # a permutation per run",
+        steps=("make the order explicit (a second kernel, or atomics on integers)",),
+        more="Or compare a property that no order changes: sort both sides.",
+    ),
+    Code(
+        code="RND306",
+        title="a second evaluation does not confirm the bound",
+        sentence=_DEFECT,
+        rank=5,
+        subtype="defect",
+        prose="The value lies outside the bound, but the same element, evaluated again from its loads by slow and "
+        "simple code (render.witness), does reach it. One of the two evaluations is wrong: our defect, not the "
+        "kernel's.",
+        maths="y not in T, but y in W: W from one plain formula per operation, with the same figures of the target",
+        example="a rule of the interval engine that leaves out a rounding",
+        steps=("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),
+        more="The JSON holds the whole computation of the element.",
+    ),
+    Code(
+        code="RND307",
+        title="exact value of the reference not known well enough",
+        sentence="cannot tell: {detail}",
+        rank=7,
+        subtype="reference",
+        prose="The reference cancels or amplifies so much that float64 does not give its exact value well enough to be "
+        "inside or outside of the envelope, and more bits could not be had: an operation has no rule there, a decision "
+        "inside depends on the error, or it would take too much work. The verdict names which.",
+        maths="s > max(half width of T, one rounding of the output),  E +/- s neither inside T nor clear of it\n"
+        "s: the error of E in up to 1024 bits, where these can be had, else that of float64",
+        example="torch.svd of a float64 matrix: float64 is as inexact as the kernel, and it has no rule in more bits",
+        steps=("give a stable reference (shifted variance, logsumexp), or one of operations with a rule in more bits",),
+        more="Smaller inputs take less work. Without python-flint installed, far less can be evaluated.",
+    ),
+    Code(
+        code="RND308",
+        title="no second evaluation of the bound could be made",
+        sentence=_DEFECT,
+        rank=6,
+        subtype="defect",
+        prose="The value lies outside the bound, which makes it a bug (RND201, RND202 or RND204, as the verdict says), "
+        "but a bound alone accuses nobody: the element has to be evaluated again by other code, and that could not be "
+        "done. The reason stands in the verdict: an operation that the second evaluation does not know, a run that "
+        "cannot be repeated, too large a computation. This is our defect, not the kernel's.",
+        maths="y not in T, and there is no W to compare with",
+        example="a computation of more than ten million operands behind every element outside",
+        steps=(
+            "please report this with the JSON of the verdict (--json): the bound says bug, nothing confirms it",
+            "a smaller shape with the same fault, or another output, may have a second evaluation",
+        ),
+    ),
+)

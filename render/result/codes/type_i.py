@@ -1,0 +1,131 @@
+"""Codes of a Type-I: which error owns the bound, or that the reference carries the error."""
+
+from __future__ import annotations
+
+from render.result.codes.row import Code
+
+_SENTENCE = "round-off explains every difference"
+
+TYPE_I = (
+    Code(
+        code="RND100",
+        title="no rounding anywhere: the results are exact",
+        sentence="both sides are exact and agree",
+        rank=8,
+        prose="Every step of the kernel is exact for these inputs (copies, integers, comparisons, sums without "
+        "rounding), so the bound is a single point and the reference meets it.",
+        maths="lo = hi = y for every element",
+        example="a transpose, a gather, tl.maximum of two float32 blocks",
+        more="Nothing to do. Inputs that are less special (not small integers) test more.",
+    ),
+    Code(
+        code="RND101",
+        title="inputs rounded to TF32",
+        sentence=_SENTENCE,
+        rank=3,
+        causes=("operand",),
+        at_line=True,
+        prose="On NVIDIA GPUs since Ampere, tl.dot of float32 blocks uses TF32 tensor cores unless told otherwise. "
+        "TF32 keeps float32's range but only 10 mantissa bits, so both operands lose 13 bits before they are "
+        "multiplied. This loss owns most of the bound: the difference is explained by it.",
+        maths="|tf32(x) - x| <= 2^-11 |x| to nearest, < 2^-10 |x| truncated (the hardware may do either)\n"
+        "|dot - exact| <= 2^-9 sum |a_i||b_i| + accumulation error (RND102)",
+        example="o = tl.dot(x, y)                            # float32 blocks: TF32 operands\n"
+        'o = tl.dot(x, y, input_precision="ieee")    # full float32',
+        steps=('input_precision="ieee" in tl.dot keeps all bits of the operands',),
+        more='"tf32x3" keeps most of them at a lower price. Where the loss does not matter, test with the tolerance '
+        "that the verdict prints.",
+    ),
+    Code(
+        code="RND102",
+        title="accumulation order",
+        sentence=_SENTENCE,
+        rank=6,
+        causes=("accumulation", "atomics"),
+        at_line=True,
+        prose="A sum of many terms is rounded after every addition, and a GPU adds in an order of its own: per "
+        "thread, then across the warp, then across warps, or in blocks inside a tensor core. The reference adds in "
+        "another order. Both are right; the bound covers every order.",
+        maths="|fl(sum x_i) - sum x_i| <= ((1 + u)^(n-1) - 1) sum |x_i|      any order, n addends, u = 2^-24 for fp32\n"
+        "tensor cores: u becomes theta per block of L products         (block-FMA model of the device profile)",
+        example="x = [2**24, 1, -2**24]      # float32\n(x[0] + x[1]) + x[2] = 0    but    (x[0] + x[2]) + x[1] = 1",
+        steps=("an accumulator of higher precision, or splitting the sum, narrows the bound",),
+        more="Nothing is wrong. Where terms cancel, relative error is unbounded: compare with an absolute tolerance.",
+    ),
+    Code(
+        code="RND103",
+        title="low-precision accumulator",
+        sentence=_SENTENCE,
+        rank=2,
+        causes=("lowacc",),
+        at_line=True,
+        prose="A sum is kept in fewer bits than float32: a float16 or bfloat16 accumulator, a tl.sum over a float16 "
+        "block (Triton does not widen it), or the 13-bit partial sums of fp8 tensor cores on Ada and Hopper. It is "
+        "the author's choice, so it is Type-I, but its price is often far higher than expected.",
+        maths="|fl(sum x_i) - sum x_i| <= ((1 + u)^(n-1) - 1) sum |x_i|      u = 2^-11 fp16, 2^-8 bf16\n"
+        "fp8 on sm_89/sm_90: terms aligned to 13 fraction bits, one rounding of 2^-13 per block",
+        example="fp16: 2048 + 1 = 2048, for ever: a sum of ones stops at 2048",
+        steps=("accumulate in float32 and cast once at the end",),
+        more="That is x.to(tl.float32) before tl.sum, or out_dtype=tl.float32 in tl.dot; for fp8, a lower "
+        "max_num_imprecise_acc.",
+    ),
+    Code(
+        code="RND104",
+        title="cast",
+        sentence=_SENTENCE,
+        rank=4,
+        causes=("cast", "input"),
+        at_line=True,
+        prose="A value is converted to a format with fewer bits: at the end of the kernel to the output's dtype, or "
+        "in between (as flash attention casts its probabilities before the second product). One such rounding owns "
+        "most of the bound. Literals and arguments that are rounded to their format count as casts.",
+        maths="|cast(x) - x| <= max(u |x|, 2^(emin - p))                     round to nearest\n"
+        "                                                             fp16 u = 2^-11, bf16 u = 2^-8, e4m3 u = 2^-4\n"
+        "the second term is the subnormal range: fp16 2^-25",
+        example="bfloat16(1.01) = 1.0078125          float16(1e-6) = 1.01328e-06 (1.3 % off: subnormal)",
+        steps=("cast later, or keep intermediate results in float32",),
+        more="Where the output's own dtype is the cast, compare with a tolerance of one unit of that dtype.",
+    ),
+    Code(
+        code="RND105",
+        title="error of an approximate function",
+        sentence=_SENTENCE,
+        rank=5,
+        causes=("function",),
+        at_line=True,
+        prose="exp, log, sin, division and friends run as short instruction sequences with a documented error of a "
+        "few units in the last place, while the reference uses another library. The bound adds the documented error "
+        "of the device profile.",
+        maths="computed f(x) lies in f(x) (1 +- r) +- a, r and a from the device profile (see `render ops`)\n"
+        "exp(x) is ex2(fl(x log2 e)): r grows with |x|, r(x) = expm1(|x| (2^-24 + 1.335e-8)) + 2.5 * 2^-23",
+        example="tl.exp(-80.0) may be 60 units in the last place away from e^-80 and still be as specified",
+        steps=("use the precise form of the function (for example tl.math.div_rn, tl.sqrt_rn)",),
+        more="Nothing is wrong. For exp, keep arguments small: subtract the maximum first.",
+    ),
+    Code(
+        code="RND106",
+        title="rounding of elementwise arithmetic, with or without fma",
+        sentence=_SENTENCE,
+        rank=7,
+        causes=("arith",),
+        at_line=True,
+        prose="Each + - * rounds once, and the compiler may contract a multiplication and an addition into one fma "
+        "that rounds once instead of twice. Which it does depends on version and target, so the bound covers both.",
+        maths="fl(a op b) = (a op b)(1 + d), |d| <= u;      a*b + c: rounded after the product and the sum, or once",
+        example="a = 1 + 2^-12, c = -(1 + 2^-11)   (float32)\nfma(a, a, c) = 2^-24    but    fl(fl(a*a) + c) = 0",
+        steps=("the bound covers a fused multiply-add and the two separate roundings alike",),
+        more="Nothing is wrong. Where the sum cancels, compare with an absolute tolerance.",
+    ),
+    Code(
+        code="RND110",
+        title="the reference carries the error",
+        sentence="the kernel is within its bound; the reference carries the error",
+        rank=1,
+        prose="The reference's own output lies outside the kernel's bound, yet the reference recomputed in float64 "
+        "lies inside it, and the reference's rounding at its dtype explains the gap. The kernel is the more accurate "
+        "of the two.",
+        maths="y_ref not in T,   E in T,   |y_ref - E| <= R    (R: rounding error bound of the reference at its dtype)",
+        example="kernel: layer norm in float32         reference: the same formula evaluated in float16",
+        steps=("compute the reference in float64 and cast the result",),
+    ),
+)

@@ -1,0 +1,144 @@
+"""Codes of a Type-II: what the bug is."""
+
+from __future__ import annotations
+
+from render.result.codes.row import Code
+
+TYPE_II = (
+    Code(
+        code="RND201",
+        title="the kernel computes something else than the reference",
+        sentence="bug: the kernel computes something else than the reference",
+        rank=6,
+        subtype="source",
+        prose="The reference, recomputed in float64 so that it carries no rounding of its own, lies outside the "
+        "envelope of the kernel. No order of summation, no rounding, no contraction that the device allows leads from "
+        "one to the other: the two formulas differ. (Either one may be the wrong one.)",
+        maths="E not in T, beyond E's own error bound.      T contains the exact value of the kernel's formula by "
+        "construction, so the formulas differ.",
+        example="a missing scale, a dropped last block of K, swapped strides, a mask that is off by one",
+        steps=(
+            "run the kernel on a small shape and compare by hand; check strides, masks and the K loop first",
+            "if the kernel is right, the reference is not the same function: check its arguments",
+        ),
+        more="Start at the element with the largest excess: which inputs did it read?",
+    ),
+    Code(
+        code="RND202",
+        title="the device output is outside the bound, the reference inside",
+        sentence="bug below the source (compiler, race or hardware): only the device output is out of bound",
+        rank=7,
+        subtype="device",
+        prose="The source of the kernel is fine: its envelope contains the reference. The output that was recorded on "
+        "the device is outside the envelope. Something below the source went wrong: a compiler defect, a race between "
+        "warps, a launch with other arguments, or hardware.",
+        maths="E in T,   y_dev not in T",
+        example="a bfloat16 tl.dot on sm_70 that an old Triton compiled to a float16 instruction",
+        steps=("look for a race, num_stages > 1, or a miscompiled op: the source alone is within the bound",),
+        more="Check first that the recorded output belongs to these inputs; then try another Triton version, "
+        "num_warps=1, num_stages=1, and run twice: results that change point at a race.",
+    ),
+    Code(
+        code="RND204",
+        title="the NaN/Inf pattern differs",
+        sentence="bug: NaN or Inf on one side only",
+        rank=4,
+        subtype="nonfinite",
+        prose="The reference (or the device) has a NaN or an infinity where the kernel can produce none, or the other "
+        "way round. NaN never counts as inside a bound.",
+        maths="isnan(E[i]) while T[i] has no NaN, or T[i] is exactly NaN/Inf while E[i] is finite",
+        example="a softmax row that is masked completely: max = -inf, and -inf - (-inf) = NaN",
+        steps=("find the overflow, inf - inf, 0/0, or a load that needs other=...",),
+        more="Look at the first such element: an empty row, a division by zero, exp of a large number, a load whose "
+        "masked lanes have no `other`.",
+    ),
+    Code(
+        code="RND205",
+        title="shape or dtype differs, or output elements are never stored",
+        sentence="bug: {detail}",
+        rank=5,
+        subtype="shape",
+        prose="Kernel and reference cannot be compared element by element, or some elements of an output were never "
+        "written by any program.",
+        maths="shape(y) != shape(y_ref), or some i: no program stores y[i]",
+        example="grid = (n // BLOCK,)      # the last n % BLOCK elements are never stored: use triton.cdiv(n, BLOCK)",
+        steps=("check the output's allocation, the grid and the store mask",),
+    ),
+    Code(
+        code="RND206",
+        title="numerically unstable implementation",
+        sentence="bug: the implementation is numerically unstable",
+        rank=8,
+        subtype="source",
+        prose="Everything is inside the envelope, but only because the kernel's own error is enormous: far more than "
+        "the conditioning of the problem and one rounding of the output explain, while the reference does not suffer. "
+        "A better algorithm for the same function exists.",
+        maths="eta = |y - E| / (u (|E| + effect of perturbing the inputs by u)) > 8 for the kernel, not the reference",
+        example="var = tl.sum(x*x)/n - mean*mean     # cancels when |mean| is large\n"
+        "var = tl.sum((x-mean)*(x-mean))/n   # stable",
+        steps=("rewrite the step that cancels: two-pass variance, softmax less its maximum, expm1, log1p",),
+    ),
+    Code(
+        code="RND207",
+        title="the kernel accesses memory outside every known tensor",
+        sentence="bug: the kernel {detail}",
+        rank=1,
+        subtype="memory",
+        at_line=True,
+        prose="An active lane of a load, a store or an atomic has an address outside the tensor that its pointer comes "
+        "from. On a GPU that reads whatever is there, or faults. No interval is given for elements that depend on "
+        "such a read.",
+        maths="base <= address < base + bytes is violated for a lane whose mask is true",
+        example="x = tl.load(x_ptr + offs)                       # offs reaches beyond n\n"
+        "x = tl.load(x_ptr + offs, mask=offs < n, other=0.0)",
+        steps=("check the strides and the mask of this access against the tensor's shape",),
+    ),
+    Code(
+        code="RND208",
+        title="never-written memory reaches an output",
+        sentence="bug: memory that was never written reaches an output",
+        rank=2,
+        subtype="memory",
+        at_line=True,
+        prose="The kernel reads memory that nothing has written since it was allocated, and the result depends on it. "
+        "It may hold zeros today and garbage tomorrow.",
+        maths="an output element depends on a byte that neither the host nor a kernel has written",
+        example="out = torch.empty(n)      # then tl.atomic_add(out_ptr + i, v): use torch.zeros(n)",
+        steps=("zero the tensor before the launch, or store every element that is read",),
+    ),
+    Code(
+        code="RND209",
+        title="programs or lanes store different values to one address",
+        sentence="bug: programs or lanes store different values to one address",
+        rank=3,
+        subtype="memory",
+        at_line=True,
+        prose="Two program instances (or two lanes of one store) write different values to the same address without "
+        "an atomic. Which one survives depends on timing.",
+        maths="store(p, address, v) and store(q, address, w), p != q, v != w, without synchronisation",
+        example="each program of a split reduction stores its partial sum to out[0] instead of using tl.atomic_add",
+        steps=("mask the store, or make the programs' tiles disjoint",),
+        more="Where the values are partial results: tl.atomic_add, or a slot for each program and a reduction "
+        "afterwards.",
+    ),
+    Code(
+        code="RND211",
+        title="another function, hidden by a wide bound",
+        sentence="bug: another function than the reference, which the bound would hide",
+        rank=9,
+        subtype="source",
+        prose="The exact value of the reference lies in the bound, but the bound is wide, and without any rounding "
+        "the two sides still differ: the kernel was run once more with every error silent, which leaves the exact "
+        "value of its formula, and that is not the reference's. Roundings of constants and inputs do not explain it, "
+        "an output shows it, and a second evaluation of the element agrees. (Either side may be the wrong one.)",
+        maths="|F - E| > s    F, E: kernel and reference without rounding;  s = 2^-20 (|E| + sum_i |dE/dx_i| |x_i|)\n"
+        "|F - E| > u |E|    u: unit roundoff of the output's format (smaller differences are told, not judged)",
+        example="block-scaled fp8: the scale of the second operand is not advanced along K; the scales differ by 5 %, "
+        "the fp8 casts allow 6 %",
+        steps=(
+            "run the kernel on a small shape and compare by hand: constants, scales, masks and the K loop first",
+            "an approximation on purpose (a polynomial, another eps) is such a difference too",
+        ),
+        more="Where the approximation is meant, make the reference compute the same one.",
+    ),
+)
