@@ -3,29 +3,70 @@
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 import triton.language as tl
 from triton.language import core
 
 from interval_ops.formats.casting import round_value
 from render.interpreter.context import Context
+from render.interpreter.contract import check_argument, check_options, option_names
 from render.interpreter.handle import Handle
 from render.interpreter.types import INT_DTYPES, float_format, tl_dtype, triton_name
 
 Register = Callable[[Any, str], Any]
 
 
-def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(arguments by parameter name, launch options); TypeError as Python's own if the call does not fit."""
-    names = set(kernel.arg_names)
-    options = {k: v for k, v in kwargs.items() if k not in names}
-    named = {k: v for k, v in kwargs.items() if k in names}
-    bound = inspect.signature(kernel.fn).bind(*args, **named)
+@dataclass(frozen=True)
+class Call:
+    """One call of a kernel: its arguments, bound as Python binds them and with defaults, and the launch options."""
+
+    bound: inspect.BoundArguments
+    options: dict[str, Any]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return dict(self.bound.arguments)
+
+    def given(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """(positional, named) for the kernel's body, with `values` in place of what the host passed."""
+        converted = inspect.BoundArguments(self.bound.signature, OrderedDict(values))
+        return converted.args, converted.kwargs
+
+
+def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any | None = None) -> Call:
+    """The call, refused as Triton refuses it; `target` is the one that it is compiled for, if one was named.
+
+    A parameter that is called like an option (`num_warps`) is both.
+    """
+    signature = inspect.signature(kernel.fn)
+    names = frozenset(signature.parameters)
+    bound = signature.bind(*args, **{k: v for k, v in kwargs.items() if k in names})
     bound.apply_defaults()
-    return dict(bound.arguments), options
+    options = {k: v for k, v in kwargs.items() if k not in names or k in option_names()}
+    check_options(options, names, target)
+    constant = constexpr_names(kernel)
+    for name, value in bound.arguments.items():
+        if name not in constant:
+            check_argument(value)
+    return Call(bound, options)
+
+
+def constant_value(value: Any) -> Any:
+    """A constexpr argument as the plain value that it stands for, in tuples too."""
+    if isinstance(value, core.constexpr):
+        return constant_value(value.value)
+    if isinstance(value, list):
+        return [constant_value(v) for v in value]
+    if isinstance(value, tuple) and type(value).__name__ != "dtype":
+        parts = [constant_value(v) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
 
 
 def constexpr_names(kernel: Any) -> set[str]:
@@ -49,11 +90,36 @@ def grid_of(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     return (extents[0], extents[1], extents[2])
 
 
+_MEMORY = ("base", "data", "tensor", "_tensor", "_data", "storage", "_base")
+"""Where wrappers of tensors keep what they wrap."""
+
+
+def tensor_behind(value: Any) -> torch.Tensor | None:
+    """The torch tensor whose memory `value.data_ptr()` points at, where there is one; numpy-like memory counts."""
+    if isinstance(value, torch.Tensor):
+        return value
+    address = int(value.data_ptr())
+    for name in _MEMORY:
+        inner = getattr(value, name, None)
+        inner = tensor_behind(inner) if type(inner) is type(value) else inner
+        if isinstance(inner, torch.Tensor) and _holds(inner, address):
+            return inner
+    if hasattr(value, "__array_interface__"):
+        return torch.from_numpy(np.asarray(value).reshape(-1).view(np.uint8))
+    return None
+
+
+def _holds(tensor: torch.Tensor, address: int) -> bool:
+    first = tensor.untyped_storage().data_ptr()
+    return first <= address <= first + tensor.untyped_storage().nbytes()
+
+
 class Converter:
     """Turns host values into tensors of the kernel's language."""
 
     def __init__(self, ctx: Context, register: Register, make_descriptor: Callable[..., Any]) -> None:
         self.ctx = ctx
+        self.find = ctx.memory.find
         self.register = register
         self.make_descriptor = make_descriptor
 
@@ -95,10 +161,11 @@ class Converter:
         return core.tensor(Handle(v, tl.float32, (), *bounds), tl.float32)
 
     def _pointer(self, name: str, value: Any) -> Any:
-        base = getattr(value, "base", value) if type(value).__name__ == "TensorWrapper" else value
-        storage = self.register(base, name)
+        """Anything with `data_ptr()` and `dtype` is a pointer, with or without a tensor behind it."""
+        tensor, address = tensor_behind(value), int(value.data_ptr())
+        storage = self.find(address) if tensor is None else self.register(tensor, name)
         ty = core.pointer_type(tl_dtype(triton_name(value.dtype)))
-        return core.tensor(Handle(np.array([value.data_ptr()], np.int64), ty, (), origin=storage), ty)
+        return core.tensor(Handle(np.array([address], np.int64), ty, (), origin=storage), ty)
 
     def _descriptor(self, name: str, d: Any) -> Any:
         strides = [self._integer(int(s)) for s in d.strides[:-1]] + [1]

@@ -1,35 +1,100 @@
 """What a launch gives back in place of a compiled kernel.
 
-Launchers ask a compiled kernel for its registers and shared memory, to choose a grid, and may launch it directly. Here
-nothing is compiled: the figures are plain placeholders, and a launch is interpreted like any other.
+Launchers ask a compiled kernel for its registers and shared memory, to choose a grid, keep it in a dictionary, and may
+launch it directly. Here nothing is compiled: the figures are plain placeholders, and a launch is one of the kernel it
+was made of, so that whichever session is innermost then interprets it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any
 
-from render.interpreter.arguments import constexpr_names
+from render.interpreter.arguments import Call, constant_value, constexpr_names
 
 _REGISTERS, _SHARED = 32, 16384
 
 
-class Compiled:
-    """Stands for `triton.compiler.CompiledKernel`. `launch(kernel, grid, args, kwargs)` interprets a launch."""
+class Assembly(dict[str, Any]):
+    """`asm` of a kernel that was not compiled: Triton's own compiler makes it once it is asked for."""
 
-    def __init__(self, launch: Callable[..., Any], kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._launch, self._kernel, self._args, self._kwargs = launch, kernel, args, kwargs
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: str) -> Any:
+        self.update(self._make())
+        if key not in self:
+            raise KeyError(key)
+        return self[key]
+
+    def __contains__(self, key: object) -> bool:
+        if not len(self):
+            self.update(self._make())
+        return super().__contains__(key)
+
+
+class Compiled:
+    """Stands for `triton.compiler.CompiledKernel`: `kernel` was called with `args` and `kwargs`."""
+
+    def __init__(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._kernel, self._args, self._kwargs = kernel, args, kwargs
         self.name = kernel.fn.__name__
+        self.function = self.module = 0
         self.n_regs, self.n_spills, self.n_max_threads = _REGISTERS, 0, 1024
         options = {name: kwargs.get(name, default) for name, default in (("num_warps", 4), ("num_stages", 2))}
-        self.metadata = SimpleNamespace(shared=_SHARED, num_ctas=1, name=self.name, **options)
+        self.metadata = SimpleNamespace(
+            shared=_SHARED, num_ctas=kwargs.get("num_ctas", 1), name=self.name, tmem_size=None, **options
+        )
+        self.packed_metadata = (options["num_warps"], self.metadata.num_ctas, _SHARED)
 
     def _init_handles(self) -> None:
         """The real one loads the binary."""
 
+    @cached_property
+    def src(self) -> Any:
+        return SimpleNamespace(fn=self._kernel, name=self.name)
+
+    @cached_property
+    def hash(self) -> str:
+        return hashlib.sha256(f"{self._kernel.src}{self._args!r}{self._kwargs!r}".encode()).hexdigest()
+
+    @cached_property
+    def asm(self) -> Assembly:
+        return Assembly(self._compile)
+
+    def _compile(self) -> dict[str, Any]:
+        """Assembly by Triton's own compiler for the target that the host is told of; its errors are its own."""
+        kernel = self._kernel
+        _, _, target, backend, binder = kernel.create_binder()
+        bound, specialization, options = binder(*self._args, **{"debug": False, **self._kwargs})
+        options, signature, constants, attributes = kernel._pack_args(
+            backend, dict(self._kwargs), bound, specialization, options
+        )
+        source = kernel.ASTSource(kernel, signature, constants, attributes)
+        return dict(kernel.compile(source, target=target, options=options.__dict__).asm)
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
+        """What launch hooks are told: name, function, stream, and what the kernel's own `launch_metadata` adds."""
+        from triton.compiler.compiler import LazyDict
+
+        told = LazyDict({"name": self.name, "function": self.function, "stream": stream})
+        own = getattr(self._kernel, "launch_metadata", None)
+        if own is not None:
+            told.add(own, (grid, self.metadata, dict(zip(self._kernel.arg_names, args, strict=False))))
+        return told
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"RENDER interprets {self.name} and compiles nothing: there is no {name!r}")
+
+    def run(self, *args: Any) -> Any:
+        """(grid 0, 1, 2, stream, function, packed metadata, launch metadata, enter hook, exit hook, arguments...)."""
+        return self[args[:3]](*args[9:])
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         constant = constexpr_names(self._kernel)
@@ -39,9 +104,32 @@ class Compiled:
         # Constants are part of a compiled kernel: a call may leave them out (up to Triton 3.2 it had to).
         kept = {n: v for n, v in compiled.items() if n in constant or n not in names}
 
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: Any, stream: Any = None, **kwargs: Any) -> Any:
             taken = names if len(args) > len(variable) else variable
-            given = dict(zip(taken, args, strict=False)) | kwargs
-            return self._launch(self._kernel, grid, (), kept | given)
+            given = kept | dict(zip(taken, args, strict=False)) | kwargs
+            positional = [given.pop(n) for n in takewhile(lambda n: n in given, names)]
+            return self._kernel.run(*positional, grid=grid, warmup=False, **given)
 
         return run
+
+
+@contextlib.contextmanager
+def launch_hooks(compiled: Compiled, call: Call, grid: Any) -> Iterator[None]:
+    """`knobs.runtime.launch_enter_hook` before a launch and `launch_exit_hook` after it, as Triton calls them."""
+    from triton import knobs
+
+    enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    if not _calls(enter) and not _calls(leave):
+        yield
+        return
+    arguments = {k: constant_value(v) for k, v in call.arguments.items()}
+    told = compiled.launch_metadata(grid(arguments) if callable(grid) else grid, 0, *arguments.values())
+    if _calls(enter):
+        enter(told)
+    yield
+    if _calls(leave):
+        leave(told)
+
+
+def _calls(hook: Any) -> bool:
+    return hook is not None and bool(getattr(hook, "calls", True))

@@ -86,7 +86,7 @@ class Language:
         planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
         return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 
-    def call(self, jit_fn: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, jit_fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         native = self._natives.get(id(jit_fn))
         return native(*args, **kwargs) if native is not None else self.bind(jit_fn)(*args, **kwargs)
 
@@ -101,7 +101,7 @@ class Language:
         self._patch_functions(scope)
         language = self
         for cls in (jit.JITFunction, interpreter.InterpretedFunction):
-            scope.set(cls, "__call__", lambda fn, *a, **k: language.call(fn, *a, **k))
+            scope.set(cls, "__call__", lambda fn, /, *a, **k: language.call(fn, *a, **k))
         if hasattr(jit, "ConstexprFunction"):
             scope.set(jit.ConstexprFunction, "__call__", _call_constexpr)
 
@@ -117,7 +117,7 @@ class Language:
                 scope.set(owner, name, self._method(member))
 
     def _method(self, jit_fn: Any) -> Callable[..., Any]:
-        return lambda tensor, *args, **kwargs: self.call(jit_fn, tensor, *args, **kwargs)
+        return lambda tensor, /, *args, **kwargs: self.call(jit_fn, tensor, *args, **kwargs)
 
     def _patch_tensor(self, scope: PatchScope) -> None:
         s = self.statements
@@ -162,7 +162,7 @@ class Language:
                 if name in vars(owner) or name in _ALWAYS:
                     scope.set(owner, name, function)
         for name in ("reduce", "associative_scan"):
-            scope.set(core.tensor, name, lambda t, *a, _f=functions[name], **k: _f(t, *a, **k))
+            scope.set(core.tensor, name, lambda t, /, *a, _f=functions[name], **k: _f(t, *a, **k))
         for name, function in functions.items():
             if name in self._core_builtins:  # kernels that imported it by name get the replacement too
                 self._wrapped[id(self._core_builtins[name])] = function
@@ -214,7 +214,7 @@ def _scaled_dot(plain: Any) -> Callable[..., Any]:
     return dot_scaled
 
 
-def _call_constexpr(fn: Any, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
+def _call_constexpr(fn: Any, /, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
     return unwrap(fn.fn(*(unwrap(a) for a in args), **{k: unwrap(v) for k, v in kwargs.items()}))
 
 

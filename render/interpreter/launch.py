@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
-from render.interpreter.arguments import Converter, bind, constexpr_names, grid_of
+from render.interpreter.arguments import Call, Converter, constant_value, constexpr_names, grid_of
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Handle
 from render.interpreter.language import Language
@@ -88,15 +88,17 @@ def _blas() -> ThreadpoolController:
 
 
 def _describe(value: Any) -> Any:
+    """(dtype, shape, strides) of a tensor; an object that only points somewhere has no shape."""
     if hasattr(value, "data_ptr"):
-        return (str(value.dtype), tuple(value.shape), tuple(value.stride()))
+        strides = value.stride() if callable(getattr(value, "stride", None)) else ()
+        return (str(value.dtype), tuple(getattr(value, "shape", ())), tuple(strides))
     return value
 
 
-def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
-    """Binds, converts and executes; the session's memory holds the results and findings."""
+def run_launch(session: Session, kernel: Any, grid: Any, call: Call) -> Launch:
+    """Converts and executes; the session's memory holds the results and findings."""
     began = time.perf_counter()
-    arguments, options = bind(kernel, args, kwargs)
+    arguments, options = call.arguments, call.options
     extents = grid_of(grid, arguments)
     ctx = session.context(extents)
     ctx.num_warps = int(options.get("num_warps", 4) or 4)
@@ -114,17 +116,17 @@ def run_launch(session: Session, kernel: Any, grid: Any, args: tuple[Any, ...], 
         with PatchScope() as scope, np.errstate(all="ignore"), _blas().limit(limits=1, user_api="blas"):
             language.install(scope)
             convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor)
-            values = {
-                k: (getattr(v, "value", v) if k in constant and type(v).__name__ == "constexpr" else v)
-                if k in constant
-                else convert(k, v)
-                for k, v in arguments.items()
-            }
+            values = {k: constant_value(v) if k in constant else convert(k, v) for k, v in arguments.items()}
             body = language.bind(kernel)
-            positional = [values[n] for n in kernel.arg_names if n in values]
+            positional, named = call.given(values)
             builder.given(values)
             grid_run = Grid(
-                ctx, lambda: body(*positional), session.chunk, session.progress, builder.order, builder.begin_pass
+                ctx,
+                lambda: body(*positional, **named),
+                session.chunk,
+                session.progress,
+                builder.order,
+                builder.begin_pass,
             )
             record.stats = grid_run.stats
             grid_run.run()

@@ -9,9 +9,10 @@ from typing import Any
 
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.allocator import large_blocks_kept, trim
+from render.interpreter.arguments import Call, bind
 from render.interpreter.builder import Builder
 from render.interpreter.compat import installed, patch_autotuner, quiet_driver, version
-from render.interpreter.compiled import Compiled
+from render.interpreter.compiled import Compiled, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.host import HostTracker, cuda_on_cpu
 from render.interpreter.launch import Launch, run_launch
@@ -56,6 +57,7 @@ class Session:
     ) -> None:
         base = profile if profile is not None else load_profile(device).chosen(triton=installed())
         base = base.chosen(sum_order, fp_contraction, None if triton_version is None else version(triton_version))
+        self.target: Any = None
         self.mute = frozenset(mute)
         self.profile = base.mute(*(m for m in self.mute if isinstance(m, str)))
         self.interval = interval
@@ -147,17 +149,13 @@ class Session:
 
     # scope
     def __enter__(self) -> Session:
-        from triton.runtime import jit
-
         stack = self._stack
         try:
             stack.enter_context(large_blocks_kept())
             scope = stack.enter_context(PatchScope())
             stack.enter_context(quiet_driver(self.profile))
             stack.enter_context(cuda_on_cpu())
-            session = self
-            scope.set(jit.JITFunction, "run", lambda k, *a, **kw: session.run(k, a, kw))
-            self._patch_interpreted(scope)
+            self._patch_kernels(scope)
             patch_autotuner(scope, self)
             self._watch_addresses(scope)
             make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
@@ -171,18 +169,23 @@ class Session:
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
 
-    def _patch_interpreted(self, scope: PatchScope) -> None:
-        """Kernels decorated under TRITON_INTERPRET=1 come to us too."""
+    def _patch_kernels(self, scope: PatchScope) -> None:
+        """Kernels decorated under TRITON_INTERPRET=1 come to us too. A kernel may call a parameter as it likes: what is
+        ours is positional only."""
         from triton.runtime import interpreter, jit
 
         session, made = self, {}
 
-        def run(fn: Any, *args: Any, **kwargs: Any) -> Any:
-            if fn.fn not in made:
-                made[fn.fn] = jit.JITFunction(fn.fn)
-            return session.run(made[fn.fn], args, kwargs)
+        def run(kernel: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return session.run(kernel, args, kwargs)
 
-        scope.set(interpreter.InterpretedFunction, "run", run)
+        def run_interpreted(kernel: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if kernel.fn not in made:
+                made[kernel.fn] = jit.JITFunction(kernel.fn)
+            return session.run(made[kernel.fn], args, kwargs)
+
+        scope.set(jit.JITFunction, "run", run)
+        scope.set(interpreter.InterpretedFunction, "run", run_interpreted)
 
     def _watch_addresses(self, scope: PatchScope) -> None:
         """A tensor whose address the user takes may be reached through a pointer in memory (grouped GEMM)."""
@@ -205,12 +208,17 @@ class Session:
         """One call of `JITFunction.run`; with `warmup` nothing is launched."""
         kwargs = dict(kwargs)
         grid, warmup = kwargs.pop("grid"), kwargs.pop("warmup", False)
+        for hook in kernel.pre_run_hooks:
+            hook(*args, **kwargs)
+        call = bind(kernel, args, kwargs, self.target)
+        compiled = Compiled(kernel, args, kwargs)
         if not warmup:
-            self._launch(kernel, grid, args, kwargs)
-        return Compiled(self._launch, kernel, args, kwargs)
+            with launch_hooks(compiled, call, grid):
+                self._launch(kernel, grid, call)
+        return compiled
 
-    def _launch(self, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _launch(self, kernel: Any, grid: Any, call: Call) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         assert self._tracker is not None
         with self._tracker.paused():
-            run_launch(self, kernel, grid, args, kwargs)
+            run_launch(self, kernel, grid, call)

@@ -123,10 +123,11 @@ def tl_dtype(name: str) -> tl.dtype:
 
 
 def triton_name(torch_dtype: object) -> str:
-    """Triton's name of a torch dtype, or of the Triton dtype that `triton.reinterpret` carries; TypeError if none."""
+    """Triton's name of a dtype: torch's, Triton's own (`triton.reinterpret`) or a name of either; TypeError if none."""
     if isinstance(torch_dtype, tl.dtype):
         return torch_dtype.name
-    name = TORCH_TO_TRITON.get(str(torch_dtype))
+    short = str(torch_dtype).rsplit(".", 1)[-1]
+    name = short if short in TORCH_TO_TRITON.values() else TORCH_TO_TRITON.get(f"torch.{short}")
     if name is None:
         raise TypeError(f"tensors of {torch_dtype} cannot be passed to a kernel")
     return name

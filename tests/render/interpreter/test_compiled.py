@@ -42,10 +42,31 @@ def test_a_warmed_up_kernel_can_be_launched(tensors, constants):
     assert (found.lo <= 3 * x.numpy()).all() and (3 * x.numpy() <= found.hi).all()
 
 
-def test_what_a_launch_returns_has_no_assembly(tensors):
+def test_the_assembly_is_what_the_compiler_makes_for_the_target(tensors):
     out, x = tensors
     with Session():
         kernel = scale[(3,)](out, x, 40, 3.0, B=16)
+        assert "ttir" in kernel.asm and "tt.store" in kernel.asm["ttir"]
     assert torch.equal(out, 3 * x)
     with pytest.raises(AttributeError, match="compiles nothing"):
-        _ = kernel.asm
+        _ = kernel.nonesuch
+
+
+def test_a_kept_kernel_runs_in_the_innermost_session(tensors):
+    out, x = tensors
+    kept = {}
+    for warm in (True, False):
+        with Session() as session:
+            if warm:
+                kept["k"] = scale.warmup(torch.float32, torch.float32, 40, 3.0, B=16, grid=(1,))
+                assert not session.launches
+            kept["k"][(3, 1, 1)](out, x, 40, 3.0)
+            assert len(session.launches) == 1
+    with Session() as outer, Session() as inner:
+        kept["k"][(3, 1, 1)](out, x, 40, 3.0)
+        grid = scale[(3,)]
+        grid(out, x, 40, 3.0, B=16)
+    assert (len(outer.launches), len(inner.launches)) == (0, 2)
+    with Session() as later:
+        grid(out, x, 40, 3.0, B=16)
+    assert len(later.launches) == 1
