@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 
 from interval_ops.formats.rounding import _bits, rn
-from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE, log2
+from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
-from render.interpreter.memory.shadow import JIT
+from render.interpreter.memory.shadow import JIT, log2
 
 ADD, MAX, MIN, AND, OR, XOR, XCHG, CAS = range(8)
 
@@ -62,18 +62,23 @@ def pack(x, p, emin, bias, nan_bits):
 
 
 @njit(**JIT)
-def atomic_float(
-    dims, st, ptr, mask, val, low, high, programs, synced, base, limit, size, op, gate, p_bits, emin, bias, nan_bits,
-    mem, fmem, table, tags, written, use_written, slo, shi, stamp, bounds, reads, use_reads,
-    base_lo, base_hi, sum_lo, sum_hi, magnitude, count, stale, acc_old,
-    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, out, events,
-):  # fmt: skip
+def atomic_float(where, values, who, update, cells, bounded, sums, since, undo, results):
     """Float add, max and min. Value lane: one rounding to nearest per lane, in order.
 
     With `bounds`, adds are collected per element (base, sums, magnitude, count), closed later for any order; max and
     min act on the bounds at once, since [max lo, max hi] is the same in every order. Returns (events, used, first,
     last).
     """
+    dims, st, ptr, mask, base, limit, size = where
+    val, low, high = values
+    programs, synced, _ = who
+    op, gate, p_bits, emin, bias, nan_bits = update
+    mem, fmem, table, tags, _, written, use_written, reads, use_reads = cells
+    slo, shi, stamp, bounds = bounded
+    base_lo, base_hi, sum_lo, sum_hi, magnitude, count, stale, acc_old = sums
+    launch, chunk, epoch, serial = since
+    save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used = undo
+    out, events = results
     noted = 0
     first, last = limit, -1
     start = used
@@ -195,16 +200,20 @@ def atomic_float(
 
 
 @njit(**JIT)
-def atomic_int(
-    dims, st, ptr, mask, val, cmp, programs, synced, base, limit, size, op,
-    mem, raw, tags, written, use_written, slo, shi, stamp, reads, use_reads,
-    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, out, events,
-):  # fmt: skip
-    """Integer operations in wrap-around arithmetic of `mem`'s type, exchange and compare-and-swap on bits of any type.
+def atomic_int(where, values, who, op, cells, bounded, since, undo, results):
+    """Integer operations in wrap-around arithmetic of `val`'s type, exchange and compare-and-swap on bits of any type.
 
-    `raw` is `mem` as unsigned bits. Returns (events, used, first, last, shared): `shared` if an address was met by
-    several lanes of this launch, so that what they got back depends on their order.
+    `cells.numbers` are the elements in that type. Returns (events, used, first, last, shared): `shared` if an address
+    was met by several lanes of this launch, so that what they got back depends on their order.
     """
+    dims, st, ptr, mask, base, limit, size = where
+    val, cmp = values
+    programs, synced, _ = who
+    raw, mem, _, tags, _, written, use_written, reads, use_reads = cells
+    slo, shi, stamp, _ = bounded
+    launch, chunk, epoch, serial = since
+    save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used = undo
+    out, events = results
     noted = 0
     first, last = limit, -1
     shared = False

@@ -8,10 +8,11 @@ import numpy as np
 
 from interval_ops.formats import tables
 from interval_ops.formats.model import Format
-from render.interpreter.memory import integers
+from render.interpreter.memory import integers, operands
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.lanes import plan
+from render.interpreter.memory.operands import NO_NUMBERS, Noted, Sums, Update
 from render.interpreter.memory.reading import load, value_dtype
 from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Retry
 from render.interpreter.memory.registry import Accumulator
@@ -30,12 +31,8 @@ if TYPE_CHECKING:
 
 _CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": AND, "or": OR, "xor": XOR, "xchg": XCHG,
           "cas": CAS}  # fmt: skip
-_NO_TAGS = np.zeros(1, np.int64)
 _NO_BOUNDS = np.zeros(1)
-_NO_FLOATS = np.zeros(1, np.float32)
-_BYTES = np.zeros(1, np.int8)
 _NO_FLAGS = np.zeros(1, np.bool_)
-_NO_TABLE = np.zeros(1, np.float32)
 
 
 def atomic(
@@ -116,21 +113,14 @@ def _coarser(storage: Storage, size: int) -> np.ndarray:
     return padded.reshape(n, fine).max(axis=1)
 
 
-def _state(
-    memory: Memory, storage: Storage, size: int, shadow: Shadow | None, copied: bool
-) -> tuple[int, tuple, tuple]:
-    """Undo parts to save, (tags, written, bounds) operands and (reads) operands of a kernel."""
+def _saved(memory: Memory, storage: Storage, shadow: Shadow | None, copied: bool) -> int:
+    """Which parts undo has to save."""
     save = 0 if copied else SAVE_BITS
     if not copied and storage.written is not None:
         save |= SAVE_WRITTEN
     if not copied and shadow is not None and memory.needs_saving(shadow):
         save |= SAVE_SHADOW
-    bounds = (_NO_BOUNDS, _NO_BOUNDS, storage.view(np.dtype(f"u{size}")))
-    if shadow is not None:
-        bounds = (shadow.lo, shadow.hi, shadow.stamp)
-    written = _BYTES if storage.written is None else storage.written_view(size)
-    reads = _NO_TAGS if storage.reads is None else storage.reads
-    return save, (storage.tags, written, storage.written is not None, *bounds), (reads, storage.reads is not None)
+    return save
 
 
 def _finish(
@@ -174,7 +164,7 @@ def _float(
     access, flat, copied = _open(memory, storage, [ptr, mask, val, *bounds], size, pids, site, shape)
     p = access.plan
     shadow = memory.shadow_of(storage, fmt) if memory.interval else None
-    save, state, reads = _state(memory, storage, size, shadow, copied)
+    save = _saved(memory, storage, shadow, copied)
     sums: tuple[np.ndarray, ...] = (_NO_BOUNDS,) * 6 + (_NO_FLAGS,)
     old_sums = np.empty((0, 6))
     if memory.interval:
@@ -182,21 +172,19 @@ def _float(
         sums = (*acc.arrays, acc.stale)
         if existed and not copied:
             old_sums = np.empty((p.size, 6))
-    programs, synced, _ = memory.enter(pids, p.shape[0])
     arena = memory.log.arena
-    arena.reserve(p.size)
-    began = arena.used
+    undo = operands.undo(arena, save, p.size)
     v = np.empty(p.size, value_dtype(elem))
-    mem = storage.view(np.dtype(f"u{size}"))
-    fmem, table = (storage.view(v.dtype), _NO_TABLE) if size > 2 else (_NO_FLOATS, tables.lut(fmt))
+    numbers, table = (storage.view(v.dtype), NO_NUMBERS) if size > 2 else (NO_NUMBERS, tables.lut(fmt))
     nan = int(tables.encode(np.array([np.nan], np.float32), fmt)[0]) if size == 2 else 0
     noted, arena.used, first, last = atomic_float(
-        p.dims, p.strides, *flat, programs, synced, storage.base, storage.nbytes // size * size, size, _CODES[kind],
-        fmt.gate, fmt.p, fmt.emin, fmt.bias, nan, mem, fmem, table, *state, memory.interval, *reads, *sums, old_sums,
-        *memory.tag_bounds, memory.next_serial(), save, *arena.columns, began, v, memory.events(p.size),
+        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(pids, p.shape[0]),
+        Update(_CODES[kind], fmt.gate, fmt.p, fmt.emin, fmt.bias, nan), operands.cells(storage, size, numbers, table),
+        operands.bounded(storage, shadow, size), Sums._make((*sums, old_sums)), memory.since(), undo,
+        Noted(v, memory.events(p.size)),
     )  # fmt: skip
-    kept = tuple(old_sums[: arena.used - began, q].copy() for q in range(6)) if len(old_sums) else None
-    taint = _finish(memory, access, began, noted, first, last, save, shadow, kept)
+    kept = tuple(old_sums[: arena.used - undo.used, q].copy() for q in range(6)) if len(old_sums) else None
+    taint = _finish(memory, access, undo.used, noted, first, last, save, shadow, kept)
     return access, flat, v, True, taint
 
 
@@ -216,18 +204,16 @@ def _bits(
     shadow = None
     if elem.fmt is not None and memory.interval:
         shadow = memory.shadow_of(storage, elem.fmt)
-    save, state, reads = _state(memory, storage, size, shadow, copied)
-    programs, synced, _ = memory.enter(pids, p.shape[0])
+    save = _saved(memory, storage, shadow, copied)
     arena = memory.log.arena
-    arena.reserve(p.size)
-    began = arena.used
+    undo = operands.undo(arena, save, p.size)
     out = np.empty(p.size, dtype)
     noted, arena.used, first, last, ordered = atomic_int(
-        p.dims, p.strides, *flat, programs, synced, storage.base, storage.nbytes // size * size, size, _CODES[kind],
-        storage.view(dtype), storage.view(unsigned), *state, *reads, *memory.tag_bounds, memory.next_serial(), save,
-        *arena.columns, began, out, memory.events(p.size),
+        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(pids, p.shape[0]), _CODES[kind],
+        operands.cells(storage, size, storage.view(dtype)), operands.bounded(storage, shadow, size), memory.since(),
+        undo, Noted(out, memory.events(p.size)),
     )  # fmt: skip
-    taint = _finish(memory, access, began, noted, first, last, save, shadow, None)
+    taint = _finish(memory, access, undo.used, noted, first, last, save, shadow, None)
     if shadow is not None:
         _exchange_bounds(shadow, access, flat, mask, val, bounds, out.view(unsigned), None if cmp is None else expected)
     old = out.view(unsigned)

@@ -14,6 +14,7 @@ import torch
 
 from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
 from render.interpreter.memory.findings import Finding, FindingLog, TaintLog
+from render.interpreter.memory.operands import Since, Who
 from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult
 from render.interpreter.memory.registry import PROGRAM, Registry, Storage
 from render.interpreter.memory.shadow import ElementType, Shadow
@@ -239,14 +240,18 @@ class Memory:
                 self._first_program = int(pids[0])
             self._several = len(pids) > 1 or int(pids[0]) != self._first_program
 
-    def enter(self, pids: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        """(program per row, synchronised per row, whether one row stands for several programs)."""
+    def enter(self, pids: np.ndarray, rows: int) -> Who:
+        """Which program each row of an access belongs to."""
         self.note_programs(pids)
         if len(pids) == rows:
             programs = pids.astype(np.int64)
-            return programs & PROGRAM, self._synced[programs], False
+            return Who(programs & PROGRAM, self._synced[programs], False)
         last = np.full(rows, int(pids[-1]), np.int64)
-        return last & PROGRAM, np.full(rows, bool(self._synced[pids].all())), len(pids) > 1
+        return Who(last & PROGRAM, np.full(rows, bool(self._synced[pids].all())), len(pids) > 1)
+
+    def since(self) -> Since:
+        """The tags that a new access is compared with, and its own."""
+        return Since(*self.tag_bounds, self.next_serial())
 
     @property
     def several(self) -> bool:

@@ -10,6 +10,7 @@ import torch
 from interval_ops.formats import tables
 from interval_ops.formats.model import Format
 from render.interpreter.memory.integers import INTEGERS
+from render.interpreter.memory.operands import Bounded
 from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.shadow import bounds_of
@@ -83,7 +84,7 @@ def _floats(
     lo, hi = (slo, shi) if take and shadow is not None else (np.empty(flat.size), np.empty(flat.size))
     values = tables.decode(flat, fmt)
     bounds_of(
-        values, flat, shadow is not None, slo, shi, stamp, state is not None,
+        values, flat, Bounded(slo, shi, stamp, shadow is not None), state is not None,
         along(state, np.dtype(f"i{bits.itemsize}")), lo, hi, written.reshape(-1),
     )  # fmt: skip
     return lo.reshape(bits.shape), hi.reshape(bits.shape)

@@ -10,25 +10,17 @@ import numpy as np
 from numba import njit
 
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
-from render.interpreter.memory.shadow import JIT
+from render.interpreter.memory.shadow import JIT, log2
 
 OUTSIDE, NEVER, RACE, CONFLICT, OVERWRITE = 1, 2, 3, 4, 5
 KIND_BITS = 3
 
 
-@njit(inline="always", error_model="numpy")
-def log2(n):
-    """Exponent of a power of two: divisions by element sizes in a lane loop cost more than everything else."""
-    e = 0
-    while (1 << e) < n:
-        e += 1
-    return e
-
-
 @njit(**JIT)
-def gather_table(dims, st, ptr, mask, other, base, limit, shift, mem, table, out, events):
+def gather_table(where, other, mem, table, out, events):
     """Elements of at most 16 bits, decoded by `table`; lanes outside read 0 and are noted as OUTSIDE."""
-    align = (1 << shift) - 1
+    dims, st, ptr, mask, base, limit, size = where
+    shift, align = log2(size), size - 1
     top = np.uint64(limit)
     noted = 0
     off_lanes = 0
@@ -58,9 +50,10 @@ def gather_table(dims, st, ptr, mask, other, base, limit, shift, mem, table, out
 
 
 @njit(**JIT)
-def gather_plain(dims, st, ptr, mask, other, base, limit, shift, mem, out, events):
+def gather_plain(where, other, mem, out, events):
     """Elements whose bytes are already the value carrier (fp32, fp64, integers)."""
-    align = (1 << shift) - 1
+    dims, st, ptr, mask, base, limit, size = where
+    shift, align = log2(size), size - 1
     top = np.uint64(limit)
     noted = 0
     off_lanes = 0
@@ -90,15 +83,12 @@ def gather_plain(dims, st, ptr, mask, other, base, limit, shift, mem, out, event
 
 
 @njit(**JIT)
-def check_reads(
-    dims, st, ptr, mask, programs, synced, uniform, base, limit, size,
-    written, use_written, tags, use_tags, reads, use_reads, grain, launch, chunk, serial, events,
-):  # fmt: skip
-    """Who wrote what the lanes read: notes NEVER and RACE, records readers; -1 on a hazard within the chunk.
-
-    `programs[i]`, `synced[i]`: program of row i and whether it executed an atomic before; `uniform`: one row stands for
-    several programs. `launch`, `chunk`, `serial` are tags (serial << 32) of the start of both and of this access.
-    """
+def check_reads(where, who, cells, use_tags, since, events):
+    """Who wrote what the lanes read: notes NEVER and RACE, records readers; -1 on a hazard within the chunk."""
+    dims, st, ptr, mask, base, limit, size = where
+    programs, synced, uniform = who
+    _, _, _, tags, grain, written, use_written, reads, use_reads = cells
+    launch, chunk, _, serial = since
     noted = 0
     shift, grain_shift = log2(size), log2(grain)
     n = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interval_ops.formats import tables
-from render.interpreter.memory import integers, sums
+from render.interpreter.memory import integers, operands, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
 from render.interpreter.memory.lanes import Plan, plan
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 ALL_LANES = np.ones(1, np.bool_)
 _NO_LANES = np.empty(0, np.int64)
-_NO_TAGS = np.zeros(1, np.int64)
-_NO_SHADOW = (np.zeros(1), np.zeros(1), np.zeros(1, np.uint8))
-_BYTES = np.zeros(1, np.int8)
 _ZEROS: dict[np.dtype, np.ndarray] = {}
 
 
@@ -180,31 +177,24 @@ def _gather(
 ) -> tuple[int, int]:
     """Values into `v`; (events noted in `memory.events`, lanes masked off)."""
     size = elem.itemsize
-    limit = storage.nbytes // size * size
-    common = (p.dims, p.strides, *flat[:3], storage.base, limit, size.bit_length() - 1)
+    where = operands.where(storage, p, flat, size)
     events = memory.events(p.size)
     if elem.fmt is not None and size <= 2:
         mem = storage.view(tables.STORAGE[elem.fmt.name])
-        return gather_table(*common, mem, tables.lut(elem.fmt), v, events)
-    return gather_plain(*common, storage.view(v.dtype), v, events)
+        return gather_table(where, flat[2], mem, tables.lut(elem.fmt), v, events)
+    return gather_plain(where, flat[2], storage.view(v.dtype), v, events)
 
 
 def _check(memory: Memory, access: Access, mask: np.ndarray) -> np.ndarray:
     """Events of memory that is not wholly written, or that this launch writes; records the readers."""
     storage, p, size = access.storage, access.plan, access.size
-    programs, synced, uniform = memory.enter(access.pids, p.shape[0])
     if storage.tracked and storage.reads is None:
         storage.grain = storage.grain or size
         storage.reads = np.zeros(-(-storage.nbytes // storage.grain), np.int64)
-    launch, chunk, _ = memory.tag_bounds
     events = np.empty(2 * p.size, np.int64)
-    limit = storage.nbytes // size * size
     noted = check_reads(
-        p.dims, p.strides, access.ptr, mask, programs, synced, uniform, storage.base, limit, size,
-        _BYTES if storage.written is None else storage.written_view(size), storage.written is not None,
-        _NO_TAGS if storage.tags is None else storage.tags, storage.tags is not None,
-        _NO_TAGS if storage.reads is None else storage.reads, storage.reads is not None,
-        storage.grain or size, launch, chunk, memory.next_serial(), events,
+        operands.where(storage, p, [access.ptr, mask], size), memory.enter(access.pids, p.shape[0]),
+        operands.cells(storage, size), storage.tags is not None, memory.since(), events,
     )  # fmt: skip
     if noted < 0:
         raise Hazard(f"a program reads what another program of its chunk wrote to {access.name}")
@@ -221,12 +211,9 @@ def _foreign(
         if other == name:
             continue
         size = elem.itemsize
-        limit = storage.nbytes // size * size
         events = memory.events(p.size)
-        found = overlapping(
-            p.dims, p.strides, flat[0], flat[1], storage.base, limit, size,
-            storage.view(shadow.stamp.dtype), shadow.lo, shadow.hi, shadow.stamp, events,
-        )  # fmt: skip
+        where = operands.where(storage, p, flat, size)
+        found = overlapping(where, storage.view(shadow.stamp.dtype), operands.bounded(storage, shadow, size), events)
         lanes.append(events[:found].copy())
     met = np.concatenate(lanes)
     if not len(met):
@@ -254,13 +241,12 @@ def _bounds(
     else:
         size = elem.itemsize
         rows = (3, 4) if bounded else (2, 2)
-        slo, shi, stamp = _NO_SHADOW if shadow is None else (shadow.lo, shadow.hi, shadow.stamp)
-        # Without a shadow the limit 0 keeps every lane at its value.
-        limit = 0 if shadow is None else storage.nbytes // size * size
-        wide = gather_bounds(
-            p.dims, p.strides, *rows, flat[0], flat[1], flat[rows[0]], flat[rows[1]], storage.base, limit,
-            size.bit_length() - 1, storage.view(stamp.dtype), slo, shi, stamp, v, lo, hi,
-        )  # fmt: skip
+        where = operands.where(storage, p, flat, size)
+        if shadow is None:
+            where = where._replace(limit=0)  # every lane keeps its value
+        known = operands.bounded(storage, shadow, size)
+        mem = storage.view(known.stamp.dtype)
+        wide = gather_bounds(where, rows, flat[rows[0]], flat[rows[1]], mem, known, v, lo, hi)
         if not (wide or len(void) or len(foreign)):
             return None, None, taint
     lo[void] = hi[void] = np.nan

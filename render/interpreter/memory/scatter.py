@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE, log2
+from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
-from render.interpreter.memory.shadow import JIT
+from render.interpreter.memory.shadow import JIT, log2
 
 SAVE_BITS, SAVE_WRITTEN, SAVE_SHADOW = 1, 2, 4
 VIRGIN, TAGGED, BOUNDED, ENTRY_BITS = 1, 2, 4, 3
@@ -58,11 +58,7 @@ def overwritten(r, me, changed, bounded, synced, chunk):
 
 
 @njit(**JIT)
-def scatter(
-    dims, st, ptr, mask, bits, low, high, programs, synced, uniform, base, limit, size,
-    mem, fmem, table, tags, grain, written, use_written, slo, shi, stamp, use_shadow, reads, use_reads,
-    launch, chunk, epoch, serial, save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used, events,
-):  # fmt: skip
+def scatter(where, values, who, cells, bounded, since, undo, events):
     """Store lanes in order; returns (events noted, undo entries used, first and last element stored).
 
     -1 events: a hazard within the chunk. `save` says which parts an undo entry has; an element that was written since
@@ -72,6 +68,13 @@ def scatter(
     either. (Equal rows of a dot need not come out of BLAS with equal bits.)
     A common mistake: tags are compared as serials, so a tag of an earlier launch never needs clearing.
     """
+    dims, st, ptr, mask, base, limit, size = where
+    bits, low, high = values
+    programs, synced, uniform = who
+    mem, fmem, table, tags, grain, written, use_written, reads, use_reads = cells
+    slo, shi, stamp, use_shadow = bounded
+    launch, chunk, epoch, serial = since
+    save, u_index, u_bits, u_tag, u_written, u_lo, u_hi, used = undo
     noted = 0
     first, last = limit, -1
     per = max(1, size // grain)
@@ -171,8 +174,10 @@ def scatter(
 
 
 @njit(**JIT)
-def restore(index, bits, tag, written, lo, hi, mem, tags, out_written, slo, shi, stamp, save, canary):
+def restore(undo, mem, tags, out_written, bounded, canary):
     """Put saved elements back (an element has one entry per epoch, so the order within a segment does not matter)."""
+    save, index, bits, tag, written, lo, hi, _ = undo
+    slo, shi, stamp, _ = bounded
     for n in range(len(index)):
         k = index[n] >> ENTRY_BITS
         tags[k] = tag[n] if index[n] & TAGGED else 0

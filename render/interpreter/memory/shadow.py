@@ -46,15 +46,26 @@ class Shadow:
         self.stamp[index] = ~mem[index]
 
 
+@njit(inline="always", error_model="numpy")
+def log2(n):
+    """Exponent of a power of two: divisions by element sizes in a lane loop cost more than everything else."""
+    e = 0
+    while (1 << e) < n:
+        e += 1
+    return e
+
+
 @njit(**JIT)
-def gather_bounds(
-    dims, st, row_lo, row_hi, ptr, mask, other_lo, other_hi, base, limit, shift, mem, slo, shi, stamp, v, lo, hi
-):
+def gather_bounds(where, rows, other_lo, other_hi, mem, bounded, v, lo, hi):
     """Bounds of loaded lanes into `lo`, `hi` (flat), given their values `v`; True if any lane is not an exact point.
 
-    Masked-off lanes take `other`'s bounds, walked by the strides `st[row_lo]`, `st[row_hi]`; lanes outside are left to
-    the caller.
+    Masked-off lanes take `other`'s bounds, walked by the strides of the two `rows`; lanes outside are left to the
+    caller.
     """
+    dims, st, ptr, mask, base, limit, size = where
+    row_lo, row_hi = rows
+    slo, shi, stamp, _ = bounded
+    shift = log2(size)
     wide = False
     top = np.uint64(limit)
     n = 0
@@ -93,8 +104,9 @@ def gather_bounds(
 
 
 @njit(**JIT)
-def bounds_of(values, bits, use_shadow, slo, shi, stamp, use_written, written, lo, hi, all_written):
+def bounds_of(values, bits, bounded, use_written, written, lo, hi, all_written):
     """Bounds of elements into `lo`, `hi`, flat; NaN where `written` is not -1, and `all_written` is False there."""
+    slo, shi, stamp, use_shadow = bounded
     for n in range(len(bits)):
         x = np.float64(values[n])
         a, z = x, x
@@ -108,11 +120,13 @@ def bounds_of(values, bits, use_shadow, slo, shi, stamp, use_written, written, l
 
 
 @njit(**JIT)
-def overlapping(dims, st, ptr, mask, base, limit, size, mem, slo, shi, stamp, events):
-    """Lanes whose `size` bytes share memory with a live, non-point element of another format; their flat numbers.
+def overlapping(where, mem, bounded, events):
+    """Lanes whose bytes share memory with a live, non-point element of another format; their flat numbers.
 
-    `mem`, `slo`, `shi`, `stamp` belong to that other format.
+    `mem` and `bounded` belong to that other format.
     """
+    dims, st, ptr, mask, base, limit, size = where
+    slo, shi, stamp, _ = bounded
     width = mem.itemsize
     top = np.uint64(limit)
     found = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from render.interpreter.memory import operands
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.shadow import JIT
 
@@ -45,8 +46,9 @@ def union(memory: Memory, ids: np.ndarray) -> frozenset[int]:
 
 
 @njit(**JIT)
-def _paint(dims, st, ptr, mask, base, limit, size, ids, new, where, old):
-    """Set the ids of all bytes of the active lanes; `where`, `old` keep offset and former ids in order of writing."""
+def _paint(where, ids, new, offsets, old):
+    """Set the ids of all bytes of the active lanes; `offsets`, `old` keep offset and former ids in order of writing."""
+    dims, st, ptr, mask, base, limit, size = where
     n = 0
     for i in range(dims[0]):
         for j in range(dims[1]):
@@ -55,7 +57,7 @@ def _paint(dims, st, ptr, mask, base, limit, size, ids, new, where, old):
             for _ in range(dims[2]):
                 off = np.int64(ptr[p] - base)
                 if mask[m] and off >= 0 and off < limit and off & (size - 1) == 0:
-                    where[n] = off
+                    offsets[n] = off
                     for q in range(size):
                         old[n, q] = ids[off + q]
                         ids[off + q] = new
@@ -80,9 +82,8 @@ def paint(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], siz
         storage.taint_map = np.zeros(storage.nbytes, np.uint32)
         memory.log.push(lambda: setattr(storage, "taint_map", None))
     ids = storage.taint_map
-    where, old = np.empty(p.size, np.int64), np.empty((p.size, size), np.uint32)
-    limit = storage.nbytes // size * size
+    offsets, old = np.empty(p.size, np.int64), np.empty((p.size, size), np.uint32)
     new = memory.taint_index(taint)
-    n = _paint(p.dims, p.strides, flat[0], flat[1], storage.base, limit, size, ids, new, where, old)
-    where, old = where[:n].copy(), old[:n].copy()
-    memory.log.push(lambda: _unpaint(ids, where, old))
+    n = _paint(operands.where(storage, p, flat, size), ids, new, offsets, old)
+    offsets, old = offsets[:n].copy(), old[:n].copy()
+    memory.log.push(lambda: _unpaint(ids, offsets, old))

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from render.interpreter.memory.operands import Undo, bounded
 from render.interpreter.memory.registry import Accumulator, Storage
 from render.interpreter.memory.scatter import ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, restore
 from render.interpreter.memory.shadow import Shadow
 from render.interpreter.memory.unwritten import CANARY
 
 _CANARY = np.uint64(CANARY)
-_EMPTY_F = np.empty(1)
 _EMPTY_I = np.empty(1, np.int64)
 KEEP_ELEMENTS = 1 << 23
 """Arena capacity that is kept from one chunk to the next; a larger one is released."""
@@ -97,19 +97,20 @@ class UndoLog:
                 entry()
 
     def _restore(self, s: Segment) -> None:
-        index, bits, tag, written, lo, hi = (c[s.first : s.last] for c in self.arena.columns)
+        columns = [c[s.first : s.last] for c in self.arena.columns]
+        index = columns[0]
         storage = s.storage
         assert storage.tags is not None
         save = 0
         mem = storage.view(np.dtype(f"u{s.size}"))
-        out_written, slo, shi, stamp = _EMPTY_I, _EMPTY_F, _EMPTY_F, mem
+        out_written = _EMPTY_I
         if s.with_written:
             save |= SAVE_WRITTEN
             out_written = storage.written_view(s.size)
         if s.shadow is not None:
             save |= SAVE_SHADOW
-            slo, shi, stamp = s.shadow.lo, s.shadow.hi, s.shadow.stamp
-        restore(index, bits, tag, written, lo, hi, mem, storage.tags, out_written, slo, shi, stamp, save, _CANARY)
+        undo = Undo._make((save, *columns, 0))
+        restore(undo, mem, storage.tags, out_written, bounded(storage, s.shadow, s.size), _CANARY)
         if s.acc is not None and storage.acc is not None:
             for array, old in zip(storage.acc.arrays, s.acc, strict=True):
                 array[index >> ENTRY_BITS] = old

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from interval_ops.formats import tables
-from render.interpreter.memory import integers, reading
+from render.interpreter.memory import integers, operands, reading
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.findings import distinct
 from render.interpreter.memory.gather import OVERWRITE
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from render.interpreter.memory.registry import Storage
     from render.interpreter.memory.shadow import Shadow
     from render.interpreter.types import ElemType
-
-_NO_TAGS = np.zeros(1, np.int64)
-_NO_BOUNDS = np.zeros(1)
-_NO_FLOATS = np.zeros(1, np.float32)
-_BYTES = np.zeros(1, np.int8)
 
 
 def store(
@@ -129,34 +124,25 @@ def _shadow_for(memory: Memory, storage: Storage, elem: ElemType, exact: bool) -
 def _scatter(memory: Memory, access: Access, flat: list[np.ndarray], shadow: Shadow | None, copied: bool) -> np.ndarray:
     """Run the kernel and log what it replaced; gives the event codes."""
     storage, p, size = access.storage, access.plan, access.size
-    programs, synced, uniform = memory.enter(access.pids, p.shape[0])
-    launch, chunk, epoch = memory.tag_bounds
-    arena = memory.log.arena
-    arena.reserve(p.size)
     save = 0 if copied else SAVE_BITS
     if not copied and storage.written is not None:
         save |= SAVE_WRITTEN
     if not copied and shadow is not None and memory.needs_saving(shadow):
         save |= SAVE_SHADOW
-    slo, shi, stamp = (_NO_BOUNDS, _NO_BOUNDS, storage.view(np.dtype(f"u{size}"))) if shadow is None else (
-        shadow.lo, shadow.hi, shadow.stamp,
-    )  # fmt: skip
-    fmem, table = _NO_FLOATS, _NO_FLOATS
+    numbers = table = operands.NO_NUMBERS
     if shadow is not None and size <= 2:
         table = tables.lut(cast("Format", shadow.fmt))
     elif shadow is not None:
-        fmem = storage.view(tables.carrier(cast("Format", shadow.fmt)))
-    events = memory.events(p.size)
-    began = arena.used
+        numbers = storage.view(tables.carrier(cast("Format", shadow.fmt)))
+    arena = memory.log.arena
+    events, undo = memory.events(p.size), operands.undo(arena, save, p.size)
     noted, arena.used, first, last = scatter(
-        p.dims, p.strides, *flat, programs, synced, uniform, storage.base, storage.nbytes // size * size, size,
-        storage.view(np.dtype(f"u{size}")), fmem, table, storage.tags, storage.grain,
-        _BYTES if storage.written is None else storage.written_view(size), storage.written is not None,
-        slo, shi, stamp, shadow is not None, _NO_TAGS if storage.reads is None else storage.reads,
-        storage.reads is not None, launch, chunk, epoch, memory.next_serial(), save, *arena.columns, began, events,
+        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(access.pids, p.shape[0]),
+        operands.cells(storage, size, numbers, table), operands.bounded(storage, shadow, size), memory.since(), undo,
+        events,
     )  # fmt: skip
     kept = shadow if save & SAVE_SHADOW else None
-    memory.log.segment(Segment(storage, size, began, arena.used, kept, bool(save & SAVE_WRITTEN), None))
+    memory.log.segment(Segment(storage, size, undo.used, arena.used, kept, bool(save & SAVE_WRITTEN), None))
     if last >= 0:
         storage.touched_by_kernel(first * size, (last + 1) * size)
     if noted < 0:
