@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from render import __version__
-from render.cli import classify, doctor, explain, ops, replay
+from render.cli import classify, doctor, explain, ops, replay, suite
 
 app = typer.Typer(
     name="render",
@@ -38,6 +38,7 @@ def _options(
 
 app.command("classify")(classify.command)
 app.command("replay")(replay.command)
+app.command("suite")(suite.command)
 app.command("explain")(explain.command)
 app.command("ops")(ops.command)
 app.command("doctor")(doctor.command)

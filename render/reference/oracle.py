@@ -190,7 +190,7 @@ class Oracle:
         return self.collect(self.plan.call(self.reference.fn, values), values)
 
     def _plain(self) -> list[np.ndarray] | None:
-        """The reference on widened inputs; None where it fails or anything inside is narrower than float64."""
+        """The reference on widened inputs; None where it fails, draws numbers, or is narrower than float64 inside."""
         found = self._counted()
         return None if found is None else found[0]
 
@@ -204,7 +204,7 @@ class Oracle:
         except Exception:
             return None
         shapes = [(x.shape, x.is_floating_point()) for _, x in found]
-        if watch.narrow or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
+        if watch.narrow or watch.drawn or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
             return None
         return [array(x) for _, x in found], watch.elements
 

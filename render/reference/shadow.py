@@ -231,7 +231,10 @@ class ShadowMode(TorchDispatchMode):
 
 
 class NarrowWatch(TorchDispatchMode):
-    """Notices whether anything narrower than float64 is computed inside, and counts the elements of all results."""
+    """Notices whether anything narrower than float64 is computed or drawn inside, and counts all elements computed.
+
+    Random numbers of another dtype are other numbers: a run that draws float64 ones is no run of the same reference.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -241,12 +244,14 @@ class NarrowWatch(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.narrow: str | None = None
+        self.drawn = False
         self.elements = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         made = [x for x in tree_leaves(out) if is_float(x)]
         self.elements += sum(x.numel() for x in made)
+        self.drawn = self.drawn or noise.base_name(func) in noise.RANDOM
         if self.narrow is None and any(x.dtype != F64 for x in made):
             self.narrow = noise.base_name(func)
         return out

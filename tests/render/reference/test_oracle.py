@@ -130,6 +130,14 @@ def test_random_numbers_are_taken_as_given():
     assert any("random" in note for note in exact.notes)
 
 
+def test_a_reference_that_draws_its_inputs_draws_the_same_in_float64():
+    """float64 random numbers are others than float32 ones of the same seed."""
+    found = oracle(lambda x: x * torch.randn(50), torch.ones(50))
+    exact = found.exact()
+    torch.manual_seed(0)
+    assert np.array_equal(exact.values[0], torch.randn(50).double().numpy())
+
+
 def test_infinite_and_nan_elements_are_points():
     x = torch.tensor([-1.0, 0.0, 4.0])
     exact = oracle(torch.log, x).exact()

@@ -1,0 +1,91 @@
+"""`render suite PATHS...`: every test and case file that compares a kernel with a reference, in one warm process."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from render.cli.exits import guarded
+from render.result.errors import RenderError
+
+_STDOUT = "-"
+_REPORT = "Report"
+
+
+@guarded
+def command(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATHS...", help="Folders, test files (also file.py::test), case files.")
+    ],
+    device: Annotated[str, typer.Option(help="Profile: any, sm_80, a100, ...; `render doctor` lists them.")] = "any",
+    expression: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only tests whose name holds TEXT.")] = "",
+    accept: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML of accepted findings: code, place, reason.")
+    ] = None,
+    comparator: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="A function of the library that compares. Repeatable."),
+    ] = None,
+    causes: Annotated[bool, typer.Option("--causes", help="Also find the cause that owns each bound.")] = False,
+    limit: Annotated[float, typer.Option(min=0, help="Seconds for one test; 0: no limit.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of torch, numpy and random in each test.")] = 0,
+    json: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The table as JSON, - for stdout.", rich_help_panel=_REPORT)
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The table as JUnit XML.", rich_help_panel=_REPORT)
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only what is no Type-I, and the summary.", rich_help_panel=_REPORT)
+    ] = False,
+    allow_inconclusive: Annotated[
+        bool, typer.Option("--allow-inconclusive", help="Exit 0 instead of 3.", rich_help_panel=_REPORT)
+    ] = False,
+) -> int:
+    """Judge every test that compares a kernel with a reference, as it stands, in one warm process.
+
+    A folder is searched for test_*.py (collected by pytest), files with cases(), and files with make_inputs() and
+    reference(). The exit code is that of the worst row.
+    """
+    from render.lab.suite.accept import apply, load
+    from render.lab.suite.find import find
+    from render.lab.suite.options import Options
+
+    accepted = load(accept) if accept else ()
+    found = find(paths)
+    options = Options(device, seed, causes, expression, limit, tuple(comparator or ()))
+    from render.lab.suite import report
+    from render.lab.suite.rows import exit_code
+    from render.lab.suite.runner import run
+
+    rows, out = [], sys.stdout  # what tests print goes to stderr
+    with contextlib.redirect_stdout(sys.stderr):
+        for row in run(found, options):
+            rows.append(row)
+            (shown,), _ = apply([row], accepted)
+            if not quiet or shown.label != "Type-I":
+                print(report.line(shown), file=sys.stderr if json == _STDOUT else out, flush=True)
+    if not rows:
+        raise RenderError("RND902", f"no test matches -k {expression!r}" if expression else "no tests")
+    rows, unused = apply(rows, accepted)
+    for text in report.summary(rows, unused):
+        typer.echo(text, err=json == _STDOUT)
+    _write(report.dumps(rows) if json else "", json)
+    _write(report.junit(rows) if junit else "", junit)
+    return exit_code(rows, allow_inconclusive)
+
+
+def _write(text: str, path: str | Path | None) -> None:
+    if path is None:
+        return
+    if path == _STDOUT:
+        typer.echo(text, nl=False)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RenderError("RND901", f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,30 @@
+"""How a suite is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from render.judgement.settings import Settings
+
+
+@dataclass(frozen=True)
+class Options:
+    """`expression`: only tests whose name holds it; `limit`: seconds for one test, 0 for any; `comparators`: further
+    functions that compare, as `module:function`; `budget`: also find out which cause owns each bound."""
+
+    device: str = "any"
+    seed: int = 0
+    budget: bool = False
+    expression: str = ""
+    limit: float = 0.0
+    comparators: tuple[str, ...] = ()
+    session: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.device, self.seed, "ieee", self.budget, dict(self.session))
+
+    def wants(self, test: str) -> bool:
+        return self.expression in test
