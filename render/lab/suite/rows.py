@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from render.result.codes import EXIT_CODES
 from render.result.errors import KernelError, RenderError, UnsupportedOp
-from render.result.verdict import EXIT_CODES, Verdict
+from render.result.verdict import Verdict
 
 SKIPPED, ERROR = "skipped", "error"
 INTERNAL = "internal"

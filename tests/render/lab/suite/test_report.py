@@ -15,7 +15,7 @@ from render.result.errors import RenderError
 
 ROWS = [
     Row("a.py::good", "Type-I", "RND102", "k", "lib/k.py", 3, 0.5),
-    Row("a.py::bad", "Type-II", "RND201", "k", "/home/x/lib/k.py", 7, 1.0, message="computes something else"),
+    Row("a.py::bad", "Type-II", "RND201", "k", "/elsewhere/lib/k.py", 7, 1.0, message="computes something else"),
     Row("a.py::unstable", "Type-II", "RND206", "s", "lib/s.py", 4, message="loses digits"),
     Row("a.py::unknown", "Inconclusive", "RND302", message="no rule"),
     Row("a.py::broken", ERROR, "", message="ValueError: no"),
@@ -77,5 +77,5 @@ def test_junit_counts_as_the_table_does() -> None:
     assert {k: suite.get(k) for k in ("tests", "failures", "errors", "skipped")} == {
         "tests": "6", "failures": "2", "errors": "2", "skipped": "1",
     }  # fmt: skip
-    assert suite.find("testcase[@name='bad']/failure").text == "/home/x/lib/k.py:7"  # type: ignore[union-attr]
+    assert suite.find("testcase[@name='bad']/failure").text == "/elsewhere/lib/k.py:7"  # type: ignore[union-attr]
     assert suite.find("testcase[@name='good']/failure") is None
