@@ -28,13 +28,16 @@ from torch.utils._pytree import tree_leaves
 from render.entry.execution import on_cpu
 from render.explain.nonfinite import is_float
 from render.explain.study import Study
-from render.explain.tape import MOVES, Node
 from render.explain.trace import Hop, Trace, trace
 from render.explain.unread import unread
 from render.interpreter.context import Site
+from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.reference.oracle import Oracle
 from render.result.elements import Divergence
+from render.trace.dependence import Reached
+from render.trace.moves import at_lanes
+from render.trace.step import aligned
 
 LANES, SIZE, TOTAL = 64, 1 << 20, 1 << 24
 """Lanes that are compared per result; elements of one tensor, and of all, that are kept of the reference."""
@@ -63,7 +66,7 @@ class Step:
     `data`: something that was loaded is behind it.
     """
 
-    node: Node
+    found: Reached
     name: str | None
     reads: list[int]
     data: bool
@@ -88,13 +91,13 @@ def _departure(study: Study, found: Trace, known: list[Known], output: str, inde
     _mark_clean(steps)
     for step in steps:
         if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
-            site = step.node.site
+            site = step.found.entry.site
             before = max((i for i in _behind(steps, step) if steps[i].name), default=None)
             last = {} if before is None else _after(steps[before])
-            return Divergence(output, index, op=step.node.op, file=site.file, line=site.line, **last)
+            return Divergence(output, index, op=step.found.title, file=site.file, line=site.line, **last)
     last_step = [s for s in steps if s.name != ""][-1]  # behind it there are moves and casts only
     if last_step.name and len(found.hops) == 1:
-        return Divergence(output, index, file=last_step.node.site.file, **_after(last_step))
+        return Divergence(output, index, file=last_step.found.entry.site.file, **_after(last_step))
     return Divergence(output, index, why="every result on the way has a counterpart or cannot be compared")
 
 
@@ -104,40 +107,42 @@ def _exact_of(study: Study, output: str, index: tuple[int, ...]) -> float:
 
 def _other_choice(hop: Hop, exact: float) -> Site | None:
     """The last select before the store, if the side that it leaves has the reference's value and the taken one not."""
-    for node, wanted in hop.reached:
-        if node.op == "select" and wanted[0].sum() == 1:
-            cond, x, y = node.operands
-            lane = tuple(int(i) for i in np.argwhere(wanted[0])[0])
-            truth = bool(np.broadcast_to(cond.full(cond.v)[0], wanted[0].shape)[lane])
-            taken, left = ((_has(h, lane, wanted[0].shape, exact)) for h in ((x, y) if truth else (y, x)))
-            return node.site if left and not taken else None
-        if node.op not in MOVES and node.op not in _CASTS:
+    for reached in hop.reached:
+        if reached.entry.op == "select" and reached.lanes.size == 1:
+            cond, x, y = reached.entry.args
+            lane = aligned(cond, reached.out, reached.lanes)
+            truth = bool(at_lanes(cond, cond.v, lane)[0])
+            sides = ((_has(h, aligned(h, reached.out, reached.lanes), exact)) for h in ((x, y) if truth else (y, x)))
+            taken, left = sides
+            return reached.entry.site if left and not taken else None
+        if not reached.moves and reached.entry.op not in _CASTS:
             return None
     return None
 
 
-def _has(h: Handle, lane: tuple[int, ...], shape: tuple[int, ...], exact: float) -> bool:
+def _has(h: Handle, lane: np.ndarray, exact: float) -> bool:
     """Whether the bound of this lane holds the value."""
-    lo, hi = (float(np.broadcast_to(np.asarray(h.full(end)[0], np.float64), shape)[lane]) for end in h.pair)
+    lo, hi = (float(at_lanes(h, end, lane)[0]) for end in h.pair)
     slack = 2.0**-50 * abs(exact)
     return lo - slack <= exact <= hi + slack
 
 
 def _after(step: Step) -> dict[str, Any]:
-    return {"after_op": step.node.op, "after_line": step.node.site.line, "counterpart": step.name or ""}
+    found = step.found
+    return {"after_op": found.title, "after_line": found.entry.site.line, "counterpart": step.name or ""}
 
 
 def _steps(hop: Hop, known: list[Known]) -> list[Step]:
     """In the order of execution."""
     steps: list[Step] = []
     maker: dict[int, int] = {}
-    for node, wanted in reversed(hop.reached):
-        reads = sorted({maker[id(h)] for h in node.operands if id(h) in maker})
-        data = node.op == "load" or any(steps[i].data for i in reads)
-        arithmetic_of_arguments = not data and all(o.shape == () for o in node.outs)
-        name = "" if arithmetic_of_arguments else _counterpart(node, wanted, known)
-        steps.append(Step(node, name, reads, data))
-        maker.update({id(o): len(steps) - 1 for o in node.outs})
+    for reached in reversed(hop.reached):
+        reads = sorted({maker[id(h)] for h, _ in reached.links if id(h) in maker})
+        data = bool(reached.outside.size) or any(steps[i].data for i in reads)
+        arithmetic_of_arguments = not data and reached.out.shape == ()
+        name = "" if arithmetic_of_arguments else _counterpart(reached, known)
+        steps.append(Step(reached, name, reads, data))
+        maker[id(reached.out)] = len(steps) - 1
     return steps
 
 
@@ -162,29 +167,27 @@ def _behind(steps: list[Step], step: Step) -> set[int]:
     return found
 
 
-def _counterpart(node: Node, wanted: list[np.ndarray], known: list[Known]) -> str | None:
+def _counterpart(reached: Reached, known: list[Known]) -> str | None:
     """The reference's tensor with these values; None where there is none, "" where nothing can be said."""
-    if node.op in MOVES or node.op in _CASTS:
+    if reached.moves or reached.entry.op in _CASTS or reached.entry.op in GIVEN:
         return ""
-    answer: str | None = ""
-    for out, mask in zip(node.outs, wanted, strict=True):
-        ends = _telling(out, mask) if is_float(out) and mask.any() else None
-        if ends is None:
-            continue
-        answer = None
-        for tensor in known:
-            if node.op == "load" or not tensor.given:
-                alone = _holds(tensor.values, *ends)
-                if alone:
-                    return tensor.name
-                if alone is None:
-                    answer = ""
+    ends = _telling(reached.out, reached.lanes) if is_float(reached.out) else None
+    if ends is None:
+        return ""
+    answer: str | None = None
+    for tensor in known:
+        if reached.entry.op == "load" or not tensor.given:
+            alone = _holds(tensor.values, *ends)
+            if alone:
+                return tensor.name
+            if alone is None:
+                answer = ""
     return answer
 
 
-def _telling(out: Handle, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def _telling(out: Handle, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The bounds of some lanes: narrow ones that do not hold zero; None without any."""
-    lo, hi = (np.asarray(out.full(end)[0], np.float64)[mask] for end in out.pair)
+    lo, hi = (at_lanes(out, end, lanes).astype(np.float64) for end in out.pair)
     step = max(1, lo.size // LANES)
     lo, hi = lo[::step], hi[::step]
     with np.errstate(invalid="ignore"):
@@ -206,11 +209,9 @@ def _holds(values: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> bool | None:
 
 def _stranger(hop: Hop, known: list[Known]) -> int | None:
     """The address behind the first load that has no counterpart: an earlier launch may have stored it."""
-    for node, wanted in reversed(hop.reached):
-        if node.op == "load" and _counterpart(node, wanted, known) is None:
-            assert node.ptr is not None and node.active is not None
-            lanes = wanted[0] & node.active
-            return int(node.ptr[lanes].flat[0]) if lanes.any() else None
+    for reached in reversed(hop.reached):
+        if reached.entry.op == "load" and _counterpart(reached, known) is None:
+            return int(reached.outside[0]) if reached.outside.size else None
     return None
 
 

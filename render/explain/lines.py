@@ -8,15 +8,17 @@ result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from render.explain.study import Study
-from render.explain.watching import Listener, watched
-from render.interpreter.context import Context, Site
+from render.interpreter.context import Site
+from render.interpreter.events import GIVEN, Listener, listened
 from render.interpreter.handle import Handle
 from render.result.records import LineWidth
+from render.trace.step import title
 
 _LIMIT = 1 << 16
 """Elements of one result that are looked at: every so-manyth of a larger one."""
@@ -25,7 +27,7 @@ _LIMIT = 1 << 16
 def line_widths(study: Study) -> list[LineWidth]:
     """One entry per line that makes float results, in file order."""
     widths = Widths()
-    study.run({"builder": watched(widths)})
+    study.run({"builder": listened(widths)})
     return widths.table()
 
 
@@ -51,20 +53,16 @@ class Widths(Listener):
         self._line: Site | None = None
         self._made: list[tuple[Handle, float]] = []
 
-    def op(self, ctx: Context, name: str, args: tuple[Any, ...], outs: list[Handle]) -> None:
-        self._note(ctx, name, [a for a in args if isinstance(a, Handle)], outs)
+    def event(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Any = None) -> None:
+        if op not in GIVEN:
+            accessed = op in ("load", "atomic")
+            self._note(title(op), [] if accessed else [a for a in args if isinstance(a, Handle)], outs)
 
-    def reduced(self, ctx: Context, name: str, axis: int, parts: list[Handle], outs: list[Handle]) -> None:
-        self._note(ctx, name, parts, outs)
-
-    def loaded(self, ctx: Context, ptr: Handle, mask: Handle | None, other: Handle | None, out: Handle) -> None:
-        self._note(ctx, "load", [], [out])
-
-    def _note(self, ctx: Context, name: str, operands: list[Handle], outs: list[Handle]) -> None:
+    def _note(self, name: str, operands: list[Handle], outs: Sequence[Handle]) -> None:
         floats = [o for o in outs if _is_float(o)]
         if not floats:
             return
-        key = (ctx.site(), name)
+        key = (self.context.site(), name)
         if key[0] != self._line:
             self._line, self._made = key[0], []
         if any(o.pend is not None for o in floats):

@@ -1,9 +1,9 @@
 """Where the NaN or inf of an output element was made: the first operation on its way whose operands had none.
 
-The element is traced back over a tape (`render.explain.trace`). An operation makes a NaN if one of the lanes that the
-element depends on is NaN and no operand lane behind it is; likewise an infinity, from operands that are all finite, and
-an infinite bound, from operands whose bounds are all finite. A load may bring one in: where an earlier launch stored
-it, the walk goes on in that launch, else the tensor is named.
+The element is traced back over what its program did (`render.explain.trace`). An operation makes a NaN if one of the
+lanes that the element depends on is NaN and no operand lane behind it is; likewise an infinity, from operands that are
+all finite, and an infinite bound, from operands whose bounds are all finite. A load may bring one in: where an earlier
+launch stored it, the walk goes on in that launch, else the tensor is named.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ import numpy as np
 
 from render.explain.provenance import SHOWN
 from render.explain.study import Study
-from render.explain.tape import Node, sources
 from render.explain.trace import Hop, Trace, trace
+from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.result.records import Origin
+from render.trace.dependence import Reached
+from render.trace.model import ABSENT
+from render.trace.moves import at_lanes
+
+Test = Callable[[Handle, np.ndarray], np.ndarray]
+"""Which of these lanes of a handle have it."""
 
 
 @dataclass(frozen=True)
@@ -26,36 +32,26 @@ class Kind:
     """What is looked for: lanes of a result (`bad`), and of an operand that explains it (`harmful`)."""
 
     name: str
-    bad: Callable[[Handle], np.ndarray]
-    harmful: Callable[[Handle], np.ndarray]
+    bad: Test
+    harmful: Test
 
 
-def lane_values(h: Handle) -> np.ndarray:
-    """The value lane of the first program, in the block's shape."""
-    return np.asarray(h.full(h.v)[0])
+def _on_values(test: Callable[[np.ndarray], np.ndarray]) -> Test:
+    return lambda h, lanes: test(at_lanes(h, h.v, lanes))
 
 
-def _nan(h: Handle) -> np.ndarray:
-    return np.isnan(lane_values(h))
-
-
-def _inf(h: Handle) -> np.ndarray:
-    return np.isinf(lane_values(h))
-
-
-def _not_finite(h: Handle) -> np.ndarray:
-    return ~np.isfinite(lane_values(h))
-
-
-def _unbounded(h: Handle) -> np.ndarray:
+def _unbounded(h: Handle, lanes: np.ndarray) -> np.ndarray:
     """Lanes with an infinite or unknown end; an infinity that is a point is a number like any other."""
     if h.is_point:
-        return np.zeros(h.shape, bool)
-    lo, hi = (h.full(end)[0] for end in h.pair)
+        return np.zeros(lanes.shape, bool)
+    lo, hi = (at_lanes(h, end, lanes) for end in h.pair)
     return np.asarray(~(np.isfinite(lo) & np.isfinite(hi)) & ~(lo == hi))
 
 
-VALUES = (Kind("nan", _nan, _nan), Kind("inf", _inf, _not_finite))
+VALUES = (
+    Kind("nan", _on_values(np.isnan), _on_values(np.isnan)),
+    Kind("inf", _on_values(np.isinf), _on_values(lambda v: ~np.isfinite(v))),
+)
 BOUNDS = (Kind("bound", _unbounded, _unbounded),)
 
 
@@ -79,72 +75,61 @@ def origins(study: Study, output: str, index: tuple[int, ...], bounds: bool = Fa
 
 def _all_made(found: Trace, hop: Hop, kinds: tuple[Kind, ...]) -> Iterator[tuple[Kind, Origin]]:
     """In the order of execution."""
-    for node, wanted in reversed(hop.reached):
+    for reached in reversed(hop.reached):
         for kind in kinds:
-            for out, bad in _made(node, wanted, kind):
-                memory = found.tensor_of(node) if node.op == "load" else ""
-                example = _example(node, out, bad, kind)
-                yield kind, Origin(kind.name, node.op, node.site.file, node.site.line, hop.pid, example, memory,
-                                   hop.record.kernel, hop.launch)  # fmt: skip
+            bad = _made(reached, kind)
+            if bad.any():
+                site, op = reached.entry.site, reached.title
+                yield kind, Origin(kind.name, op, site.file, site.line, hop.pid, _example(reached, bad, kind),
+                                   found.tensor_of(reached), hop.record.kernel, hop.launch)  # fmt: skip
 
 
 def _loaded_from(hop: Hop, kinds: tuple[Kind, ...]) -> int | None:
     """The address of what the first bad lane was loaded from, if nothing in this launch made it."""
-    for node, wanted in reversed(hop.reached):
+    for reached in reversed(hop.reached):
         for kind in kinds:
-            for _, bad in _made(node, wanted, kind):
-                if node.op != "load":
-                    return None
-                assert node.ptr is not None
-                return int(node.ptr[bad].flat[0])
+            bad = _made(reached, kind)
+            if bad.any():
+                at = reached.lanes[bad & reached.read]
+                return int(reached.entry.attrs["ptr"].reshape(-1)[at[0]]) if at.size else None
     return None
 
 
 def _passed(hop: Hop, kind: Kind) -> Iterator[int]:
     """Lines of results on the way that have it, in the order of execution."""
-    for node, wanted in reversed(hop.reached):
-        if any((kind.bad(o) & m).any() for o, m in zip(node.outs, wanted, strict=True) if is_float(o)):
-            yield node.site.line
+    for reached in reversed(hop.reached):
+        if is_float(reached.out) and reached.entry.op not in GIVEN and kind.bad(reached.out, reached.lanes).any():
+            yield reached.entry.site.line
 
 
-def _made(node: Node, wanted: list[np.ndarray], kind: Kind) -> Iterator[tuple[Handle, np.ndarray]]:
-    """(result, lanes) of what this operation makes of operands that have none of it."""
-    behind = [(h, np.broadcast_to(m, h.shape)) for h, m in sources(node, wanted) if is_float(h)]
-    for out, mask in zip(node.outs, wanted, strict=True):
-        if is_float(out):
-            bad = kind.bad(out) & mask
-            if bad.any() and (bad := bad & ~_behind(node, out, behind, kind.harmful)).any():
-                yield out, bad
+def _made(reached: Reached, kind: Kind) -> np.ndarray:
+    """Which of the lanes have it though no lane that they are computed from has any of it."""
+    if not is_float(reached.out) or reached.entry.op in GIVEN:
+        return np.zeros(reached.lanes.shape, bool)
+    bad = kind.bad(reached.out, reached.lanes)
+    for h, lanes in reached.links if bad.any() else ():
+        if is_float(h):
+            there = (lanes != ABSENT) & kind.harmful(h, np.maximum(lanes, 0))
+            bad = bad & ~(there.any(axis=1) if there.ndim == 2 else there)
+    return bad
 
 
-def _behind(
-    node: Node, out: Handle, operands: list[tuple[Handle, np.ndarray]], harmful: Callable[[Handle], np.ndarray]
-) -> np.ndarray:
-    """Lanes of the result with something harmful behind them: lane by lane where the operation works so, else any."""
-    found = np.zeros(out.shape, bool)
-    for h, needed in operands:
-        lanewise = node.axis < 0 and node.op != "dot" and h.shape in (out.shape, ())
-        found |= harmful(h) & needed if lanewise else bool(harmful(h)[needed].any())
-    return found
-
-
-def _example(node: Node, out: Handle, bad: np.ndarray, kind: Kind) -> str:
+def _example(reached: Reached, bad: np.ndarray, kind: Kind) -> str:
     """`exp(89.3) = inf` for an elementwise operation, else nothing."""
-    if node.axis >= 0 or node.op in ("dot", "load"):
+    if reached.entry.op == "load":
         return ""
-    lane = tuple(int(i) for i in np.argwhere(bad)[0])
     shown = []
-    for h in node.operands[:SHOWN]:
-        if h.shape not in (out.shape, ()) or not is_float(h):
+    for h, lanes in reached.links[:SHOWN]:
+        if lanes.ndim == 2 or not is_float(h) or (lanes[bad] == ABSENT).any():
             return ""
-        shown.append(_number(h, lane if h.shape else (), kind))
-    return f"{node.op}({', '.join(shown)}) = {_number(out, lane, kind)}"
+        shown.append(_number(h, lanes[bad][:1], kind))
+    return f"{reached.title}({', '.join(shown)}) = {_number(reached.out, reached.lanes[bad][:1], kind)}"
 
 
-def _number(h: Handle, lane: tuple[int, ...], kind: Kind) -> str:
+def _number(h: Handle, lane: np.ndarray, kind: Kind) -> str:
     if kind.name != "bound" or h.is_point:
-        return f"{float(lane_values(h)[lane]):.6g}"
-    lo, hi = (float(h.full(end)[0][lane]) for end in h.pair)
+        return f"{float(at_lanes(h, h.v, lane)[0]):.6g}"
+    lo, hi = (float(at_lanes(h, end, lane)[0]) for end in h.pair)
     return f"[{lo:.6g}, {hi:.6g}]"
 
 

@@ -48,14 +48,11 @@ def _sources(found: Trace, hop: Hop) -> list[Source]:
     """The loaded elements, by tensor."""
     places: dict[str, set[int]] = {}
     lines: dict[str, set[int]] = {}
-    for node, wanted in hop.reached:
-        if node.op != "load":
-            continue
-        assert node.ptr is not None and node.active is not None
-        for a in np.unique(node.ptr[wanted[0] & node.active]).tolist():
+    for reached in hop.reached:
+        for a in np.unique(reached.outside).tolist():
             name = named(found.run, a)
             places.setdefault(name, set()).add(a)
-            lines.setdefault(name, set()).add(node.site.line)
+            lines.setdefault(name, set()).add(reached.entry.site.line)
     return [
         Source(name, len(at), _indices(sorted(at)[:SHOWN], found.run, hop.record.args.get(name)),
                tuple(sorted(lines[name])), _makers(found, hop, sorted(at)[:SHOWN]))

@@ -21,7 +21,7 @@ the error, the kernel is not unstable but downgraded.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,12 +30,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from interval_ops.formats.model import FORMATS, Format
+from interval_ops.formats.model import FORMATS
 from render.entry.execution import Execution, on_cpu
 from render.entry.inputs import Inputs
 from render.explain.study import Study
-from render.explain.watching import Listener, watched
-from render.interpreter.context import Context
+from render.interpreter.events import GIVEN, Listener, listened
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
 from render.reference.local_error import TORCH_FORMATS
@@ -162,18 +161,16 @@ class _Formats(Listener):
     def __init__(self) -> None:
         self.unit = 0.0
 
-    def op(self, ctx: Context, name: str, args: tuple[Any, ...], outs: list[Handle]) -> None:
-        for out in outs:
-            scalar = out.dtype.scalar
-            fmt: Format | None = None if scalar.is_ptr() or not scalar.is_floating() else format_of(out.dtype)
-            if fmt is not None:
+    def event(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Any = None) -> None:
+        for out in () if op in ("load", "atomic") or op in GIVEN else outs:
+            if (fmt := format_of(out.dtype)) is not None:
                 self.unit = max(self.unit, fmt.u)
 
 
 def coarsest(study: Study) -> float:
     """Unit roundoff of the coarsest format that the kernel, or the host before it, computes in (by a re-run)."""
     formats = _Formats()
-    run = study.run({"interval": False, "builder": watched(formats)})
+    run = study.run({"interval": False, "builder": listened(formats)})
     return max([formats.unit, *run.session.host_roundings.values()])
 
 

@@ -1,26 +1,30 @@
 """The walk back from one output element over what the programs did, through as many launches as needed.
 
 Values only, unless bounds are asked for. A first run keeps the addresses of all stores and finds the last one that hit
-the element. Then that program runs first, alone, with a tape, and the walk back over the tape ends at its loads. Where
-the caller wants to know what made one of the loaded elements and an earlier launch stored it, that program is taped as
-well, in one more run: addresses differ from run to run, so what is compared comes from the same one.
+the element. Then that program runs first, alone, and is recorded whole; the walk back (`render.trace.dependence`) ends
+at its loads. Where the caller wants to know what made one of the loaded elements and an earlier launch stored it, that
+program is recorded as well, in one more run: addresses differ from run to run, so what is compared comes from the same
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from render.entry.execution import Execution
 from render.explain.study import Study
-from render.explain.tape import Node, Reached, Tape, walk_back
-from render.explain.watching import Listener, watched
 from render.interpreter.context import Context, Site
+from render.interpreter.events import Listener, listened
 from render.interpreter.handle import Handle
 from render.result.errors import RenderError
+from render.trace.dependence import Dependence, Reached
+from render.trace.moves import lanes_of
+from render.trace.recorder import Entry, Recorder
 
 DEPTH = 8
 """Launches that a walk goes through at most; each one costs a run."""
@@ -48,9 +52,13 @@ class Stores(Listener):
     launches: int = -1
 
     def launched(self, ctx: Context) -> None:
+        super().launched(ctx)
         self.launches += 1
 
-    def stored(self, ctx: Context, ptr: Handle, value: Handle, mask: Handle | None, atomic: bool) -> None:
+    def event(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Any = None) -> None:
+        if op not in ("store", "atomic") or args[1] is None:
+            return
+        ptr, mask, ctx = args[0], args[-1], self.context
         active = None if mask is None else mask.full(mask.v)
         self.events.append(_Event(self.launches, ctx.linear, ptr.full(ptr.v), active, ctx.site()))
 
@@ -72,11 +80,36 @@ class Stores(Listener):
         return list(dict.fromkeys(found))
 
 
+class Programs(Recorder):
+    """Records one program each of some launches (`targets`: launch -> program), which runs first and alone."""
+
+    def __init__(self, targets: Mapping[int, int]) -> None:
+        super().__init__({}, run_all=True)
+        self.targets = dict(targets)
+        self.everything, self.limit = True, inf
+        self.pids: dict[int, tuple[int, ...]] = {}
+
+    def launched(self, ctx: Context) -> None:
+        self.programs[self.launch + 1] = None
+        super().launched(ctx)
+
+    def order(self, usual: np.ndarray) -> np.ndarray:
+        mine = usual == self.targets.get(self.launch, -1)
+        return np.concatenate([usual[mine], usual[~mine]])
+
+    def begin_pass(self, linear: np.ndarray) -> None:
+        self._recording = linear.tolist() == [self.targets.get(self.launch, -1)]
+        if self.on:
+            self.pids[self.launch] = tuple(int(i) for i in self.context.pids[0])
+            self.begin(linear)
+
+
 @dataclass(frozen=True)
 class Hop:
-    """One program on the way: its operations from the store that was asked about back to its loads.
+    """One program on the way: what it did from its loads to the store that was asked about, the last result first.
 
-    `record` is what the session knows of the launch, `met` whether the store was met again.
+    `record` is what the session knows of the launch, `met` whether the store was met again, `complete` whether it is
+    known of every value behind it how it was made.
     """
 
     launch: int
@@ -84,6 +117,7 @@ class Hop:
     record: Any
     reached: list[Reached]
     met: bool
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -95,16 +129,15 @@ class Trace:
     run: Execution
     stores: Stores
 
-    def tensor_of(self, node: Node) -> str:
-        """The tensor that a load reads first."""
-        assert node.ptr is not None and node.active is not None
-        return named(self.run, int(node.ptr[node.active].flat[0])) if node.active.any() else ""
+    def tensor_of(self, found: Reached) -> str:
+        """The tensor that a load reads first; "" for another operation."""
+        return named(self.run, int(found.outside[0])) if found.outside.size else ""
 
 
 def trace(study: Study, output: str, index: Sequence[int], follow: Follow | None = None, bounds: bool = False) -> Trace:
     """Raises RenderError for an output or element that does not exist, or that no kernel stored."""
     stores = Stores()
-    run = study.run({"interval": False, "builder": watched(stores)})
+    run = study.run({"interval": False, "builder": listened(stores)})
     index = tuple(int(i) for i in index)
     writers = stores.writers(place_of(run, output, index))
     if not writers:
@@ -112,62 +145,39 @@ def trace(study: Study, output: str, index: Sequence[int], follow: Follow | None
     launch, program, _ = writers[-1]
     targets = {launch: program}
     while True:
-        tape, stores = Tape(targets), Stores()
-        again = study.run({"interval": bounds, "builder": watched(Several(tape, stores))})
-        hops, earlier = _walk(tape, stores, again, launch, place_of(again, output, index), follow)
+        recorder, stores = Programs(targets), Stores()
+        again = study.run({"interval": bounds, "builder": listened(recorder, stores)})
+        hops, earlier = _walk(recorder, stores, again, launch, place_of(again, output, index), follow)
         if earlier is None or len(targets) == DEPTH:
             return Trace(writers, hops, again, stores)
         targets[earlier[0]] = earlier[1]
 
 
 def _walk(
-    tape: Tape, stores: Stores, run: Execution, launch: int, place: int, follow: Follow | None
+    recorder: Programs, stores: Stores, run: Execution, launch: int, place: int, follow: Follow | None
 ) -> tuple[list[Hop], Writer | None]:
-    """(hops as far as there is a tape, the writer that should be taped next)."""
+    """(hops as far as there is a recording, the writer that should be recorded next)."""
     hops: list[Hop] = []
     while True:
-        nodes = tape.nodes.get(launch, [])
-        start = _last_store(nodes, place)
-        reached = [] if start is None else list(walk_back(nodes, start, nodes[start].hits(place)))
-        pid = tape.pids.get(launch, (tape.targets[launch],))
-        hops.append(Hop(launch, pid, run.session.launches[launch], reached, start is not None))
+        walk = Dependence(recorder.of(launch))
+        start = next((e for e in reversed(walk.stores) if e.args and _hit(e, place).size), None)
+        reached = [] if start is None else walk.behind(start.args[0], _hit(start, place) % lanes_of(start.args[0]))
+        pid = recorder.pids.get(launch, (recorder.targets[launch],))
+        hops.append(Hop(launch, pid, run.session.launches[launch], reached, start is not None, walk.complete))
         wanted = None if follow is None else follow(hops[-1])
         earlier = [] if wanted is None else stores.writers(wanted, before=launch)
         if wanted is None or not earlier:
             return hops, None
         launch, place = earlier[-1][0], wanted
-        if launch not in tape.targets:
+        if launch not in recorder.targets:
             return hops, earlier[-1]
-        if tape.targets[launch] != earlier[-1][1]:  # another program of a launch that is taped: one is enough
+        if recorder.targets[launch] != earlier[-1][1]:  # another program of a recorded launch: one is enough
             return hops, None
 
 
-class Several(Listener):
-    """Passes everything on to several listeners; the first of them decides which program runs first."""
-
-    def __init__(self, leading: Listener, *others: Listener) -> None:
-        self.leading, self.all = leading, (leading, *others)
-
-    def launched(self, ctx: Context) -> None:
-        for listener in self.all:
-            listener.launched(ctx)
-        self.first = self.leading.first
-
-    def op(self, *report: Any) -> None:
-        for listener in self.all:
-            listener.op(*report)
-
-    def reduced(self, *report: Any) -> None:
-        for listener in self.all:
-            listener.reduced(*report)
-
-    def loaded(self, *report: Any) -> None:
-        for listener in self.all:
-            listener.loaded(*report)
-
-    def stored(self, *report: Any) -> None:
-        for listener in self.all:
-            listener.stored(*report)
+def _hit(entry: Entry, place: int) -> np.ndarray:
+    """Lanes of a store that touch this address."""
+    return np.flatnonzero((entry.attrs["ptr"] == place) & entry.attrs["active"])
 
 
 def place_of(run: Execution, output: str, index: tuple[int, ...]) -> int:
@@ -181,14 +191,6 @@ def place_of(run: Execution, output: str, index: tuple[int, ...]) -> int:
             return found.address + sum(steps) * tensor.element_size()
     names = ", ".join(o.name for o in run.outputs)
     raise RenderError("RND903", f"no output {output!r}", f"there are: {names}")
-
-
-def _last_store(nodes: list[Node], place: int) -> int | None:
-    for i in range(len(nodes) - 1, -1, -1):
-        node = nodes[i]
-        if node.op in ("store", "atomic") and bool(node.hits(place).any()):
-            return i
-    return None
 
 
 def named(run: Execution, place: int) -> str:

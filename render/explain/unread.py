@@ -18,6 +18,7 @@ from render.entry.execution import on_cpu
 from render.explain.trace import Hop, Trace, named
 from render.reference.oracle import Oracle
 from render.reference.shadow import F64, default_dtype, is_float
+from render.trace.moves import at_lanes
 
 LARGEST = 1 << 24
 """Elements of inputs of which derivatives are taken."""
@@ -28,7 +29,7 @@ def unread(found: Trace, oracle: Oracle, index: tuple[int, ...]) -> str:
     run, hop = found.run, found.hops[0]
     programs = {(launch, program) for launch, program, _ in found.writers}
     alone = len(run.session.launches) == len(programs) == 1 and not getattr(run.session, "host_steps", 0)
-    if not alone or not hop.met:
+    if not alone or not hop.met or not hop.complete:
         return ""
     loads = _loads(found, hop, oracle)
     slopes = _slopes(oracle, index)
@@ -56,15 +57,12 @@ def _loads(found: Trace, hop: Hop, oracle: Oracle) -> dict[str, np.ndarray] | No
     """Which elements of each input were loaded; None where a loaded tensor is not known to be one input."""
     memory = found.run.session.memory
     places: dict[str, list[np.ndarray]] = {}
-    for node, wanted in hop.reached:
-        if node.op != "load":
-            continue
-        assert node.ptr is not None and node.active is not None
-        at = wanted[0] & node.active
-        if at.any():
-            h = node.outs[0]
-            pair = [np.broadcast_to(x, at.shape)[at] for x in (node.ptr, h.full(h.v)[0])]
-            places.setdefault(named(found.run, int(pair[0][0])), []).append(np.array(pair, np.float64))
+    for reached in hop.reached:
+        if reached.outside.size:
+            h = reached.out
+            values = at_lanes(h, h.v, reached.lanes[reached.read])
+            pair = np.array([reached.outside, values], np.float64)
+            places.setdefault(named(found.run, int(reached.outside[0])), []).append(pair)
     seen: dict[str, np.ndarray] = {}
     for name, parts in places.items():
         at, values = np.concatenate(parts, axis=1)

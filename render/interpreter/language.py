@@ -60,8 +60,8 @@ class Language:
         self.statements = Statements(ctx, semantic)
         self.blocks = BlockPointers(semantic)
         self.reductions = (semantic.builder.reductions or Reductions)(ctx, semantic, self.call)
-        self.mapping = (semantic.builder.mapping or Mapping)(ctx, semantic, self.call)
-        self._natives = (semantic.builder.ordering or Ordering)(ctx, semantic).natives()
+        self.mapping = Mapping(ctx, semantic, self.call)
+        self._natives = Ordering(ctx, semantic).natives()
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._wrapped: dict[int, Callable[..., Any]] = {}
         self._core_builtins: dict[str, Any] = {}

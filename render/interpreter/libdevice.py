@@ -114,13 +114,14 @@ class Libdevice:
         if own is not None:
             handle = own(self.builder, *handles)
         elif name == "pow" and tensors[1].dtype.is_int():
+            name = "integer_power"
             handle = integer_power(self.builder, result, *handles)
         elif tensors[0].dtype.is_int() and name in integers.VALUES:
             v = integers.VALUES[name](*(h.v for h in handles))
             handle = Handle(v, result, handles[0].shape, taint=taint_of(*handles))
         else:
             handle = method(self.builder, result, *handles)
-        self.builder.called(name, handles, handle)
+        self.builder.emit(f"library {name}", handles, (handle,))
         scalar = handle.dtype.scalar
         return tl.tensor(handle, core.block_type(scalar, list(handle.shape)) if handle.shape else scalar)
 

@@ -52,13 +52,14 @@ class Mapping:
         try:
             while todo:
                 group = todo.pop()
-                mark = ctx.memory.mark()
+                mark, told = ctx.memory.mark(), self.semantic.builder.mark()
                 ctx.pids, ctx.linear, ctx.control_taint = outer[0][program[group]], outer[1][program[group]], outer[2]
                 try:
                     args = [core.tensor(self._pick(h, group), ty) for h, ty in zip(flat, types, strict=True)]
-                    got = self._attempt(fn, args)
+                    got = self.call(fn, *args)
                 except Diverge as split:
                     ctx.memory.undo_to(mark)
+                    self.semantic.builder.undo_to(told)
                     todo.extend(group[split.values == value] for value in np.unique(split.values)[::-1])
                     continue
                 single = isinstance(got, core.tensor)
@@ -71,16 +72,17 @@ class Mapping:
             ctx.pids, ctx.linear, ctx.control_taint = outer
         return single, pieces
 
-    def _attempt(self, fn: Any, args: list[Any]) -> Any:
-        """One group of lanes; raises Diverge where they part."""
-        return self.call(fn, *args)
-
     def _flat(self, h: Handle, batch: int) -> Handle:
         """One lane per element of every program."""
-        return h.map(lambda a: np.broadcast_to(a, (batch, *h.shape)).reshape(-1), ())
+        return self._moved("flat", h, lambda a: np.broadcast_to(a, (batch, *h.shape)).reshape(-1))
 
     def _pick(self, h: Handle, group: Lanes) -> Handle:
-        return h.map(lambda a: a[group], ())
+        return self._moved("pick", h, lambda a: a[group])
+
+    def _moved(self, op: str, h: Handle, move: Callable[[np.ndarray], np.ndarray]) -> Handle:
+        out = h.map(move, ())
+        self.semantic.builder.emit(op, (h,), (out,), {"move": move})
+        return out
 
     def _tensor(self, parts: list[tuple[Lanes, Handle]], batch: int, shape: tuple[int, ...]) -> Any:
         """One result, put together from the groups."""
@@ -95,7 +97,14 @@ class Mapping:
         if not all(h.is_point for _, h in parts):
             dtype = np.bool_ if ty.is_int1() else np.float64
             lo, hi = (scatter([(group, h.pair[end]) for group, h in parts], batch, shape, dtype) for end in (0, 1))
-        return Handle(v, ty, shape, lo, hi, taint)
+        out = Handle(v, ty, shape, lo, hi, taint)
+
+        def move(*arrays: np.ndarray) -> np.ndarray:
+            groups = [group for group, _ in parts]
+            return scatter(list(zip(groups, arrays, strict=True)), batch, shape, np.int64)
+
+        self.semantic.builder.emit("whole", [h for _, h in parts], (out,), {"move": move})
+        return out
 
 
 def scatter(parts: list[tuple[Lanes, np.ndarray]], batch: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:

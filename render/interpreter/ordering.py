@@ -12,6 +12,7 @@ bounds of the whole row are open. A common mistake: carrying the interval of the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,17 @@ def compare_exchange(x: np.ndarray, bit: int, flip: np.ndarray) -> np.ndarray:
 
 def merge(x: np.ndarray, stage: int, order: int) -> np.ndarray:
     """`stage` rounds of compare-exchange: ascending, descending, or in turns of 2^stage elements."""
-    where = np.arange(x.shape[-1])
-    flip = (where >> stage & 1).astype(bool) if order == ALTERNATING else np.full(where.shape, order == DESCENDING)
+    flip = _turned(x.shape[-1], stage, order)
     for bit in reversed(range(stage)):
         x = compare_exchange(x, bit, flip)
     return x
+
+
+def _turned(size: int, stage: int, order: int) -> np.ndarray:
+    """Which elements of a merge of 2^stage are ordered downwards."""
+    if order == ALTERNATING:
+        return (np.arange(size) >> stage & 1).astype(bool)
+    return np.full(size, order == DESCENDING)
 
 
 def network(x: np.ndarray, k: int, descending: bool) -> np.ndarray:
@@ -102,9 +109,18 @@ class Ordering:
         return self._first(x, size, dim, descending)
 
     def bitonic_merge(self, x: Any, dim: Any = None, descending: Any = False) -> Any:
+        """Round by round: each lane is the smaller or larger of two lanes of the round before."""
         _minor(x, dim)
-        stage = int(unwrap(x.shape[-1])).bit_length() - 1
-        return self._apply(x, int(unwrap(x.shape[-1])), lambda a: merge(a, stage, int(unwrap(descending))))
+        size = int(unwrap(x.shape[-1]))
+        stage = size.bit_length() - 1
+        flip = _turned(size, stage, int(unwrap(descending)))
+        for bit in reversed(range(stage)):
+            before = x
+            x = self._apply(x, size, partial(compare_exchange, bit=bit, flip=flip))
+            where = np.arange(size)
+            terms = np.stack([where, where ^ (1 << bit)], axis=-1)
+            self._told(before.handle, x.handle, terms, (where >> bit & 1).astype(bool) != flip)
+        return x
 
     def flip(self, x: Any, dim: Any = None) -> Any:
         rank = len(x.shape)
@@ -112,12 +128,23 @@ class Ordering:
         if not -rank <= axis < rank:
             raise AssertionError("flip: dim must be None or in [-rank, rank)")
         handle: Handle = x.handle
-        return core.tensor(handle.map(lambda a: np.flip(handle.full(a), axis % rank + 1), handle.shape), x.type)
+        move = partial(np.flip, axis=axis % rank + 1)
+        out = handle.map(lambda a: move(handle.full(a)), handle.shape)
+        self.semantic.builder.emit("flip", (handle,), (out,), {"move": move})
+        return core.tensor(out, x.type)
 
     def _first(self, x: Any, k: Any, dim: Any, descending: Any) -> Any:
         _minor(x, dim)
         size, down = int(unwrap(k)), bool(unwrap(descending))
-        return self._apply(x, size, lambda a: ordered(a, size, down))
+        out = self._apply(x, size, lambda a: ordered(a, size, down))
+        n, where = x.handle.shape[-1], np.arange(size)
+        terms = np.broadcast_to(np.arange(n), (size, n))
+        self._told(x.handle, out.handle, terms, n - 1 - where if down else where)
+        return out
+
+    def _told(self, x: Handle, out: Handle, terms: np.ndarray, ranks: np.ndarray) -> None:
+        """Every lane of `out` has a rank, in ascending order, among these lanes of its row."""
+        self.semantic.builder.emit("ranked", (x,), (out,), {"terms": terms, "ranks": ranks})
 
     def _apply(self, x: Any, size: int, order: Callable[[np.ndarray], np.ndarray]) -> Any:
         handle: Handle = x.handle

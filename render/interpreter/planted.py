@@ -87,8 +87,8 @@ class Helpers:
                 lo, hi = cast_interval(*ends, FORMATS["fp64"], fmt, self.ctx.model("arith"))
             out = Handle(v.astype(x.v.dtype, copy=False), x.dtype, x.shape, lo, hi, taint=x.taint)
             factor = Handle(np.broadcast_to(np.float64(by), (1, *x.shape)), x.dtype, x.shape)
-            self.builder.made("constant", (), factor)
-            self.builder.made("fmul", (x, factor), out)
+            self.builder.emit("constant", (), (factor,))
+            self.builder.emit("fmul", (x, factor), (out,))
             return out
 
         return _applied(value, scaled)
@@ -100,7 +100,7 @@ class Helpers:
 
         def nothing(x: Handle, fmt: Format) -> Handle:
             out = Handle(np.zeros_like(x.v), x.dtype, x.shape)
-            self.builder.made("constant", (), out)
+            self.builder.emit("constant", (), (out,))
             return out
 
         return _applied(value, nothing)

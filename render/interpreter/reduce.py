@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,21 @@ class Reductions:
     def _reduce(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         kind = combine_kind(fn)
         if kind in _UFUNCS and len(parts) == 1:
-            return [self._native(parts[0], axis, kind)]
+            return [self._single(parts[0], axis, kind)]
         if kind in ("argmax", "argmin") and len(parts) == 2:
             return self._arg(parts[0], parts[1], axis, kind)
         each = componentwise(fn)
         if each is not None:
-            return [self._native(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
+            return [self._single(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
         return self._welford(parts, axis, fn) or self._tree(parts, axis, fn)
+
+    def _single(self, x: Handle, axis: int, kind: str) -> Handle:
+        out = self._native(x, axis, kind)
+        self._emit("reduce", (x,), out, kind=kind, axis=axis)
+        return out
+
+    def _emit(self, op: str, args: Sequence[Handle], out: Handle, **attrs: Any) -> None:
+        self.semantic.builder.emit(op, args, (out,), attrs)
 
     def _native(self, x: Handle, axis: int, kind: str) -> Handle:
         shape = x.shape[:axis] + x.shape[axis + 1 :]
@@ -95,8 +104,10 @@ class Reductions:
         return rule(x.pair, axis + 1, shape, fmt, profile)
 
     def _arg(self, x: Handle, index: Handle, axis: int, kind: str) -> list[Handle]:
+        given = x
         x = decided(self, x)  # type: ignore[arg-type]
         best = self._native(x, axis, kind[3:]) if format_of(x.dtype) else self._native_int(x, axis, kind[3:])
+        self._emit("reduce", (given,), best, kind=kind[3:], axis=axis)
         best.open = None  # the taint of an open integer stays with what it wins
         batch = max(x.v.shape[0], index.v.shape[0])
         values = np.broadcast_to(x.v, (batch, *x.shape))
@@ -111,7 +122,8 @@ class Reductions:
             rule = reduction.argmax_axis if kind == "argmax" else reduction.argmin_axis
             _, certain = rule(x.pair, x.v, axis + 1, (x.v.shape[0], *x.shape))
             if not certain.all():
-                return [best, self._open_index(x, index, axis, kind, out, certain)]
+                out = self._open_index(x, index, axis, kind, out, certain)
+        self._emit(kind, (given, index), out, axis=axis)
         return [best, out]
 
     def _open_index(self, x: Handle, index: Handle, axis: int, kind: str, out: Handle, certain: np.ndarray) -> Handle:
@@ -160,6 +172,7 @@ class Reductions:
         fmt = formats.pop()
         if found is None or formats or fmt is None or not self.ctx.interval or not parts[found.weight].is_point:
             return None
+        ordered = [parts[k] for k in (found.mean, found.m2, found.weight)]
         shape = (max(h.v.shape[0] for h in parts), *parts[0].shape)
         mean, m2 = ([np.broadcast_to(x, shape) for x in parts[k].pair] for k in (found.mean, found.m2))
         weight = np.broadcast_to(parts[found.weight].v, shape)
@@ -174,12 +187,17 @@ class Reductions:
             lo, hi = bounds.get(k, (None, None))
             v = h.v if lo is None else np.broadcast_to(h.v, lo.shape)
             out.append(Handle(v, h.dtype, h.shape, lo, hi, taint_of(*parts)))
+        for part, k in (("mean", found.mean), ("m2", found.m2), ("weight", found.weight)):
+            self._emit("welford", ordered, out[k], part=part, guarded=found.guarded, axis=axis, fmt=fmt.name)
         return out
 
     def _tree(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         """Pairwise tree over the axis; a combine function that rounds is bounded for this order only: a taint."""
         before = self.ctx.roundings
-        return self._order_taint(self._halves(parts, axis, fn), before, "reduce")
+        out = self._order_taint(self._halves(parts, axis, fn), before, "reduce")
+        for h in out:
+            self._emit("reduce", parts, h, kind="tree", axis=axis)
+        return out
 
     def _halves(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         current = parts
@@ -198,10 +216,19 @@ class Reductions:
         return out
 
     def _slice(self, h: Handle, axis: int, part: Any) -> Handle:
-        return _slice(h, axis, part)
+        out = _slice(h, axis, part)
+        self._emit("slice", (h,), out, move=partial(_sliced, axis=axis, part=part))
+        return out
 
     def _concatenate(self, parts: list[Handle], axis: int, like: Handle) -> Handle:
-        return _concatenate(parts, axis, like)
+        out = _concatenate(parts, axis, like)
+
+        def move(*arrays: np.ndarray) -> np.ndarray:
+            batch = max(a.shape[0] for a in arrays)
+            return np.concatenate([np.broadcast_to(a, (batch, *a.shape[1:])) for a in arrays], axis=axis + 1)
+
+        self._emit("concatenate", parts, out, move=move)
+        return out
 
     def _combine(self, fn: Any, left: list[Handle], right: list[Handle]) -> list[Handle]:
         args = [self._tensor(h, h.dtype) for h in (*left, *right)]
@@ -221,6 +248,8 @@ class Reductions:
         each = (kind,) if kind in ("sum", "prod", "max", "min") else componentwise(combine_fn)
         if each is not None:
             out = [self._native_scan(h, ax, k, backwards) for h, k in zip(handles, each, strict=True)]
+            for h, k, made in zip(handles, each, out, strict=True):
+                self._emit("scan", (h,), made, kind=k, axis=ax, reverse=backwards)
         else:
             out = self._generic_scan(handles, ax, combine_fn, backwards)
         results = [self._tensor(h, t.dtype) for h, t in zip(out, tensors, strict=True)]
@@ -254,9 +283,11 @@ class Reductions:
         if reverse:
             steps.reverse()
         out = [self._concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
-        if self._linear(parts, out, axis, fn, reverse):
-            return out
-        return self._order_taint(out, before, "associative_scan")
+        if not self._linear(parts, out, axis, fn, reverse):
+            out = self._order_taint(out, before, "associative_scan")
+        for h in out:
+            self._emit("scan", parts, h, kind="steps", axis=axis, reverse=reverse)
+        return out
 
     def _linear(self, parts: list[Handle], out: list[Handle], axis: int, fn: Any, reverse: bool) -> bool:
         """Gives the results of a linear recurrence the bounds of every bracketing; False if it is none."""
@@ -277,6 +308,9 @@ class Reductions:
             h = out[k]
             v = np.broadcast_to(h.v, shape)
             out[k] = Handle(v, h.dtype, h.shape, lo, hi, h.taint)
+        factor, addend = parts[found.factor], parts[found.addend]
+        self._emit("scan", (factor,), out[found.factor], kind="prod", axis=axis, reverse=reverse)
+        self._emit("recurrence", (factor, addend), out[found.addend], axis=axis, reverse=reverse)
         return True
 
 
@@ -293,8 +327,11 @@ def _slice(h: Handle, axis: int, part: Any) -> Handle:
         shape[axis] = part.stop - part.start
     else:
         del shape[axis]
-    index = (slice(None),) * (axis + 1) + (part,)
-    return h.map(lambda a: _along(h, a, axis)[index], tuple(shape))
+    return h.map(lambda a: _sliced(_along(h, a, axis), axis, part), tuple(shape))
+
+
+def _sliced(a: np.ndarray, axis: int, part: Any) -> np.ndarray:
+    return a[(slice(None),) * (axis + 1) + (part,)]
 
 
 def _concatenate(parts: list[Handle], axis: int, like: Handle) -> Handle:

@@ -82,6 +82,12 @@ def format_of(ty: tl.dtype) -> Format | None:
     return None if ty.is_ptr() else _formats.get().get(ty.name)
 
 
+def format_name(ty: tl.dtype) -> str:
+    """Name of the number format, "" for integers and pointers."""
+    fmt = format_of(ty)
+    return "" if fmt is None else fmt.name
+
+
 def float_format(ty: tl.dtype) -> Format:
     """Number format of a type that must be a floating-point one; TypeError otherwise."""
     fmt = format_of(ty)

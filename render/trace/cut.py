@@ -1,109 +1,46 @@
-"""The walk back from stored values to leaves, and the numbered nodes that it leaves behind.
+"""The numbered nodes that the walk back (`walk`) from stored values to leaves leaves behind.
 
-Backwards over the recorded operations, the lanes that are needed spread from a result to its operands (`links`); then,
-forwards, every needed lane gets a number. Movements, loads and decided selects give a lane the number of the lane it
-came from, so only arithmetic is left. An operation that is not known here stops the cut: nothing is guessed.
+Forwards over the operations that were reached, every needed lane gets a number. Movements, loads and decided selects
+give a lane the number of the lane it came from, so only arithmetic is left. An operation that is not known here stops
+the cut: nothing is guessed.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from interval_ops.formats.casting import holds
-from interval_ops.formats.model import FORMATS
 from render.interpreter.handle import Handle
 from render.trace.integers import bounds
-from render.trace.links import Step, step_of
 from render.trace.model import ABSENT, LEAF, Node, NotSliceable
-from render.trace.moves import lanes_of
-from render.trace.recorder import Entry, Pass, Recorder
+from render.trace.moves import at_lanes, lanes_of
+from render.trace.recorder import Entry, Recorder
+from render.trace.step import Step, where
+from render.trace.walk import Walk
 
 LIMIT = 10_000_000
 """Operand references of one slice; a larger one costs more than it explains."""
 
 
-def at_lanes(h: Handle, array: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-    """Entries of one of the handle's arrays at these lanes."""
-    shape = (h.computed.shape[0], *h.shape)
-    if array.shape == shape and array.flags.c_contiguous:
-        return array.reshape(-1)[lanes]
-    whole = np.broadcast_to(array, shape)
-    return whole[np.unravel_index(lanes, whole.shape)]
-
-
-class Cutter:
-    """Cuts one element out of what a recorder wrote down."""
+class Cutter(Walk):
+    """Cuts elements out of what a recorder wrote down: every value behind them gets a number."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.entries = [e for p in recorder.valid() for e in p.entries]
-        self.place = {id(e): k for k, e in enumerate(self.entries)}
-        self.maker: dict[int, tuple[Entry, int]] = {}
-        for entry in self.entries:
-            for k, out in enumerate(entry.outs):
-                self.maker.setdefault(id(out), (entry, k))
-        self.stores = [e for e in self.entries if e.op in ("store", "atomic")]
-        self.needed: dict[int, np.ndarray] = {}
-        self.handles: dict[int, Handle] = {}
+        super().__init__(recorder)
         self.numbers: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.nodes: list[Node] = []
         self.total = 0
-        self.terms = 0
-        self.notes: dict[str, int] = {}
-        self._spans: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, list[tuple[np.ndarray, Step]]] = {}
 
-    @cached_property
-    def owners(self) -> dict[int, Pass]:
-        """The pass of every operation, by identity."""
-        return {id(e): p for p in self.recorder.passes for e in p.entries}
-
-    def span(self, access: Entry) -> tuple[int, int]:
-        """The first and the last address of a load or store, masked-off lanes included."""
-        if id(access) not in self._spans:
-            ptr = access.attrs["ptr"]
-            self._spans[id(access)] = (int(ptr.min()), int(ptr.max())) if ptr.size else (0, -1)
-        return self._spans[id(access)]
-
-    # what is needed
-    def need(self, h: Handle, lanes: np.ndarray) -> None:
-        lanes = lanes[lanes != ABSENT]
-        if not lanes.size:
-            return
-        mask = self.needed.get(id(h))
-        if mask is None:
-            mask = self.needed[id(h)] = np.zeros(lanes_of(h), bool)
-            self.handles[id(h)] = h
-        mask[lanes] = True
-
-    def follows(self, h: Handle) -> bool:
-        """Whether values of this handle are traced to what made them; others are exact and taken as they are."""
-        scalar = h.dtype.scalar
-        return bool(scalar.is_floating()) or id(h) in self.recorder.soft
-
-    def back(self) -> None:
+    def collect(self) -> None:
         """Spreads the need from results to operands, last operation first."""
-        for entry in reversed(self.entries):
-            steps = []
-            for k, out in enumerate(entry.outs):
-                mask = self.needed.get(id(out))
-                if mask is None or self.maker[id(out)][0] is not entry or not self.follows(out):
-                    continue
-                wanted = np.flatnonzero(mask)
-                step = step_of(self, entry, k, wanted)
-                steps.append((wanted, step))
-                for h, lanes in step.links:
-                    self.terms += lanes.size
-                    if self.terms > LIMIT:
-                        raise NotSliceable(
-                            entry.op, f"more than {LIMIT} operands lie behind this element", *_place(entry)
-                        )
-                    self.need(h, lanes.reshape(-1))
-            if steps:
-                self._steps[id(entry)] = steps
+        terms = 0
+        for entry, _, wanted, step in self.back():
+            self._steps.setdefault(id(entry), []).append((wanted, step))
+            terms += sum(lanes.size for _, lanes in step.links)
+            if terms > LIMIT:
+                raise NotSliceable(entry.op, f"more than {LIMIT} operands lie behind this element", *where(entry))
 
     # numbers
     def forward(self) -> None:
@@ -146,9 +83,6 @@ class Cutter:
         elif id(h) in self.recorder.decided:
             self.note("an integer or truth value that the bounds of a float decide is taken as the run has it")
 
-    def note(self, text: str) -> None:
-        self.notes[text] = self.notes.get(text, 0) + 1
-
     def assign(self, h: Handle, lanes: np.ndarray, numbers: np.ndarray) -> None:
         """Numbers of all the lanes that are needed of a handle, in the order of the lanes."""
         self.numbers[id(h)] = lanes, numbers
@@ -176,7 +110,7 @@ class Cutter:
         self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], v: np.ndarray,
         lo: np.ndarray, hi: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        file, line = _place(entry) if entry is not None else ("", 0)
+        file, line = where(entry) if entry is not None else ("", 0)
         self.nodes.append(Node(op, attrs, file, line, self.total, operands, v, lo, hi))
         self.total += len(v)
         return np.arange(self.total - len(v), self.total)
@@ -238,11 +172,3 @@ def _around(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     near = v.astype(np.float64)
     exact = np.abs(near) < 2.0**53
     return np.where(exact, near, np.nextafter(near, -np.inf)), np.where(exact, near, np.nextafter(near, np.inf))
-
-
-def _place(entry: Entry) -> tuple[str, int]:
-    return entry.site.file, entry.site.line
-
-
-def exact_cast(src: str, dst: str) -> bool:
-    return holds(FORMATS[dst], FORMATS[src])

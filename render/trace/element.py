@@ -17,6 +17,7 @@ import torch
 from render.entry.execution import Entry as Call
 from render.entry.execution import Execution, Tensor
 from render.interpreter.allocator import large_blocks_mapped
+from render.interpreter.events import listened
 from render.interpreter.memory.registry import address
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.trace.check import check
@@ -28,7 +29,6 @@ from render.trace.host_cut import HostCutter
 from render.trace.model import LEAF, MISHAPS, Node, NotSliceable, Slice
 from render.trace.places import Place, places
 from render.trace.recorder import BYTES, Enough, Recorder
-from render.trace.recording import recording
 from render.trace.roots import Root, roots
 
 Wanted = tuple[str, tuple[int, ...]]
@@ -292,7 +292,7 @@ def record(call: Call, recorder: Recorder) -> dict[str, torch.Tensor] | None:
 
     Their bounds are not read: all that is asked of a recording is in its passes.
     """
-    options = {**call.options, "printer": lambda text: None, "builder": recording(recorder)}
+    options = {**call.options, "printer": lambda text: None, "builder": listened(recorder)}
     with large_blocks_mapped(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Enough):
         return dict(replace(call, options=options).given())
     return None

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import triton.language as tl
 
 from render.interpreter.handle import Handle
-from render.trace.attributes import format_name
+from render.interpreter.types import format_name
 from render.trace.integers import DOT
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.recorder import Entry
-from render.trace.step import Step, aligned, where
+from render.trace.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
-    from render.trace.cut import Cutter
+    from render.trace.walk import Walk
 
 REDUCED = frozenset(["sum", "prod", "max", "min"])
 TRUTHS = {"or": "any", "max": "any", "and": "all", "min": "all", "prod": "all"}
@@ -42,28 +43,33 @@ def _along(h: Handle, at: tuple[np.ndarray, ...], axis: int, n: int, removed: bo
     return _lanes(h, index)
 
 
-def reduced(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    (x,), h = entry.args, entry.outs[0]
-    kind, axis = entry.attrs["kind"], entry.attrs["axis"]
-    at = np.unravel_index(wanted, _shape(h))
+def rows(entry: Entry, out: int, wanted: np.ndarray) -> list[Link]:
+    """The whole row of every operand, for a result without that axis."""
+    axis = entry.attrs["axis"]
+    at = np.unravel_index(wanted, _shape(entry.outs[out]))
+    return [(x, _along(x, at, axis, x.shape[axis], True)) for x in entry.args]
+
+
+def reduced(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+    (x,), kind = entry.args, entry.attrs["kind"]
     if x.dtype.scalar.is_int1() and kind in TRUTHS:
-        return Step([(x, _along(x, at, axis, x.shape[axis], True))], TRUTHS[kind])
+        return Step(rows(entry, out, wanted), TRUTHS[kind])
     if kind not in REDUCED:
         raise NotSliceable(f"reduce {kind}", "only sums, products and extrema of floats are followed", *where(entry))
-    return Step([(x, _along(x, at, axis, x.shape[axis], True))], kind, {"fmt": format_name(x)})
+    return Step(rows(entry, out, wanted), kind, {"fmt": format_name(x.dtype)})
 
 
-def scanned(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def scanned(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     rows = _prefixes(entry, wanted)
     return Step(list(zip(entry.args, rows, strict=True)), entry.attrs["kind"],
-                {"fmt": format_name(entry.args[0]), "scan": True})  # fmt: skip
+                {"fmt": format_name(entry.args[0].dtype), "scan": True})  # fmt: skip
 
 
-def recurrence(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def recurrence(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     """Factors and addends up to the place, in the order of the scan."""
     rows = _prefixes(entry, wanted)
     rows = [row[:, ::-1] for row in rows] if entry.attrs["reverse"] else rows
-    return Step(list(zip(entry.args, rows, strict=True)), "recurrence", {"fmt": format_name(entry.args[1])})
+    return Step(list(zip(entry.args, rows, strict=True)), "recurrence", {"fmt": format_name(entry.args[1].dtype)})
 
 
 def _prefixes(entry: Entry, wanted: np.ndarray) -> list[np.ndarray]:
@@ -74,23 +80,21 @@ def _prefixes(entry: Entry, wanted: np.ndarray) -> list[np.ndarray]:
     return [np.where(inside, _along(x, at, axis, n, False), ABSENT) for x in entry.args]
 
 
-def welford(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    h, axis = entry.outs[0], entry.attrs["axis"]
-    at = np.unravel_index(wanted, _shape(h))
-    links = [(x, _along(x, at, axis, x.shape[axis], True)) for x in entry.args]
-    return Step(links, "welford", {k: entry.attrs[k] for k in ("part", "guarded", "fmt")})
+def welford(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+    return Step(rows(entry, out, wanted), "welford", {k: entry.attrs[k] for k in ("part", "guarded", "fmt")})
 
 
-def ranked(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def ranked(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     """A rank (of a handle made for it) and the lanes of the row that are compared."""
     (x,), h = entry.args, entry.outs[0]
     at = np.unravel_index(wanted, _shape(h))
     terms = entry.attrs["terms"][at[-1]]
     lanes = _lanes(x, [*(a[:, None] for a in at[:-1]), terms])
-    return Step([(entry.attrs["rank"], at[-1]), (x, lanes)], "ranked", {"fmt": format_name(x)})
+    rank = Handle(entry.attrs["ranks"][None].astype(np.int32), tl.int32, entry.attrs["ranks"].shape)
+    return Step([(rank, at[-1]), (x, lanes)], "ranked", {"fmt": format_name(x.dtype)}, [(x, lanes)])
 
 
-def dot(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def dot(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     a, b, acc = entry.args[:3]
     h = entry.outs[0]
     at = np.unravel_index(wanted, _shape(h))
@@ -101,32 +105,33 @@ def dot(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step([(acc, aligned(acc, h, wanted)), (a, left), (b, right)], op, entry.attrs)
 
 
-def scaled(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def scaled(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     """A number (or the 4 bits of one, of two in a byte) and its scale; a right operand's scales lie row by row of N."""
     h, x, scale = entry.outs[0], entry.args[0], entry.args[1] if len(entry.args) > 1 else None
     axis, pack = entry.attrs["axes"]
     at = list(np.unravel_index(wanted, _shape(h)))
     attrs = {k: entry.attrs[k] for k in ("code", "scale", "widen")}
     if entry.attrs["code"]:
-        codes = _codes(cut, x, at, pack)
-        links: list[Any] = [(codes, np.arange(len(wanted)))]
+        whole = list(at)
+        whole[pack] = at[pack] // 2
+        reads: list[Any] = [(x, _lanes(x, whole))]
+        links: list[Any] = [(_codes(x, reads[0][1], at, pack), np.arange(len(wanted)))]
     else:
         links = [(x, _lanes(x, at))]
+        reads = list(links)
     if scale is not None:
         group = h.shape[axis] // scale.shape[-1]
         place = at[-1] if axis == -1 else at[-2]
         other = at[-2] if axis == -1 else at[-1]
-        links.append((_bits(scale), _lanes(scale, [*at[:-2], other, place // group])))
-    return Step(links, "scaled", attrs)
+        lanes = _lanes(scale, [*at[:-2], other, place // group])
+        links.append((_bits(scale), lanes))
+        reads.append((scale, lanes))
+    return Step(links, "scaled", attrs, reads)
 
 
-def _codes(cut: Cutter, x: Handle, at: list[np.ndarray], pack: int) -> Handle:
+def _codes(x: Handle, lanes: np.ndarray, at: list[np.ndarray], pack: int) -> Handle:
     """The 4 bits behind each number, the low half of a byte first."""
-    import triton.language as tl
-
-    whole = list(at)
-    whole[pack] = at[pack] // 2
-    byte = np.broadcast_to(x.computed, _shape(x)).reshape(-1)[_lanes(x, whole)].astype(np.int64) & 255
+    byte = np.broadcast_to(x.computed, _shape(x)).reshape(-1)[lanes].astype(np.int64) & 255
     return Handle(np.where(at[pack] % 2, byte >> 4, byte & 15).astype(np.int32)[None], tl.int32, at[0].shape)
 
 

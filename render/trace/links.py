@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interval_ops.formats.casting import holds
+from interval_ops.formats.model import FORMATS
 from render.interpreter.builder.floats import VALUES
 from render.interpreter.handle import Handle
 from render.ops.library import CONVERSIONS, LIBRARY
 from render.trace import integers, joins
 from render.trace.model import ABSENT, NotSliceable
-from render.trace.moves import MOVES, lanes_of, moved
+from render.trace.moves import MOVES, at_lanes, lanes_of, moved
 from render.trace.recorder import Entry
 from render.trace.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
-    from render.trace.cut import Cutter
+    from render.trace.walk import Walk
 
 COMPARISONS = frozenset(f"fcmp{name}" for name in ("OLT", "OLE", "OGT", "OGE", "OEQ", "UNE"))
 LOGIC = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE"])
@@ -25,7 +27,7 @@ _BITS = frozenset(["int_as_float", "uint_as_float", "longlong_as_double", "hiloi
 _LIBRARY = frozenset(["integer_power", *LIBRARY, *CONVERSIONS]) - _BITS
 
 
-def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def step_of(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     """Raises NotSliceable for an operation that is not known."""
     op = entry.op
     if op in ("argument", "constant"):
@@ -33,7 +35,7 @@ def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     if op in MOVES or "move" in entry.attrs:
         return Step(list(zip(_data(entry), moved(entry, out, wanted), strict=True)))
     if op == "fadd":
-        return _fadd(cut, entry, out, wanted)
+        return _fadd(walk, entry, out, wanted)
     if integers.is_integer(entry.outs[0]) and op in integers.CUTS:
         return _same(entry, wanted, integers.CUT)
     if op in integers.OPERATIONS and integers.is_integer(entry.args[0]):
@@ -47,7 +49,7 @@ def step_of(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     rule = _RULES.get(op)
     if rule is None:
         raise NotSliceable(op, "it is not known which values its result depends on", entry.site.file, entry.site.line)
-    return rule(cut, entry, out, wanted)
+    return rule(walk, entry, out, wanted)
 
 
 def _data(entry: Entry) -> tuple[Handle, ...]:
@@ -59,61 +61,55 @@ def _same(entry: Entry, wanted: np.ndarray, op: str, **attrs: Any) -> Step:
     return Step([(h, aligned(h, out, wanted)) for h in entry.args], op, {**entry.attrs, **attrs})
 
 
-def _cast(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    from render.trace.cut import exact_cast
-
+def _cast(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     step = _same(entry, wanted, "cast")
-    return Step(step.links) if exact_cast(entry.attrs["src"], entry.attrs["dst"]) else step
+    return Step(step.links) if holds(FORMATS[entry.attrs["dst"]], FORMATS[entry.attrs["src"]]) else step
 
 
-def _from_integer(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _from_integer(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     truth = entry.args[0].dtype.scalar.is_int1()
     return _same(entry, wanted, "from_truth" if truth else "from_integer")
 
 
-def _bits(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _bits(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     """Bits of an exact value are exact; those of a bounded one are tainted anyway."""
-    cut.note("bits reinterpreted as a number are taken as the run has them")
-    return Step([])
+    walk.note("bits reinterpreted as a number are taken as the run has them")
+    return Step([], reads=[(h, aligned(h, entry.outs[0], wanted)) for h in entry.args])
 
 
-def _select(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    from render.trace.cut import at_lanes
-
+def _select(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     cond, x, y = entry.args
     h = entry.outs[0]
     at, at_x, at_y = (aligned(a, h, wanted) for a in (cond, x, y))
-    if id(cond) in cut.recorder.soft:
+    if id(cond) in walk.recorder.soft:
         return Step([(cond, at), (x, at_x), (y, at_y)], "select", {})
     truth = at_lanes(cond, cond.v, at).astype(bool)
     return Step([(x, np.where(truth, at_x, ABSENT)), (y, np.where(truth, ABSENT, at_y))])
 
 
-def _load(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
-    from render.trace.cut import at_lanes
-
+def _load(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     h = entry.outs[0]
     ptr, active = entry.attrs["ptr"], entry.attrs["active"]
     full = np.unravel_index(wanted, (h.computed.shape[0], *h.shape))
     addresses, on = ptr[full], active[full]
     links = [(o, np.where(on, ABSENT, aligned(o, h, wanted))) for o in entry.args]
     low, high = integers.bounds(h)
-    bounded = on & (at_lanes(h, low, wanted) != at_lanes(h, high, wanted))
-    if bounded.any():
-        links += _earlier(cut, entry, addresses, bounded)
+    stored = on if walk.through_memory else on & (at_lanes(h, low, wanted) != at_lanes(h, high, wanted))
+    if stored.any():
+        links += _earlier(walk, entry, addresses, stored)
     return Step(links, attrs={"addresses": np.where(on, addresses, 0)})
 
 
-def _earlier(cut: Cutter, entry: Entry, addresses: np.ndarray, bounded: np.ndarray) -> list[Link]:
+def _earlier(walk: Walk, entry: Entry, addresses: np.ndarray, bounded: np.ndarray) -> list[Link]:
     """What recorded stores put at these addresses before, if the last of them was a plain store."""
     links: list[Link] = []
     open_ = bounded.copy()
-    before = cut.place[id(entry)]
+    before = walk.place[id(entry)]
     lowest, highest = int(addresses[bounded].min()), int(addresses[bounded].max())
-    for store in reversed([s for s in cut.stores if cut.place[id(s)] < before]):
+    for store in reversed([s for s in walk.stores if walk.place[id(s)] < before]):
         if not open_.any():
             break
-        first, last = cut.span(store)
+        first, last = walk.span(store)
         if last < lowest or first > highest:
             continue
         ptr, active = store.attrs["ptr"], store.attrs["active"]
@@ -134,7 +130,7 @@ def _earlier(cut: Cutter, entry: Entry, addresses: np.ndarray, bounded: np.ndarr
     return links
 
 
-def _fadd(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _fadd(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     if "fold" not in entry.attrs:
         return _same(entry, wanted, "fadd")
     step = _same(entry, wanted, "fold")
@@ -142,11 +138,11 @@ def _fadd(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step(links, "fold", {k: v for k, v in entry.attrs.items() if k != "fold"})
 
 
-def _order(cut: Cutter, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _order(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     raise NotSliceable(entry.op, "what it returns depends on the order of the programs", *where(entry))
 
 
-_RULES: dict[str, Callable[[Cutter, Entry, int, np.ndarray], Step]] = {
+_RULES: dict[str, Callable[[Walk, Entry, int, np.ndarray], Step]] = {
     "fp_trunc": _cast,
     "fp_ext": _cast,
     "fp_to_fp": _cast,

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from render.trace.recorder import Entry
 
 MOVES = frozenset(
-    "splat unsplat broadcast expand_dims reshape trans join split cat gather concatenate".split()  # noqa: SIM905
+    "splat unsplat broadcast expand_dims reshape trans join split cat gather".split()  # noqa: SIM905
 )
-"""Movements; an operation with an attribute `move` is one as well."""
+"""Movements that are methods of the builder; its own bring their movement along in an attribute `move`."""
 
 
 class _NoContext:
@@ -35,6 +35,15 @@ class _NoContext:
 def lanes_of(h: Handle) -> int:
     """How many lanes the handle has."""
     return h.computed.shape[0] * math.prod(h.shape)
+
+
+def at_lanes(h: Handle, array: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Entries of one of the handle's arrays at these lanes."""
+    shape = (h.computed.shape[0], *h.shape)
+    if array.shape == shape and array.flags.c_contiguous:
+        return array.reshape(-1)[lanes]
+    whole = np.broadcast_to(array, shape)
+    return whole[np.unravel_index(lanes, whole.shape)]
 
 
 def numbers(h: Handle, first: int = 0) -> Handle:
@@ -81,10 +90,6 @@ def moved_by_doing(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarra
         first += lanes_of(h)
     if "move" in entry.attrs:
         found = entry.attrs["move"](*(probes[id(h)].v for h in data))
-    elif entry.op == "concatenate":
-        batch = max(h.computed.shape[0] for h in data)
-        parts = [np.broadcast_to(probes[id(h)].v, (batch, *h.shape)) for h in data]
-        found = np.concatenate(parts, axis=entry.attrs["axis"] + 1)
     else:
         given = (probes.get(id(a), a) if isinstance(a, Handle) else a for a in entry.attrs["given"])
         made = getattr(Builder, f"create_{entry.op}")(_NoContext(), *given)

@@ -13,8 +13,8 @@ import numpy as np
 
 from render.entry.execution import Entry, Execution
 from render.interpreter.context import Context
-from render.trace.recorder import Pass, Recorder
-from render.trace.recording import recording
+from render.interpreter.events import listened
+from render.trace.recorder import Recorder
 
 LIMIT = 128 << 20
 """Bytes of values that the recording of a run keeps: about 5 million lanes with their bounds."""
@@ -42,12 +42,11 @@ class Observer(Recorder):
     def begin_pass(self, linear: np.ndarray) -> None:
         if self.dropped:
             return
-        assert self.context is not None
         seen = max(1, sum(len(p.linear) for p in self.passes if p.launch == self.launch))
         if self._before + (self.kept_bytes - self._before) * (int(np.prod(self.context.grid)) / seen) > self.limit:
             self.overflow()
             return
-        self.passes.append(Pass(self.launch, np.array(linear)))
+        self.begin(linear)
 
     def overflow(self) -> None:
         self.dropped, self._recording = True, False
@@ -61,7 +60,7 @@ def observed(entry: Entry) -> Execution:
     if "builder" in entry.options:
         return entry.run()
     observer = Observer()
-    run = replace(entry, options={**entry.options, "builder": recording(observer)}).run()
+    run = replace(entry, options={**entry.options, "builder": listened(observer)}).run()
     if observer.dropped or observer.launch < 0:
         return run
     observer.registry = registry = run.session.memory.registry

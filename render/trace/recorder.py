@@ -7,17 +7,22 @@ recorded again: of each program, only its last pass counts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 
 from render.interpreter.context import NOWHERE, Context, Site
+from render.interpreter.events import Attributes, Listener
 from render.interpreter.handle import Handle
+from render.interpreter.memory.reading import load_quietly
 from render.interpreter.memory.registry import Registry, Storage
+from render.interpreter.types import elem_of
 from render.interpreter.writers import Writers
+from render.trace.attributes import attributes
 from render.trace.integers import followed
 from render.trace.moves import MOVES
 
@@ -38,9 +43,6 @@ def _memory(h: Handle) -> int:
         return size
     lo, hi = h.pair
     return size + lo.nbytes + (0 if hi is lo else hi.nbytes)
-
-
-Attributes = dict[str, Any] | Callable[[], dict[str, Any]] | None
 
 
 class Enough(BaseException):
@@ -67,9 +69,9 @@ class Pass:
     entries: list[Entry] = field(default_factory=list)
 
 
-class Recorder:
+class Recorder(Listener):
     """`programs`: launch number -> programs to record there (None: all). In the last of these launches the others do
-    not run, unless `run_all` says so."""
+    not run, unless `run_all` says so. `everything`: integers are kept as floats are, addresses never."""
 
     def __init__(self, programs: Mapping[int, np.ndarray | None], run_all: bool = False) -> None:
         self.programs = dict(programs)
@@ -78,20 +80,22 @@ class Recorder:
         self.passes: list[Pass] = []
         self.soft: set[int] = set()
         self.decided: dict[int, Handle] = {}
-        self.context: Context | None = None
+        self.everything = False
         self.kept_bytes = 0
-        self.limit = BYTES
+        self.limit: float = BYTES
         self.writers: list[Writers] = []
         self.registry: Registry | None = None
         self._recording = False
         self._kinds: dict[int, tuple[Any, bool]] = {}
         self.waits = False
         self._seen: dict[Site, tuple[np.ndarray, np.ndarray, int]] = {}
+        self._there: Any = None
 
-    def read(self, site: Site, at: np.ndarray, values: np.ndarray) -> None:
+    def _read(self, at: np.ndarray, values: np.ndarray) -> None:
         """Ends a recording of programs that wait for one which does not run: they would wait forever."""
         if self.whole or at.size > FEW:
             return
+        site = self.context.site()
         before = self._seen.get(site)
         alike = before is not None and np.array_equal(before[0], at) and np.array_equal(before[1], values)
         count = before[2] + 1 if before is not None and alike else 1
@@ -143,30 +147,81 @@ class Recorder:
 
     def find(self, address: int) -> Storage | None:
         """The storage at this address, as the run left it."""
-        assert self.context is not None
         return (self.registry if self.registry is not None else self.context.memory).find(address)
 
     def launched(self, ctx: Context) -> None:
         self.launch += 1
         if self.launch > max(self.programs):
             raise Enough
-        self.context = ctx
+        super().launched(ctx)
         self.writers.append(ctx.writers)
         self._recording = self.chosen
         if self.on:
-            self.passes.append(Pass(self.launch, np.empty(0, np.int32)))
+            self.begin(np.empty(0, np.int32))
 
     def begin_pass(self, linear: np.ndarray) -> None:
         self._recording = self.chosen and bool(self.among(linear).any())
         if self.on:
-            self.passes.append(Pass(self.launch, np.array(linear)))
+            self.begin(linear)
 
-    def add(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Attributes = None) -> None:
-        """`attrs` may be a function that gives them, called only for what is kept; movements of their own (`move`) give
-        a dictionary."""
+    def begin(self, linear: np.ndarray) -> None:
+        """What follows belongs to a pass of these programs."""
+        self.passes.append(Pass(self.launch, np.array(linear)))
+
+    def order(self, usual: np.ndarray) -> np.ndarray:
+        return usual if self.whole else usual[self.among(usual)]
+
+    def event(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Attributes = None) -> None:
+        if op in ("load", "atomic"):
+            self._read(args[0].v, outs[0].v)
         if not self._recording:
             return
-        handles = tuple([a for a in args if isinstance(a, Handle)])
+        if op == "load":
+            self._add(op, args, args[2:], outs, partial(self._access, args[0], args[1]))
+        elif op == "store":
+            self._add(op, args, args[1:2], outs, self._access(args[0], args[2]))
+        elif op == "atomic":
+            assert isinstance(attrs, dict)
+            access = self._access(args[0], args[3]) | attrs
+            self._add(op, args, args[1:2], (), access | ({} if self._there is None else {"before": self._there}))
+            self._add("returned", args, (), outs, access)
+        else:
+            self._add(op, args, args, outs, attrs)
+
+    def before_atomic(self, ptr: Handle, value: Handle | None, mask: Handle | None) -> None:
+        self._there, elem = None, elem_of(ptr.dtype.scalar.element_ty)
+        if self._recording and elem.fmt is not None and value is not None:
+            access, ctx = self._access(ptr, mask), self.context
+            self._there = load_quietly(ctx.memory, access["ptr"], access["active"], elem, ptr.origin, ctx.site())
+
+    def _access(self, ptr: Handle, mask: Handle | None) -> dict[str, Any]:
+        at = np.broadcast_to(ptr.v, (self.context.programs, *ptr.shape))
+        active = np.broadcast_to(True if mask is None else mask.full(mask.v), at.shape)
+        name = None if ptr.origin is None else ptr.origin.name  # a later launch may call the same memory otherwise
+        return {"ptr": at, "active": active, "origin": ptr.origin, "name": name}
+
+    def mark(self) -> int:
+        return len(self.passes[-1].entries) if self._recording else 0
+
+    def undo_to(self, mark: int) -> None:
+        if self._recording:
+            del self.passes[-1].entries[mark:]
+
+    def ended(self) -> None:
+        """Reads what the launch's atomics left behind, before the host can change it."""
+        if not self.chosen:
+            return
+        for entry in (e for p in self.passes if p.launch == self.launch for e in p.entries):
+            if entry.op == "atomic" and "before" in entry.attrs:
+                at, active, origin = (entry.attrs[k] for k in ("ptr", "active", "origin"))
+                elem = elem_of(entry.args[0].dtype.scalar)
+                entry.attrs["after"] = load_quietly(self.context.memory, at, active, elem, origin, entry.site)
+
+    def _add(
+        self, op: str, given: Sequence[Any], operands: Sequence[Any], outs: Sequence[Handle], attrs: Attributes
+    ) -> None:
+        """Keeps an operation on these of the arguments that it was given, if its results are to be followed."""
+        handles = tuple([a for a in operands if isinstance(a, Handle)])
         moves = op in MOVES or (isinstance(attrs, dict) and "move" in attrs)
         fresh, kept = [], not outs
         for out in outs:
@@ -176,18 +231,17 @@ class Recorder:
             floats, address = self._kind(out)
             if not floats and not address:
                 self._follow(op, out, handles, moves)
-            kept = kept or floats or id(out) in self.soft
+            kept = kept or floats or id(out) in self.soft or (self.everything and not address)
         if not kept:
             return  # integers and addresses are taken by value
         self.kept_bytes += sum([_memory(out) for out in fresh])
         if self.full:
             self.overflow()
             return
-        assert self.context is not None
         current = self.passes[-1]
         site = self.context.site() if len(current.linear) else NOWHERE
-        found = attrs() if callable(attrs) else attrs
-        current.entries.append(Entry(op, site, handles, tuple(fresh), found or {}))
+        found = attrs() if callable(attrs) else attributes(op, given, outs[0]) if attrs is None else attrs
+        current.entries.append(Entry(op, site, handles, tuple(fresh), found))
 
     def overflow(self) -> None:
         """More is computed than a recording keeps."""

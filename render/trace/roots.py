@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from render.interpreter.types import float_format
-from render.trace.cut import Cutter, at_lanes
+from render.trace.cut import Cutter
 from render.trace.integers import bounds
 from render.trace.model import LEAF, NotSliceable
-from render.trace.moves import lanes_of
+from render.trace.moves import at_lanes, lanes_of
 from render.trace.recorder import Entry, Recorder
 
 Ends = tuple[float, float, float]
@@ -55,7 +55,7 @@ def roots(
         if isinstance(plan, _Plan):
             for value, lanes in plan.wanted:
                 cutter.need(value, lanes)  # type: ignore[arg-type]
-    cutter.back()
+    cutter.collect()
     cutter.forward()
     return cutter, [_root(cutter, p) if isinstance(p, _Plan) else p for p in plans]
 

@@ -19,12 +19,14 @@ Link = tuple[Handle, np.ndarray]
 @dataclass(eq=False)
 class Step:
     """A step with `op` becomes a node; the lanes of a step without one are those of the first operand that is not
-    ABSENT. A lane without any is a leaf.
+    ABSENT. A lane without any is a leaf. `reads`: what the result depends on, where that is more than the links (what a
+    slice takes by value) or where those lead to operands that no operation made.
     """
 
     links: list[Link]
     op: str = ""
     attrs: dict[str, Any] = field(default_factory=dict)
+    reads: list[Link] | None = None
 
 
 def aligned(h: Handle, out: Handle, lanes: np.ndarray) -> np.ndarray:
@@ -37,3 +39,11 @@ def aligned(h: Handle, out: Handle, lanes: np.ndarray) -> np.ndarray:
 def where(entry: Entry) -> tuple[str, int]:
     """File and line of the operation."""
     return entry.site.file, entry.site.line
+
+
+_TITLES = {"ranked": "sort", "whole": "map_elementwise", "returned": "atomic"}
+
+
+def title(op: str) -> str:
+    """An operation of the stream of events in words of the language."""
+    return _TITLES.get(op, op.replace("library ", "libdevice."))

@@ -69,11 +69,13 @@ class Access(Base):
         if elem.fmt is None and got.lo is not None and got.hi is not None:
             between = got.lo.astype(v.dtype), got.hi.astype(v.dtype)
             why = ctx.taint("RND302", "load", LEFT_OPEN)
-            return opened.integer(v, pointee, ptr.shape, between, taint, why)
-        lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
-        out = Handle(v, pointee, ptr.shape, lo, hi, taint)
-        if ctx.locks and elem.fmt is not None:
-            out.place = Place(ptr, mask)
+            out = opened.integer(v, pointee, ptr.shape, between, taint, why)
+        else:
+            lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
+            out = Handle(v, pointee, ptr.shape, lo, hi, taint)
+            if ctx.locks and elem.fmt is not None:
+                out.place = Place(ptr, mask)
+        self.emit("load", (ptr, mask, other), (out,))
         return out
 
     def create_store(self, ptr: Handle, value: Handle, *policy: Any) -> None:
@@ -83,7 +85,7 @@ class Access(Base):
         self._store(ptr, value, mask)
 
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
-        ctx = self.ctx
+        ctx, given = self.ctx, value
         value = decided(self, value)
         if value.grown is not None and value.grown[0].same(Place(ptr, mask)):
             # `x = load(p); store(p, x + y)` under a lock: programs may come in any order, as with an atomic add.
@@ -107,6 +109,7 @@ class Access(Base):
             taint,
         )  # fmt: skip
         ctx.writers.note(ptr, ctx.linear)
+        self.emit("store", (ptr, given, mask), ())
 
     # atomics
     def create_atomic_rmw(self, op: Any, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> Handle:

@@ -54,18 +54,22 @@ def wrapped_name(frame: Any) -> str | None:
     return name
 
 
+def _unheard(op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Any = None) -> None:
+    """What a builder without listeners does with a report."""
+
+
 class Base:
-    """Shared state; `ctx` belongs to the launch that owns this builder."""
+    """Shared state; `ctx` belongs to the launch that owns this builder.
+
+    `emit(op, args, outs, attrs)` reports an operation that is no method of the builder to who listens (`events`).
+    """
 
     reductions: type | None = None
     """Class that runs reductions and scans instead of `reduce.Reductions`."""
-    ordering: type | None = None
-    """Class that sorts instead of `ordering.Ordering`."""
-    mapping: type | None = None
-    """Class that maps scalar functions instead of `mapping.Mapping`."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
+        self.emit: Callable[..., None] = _unheard
         self.options = Options(ctx)
         self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
 
@@ -82,11 +86,11 @@ class Base:
     def ended(self) -> None:
         """The launch is over, its atomic sums are closed; the host goes on after this."""
 
-    def called(self, name: str, args: Sequence[Handle], out: Handle) -> None:
-        """A vendor function, which is no method of the builder, made `out`."""
+    def mark(self) -> Any:
+        """A point of the pass to come back to (`undo_to`)."""
 
-    def made(self, op: str, args: Sequence[Handle], out: Handle) -> None:
-        """A fault that is planted, which is no method of the builder either, made `out`."""
+    def undo_to(self, mark: Any) -> None:
+        """What this builder did since then is undone."""
 
     def vendor(self, name: str) -> Callable[..., Handle] | None:
         """What runs the vendor function `name` on (builder, handles...); None: the rules of `libdevice`."""

@@ -16,6 +16,7 @@ from interval_ops.functions import bessel_orders
 from interval_ops.library import joint
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter.builder import Builder
+from render.interpreter.builder.bits import bitcast
 from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import bool_handle
 from render.interpreter.handle import Handle, taint_of
@@ -129,7 +130,7 @@ def _half_of_double(high: bool) -> Method:
 
 def _double_of_halves(b: Builder, ty: Any, high: Handle, low: Handle) -> Handle:
     bits = (high.v.astype(np.int64) << 32) | low.v.view(np.uint32).astype(np.int64)
-    return b.create_bitcast(Handle(bits, tl.int64, high.shape, taint=taint_of(high, low)), ty)
+    return Handle(bitcast(bits, tl.int64, tl.float64), ty.scalar, high.shape, taint=taint_of(high, low))
 
 
 # predicates

@@ -96,7 +96,7 @@ def test_shares_agree_with_leaving_a_cause_out(verdict):
 
 
 def test_what_cannot_be_cut_is_measured_by_runs(monkeypatch):
-    monkeypatch.setattr("render.trace.natives.RecordingOrdering._ranked", lambda *_: None)
+    monkeypatch.setattr("render.interpreter.ordering.Ordering._told", lambda *_: None)
     found = render.classify(sorted_, torch.randn(N), ref=lambda x: (x * 1.1).sort().values)
     assert (found.label, found.budget_basis.method) == ("Type-I", "re-run")
     assert found.budget[0].key == "arith"

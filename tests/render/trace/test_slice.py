@@ -244,7 +244,7 @@ def test_two_elements_of_one_launch_take_one_run():
 
 
 def test_an_operation_without_a_record_stops_the_cut(monkeypatch):
-    monkeypatch.setattr("render.trace.natives.RecordingOrdering._ranked", lambda *_: None)
+    monkeypatch.setattr("render.interpreter.ordering.Ordering._told", lambda *_: None)
     call, done = run(sorted_, torch.randn(B))
     with pytest.raises(NotSliceable, match="outside the builder"):
         slice_of(call, done, "out", (0,))
