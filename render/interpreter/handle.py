@@ -33,6 +33,13 @@ class Open(NamedTuple):
     pair: bool = False
 
 
+class Lost(NamedTuple):
+    """Lanes in which an instruction gave nothing, and those taints of the handle that concern only them."""
+
+    lanes: np.ndarray
+    why: frozenset[int]
+
+
 class Pending:
     """Un-rounded sums of a chain of dots; `fresh`: one dot that started from zero, which compilers fold into an add."""
 
@@ -67,14 +74,14 @@ class Handle:
     every lane is decided; other integers have `open` instead). `shape` is the logical block shape without the leading
     axis, `taint` the ids of taints that reach this value, `origin` the storage a pointer was derived from (None:
     unknown or several). Under a lock, `place` says where a value was loaded from and `grown` that it is the value of a
-    place plus another one.
+    place plus another one. `lost` are lanes without a value.
 
     Of a pending sum, `computed` is the value lane so far. Asking for `v`, as for `lo` and `hi`, closes the sum: where
     the target's unit cannot have returned what was computed (it cuts, a CPU rounds to nearest), `v` is the nearest
     number of the format that it can.
     """
 
-    __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "open", "origin", "pend", "place", "shape", "taint")
+    __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "lost", "open", "origin", "pend", "place", "shape", "taint")
 
     largest = 0
     work = 0
@@ -109,6 +116,7 @@ class Handle:
         self.place: Place | None = None
         self.grown: tuple[Place, Handle] | None = None
         self.open: Open | None = None
+        self.lost: Lost | None = None
         Handle.work += v.size
         per_program = v.size // v.shape[0]
         if per_program > Handle.largest:
@@ -187,6 +195,8 @@ class Handle:
         out = Handle(move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin)
         if self.open is not None:
             out.open = Open(move(self.open.lo), move(self.open.hi), self.open.soft, self.open.pair)
+        if self.lost is not None:
+            out.lost = Lost(move(self.lost.lanes), self.lost.why)
         return out
 
 

@@ -29,6 +29,19 @@ def ends(h: Handle) -> Ends:
     return (h.v, h.v) if h.open is None else (h.open.lo, h.open.hi)
 
 
+def read(h: Handle, how: Callable[[np.ndarray], np.ndarray]) -> Handle:
+    """The handle as an instruction reads its bits, with or without a sign."""
+    v = how(h.v)
+    if v is h.v:
+        return h
+    lo, hi = (how(end) for end in ends(h))
+    info, torn = np.iinfo(v.dtype), lo > hi
+    out = Handle(v, h.dtype, h.shape, taint=h.taint)
+    between = np.where(torn, info.min, lo).astype(v.dtype), np.where(torn, info.max, hi).astype(v.dtype)
+    out.open = None if h.open is None else Open(*between, h.open.soft)
+    return out
+
+
 def hard(*handles: Handle | None) -> frozenset[int]:
     """The taints of the handles that no ends account for."""
     out = NO_TAINT

@@ -9,6 +9,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 
 from render.interpreter import open_integers as opened
+from render.interpreter.builder import lost
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
 from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
@@ -30,6 +31,11 @@ def _mask(mask: Handle) -> tuple[np.ndarray, np.ndarray | None]:
     if mask.lo is None:
         return sure, None
     return sure, mask.full(np.where(mask.lo != mask.hi, ~mask.v, mask.v))
+
+
+def _possible(sure: np.ndarray | None, turned: np.ndarray | None) -> np.ndarray | None:
+    """Lanes that may take part, of what `_mask` gives."""
+    return sure if sure is None or turned is None else sure | turned
 
 
 class Access(Base):
@@ -58,7 +64,7 @@ class Access(Base):
         got = ctx.memory.load(
             ptr.full(ptr.v), sure, possible, other_v, other_iv, elem, ptr.origin, ctx.linear, ctx.site()
         )
-        taint = got.taint | taint_of(ptr, mask, other)
+        taint = got.taint | lost.active(_possible(sure, possible), ptr) | taint_of(mask, other)
         v = got.v
         if pointee.is_int1():
             v = v.astype(np.bool_)
@@ -98,12 +104,13 @@ class Access(Base):
         lo = hi = None
         if ctx.interval and not value.is_point and elem.fmt is not None:
             lo, hi = (value.full(a) for a in value.pair)
-        taint = taint_of(ptr, value, mask) | ctx.control_taint
+        seen = _possible(sure, possible)
+        taint = lost.active(seen, ptr, value) | taint_of(mask) | ctx.control_taint
         if ctx.interval and value.open is not None and type_of(elem.name) is not None:
             ends = [value.full(a).astype(np.float64) for a in opened.ends(value)]
             if opened.holds(np.int64, *ends):
                 lo, hi = ends
-                taint = taint_of(ptr, mask) | opened.hard(value) | ctx.control_taint
+                taint = lost.active(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
         ctx.memory.store(
             ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(),
             taint,

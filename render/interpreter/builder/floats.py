@@ -14,6 +14,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
+from render.interpreter.builder import lost
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
@@ -101,7 +102,12 @@ def opened_by(
     `held` is the dtype that the conversion saturates to, if it is another one than that of `v`.
     """
     if between is None:
-        return Handle(v, ty.scalar, x.shape, taint=x.taint)
+        out = Handle(v, ty.scalar, x.shape, taint=x.taint)
+        if v.dtype == np.bool_ or (inside := casting.float_to_int_decided(x.v, x.v, held or v.dtype)).all():
+            return out
+        return lost.mark(
+            out, ~inside, b.ctx.taint("RND302", "to(int)", "a float becomes an integer that cannot hold it")
+        )
     decided = bool(casting.float_to_int_decided(*between, held or v.dtype).all())
     if decided and not Handle.muted:
         return Handle(v, ty.scalar, x.shape, taint=x.taint)

@@ -14,6 +14,7 @@ import triton.language as tl
 
 from interval_ops.arithmetic import selection
 from render.interpreter import open_integers as opened
+from render.interpreter.builder import lost, words
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier
@@ -49,25 +50,62 @@ def _bitwise(name: str) -> Callable[[Base, Handle, Handle], Handle]:
     def create(self: Base, x: Handle, y: Handle) -> Handle:
         if x.dtype.scalar.is_int1():
             return _logic(name, x, y)
+        if x.dtype.scalar.is_floating():
+            return _without_sign(self, name, x, y)
         if x.open is not None or y.open is not None:
             return opened.lifted(ufunc, x.dtype, (x, y))
         return Handle(ufunc(x.v, y.v), x.dtype, x.shape, taint=taint_of(x, y))
 
-    return create
+    return lost.lanewise(create)
+
+
+def _without_sign(self: Base, name: str, x: Handle, mask: Handle) -> Handle:
+    """The language takes the magnitude of an fp8e4b15 by its bits; nothing else does that to a float."""
+    if name != "and" or not (mask.v == (1 << (x.dtype.scalar.primitive_bitwidth - 1)) - 1).all():
+        self.unsupported(f"create_{name}", "the bits of a float are changed")
+    return self.create_fabs(x)  # type: ignore[no-any-return, attr-defined]
 
 
 def _integer(
-    op: Callable[[np.ndarray, np.ndarray], np.ndarray], monotone: bool = False
-) -> Callable[[Base, Handle, Handle], Handle]:
-    def create(self: Base, x: Handle, y: Handle) -> Handle:
-        if x.open is not None or y.open is not None:
-            return opened.lifted(op, x.dtype, (x, y), monotone)
-        out = op(x.v, y.v)
-        want = carrier(x.dtype)
-        taint = taint_of(decided(self, x), decided(self, y))
-        return Handle(out if out.dtype == want else out.astype(want), x.dtype, x.shape, taint=taint)
+    op: words.Instruction, monotone: bool = False, truth: str = "", nothing: words.Instruction | None = None,
+    read: words.Read = words.as_typed,
+) -> Callable[[Base, Handle, Handle], Handle]:  # fmt: skip
+    """`truth`: the logic that the instruction is on words of one bit. `nothing`: in which lanes it gives nothing.
 
-    return create
+    `monotone`: in each operand while nothing wraps around, both read by `read`.
+    """
+
+    def create(self: Base, x: Handle, y: Handle) -> Handle:
+        if x.dtype.scalar.is_int1() and truth:
+            return _logic(truth, x, y)
+        if x.open is not None or y.open is not None:
+            out = opened.lifted(op, x.dtype, (x, y), monotone and read(x.v) is x.v)
+        else:
+            v, want = op(x.v, y.v), carrier(x.dtype)
+            taint = taint_of(decided(self, x), decided(self, y))
+            out = Handle(v if v.dtype == want else v.astype(want), x.dtype, x.shape, taint=taint)
+        return out if nothing is None else _without_value(self, out, x, y, nothing)
+
+    return lost.lanewise(create)
+
+
+def _without_value(self: Base, out: Handle, x: Handle, y: Handle, nothing: words.Instruction) -> Handle:
+    """`out`, tainted in the lanes where the instruction gives nothing.
+
+    Between two ends of an operand lie further divisors and amounts: the least and the greatest tell whether zero, or
+    the width, is among them.
+    """
+    xs, (low, high) = opened.ends(x), opened.ends(y)
+    lanes = nothing(xs[0], low)
+    if y.open is not None or x.open is not None:
+        lanes = lanes | nothing(xs[0], high) | (low <= 0) & (high >= 0) & nothing(xs[0], np.zeros_like(low))
+        lanes = lanes | nothing(xs[1], low) | nothing(xs[1], high)
+    if not lanes.any():
+        return out
+    divides = nothing is not words.nothing_shifted
+    what = "an integer is divided by zero, or a quotient does not fit" if divides else "a shift by its width or more"
+    why = self.ctx.taint("RND302", "div" if divides else "shift", what)
+    return lost.mark(out, lanes, why)
 
 
 def decided(self: Base, h: Handle) -> Handle:
@@ -78,91 +116,61 @@ def decided(self: Base, h: Handle) -> Handle:
     return h
 
 
-def _division(remainder: bool) -> Callable[[Base, Handle, Handle], Handle]:
-    op = np.fmod if remainder else _truncated
+def _compare(
+    ufunc: Callable[..., np.ndarray], name: str, read: words.Read = words.as_typed
+) -> Callable[[Base, Handle, Handle], Handle]:
+    """`read`: how the instruction reads the bits of its operands; ends are those of the operands' own type."""
 
     def create(self: Base, x: Handle, y: Handle) -> Handle:
-        taint = taint_of(x, y)
-        lo, hi = opened.ends(y)
-        zero = not y.v.all() or (lo is not hi and bool(((lo <= 0) & (hi >= 0)).any()))
-        if zero:
-            taint = taint | self.ctx.taint("RND302", "div", "an integer is divided by zero")
-        elif x.open is not None or y.open is not None:
-            return opened.lifted(op, x.dtype, (x, y))
-        return Handle(op(x.v, y.v).astype(carrier(x.dtype), copy=False), x.dtype, x.shape, taint=taint)
-
-    return create
-
-
-def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Quotient rounded towards zero, as C and PTX divide."""
-    q = np.floor_divide(a, b)
-    if a.dtype.kind == "u" or (a.min() >= 0 and b.min() >= 0):
-        return q
-    return q + ((q * b != a) & ((a < 0) != (b < 0))).astype(q.dtype)
-
-
-def _compare(ufunc: Callable[..., np.ndarray], name: str) -> Callable[[Base, Handle, Handle], Handle]:
-    def create(self: Base, x: Handle, y: Handle) -> Handle:
-        v = ufunc(x.v, y.v)
+        v = ufunc(read(x.v), read(y.v))
         if x.open is not None or y.open is not None:
-            return bool_handle(v, *opened.compared(name, x, y), x.shape, opened.hard(x, y))
+            return bool_handle(
+                v, *opened.compared(name, *(opened.read(h, read) for h in (x, y))), x.shape, opened.hard(x, y)
+            )
         if x.lo is None and y.lo is None:
             return Handle(v, tl.int1, x.shape, taint=taint_of(x, y))
         (xl, xh), (yl, yh) = truths(x), truths(y)
         open_ = (xl != xh) | (yl != yh)
         return bool_handle(v, v & ~open_, v | open_, x.shape, taint_of(x, y))
 
-    return create
-
-
-def _high_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Upper half of the product of the bits as unsigned numbers, whatever the type (PTX `mul.hi.u32`)."""
-    unsigned = np.dtype(f"u{a.dtype.itemsize}")
-    x, y = (np.ascontiguousarray(v).view(unsigned).reshape(v.shape).astype(np.uint64) for v in (a, b))
-    if unsigned.itemsize == 4:
-        return ((x * y) >> np.uint64(32)).astype(unsigned).view(a.dtype)
-    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
-    mid = xh * yl + ((xl * yl) >> half)
-    low = (mid & mask) + xl * yh
-    return (xh * yh + (mid >> half) + (low >> half)).astype(a.dtype)
-
-
-def _logical_shift(a: np.ndarray, n: np.ndarray) -> np.ndarray:
-    unsigned = np.dtype(f"u{a.dtype.itemsize}")
-    out = np.right_shift(a.view(unsigned) if a.dtype.kind == "i" else a, n.astype(unsigned))
-    return out.astype(a.dtype)
+    return lost.lanewise(create)
 
 
 class Integers(Base):
-    create_add = _integer(np.add, monotone=True)
-    create_sub = _integer(np.subtract, monotone=True)
-    create_mul = _integer(np.multiply, monotone=True)
-    create_shl = _integer(np.left_shift)
-    create_ashr = _integer(np.right_shift)
-    create_umulhi = _integer(_high_product)
-    create_minsi = create_minui = _integer(np.minimum, monotone=True)
-    create_maxsi = create_maxui = _integer(np.maximum, monotone=True)
+    create_add = _integer(np.add, monotone=True, truth="xor")
+    create_sub = _integer(np.subtract, monotone=True, truth="xor")
+    create_mul = _integer(np.multiply, monotone=True, truth="and")
+    create_shl = _integer(words.shift_left, nothing=words.nothing_shifted)
+    create_ashr = _integer(words.shift_right_arithmetic, nothing=words.nothing_shifted)
+    create_lshr = _integer(words.shift_right_logical, nothing=words.nothing_shifted)
+    create_umulhi = _integer(words.high_product)
+    create_minsi = _integer(words.reading(words.signed, np.minimum), True, "or", read=words.signed)
+    create_maxsi = _integer(words.reading(words.signed, np.maximum), True, "and", read=words.signed)
+    create_minui = _integer(words.reading(words.unsigned, np.minimum), True, "and", read=words.unsigned)
+    create_maxui = _integer(words.reading(words.unsigned, np.maximum), True, "or", read=words.unsigned)
     create_and = _bitwise("and")
     create_or = _bitwise("or")
     create_xor = _bitwise("xor")
-    create_sdiv = create_udiv = _division(remainder=False)
-    create_srem = create_urem = _division(remainder=True)
-    create_icmpSLT = create_icmpULT = _compare(np.less, "lt")
-    create_icmpSLE = create_icmpULE = _compare(np.less_equal, "le")
-    create_icmpSGT = create_icmpUGT = _compare(np.greater, "gt")
-    create_icmpSGE = create_icmpUGE = _compare(np.greater_equal, "ge")
+    create_sdiv = _integer(words.reading(words.signed, words.quotient), nothing=words.nothing_divided_signed)
+    create_srem = _integer(words.reading(words.signed, words.remainder), nothing=words.nothing_divided_signed)
+    create_udiv = _integer(words.reading(words.unsigned, words.quotient), nothing=words.nothing_divided)
+    create_urem = _integer(words.reading(words.unsigned, words.remainder), nothing=words.nothing_divided)
+    create_icmpSLT, create_icmpULT = _compare(np.less, "lt", words.signed), _compare(np.less, "lt", words.unsigned)
+    create_icmpSLE = _compare(np.less_equal, "le", words.signed)
+    create_icmpULE = _compare(np.less_equal, "le", words.unsigned)
+    create_icmpSGT = _compare(np.greater, "gt", words.signed)
+    create_icmpUGT = _compare(np.greater, "gt", words.unsigned)
+    create_icmpSGE = _compare(np.greater_equal, "ge", words.signed)
+    create_icmpUGE = _compare(np.greater_equal, "ge", words.unsigned)
     create_icmpEQ = _compare(np.equal, "eq")
     create_icmpNE = _compare(np.not_equal, "ne")
-
-    create_lshr = _integer(_logical_shift)
 
     def create_iabs(self, x: Handle) -> Handle:
         if x.open is not None:
             return opened.magnitude(x)
         return Handle(np.abs(x.v), x.dtype, x.shape, taint=x.taint)
 
+    @lost.lanewise
     def create_int_cast(self, x: Handle, ty: Any, signed: bool = False) -> Handle:
         v = x.v.astype(carrier(ty))
         if x.open is not None:
@@ -193,6 +201,7 @@ class Integers(Base):
     def create_int_to_ptr(self, x: Handle, ty: Any) -> Handle:
         return Handle(x.v.astype(np.int64), ty.scalar, x.shape, taint=decided(self, x).taint)
 
+    @lost.lanewise
     def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
         width = max(1, ptr.dtype.scalar.element_ty.primitive_bitwidth // 8)
         step = np.multiply(offset.v, width, dtype=np.int64)
@@ -202,6 +211,9 @@ class Integers(Base):
         return Handle(moved, ptr.dtype, ptr.shape, taint=taint_of(ptr, offset), origin=ptr.origin)
 
     def create_select(self, cond: Handle, x: Handle, y: Handle) -> Handle:
+        return lost.chosen(self._select(cond, x, y), cond, x, y, *truths(cond))
+
+    def _select(self, cond: Handle, x: Handle, y: Handle) -> Handle:
         v = np.where(cond.v, x.v, y.v)
         taint = taint_of(cond, x, y)
         origin = x.origin if x.origin is y.origin else None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from render.interpreter.builder.integers import _high_product
+from render.interpreter.builder.words import high_product
 
 Value = Callable[..., np.ndarray]
 
@@ -53,7 +53,7 @@ def _byte_perm(x: np.ndarray, y: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def _mulhi(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    high = _high_product(_unsigned(x), _unsigned(y))
+    high = high_product(_unsigned(x), _unsigned(y))
     if x.dtype.kind == "i":
         # Two's complement: each negative factor added 2^bits times the other one.
         high = high - np.where(x < 0, _unsigned(y), 0).astype(high.dtype)
