@@ -127,7 +127,7 @@ class Subject:
         """(label, code, subtype, `named`, `price`) of the mutant itself; one that stops with an error is no Type-I."""
         try:
             found = classify_file(self.path, device=self.device, budget=fault.kind in PRECISION,
-                                  options={"change": change})  # fmt: skip
+                                  session={"change": change})  # fmt: skip
         except Exception as error:
             return "crash", type(error).__name__, "", "", 0.0
         return found.label, found.code, found.subtype, *_named(found, fault.line)

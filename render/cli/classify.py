@@ -4,151 +4,77 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from render.cli.assumed import Contraction, ContractionOption, SumOrder, SumOrderOption, TritonOption, assumed
 from render.cli.exits import guarded
+from render.cli.options import given, taking
 from render.cli.output import console
 from render.cli.progress import progress
 from render.result.codes import combined
 from render.result.errors import RenderError
+from render.result.options import ASSUMED, INPUTS, REPORT, TARGET
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
 
-class RefPrecision(StrEnum):
-    """Operands of the reference's float32 matrix products: as they are, truncated to TF32, or rounded to TF32."""
-
-    ieee = "ieee"
-    tf32 = "tf32"
-    tf32_rna = "tf32-rna"
-
-
 _STDOUT = "-"
-_TARGET, _DATA, _REPORT, _EXPLAIN = "Target", "Inputs", "Report", "Explanations (further runs)"
 
 
 @guarded
+@taking("device", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds", explanations=True)
 def command(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")
     ],
     entry: Annotated[
         str | None,
-        typer.Option(help="Function that launches the kernel. Default: the only one in FILE.", rich_help_panel=_TARGET),
+        typer.Option(help="Function that launches the kernel. Default: the only one in FILE.", rich_help_panel=TARGET),
     ] = None,
     ref: Annotated[
         str | None,
         typer.Option(
             metavar="SPEC",
             help="Reference: dotted.path, module:attr, file.py::fn, or a name in FILE. Default: reference() in FILE.",
-            rich_help_panel=_TARGET,
+            rich_help_panel=TARGET,
         ),
     ] = None,
-    device: Annotated[
-        str, typer.Option(help="Device profile: any, ieee, sm_80, sm_90, a100, h100, ...", rich_help_panel=_TARGET)
-    ] = "any",
-    sum_order: SumOrderOption = SumOrder.any,
-    fp_contraction: ContractionOption = Contraction.any,
-    triton_version: TritonOption = None,
-    ref_precision: Annotated[
-        RefPrecision,
-        typer.Option(help="Operands of the reference's float32 matrix products.", rich_help_panel=_TARGET),
-    ] = RefPrecision.ieee,
     inputs: Annotated[
         Path | None,
-        typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=_DATA),
+        typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=INPUTS),
     ] = None,
     input: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16". Repeatable.', rich_help_panel=_DATA
+            metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16". Repeatable.', rich_help_panel=INPUTS
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of generated inputs.", rich_help_panel=_DATA)] = 0,
     output: Annotated[
         Path | None,
-        typer.Option(help="Output recorded on a device: .safetensors, .npz or .pt.", rich_help_panel=_DATA),
+        typer.Option(help="Output recorded on a device: .safetensors, .npz or .pt.", rich_help_panel=INPUTS),
     ] = None,
     json: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
             help="Write the result as JSON; - for stdout (then nothing else is printed there).",
-            rich_help_panel=_REPORT,
+            rich_help_panel=REPORT,
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write one self-contained web page.", rich_help_panel=_REPORT)
+        Path | None, typer.Option(help="Write one self-contained web page.", rich_help_panel=REPORT)
     ] = None,
     allow_inconclusive: Annotated[
-        bool, typer.Option("--allow-inconclusive", help="Exit 0, not 3, if Inconclusive.", rich_help_panel=_REPORT)
+        bool, typer.Option("--allow-inconclusive", help="Exit 0, not 3, if Inconclusive.", rich_help_panel=REPORT)
     ] = False,
-    no_budget: Annotated[
-        bool,
-        typer.Option("--no-budget", help="Do not attribute the bound to its causes (faster).", rich_help_panel=_REPORT),
-    ] = False,
-    counterfactuals: Annotated[
-        bool,
-        typer.Option(
-            "--counterfactuals",
-            help="Re-run with IEEE products, float32 accumulators, no casts and on "
-            "other devices, and say what each does to the bound.",
-            rich_help_panel=_EXPLAIN,
-        ),
-    ] = False,
-    power: Annotated[
-        bool,
-        typer.Option(
-            "--power",
-            help="Run automatic mutants of the kernel and say how many the bound would notice.",
-            rich_help_panel=_EXPLAIN,
-        ),
-    ] = False,
-    lines: Annotated[
-        bool,
-        typer.Option(
-            "--lines",
-            help="Record how the bound grows per source line (shown by `render explain last`).",
-            rich_help_panel=_EXPLAIN,
-        ),
-    ] = False,
-    nonfinite: Annotated[
-        bool,
-        typer.Option(
-            "--nonfinite",
-            help="Say where NaN and infinity are made, also where nothing of them reaches an output.",
-            rich_help_panel=_EXPLAIN,
-        ),
-    ] = False,
-    divergence: Annotated[
-        bool,
-        typer.Option(
-            "--divergence",
-            help="For a bug: the first intermediate result that leaves what the reference computes.",
-            rich_help_panel=_EXPLAIN,
-        ),
-    ] = False,
-    explain_seconds: Annotated[
-        float, typer.Option(help="Time that each of these may take.", rich_help_panel=_EXPLAIN)
-    ] = 60.0,
-    assume_exact: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Take this vendor function as exact, whatever its error; results are tainted. Repeatable.",
-            rich_help_panel=_TARGET,
-        ),
-    ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=_REPORT)
+        bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=REPORT)
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=_REPORT)] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=REPORT)] = False,
+    **options: Any,
 ) -> int:
     """Classify the difference between a Triton kernel and its reference.
 
@@ -156,17 +82,8 @@ def command(
     """
     file = _found(file)
     _check(inputs, output)
-    options: dict[str, Any] = {
-        "entry": entry, "ref": ref, "device": device, "ref_precision": ref_precision.value, "inputs": inputs,
-        "specs": tuple(input or ()), "seed": seed, "output": output, "budget": not no_budget,
-    }  # fmt: skip
-    options |= assumed(sum_order, fp_contraction, triton_version)
-    if assume_exact:
-        options["options"] = {"assume_exact": frozenset(assume_exact)}
-    wanted = {"counterfactuals": counterfactuals, "power": power, "lines": lines, "nonfinite": nonfinite}
-    wanted["divergence"] = divergence
-    if any(wanted.values()):
-        options |= {"explain": [name for name, on in wanted.items() if on], "explain_seconds": explain_seconds}
+    options = given(options) | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
+    options["specs"] = tuple(input or ())
     doing = [f"running {file.name} on the CPU"]
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
     with _own_stdout(json == _STDOUT), progress(lambda: doing[-1]):

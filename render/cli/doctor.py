@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from render import __version__
-from render.cli.assumed import (
-    Contraction,
-    ContractionOption,
-    SumOrder,
-    SumOrderOption,
-    TritonOption,
-    assumed,
-)
 from render.cli.exits import guarded
+from render.cli.options import given, taking
 from render.result.errors import RenderError
+from render.result.options import ASSUMED
 
 _PACKAGES = ("triton", "torch", "numpy", "numba", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
 
@@ -32,6 +26,7 @@ class Check(NamedTuple):
 
 
 @guarded
+@taking(*ASSUMED)
 def command(
     soundness: Annotated[
         bool, typer.Option("--soundness", help="Attack the bounds with random legal executions (about 20 s).")
@@ -42,22 +37,20 @@ def command(
     device: Annotated[
         list[str] | None, typer.Option("--device", help="With --soundness: profile to attack; repeatable.")
     ] = None,
-    sum_order: SumOrderOption = SumOrder.any,
-    fp_contraction: ContractionOption = Contraction.any,
-    triton_version: TritonOption = None,
+    **assumed: Any,
 ) -> int:
     """Show versions and rule coverage, and test that bounds round outward on this machine.
 
     The options of the target belong to --soundness: attacks make the choices that are left open, and only those.
     """
-    chosen = assumed(sum_order, fp_contraction, triton_version)
+    chosen = given(assumed)
     if soundness:
         from render.cli import soundness as attack
 
         return attack.command(checks, device, chosen)
-    given = [*(["checks"] if checks else []), *(["device"] if device else []), *chosen]
-    if given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    asked = [*(["checks"] if checks else []), *(["device"] if device else []), *chosen]
+    if asked:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise RenderError("RND902", f"{names}: only with --soundness", "add --soundness, or leave it out")
     for title, lines in (("versions", versions()), ("machine", machine()), ("rules", coverage())):
         typer.echo(title)

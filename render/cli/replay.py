@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from render.cli.assumed import (
-    Contraction,
-    ContractionOption,
-    SumOrder,
-    SumOrderOption,
-    TritonOption,
-    assumed,
-    checked,
-)
 from render.cli.exits import TYPE_I, TYPE_II, guarded
+from render.cli.options import checked, given, taking
 from render.result.errors import RenderError
+from render.result.options import ASSUMED
 
 if TYPE_CHECKING:
     from render.lab.replay.rows import Row
@@ -30,6 +23,7 @@ FEW = 3
 
 
 @guarded
+@taking(*ASSUMED)
 def command(
     ids: Annotated[
         list[str] | None,
@@ -58,9 +52,7 @@ def command(
         bool, typer.Option("--fresh/--resume", help="Ignore results of an earlier run, or reuse them (default).")
     ] = False,
     small: Annotated[bool, typer.Option("--small", help="Reduced sizes, for a quick look.")] = False,
-    sum_order: SumOrderOption = SumOrder.any,
-    fp_contraction: ContractionOption = Contraction.any,
-    triton_version: TritonOption = None,
+    **assumed: Any,
 ) -> int:
     """Replay the packaged issues and their twins, and compare every answer with the ground truth.
 
@@ -75,7 +67,7 @@ def command(
         raise RenderError("RND902", f"no case matches -k {expression!r}" if expression else "no cases")
     if lint:
         return _lint(folders)
-    chosen = assumed(sum_order, fp_contraction, triton_version)
+    chosen = given(assumed)
     if chosen:  # else there is nothing to check, and this process, which only waits, needs not load Triton
         checked(chosen)
     older, known = _older(stock, stock_triton), tuple(sorted(chosen.items()))

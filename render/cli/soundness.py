@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from render.cli.assumed import checked
+from render.cli.options import checked
 
 _SECONDS = 20.0
 
 
 def command(checks: int | None, devices: list[str] | None, chosen: dict[str, str] | None = None) -> int:
-    """Attack rules and kernels on the given profiles, under what is `chosen` of the compiler (`assumed`).
+    """Attack rules and kernels on the given profiles, under what is `chosen` of the compiler (`options.ASSUMED`).
 
     1 if any result lies outside its bounds.
     """
@@ -18,7 +18,7 @@ def command(checks: int | None, devices: list[str] | None, chosen: dict[str, str
     from render.lab.adversary.attack import Tally
 
     asked = chosen or {}
-    profiles = checked(asked, *(devices or ("any", "sm_90", "gfx942")))
+    profiles = checked(asked, devices or ("any", "sm_90", "gfx942"))
     if asked:
         typer.echo(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in asked.items()))
     typer.echo(f"{'kernel':<38}{'profile':<14}{'checks':>10}{'outside':>9}{'closest':>9}")

@@ -9,17 +9,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from render.entry.execution import WORTH_WORK, Execution
-from render.explain.counterfactuals import Progress, counterfactuals
+from render.explain.counterfactuals import counterfactuals
 from render.explain.study import Study
 from render.reference.oracle import Oracle
 from render.result.decision import Decision, compare
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
+from render.result.options import EXPLANATIONS, Options, Progress
 from render.result.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
 from render.result.verdict import BudgetItem
-
-SECONDS = 60.0
-"""Time that each requested explanation may take, unless said otherwise."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +29,13 @@ class Asked:
     lines: bool = False
     nonfinite: bool = False
     divergence: bool = False
-    seconds: float = SECONDS
+    seconds: float = 60.0
     progress: Progress | None = field(default=None, compare=False)
 
-
-NAMES = ("counterfactuals", "power", "lines", "nonfinite", "divergence")
-
-
-def of_names(names: Iterable[str], seconds: float = SECONDS, progress: Progress | None = None) -> Asked:
-    """The request for explanations by name; raises RenderError for an unknown one."""
-    wanted = {names} if isinstance(names, str) else set(names)
-    if unknown := sorted(wanted - set(NAMES)):
-        raise RenderError("RND902", f"no explanation is called {unknown[0]!r}", f"there are: {', '.join(NAMES)}")
-    return Asked(**{name: name in wanted for name in NAMES}, seconds=seconds, progress=progress)
+    @classmethod
+    def of(cls, options: Options) -> Asked:
+        wanted = {name: name in options.explain for name in EXPLANATIONS}
+        return cls(**wanted, seconds=options.explain_seconds, progress=options.progress)
 
 
 def what_if(study: Study, run: Execution, asked: Asked) -> tuple[list[Counterfactual], str | None]:

@@ -7,19 +7,17 @@ run; nothing is extrapolated, and what there was no time for is not reported.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from interval_ops.profiles.profile import MissingRule
 from render.explain.study import Study, halves, judged
 from render.result.errors import RenderError, UnsupportedOp
+from render.result.options import Progress
 from render.result.records import Counterfactual
 
 if TYPE_CHECKING:
     from render.explain.variants import Variant
-
-Progress = Callable[[int, int, str], None]
-"""(done, total, what runs now)."""
 
 
 def counterfactuals(

@@ -25,11 +25,11 @@ import numpy as np
 
 from interval_ops.formats.casting import round_value
 from render.entry.execution import Execution, Tensor
-from render.explain.counterfactuals import Progress
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
 from render.interpreter.mutation import Fault, faults, mutate
 from render.result.decision import Case, Decision, compare, fits_zero
+from render.result.options import Progress
 from render.result.records import Mutant, Power
 
 LOW = 0.5

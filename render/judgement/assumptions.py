@@ -7,22 +7,22 @@ from typing import Any
 
 from interval_ops.profiles.profile import CONTRACTIONS, NEWEST, SUM_ORDERS
 from render.entry.execution import Execution
-from render.judgement.settings import Settings
 from render.result.decision import Decision
+from render.result.options import Options
 
 
-def assumptions(run: Execution, settings: Settings, decision: Decision, exact: str, recorded: bool) -> tuple[str, ...]:
+def assumptions(run: Execution, options: Options, decision: Decision, exact: str, recorded: bool) -> tuple[str, ...]:
     """One line each. `exact` says what E rests on, `recorded` whether a device output was given."""
     profile = getattr(run.session, "profile", None)
-    title = getattr(profile, "title", settings.device)
+    title = getattr(profile, "title", options.device)
     confidence = getattr(profile, "confidence", "")
     lines = [
-        f"device {settings.device}: {title}" + (f" ({confidence})" if confidence else ""),
+        f"device {options.device}: {title}" + (f" ({confidence})" if confidence else ""),
         *_compiled(profile),
         exact,
     ]
-    if settings.ref_precision != "ieee":
-        lines.append(f"the reference's float32 products take {settings.ref_precision} operands (emulated)")
+    if options.ref_precision != "ieee":
+        lines.append(f"the reference's float32 products take {options.ref_precision} operands (emulated)")
     if decision.code == "RND110":
         lines.append("the rounding of the reference itself: any order, errors of its own dtypes, to first order")
     if not recorded:

@@ -28,6 +28,7 @@ from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.reference.oracle import Exact, Oracle
 from render.result.decision import VOID, Case, decide
+from render.result.options import Progress
 from render.result.pieces import blocks, flat
 from render.result.records import Finer
 
@@ -45,7 +46,6 @@ FEW = 16
 """A part of the work is enough where nothing depends on it."""
 TIGHT = 1 / 64
 """Radius in rooms up to which more bits are tried."""
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass

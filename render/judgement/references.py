@@ -13,11 +13,11 @@ from render.entry import execution
 from render.entry.execution import Execution
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, of_reference, outline
-from render.judgement.settings import Settings
 from render.reference.oracle import Ends, Exact, Oracle
 from render.reference.resolve import Reference, plans
 from render.reference.resolve import run as run_reference
 from render.reference.tf32 import reference_precision
+from render.result.options import Options
 
 Timing = dict[str, float | None]
 
@@ -28,15 +28,13 @@ class References:
     `native`: y_ref of every output by name, until `forget`. `exact`: E. Times go into `timing`.
     """
 
-    def __init__(
-        self, reference: Reference, inputs: Inputs, settings: Settings, timing: Timing, run: Execution
-    ) -> None:
-        self.inputs, self.settings = inputs, settings
+    def __init__(self, reference: Reference, inputs: Inputs, options: Options, timing: Timing, run: Execution) -> None:
+        self.inputs, self.options = inputs, options
         began = time.perf_counter()
         self.native = self._run(reference, run)
         timing["reference_s"] = time.perf_counter() - began
-        tf32 = settings.ref_precision != "ieee"
-        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, settings.seed, tf32)
+        tf32 = options.ref_precision != "ieee"
+        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, options.seed, tf32)
         self._timing = timing
         self._radius: list[np.ndarray | None] | None = None
 
@@ -47,10 +45,10 @@ class References:
         options = plans(reference.fn, list(values), values, written)
 
         def fresh() -> Mapping[str, Any]:
-            torch.manual_seed(self.settings.seed)
+            torch.manual_seed(self.options.seed)
             return self.inputs.clone().values
 
-        with execution.on_cpu(), reference_precision(self.settings.ref_precision):
+        with execution.on_cpu(), reference_precision(self.options.ref_precision):
             result, self._plan, used = run_reference(reference, options, fresh)
         outlines = [(name, outline(x)) for name, x in named]
         self._collect: Callable[[Any, Mapping[str, Any]], Named] = lambda r, v: of_reference(r, v, outlines)

@@ -11,7 +11,7 @@ from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution
 from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
-from render.explain.asked import departure, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.asked import Asked, departure, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade
 from render.explain.study import Study
@@ -26,12 +26,12 @@ from render.judgement.formulas import Comparison, Formulas
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
 from render.judgement.references import References, Timing
-from render.judgement.settings import Settings
 from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
 from render.reference.resolve import Reference
 from render.result.decision import Decision, compare, decide, worst
 from render.result.elements import Witness
 from render.result.errors import UnsupportedOp
+from render.result.options import Options
 from render.result.records import Instability
 from render.result.verdict import Outputs, OutputVerdict, Verdict
 from render.witness.second import DEFECTS, second_opinion
@@ -45,8 +45,13 @@ class Judgement:
     inputs: Inputs
     reference: Reference
     recorded: Any
-    settings: Settings
+    options: Options
     told: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> Asked:
+        """What to find out beyond the verdict."""
+        return Asked.of(self.options)
 
     def verdict(self) -> Verdict:
         with large_blocks_kept():
@@ -55,8 +60,8 @@ class Judgement:
     def _verdict(self) -> Verdict:
         began = time.perf_counter()
         self.timing: Timing = {"stock_equivalent_s": None}
-        s = self.settings
-        self.entry = Entry(self.fn, self.inputs, s.device, s.seed, s.options)
+        s = self.options
+        self.entry = Entry(self.fn, self.inputs, s.device, s.seed, s.for_session)
         try:
             run = self._run()
         except (UnsupportedOp, MissingRule) as error:
@@ -71,7 +76,7 @@ class Judgement:
 
     def _run(self) -> Execution:
         """The run that is judged; recorded on the way if its causes are asked for."""
-        if not self.settings.budget:
+        if not self.options.budget:
             return self.entry.run()
         from render.trace.observed import observed
 
@@ -79,7 +84,7 @@ class Judgement:
 
     def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
         """(outputs with everything that they are judged on, notes); y_ref and y_dev are kept as those numbers only."""
-        known = self.references = References(self.reference, self.inputs, self.settings, self.timing, run)
+        known = self.references = References(self.reference, self.inputs, self.options, self.timing, run)
         trim()
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]
@@ -96,7 +101,7 @@ class Judgement:
     def _finer(self, known: References, cases: list[Judged]) -> list[Judged]:
         """The outputs with E in more bits where float64's error matters."""
         began = time.perf_counter()
-        cases, self.finer = finer(known, self.places, cases, self.settings.asked.progress)
+        cases, self.finer = finer(known, self.places, cases, self.asked.progress)
         if self.finer:
             self.timing["finer_s"] = time.perf_counter() - began
         return cases
@@ -106,7 +111,7 @@ class Judgement:
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
         """Decides, and asks what explains the decision."""
-        asked = self.settings.asked
+        asked = self.asked
         d = self._decided(run, judged)
         study, decision = d.study, d.decision
         notes += [*self.references.exact.notes, *d.notes]  # only now: what was looked at may have added to the first
@@ -124,7 +129,7 @@ class Judgement:
         outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
         found = written(
             run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
-            device=self.settings.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
+            device=self.options.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, asked),
             divergence=d.left, differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
             finer=self.finer,
@@ -144,7 +149,7 @@ class Judgement:
         study = Study(self.entry, tuple(j.case for j in judged))
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         defect = decision.code if decision.code in DEFECTS else ""
-        left = departure(study, self.references.oracle, decision, self.settings.asked)
+        left = departure(study, self.references.oracle, decision, self.asked)
         formulas = self._formulas(run, judged, decision)
         weak, decision = self._unstable(study, run, formulas.decision)
         witness = witness or formulas.witness
@@ -172,7 +177,7 @@ class Judgement:
         return unstable(study, run, self.references.oracle, self.places, decision)
 
     def _budget(self, study: Study, run: Execution, outputs: list[OutputVerdict], decision: Decision) -> Budget:
-        if not self.settings.budget or not wanted(decision):
+        if not self.options.budget or not wanted(decision):
             return NOTHING
         began, cpu = time.perf_counter(), time.process_time()
         found = causes_of(self.entry, study, run, outputs, decision)
@@ -182,7 +187,7 @@ class Judgement:
 
     def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:
         exact = self.references.exact.assumption
-        return assumptions(run, self.settings, decision, exact, self.recorded is not None)
+        return assumptions(run, self.options, decision, exact, self.recorded is not None)
 
     def _timing(self, began: float) -> Timing:
         self.timing["total_s"] = time.perf_counter() - began

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from render.classify import Judgement, Settings
+from render.classify import Judgement, Options
 from render.entry.execution import Entry, Execution
 from render.explain.study import Study
 from render.interpreter.allocator import trim
@@ -109,7 +109,7 @@ def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
     module = case.load()
     inputs = case.inputs(module, small)
     facts = case.facts
-    settings = Settings(case.profile, facts.seed, facts.reference.judged_as, True, dict(options))
+    settings = Options(device=case.profile, seed=facts.seed, ref_precision=facts.reference.judged_as, session=options)  # type: ignore[arg-type]
     model = partial(device_models.generate, case, module, inputs)
     judgement = Twofold(case.entry(module), inputs, resolve(case.reference(module)), model, settings)
     verdict = judgement.verdict()

@@ -17,6 +17,7 @@ from render.cli import classify as command
 from render.cli.exits import report
 from render.result.codes import combined
 from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.options import EXPLANATIONS, NAMES
 from render.result.verdict import Verdict
 from tests.render.report.verdicts import inconclusive, source_file, type_i, type_ii
 
@@ -178,7 +179,7 @@ def test_options_reach_the_classification(monkeypatch: pytest.MonkeyPatch, file:
     runner.invoke(app, ["classify", file, *line, "--seed", "7", "--no-budget"])
     assert callable(seen.pop("progress"))
     assert seen == {
-        "entry": "f", "ref": "torch.mm", "device": "sm_80", "ref_precision": "ieee", "inputs": None,
+        "entry": "f", "ref": "torch.mm", "device": "sm_80", "inputs": None,
         "specs": ("a=randn(2)", "b=ones(2)"), "seed": 7, "output": None, "budget": False,
     }  # fmt: skip
 
@@ -189,6 +190,12 @@ def test_options_are_those_of_the_classification(monkeypatch: pytest.MonkeyPatch
     runner.invoke(app, ["classify", file])
     known = inspect.signature(importlib.import_module("render.classify").classify_file).parameters
     assert set(seen) <= set(known)
+
+
+def test_every_option_with_a_help_line_is_one_of_the_command_line() -> None:
+    shown = inspect.signature(command.command).parameters
+    assert {name for name, row in NAMES.items() if row.metadata.get("help")} <= set(shown)
+    assert EXPLANATIONS.keys() <= set(shown)
 
 
 @pytest.mark.parametrize(

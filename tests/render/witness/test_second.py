@@ -299,6 +299,6 @@ def test_a_known_order_of_sums_never_makes_a_false_alarm_of_our_own(order):
     """Elementwise steps do not depend on it."""
     x = torch.rand(2, B)
     found = render.classify(
-        multiplied, x[0], x[1], ref=lambda a, b: a * b * 1.001, budget=False, options={"sum_order": order}
+        multiplied, x[0], x[1], ref=lambda a, b: a * b * 1.001, budget=False, session={"sum_order": order}
     )
     assert (found.code, found.witness.status) == ("RND201", "agrees")

@@ -45,8 +45,8 @@ def test_exit_1_if_an_answer_is_not_the_expected_one(corpus):
 def test_assumptions_reach_the_session_and_the_store(corpus, monkeypatch):
     """A result under other assumptions is another result; what was assumed stands among the options of the session."""
     seen = []
-    honest = judging.Settings
-    monkeypatch.setattr(judging, "Settings", lambda *args: seen.append(args[-1]) or honest(*args))
+    honest = judging.Options
+    monkeypatch.setattr(judging, "Options", lambda **given: seen.append(given["session"]) or honest(**given))
     (folder,) = select(["9001"], "")
     chosen = (("sum_order", "tree"), ("triton_version", "3.9"))
     plans = [Plan(baselines=False, assumed=assumed) for assumed in ((), chosen)]

@@ -1,0 +1,100 @@
+"""What a classification may be told, apart from the kernel: the one table of options.
+
+A field of `Options` is an option everywhere: a keyword of `render.classify`, and, where it has a help line, of the
+commands that take it. Adding one adds a field here and the place that reads it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Literal, TypeVar
+
+from render.result.errors import RenderError
+
+F = TypeVar("F", bound=Callable[..., Any])
+TARGET, INPUTS, REPORT, EXPLAIN = "Target", "Inputs", "Report", "Explanations (further runs)"
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, what is done next)."""
+
+EXPLANATIONS: Mapping[str, str] = {
+    "counterfactuals": "Re-run with IEEE products, float32 accumulators, no casts and on other devices, and say what "
+    "each does to the bound.",
+    "power": "Run automatic mutants of the kernel and say how many the bound would notice.",
+    "lines": "Record how the bound grows per source line (shown by `render explain last`).",
+    "nonfinite": "Say where NaN and infinity are made, also where nothing of them reaches an output.",
+    "divergence": "For a bug: the first intermediate result that leaves what the reference computes.",
+}
+"""What else can be found out, by name: a flag of the command line each."""
+
+
+def _option(default: Any, help: str = "", panel: str = TARGET, metavar: str | None = None) -> Any:
+    """A field with its help line; without one it is no option of the command line."""
+    return field(default=default, metadata={"help": help, "panel": panel, "metavar": metavar})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """`session` goes to the interpreter session as it is; `progress` is called before each further run."""
+
+    device: str = _option("any", "Device profile: any, ieee, sm_80, sm_90, a100, h100, ...")
+    sum_order: Literal["any", "tree"] = _option(
+        "any", "any: sums in any order; tree: as Triton lowers them (a much narrower bound where it holds)."
+    )
+    fp_contraction: Literal["any", "on", "off"] = _option("any", "Whether products that are added become fma.")
+    triton_version: str | None = _option(
+        None, "Triton that compiles the kernel. Default: the installed one.", metavar="3.N"
+    )
+    ref_precision: Literal["ieee", "tf32", "tf32-rna"] = _option(
+        "ieee", "Operands of the reference's float32 matrix products: as they are, truncated or rounded to TF32."
+    )
+    assume_exact: tuple[str, ...] = _option(
+        (), "Take this vendor function as exact, whatever its error; results are tainted. Repeatable.", metavar="NAME"
+    )
+    seed: int = _option(0, "Seed of generated inputs.", INPUTS)
+    budget: bool = _option(True, "Attribute the bound to its causes; without it, faster.", REPORT)
+    explain: tuple[str, ...] = _option(())
+    explain_seconds: float = _option(60.0, "Time that each of these may take.", EXPLAIN)
+    progress: Progress | None = None
+    session: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = (self.explain,) if isinstance(self.explain, str) else tuple(self.explain)
+        if unknown := sorted(set(names) - EXPLANATIONS.keys()):
+            known = ", ".join(EXPLANATIONS)
+            raise RenderError("RND902", f"no explanation is called {unknown[0]!r}", f"there are: {known}")
+        object.__setattr__(self, "explain", names)
+        object.__setattr__(self, "assume_exact", tuple(self.assume_exact))
+
+    @property
+    def for_session(self) -> dict[str, Any]:
+        """What the interpreter session takes; nothing for what was left open."""
+        chosen = {name: getattr(self, name) for name in ASSUMED}
+        named = {name: value for name, value in chosen.items() if value not in (None, "any")}
+        exact = {"assume_exact": frozenset(self.assume_exact)} if self.assume_exact else {}
+        return {**named, **exact, **self.session}
+
+
+ASSUMED = ("sum_order", "fp_contraction", "triton_version")
+"""Options that say what bounds may assume of the compiler."""
+
+NAMES: Mapping[str, Field[Any]] = {f.name: f for f in fields(Options)}
+
+
+def split(keywords: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
+    """(options, the other keywords)."""
+    others = {name: value for name, value in keywords.items() if name not in NAMES}
+    return Options(**{name: value for name, value in keywords.items() if name in NAMES}), others
+
+
+def listing_options(function: F) -> F:
+    """Shows the options in the signature of a function that takes them as `**keywords`: for help and completion."""
+    own = inspect.signature(function)
+    shown = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    for name, row in NAMES.items():
+        default = {} if row.default is MISSING else row.default
+        shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=row.type))
+    rest = [p for p in own.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = own.replace(parameters=[*shown, *rest])  # type: ignore[attr-defined]
+    return function
