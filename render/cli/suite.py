@@ -53,11 +53,11 @@ def command(
     """
     from render.lab.suite.accept import apply, load
     from render.lab.suite.find import find
-    from render.lab.suite.options import Options
+    from render.lab.suite.options import SuiteOptions
 
     accepted = load(accept) if accept else ()
     found = find(paths)
-    options = Options(device, seed, causes, expression, limit, tuple(comparator or ()))
+    options = SuiteOptions(device, seed, causes, expression, limit, tuple(comparator or ()))
     from render.lab.suite import report
     from render.lab.suite.rows import exit_code
     from render.lab.suite.runner import run

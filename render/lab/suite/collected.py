@@ -15,14 +15,14 @@ from render.interpreter.compat import import_scope
 from render.lab.suite.comparisons import intercepted
 from render.lab.suite.find import Found
 from render.lab.suite.judged import judge
-from render.lab.suite.options import Options
+from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import ERROR, SKIPPED, Row
 from render.result.errors import RenderError
 
 FLAGS = ("-q", "-p", "no:cacheprovider", "--no-header", "--no-summary")
 
 
-def run_tests(found: Sequence[Found], options: Options) -> Iterator[Row]:
+def run_tests(found: Sequence[Found], options: SuiteOptions) -> Iterator[Row]:
     """The rows of all tests in these files. Raises RenderError where pytest is not installed."""
     try:
         import pytest
@@ -42,7 +42,7 @@ def run_tests(found: Sequence[Found], options: Options) -> Iterator[Row]:
 class Judge:
     """The pytest plugin that judges each test in place of running it once."""
 
-    options: Options
+    options: SuiteOptions
     rows: list[Row] = field(default_factory=list)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 from render.entry.execution import on_cpu, open_session
 from render.entry.inputs import of_call
-from render.judgement.settings import Settings
 from render.judgement.steps import Judgement
 from render.lab.suite.comparisons import recording
 from render.reference.resolve import Reference
+from render.result.options import Options
 from render.result.verdict import Verdict
 
 Test = Callable[..., Any]
@@ -60,16 +60,16 @@ def _kept(side: Any) -> Any:
     return side.detach().clone() if isinstance(side, torch.Tensor) else None
 
 
-def judge(test: Test, arguments: Mapping[str, Any], settings: Settings) -> Verdict:
+def judge(test: Test, arguments: Mapping[str, Any], options: Options) -> Verdict:
     """The verdict on all comparisons of `test(**arguments)` between a kernel's output and something else.
 
     Raises NothingToJudge where it has none, and what the test itself raises.
     """
     inputs = of_call(test, (), arguments)
-    chosen = _chosen(test, inputs.clone().kwargs, settings)
+    chosen = _chosen(test, inputs.clone().kwargs, options)
 
     def entry(**values: Any) -> dict[str, Any]:
-        return {name: sides[chosen[name]] for name, sides in _run(test, values, settings.seed) if name in chosen}
+        return {name: sides[chosen[name]] for name, sides in _run(test, values, options.seed) if name in chosen}
 
     def reference(**values: Any) -> dict[str, Any]:
         import torch
@@ -77,18 +77,18 @@ def judge(test: Test, arguments: Mapping[str, Any], settings: Settings) -> Verdi
         from render.reference.shadow import default_dtype
 
         # The numbers of the entry's run: what the test draws must not change with the precision of its reference.
-        with default_dtype(torch.float32), open_session(settings.device, interval=False, **settings.options):
-            found = _run(test, values, settings.seed)
+        with default_dtype(torch.float32), open_session(options.device, interval=False, **options.for_session):
+            found = _run(test, values, options.seed)
         return {name: sides[1 - chosen[name]] for name, sides in found if name in chosen}
 
     reference.__signature__ = inspect.signature(test)  # type: ignore[attr-defined] # inputs are passed by these names
-    return Judgement(entry, inputs, Reference(reference, "the test's other side"), None, settings).verdict()
+    return Judgement(entry, inputs, Reference(reference, "the test's other side"), None, options).verdict()
 
 
-def _chosen(test: Test, arguments: Mapping[str, Any], settings: Settings) -> dict[str, int]:
+def _chosen(test: Test, arguments: Mapping[str, Any], options: Options) -> dict[str, int]:
     """Per comparison that has one: which side came out of a kernel."""
-    with on_cpu(), open_session(settings.device, interval=False, **settings.options) as session:
-        found = _run(test, arguments, settings.seed)
+    with on_cpu(), open_session(options.device, interval=False, **options.for_session) as session:
+        found = _run(test, arguments, options.seed)
         from_kernel = {name: [session.envelope(x) is not None if x is not None else None for x in sides]
                        for name, sides in found}  # fmt: skip
     if not session.launches:

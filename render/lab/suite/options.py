@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from render.judgement.settings import Settings
+from render.result.options import Options
 
 
 @dataclass(frozen=True)
-class Options:
+class SuiteOptions:
     """`expression`: only tests whose name holds it; `limit`: seconds for one test, 0 for any; `comparators`: further
     functions that compare, as `module:function`; `budget`: also find out which cause owns each bound."""
 
@@ -23,8 +23,8 @@ class Options:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def settings(self) -> Settings:
-        return Settings(self.device, self.seed, "ieee", self.budget, dict(self.session))
+    def settings(self) -> Options:
+        return Options(device=self.device, seed=self.seed, budget=self.budget, session=self.session)
 
     def wants(self, test: str) -> bool:
         return self.expression in test

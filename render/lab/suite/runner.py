@@ -19,7 +19,7 @@ from render.judgement.steps import Judgement
 from render.lab.suite.case import Case
 from render.lab.suite.find import Found, Kind
 from render.lab.suite.judged import NothingToJudge
-from render.lab.suite.options import Options
+from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import SKIPPED, Row, of_error, of_verdict
 from render.reference.resolve import resolve
 from render.result.errors import KernelError, RenderError, UnsupportedOp
@@ -30,7 +30,7 @@ class TooLong(BaseException):
     """A test has used up its time. Not an Exception, so that no handler of a library takes it."""
 
 
-def run(found: Sequence[Found], options: Options) -> Iterator[Row]:
+def run(found: Sequence[Found], options: SuiteOptions) -> Iterator[Row]:
     """The rows, as they come; files of tests go to pytest together, after the case files."""
     for file in found:
         if file.kind is not Kind.TESTS:
@@ -42,7 +42,7 @@ def run(found: Sequence[Found], options: Options) -> Iterator[Row]:
         yield from run_tests(tests, options)
 
 
-def _cases(file: Found, options: Options) -> Iterator[Row]:
+def _cases(file: Found, options: SuiteOptions) -> Iterator[Row]:
     began = time.perf_counter()
     name = str(file.path)
     try:
@@ -64,20 +64,20 @@ def _single(module: Any) -> Case:
     return Case(fn.__name__, fn, module.reference, module.make_inputs)
 
 
-def judge_case(case: Case, options: Options) -> Verdict:
+def judge_case(case: Case, options: SuiteOptions) -> Verdict:
     import torch
 
     with on_cpu():
         torch.manual_seed(options.seed)
         given = from_mapping(case.fn, case.inputs())
     settings = options.settings
-    chosen = {**settings.options, **case.settings.get("options", {})}
+    chosen = {**settings.session, **case.settings.get("session", {})}
     precision = case.settings.get("ref_precision", settings.ref_precision)
     return Judgement(case.fn, given, resolve(case.reference), None,
-                     replace(settings, options=chosen, ref_precision=precision)).verdict()  # fmt: skip
+                     replace(settings, session=chosen, ref_precision=precision)).verdict()  # fmt: skip
 
 
-def judged(test: str, verdict: Callable[[], Verdict], options: Options) -> Row:
+def judged(test: str, verdict: Callable[[], Verdict], options: SuiteOptions) -> Row:
     """The row of one test; a failure of any kind is a row as well."""
     began = time.perf_counter()
     try:

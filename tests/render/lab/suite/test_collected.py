@@ -8,7 +8,7 @@ import pytest
 
 from render.lab.suite.comparisons import COMPARATORS, intercepted, recording
 from render.lab.suite.find import find
-from render.lab.suite.options import Options
+from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import ERROR, SKIPPED, Row
 from render.lab.suite.runner import run
 
@@ -97,7 +97,7 @@ EXPECTED = {
 @pytest.fixture
 def rows(library: Path) -> dict[str, Row]:
     (library / "test_of_scaling.py").write_text(TESTS)
-    return {row.test.split("::", 1)[1]: row for row in run(find([str(library)]), Options())}
+    return {row.test.split("::", 1)[1]: row for row in run(find([str(library)]), SuiteOptions())}
 
 
 def test_each_test_is_judged(rows: dict[str, Row]) -> None:

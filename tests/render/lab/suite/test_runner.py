@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from render.lab.suite.find import Kind, find
-from render.lab.suite.options import Options
+from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import ERROR, Row, exit_code
 from render.lab.suite.runner import run
 from render.result.errors import RenderError
@@ -39,7 +39,7 @@ def cases():
 
 
 def rows(suite: Path, **options: object) -> dict[str, Row]:
-    return {row.test.split("::")[1]: row for row in run(find([str(suite)]), Options(**options))}  # type: ignore[arg-type]
+    return {row.test.split("::")[1]: row for row in run(find([str(suite)]), SuiteOptions(**options))}  # type: ignore[arg-type]
 
 
 def test_every_case_is_a_row(library: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_plain_file_is_one_case(library: Path) -> None:
 
 def test_a_file_that_cannot_be_imported_is_a_row(library: Path) -> None:
     (library / "table.py").write_text("import a_library_that_is_not_here\ndef cases():\n    return []\n")
-    (row,) = run(find([str(library)]), Options())
+    (row,) = run(find([str(library)]), SuiteOptions())
     assert row.label == ERROR and "a_library_that_is_not_here" in row.message and row.exit_code == 2
 
 
