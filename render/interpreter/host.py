@@ -1,8 +1,8 @@
 """Follows host code between kernel launches: allocations, overwrites, and what is computed from kernel results.
 
-Host operations are seen by dispatch, below autograd and above the CPU kernels. Data movements and simple arithmetic
-carry bounds (`host_rules`); every other operation that reads a bounded element taints what it returns (RND302), so that
-a host-side step without a rule never turns an interval into a silent point.
+Host operations are seen by dispatch, below autograd and above the CPU kernels. Operations with a rule carry bounds
+(`render.interpreter.hosted`); any other that reads a bounded element taints what it returns (RND302), so that a step
+without a rule never turns an interval into a silent point.
 
 What the host computes from plain inputs before a launch rounds as well: a wrapper that casts its operands to float16
 has made the same error as a kernel that does. Where there is a rule the result carries it; any other operation on
@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +28,14 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
 from render.interpreter.cuda_redirect import cuda_on_cpu
-from render.interpreter.host_rules import MOVES, ON_INTEGERS, ROUNDS, RULES, Bounds, Exact, moved_flags, muted, values
+from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
+from render.interpreter.hosted.moves import moved_flags
+from render.interpreter.hosted.table import MOVES, ROUNDS, RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.aten import ATEN, Form, base_name, of_form
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
@@ -40,23 +44,44 @@ __all__ = ["HostTracker", "cuda_on_cpu"]
 
 Cause = tuple[str, str, int]
 
-_ALLOCATIONS = {
-    "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
-    "aten::new_empty_strided",
-}  # fmt: skip
-_SHAPE_ONLY = {
-    f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
-                                 "new_zeros", "new_ones", "new_full")
-}  # fmt: skip
+_ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
+_SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
 _OWN_ROOTS = (
     os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     "<",
 )  # fmt: skip
-_COPIES = {"aten::copy_", "aten::_to_copy"}
-_OVERWRITES = {"aten::zero_", "aten::fill_", "aten::normal_", "aten::uniform_", "aten::random_", "aten::bernoulli_",
-               "aten::exponential_", "aten::set_", "aten::resize_"}  # fmt: skip
-"""In-place operations that do not read what they overwrite."""
+_COPIES = frozenset(["copy", "_to_copy"])
+_OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential", "set", "resize"])
+"""In place these do not read what they overwrite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What is known of an overload whatever it is called with."""
+
+    name: str
+    view: bool
+    """Its results share their operands' memory, and with it everything that is known about that."""
+    written: tuple[tuple[int, str], ...]
+    """Place and name of the arguments that it writes."""
+    overwrites: bool
+    cause: str
+
+    @property
+    def moves(self) -> bool:
+        return self.name in MOVES or self.name in _COPIES
+
+
+@cache
+def operation(func: Any) -> Operation:
+    schema = func._schema
+    name = base_name(schema.name)
+    given = [r.alias_info for r in schema.returns if r.alias_info is not None]
+    written = tuple((i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write)
+    view = bool(given) and not written and not any(a.is_write for a in given)
+    overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
+    return Operation(name, view, written, overwrites, ROUNDS.get(name, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,70 +144,75 @@ class HostTracker(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if self._paused:
             return func(*args, **kwargs)
-        name = func._schema.name
-        if name in _ALLOCATIONS:
+        op = operation(func)
+        if op.view:
+            return func(*args, **kwargs)
+        if op.name in _ALLOCATIONS:
             out = func(*args, **kwargs)
             if _plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
             return out
-        if name in _SHAPE_ONLY:
+        if op.name in _SHAPE_ONLY and not op.written:
             return func(*args, **kwargs)
-        rounds = _rounded_to(name, args, kwargs) if name in ROUNDS else None
+        rounds = _rounded_to(op, args, kwargs) if op.cause else None
         if rounds is None and not self.memory.knows_bounds():
             out = func(*args, **kwargs)
-            self._take(name, args, kwargs, out)
-            for target in _written_arguments(func, args, kwargs):
+            self._take(op, args, kwargs, out)
+            for target in _written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
             return out
-        return self._follow(func, name, args, kwargs, rounds)
+        return self._follow(func, op, args, kwargs, rounds)
 
     def _follow(
-        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None
+        self, func: Any, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None
     ) -> Any:
         """Run an operation that may read or overwrite elements with bounds, or that rounds plain ones to `rounds`."""
-        targets = _written_arguments(func, args, kwargs)
+        targets = _written_arguments(op, args, kwargs)
         leaves, _ = tree_flatten((args, kwargs))
-        skip = {id(t) for t in targets} if name in _OVERWRITES or name == "aten::copy_" else {
+        skip = {id(t) for t in targets} if op.overwrites else {
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
         }  # fmt: skip
         reads = {id(t): t for t in leaves if _plain(t) and id(t) not in skip}
-        move = name in MOVES or name in _COPIES
-        known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, move)) is not None}
-        before = {_start(t) for t in reads.values()}
-        site = None if known or rounds is None else self._note(name, rounds)
+        known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
+        site = None if known or rounds is None else self._note(op, rounds)
         if not known and (site is None or not self.memory.interval):
             out = func(*args, **kwargs)
-            self._take(name, args, kwargs, out)
+            self._take(op, args, kwargs, out)
             for target in targets:
                 self.memory.host_write(target)
             return out
         self.followed += 1
+        before = {_start(t) for t in reads.values()}
         prepared = all(_start(reads[k]) in self._prepared for k in known)
-        result = self._bounds_of(func, args, kwargs, known, site)
+        result = self._bounds_of(func, op, args, kwargs, known, site or (host_site() if rounds is not None else None))
         seen = self.before(func, args, kwargs, known)
         out = func(*args, **kwargs)
-        taint = NO_TAINT.union(*(e.taints for e in known.values()))
-        if result is None and not prepared and (self.exact or any(_wide(e) for e in known.values())):
-            message = f"host operation {name} on a kernel result has no rule"
-            taint |= {self.memory.taint("RND302", name, host_site(), message)}  # type: ignore[arg-type]
         if result is None and prepared:
-            self._take(name, args, kwargs, out)
+            self._take(op, args, kwargs, out)
         outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        found = _one_each(result, len(outputs))
+        taint = NO_TAINT.union(*(e.taints for e in known.values()))
+        unruled = taint
+        if None in found and not prepared and (self.exact or any(_wide(e) for e in known.values())):
+            name = func._schema.name
+            message = f"host operation {name} on a kernel result has no rule"
+            unruled |= {self.memory.taint("RND302", name, host_site(), message)}  # type: ignore[arg-type]
         written = {id(t) for t in targets}
-        for tensor in outputs:
+        for tensor, one in zip(outputs, found, strict=True):
             # A view of an input shares its memory, and with it everything that is known about it.
             if id(tensor) in written or _start(tensor) not in before:
-                self._attach(tensor, result, taint, prepared)
+                self._attach(tensor, one, unruled if one is None else taint, prepared)
+        first = found[0] if found else None
         for target in targets:
             if not any(target is t for t in outputs):
-                self._attach(target, result, taint, prepared)
+                self._attach(target, first, unruled if first is None else taint, prepared)
         self.after(seen, out)
         return out
 
-    def _take(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
+    def _take(self, op: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         """Results of inputs that no rule looked at are taken as given; note those of a coarse format."""
         read = {_start(t) for t in tree_flatten((args, kwargs))[0] if _plain(t) and t.is_floating_point()}
-        if not read or name in RULES or name in _OVERWRITES:
+        if not read or op.name in RULES or op.name in _OVERWRITES:
             return
         made = [t for t in tree_flatten(out)[0] if _plain(t) and _start(t) not in read]
         formats = [FORMAT_OF.get(t.dtype) for t in made]
@@ -195,35 +225,36 @@ class HostTracker(TorchDispatchMode):
         """The operation ran and its bounds are attached."""
 
     def _bounds_of(
-        self,
-        func: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        known: dict[int, Envelope],
+        self, func: Any, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],
         site: HostSite | None,
-    ) -> Bounds | Exact | None:
-        """Bounds of the result by rule; None if there is none for these arguments. `site`: where inputs are rounded."""
-        name = func._schema.name
+    ) -> Result:  # fmt: skip
+        """Bounds of the results by rule; None if there is none for these arguments. `site`: where it rounds."""
+        call = Call(func, args, kwargs, known, self.memory.profile)
         if site is not None or self.exact or any(_wide(e) for e in known.values()):
-            rule = RULES.get(name)
-            if rule is None or (name not in ON_INTEGERS and _open_integers(args, kwargs, known)):
+            rule = RULES.get(op.name)
+            if rule is None or (not ATEN[op.name].integers and _open_integers(args, kwargs, known)):
                 return None
-            with muted(self._muted_at(site or host_site())):
-                found = rule(func, args, kwargs, known)
-            if site is not None and isinstance(found, Bounds) and not np.array_equal(found.lo, found.hi):
-                self.causes.add((ROUNDS[name], site.file, site.line))
+            with muted(self._muted_at(site or host_site())), np.errstate(all="ignore"):
+                found = rule(call)
+            if (
+                not known
+                and site is not None
+                and any(isinstance(f, Bounds) and not np.array_equal(f.lo, f.hi) for f in _all(found))
+            ):
+                self.causes.add((op.cause, site.file, site.line))
             return found
-        if name not in MOVES and name not in _COPIES:
+        if not op.moves:
             return Exact()
-        if name in _COPIES:
+        if op.name in _COPIES:
             written = next(iter(known.values())).written
             return Exact(None if written.all() else written)
-        return Exact(moved_flags(func, args, kwargs, known))
+        flags = moved_flags(call)
+        return Exact() if flags is None else tuple(Exact(w) for w in flags)
 
-    def _note(self, name: str, fmt: Format) -> HostSite:
+    def _note(self, op: Operation, fmt: Format) -> HostSite:
         """Where an operation on inputs rounds; noted in `rounded`."""
         site = host_site()
-        key = (ROUNDS[name], site.file, site.line)
+        key = (op.cause, site.file, site.line)
         self.rounded[key] = max(fmt.u, self.rounded.get(key, 0.0))
         return site
 
@@ -231,7 +262,7 @@ class HostTracker(TorchDispatchMode):
         return {m if isinstance(m, str) else m[0] for m in self.mute
                 if isinstance(m, str) or (m[1], m[2]) == (site.file, site.line)}  # fmt: skip
 
-    def _attach(self, tensor: Any, result: Bounds | Exact | None, taint: frozenset[int], prepared: bool) -> None:
+    def _attach(self, tensor: Any, result: Found, taint: frozenset[int], prepared: bool) -> None:
         """`prepared`: nothing but inputs went into it."""
         written = None if result is None else result.written
         if prepared:
@@ -251,13 +282,25 @@ class HostTracker(TorchDispatchMode):
         self.memory.carry(tensor, lo, hi, taint, written)
 
 
-def _rounded_to(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
+def _all(result: Result) -> tuple[Found, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _one_each(result: Result, count: int) -> tuple[Found, ...]:
+    """What is known of each of `count` results; a rule knows the first ones, nothing of the others."""
+    if isinstance(result, Exact):
+        return (result,) * count
+    found = _all(result)
+    return (*found, *(None,) * (count - len(found))) if len(found) <= count else (None,) * count
+
+
+def _rounded_to(op: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
     """The format that the result is rounded to, if narrower than float64 and (casts) than the operand; else None."""
     tensors = [t for t in args if isinstance(t, torch.Tensor)]
     if not tensors or not all(_plain(t) for t in tensors) or not any(t.is_floating_point() for t in tensors):
         return None
-    if ROUNDS[name] == "cast":
-        source, dtype = (args[1], args[0].dtype) if name == "aten::copy_" else (args[0], kwargs.get("dtype"))
+    if op.cause == "cast":
+        source, dtype = (args[1], args[0].dtype) if op.name == "copy" else (args[0], kwargs.get("dtype"))
         dst, src = (None if d is None else FORMAT_OF.get(d) for d in (dtype, source.dtype))
         return None if dst is None or src is None or casting.holds(dst, src) else dst
     fmt = FORMAT_OF.get(torch.result_type(*args[:2]) if len(args) > 1 and _number(args[1]) else tensors[0].dtype)
@@ -291,14 +334,10 @@ def _wide(e: Envelope) -> bool:
     return e.lo is not e.hi and not np.array_equal(e.lo, e.hi)
 
 
-def _written_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def _written_arguments(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Tensors that the operation's schema says it writes."""
-    out: list[torch.Tensor] = []
-    if not func._schema.is_mutable:
-        return out
-    for i, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[i] if i < len(args) else kwargs.get(argument.name)
-        out += [t for t in tree_flatten(value)[0] if _plain(t)]
-    return out
+    found: list[torch.Tensor] = []
+    for i, name in op.written:
+        value = args[i] if i < len(args) else kwargs.get(name)
+        found += [t for t in tree_flatten(value)[0] if _plain(t)]
+    return found

@@ -19,7 +19,7 @@ import torch
 from render.entry.execution import Entry as Call
 from render.entry.execution import Execution
 from render.interpreter.host import HostTracker, host_site
-from render.interpreter.host_rules import known_pair, values
+from render.interpreter.hosted.call import known_pair, values
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.registry import address
 from render.trace.recorder import Enough

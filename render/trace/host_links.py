@@ -13,8 +13,9 @@ from torch.utils._pytree import tree_map
 
 from interval_ops.formats.casting import holds
 from interval_ops.formats.model import FP32, Format
-from render.interpreter.host_rules import MOVES, host_profile
+from render.interpreter.hosted.call import host_profile
 from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.aten import ATEN, Form, base_name
 from render.trace.host import HostStep
 from render.trace.model import NotSliceable
 
@@ -42,8 +43,8 @@ class Plan:
 
 def plan(step: HostStep, wanted: np.ndarray) -> Plan:
     """Raises NotSliceable for an operation that is not known."""
-    name = step.name.removeprefix("aten::").removesuffix("_")
-    if step.name in MOVES:
+    name = base_name(step.name)
+    if name in ATEN and ATEN[name].form is Form.MOVE and name != "copy":
         return Plan(_moved(step, wanted))
     rule = _RULES.get(name)
     if rule is None:

@@ -263,9 +263,9 @@ def test_arithmetic_holds_every_point(world, name, dtype):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: x @ x.t(), lambda x: torch.softmax(x, -1), lambda x: x.exp(), lambda x: x.sort()[0],
-        lambda x: x.view(torch.int32) + 1, lambda x: x > 3, lambda x: torch.add(x, x, alpha=2), lambda x: x**2,
-        lambda x: x.add_(torch.ones(4, dtype=torch.float64)) * torch.nn.functional.gelu(x),
+        lambda x: torch.linalg.inv(x[:2, :2] + torch.eye(2)), lambda x: torch.digamma(x + 1), torch.special.i1,
+        lambda x: x.view(torch.int32) + 1, lambda x: x > 3, lambda x: x.frac(), lambda x: x.unique(),
+        lambda x: x.add_(torch.ones(4, dtype=torch.float64)) * torch.digamma(x + 1),
     ],
 )  # fmt: skip
 def test_operations_without_a_rule_taint(world, function):
@@ -281,7 +281,7 @@ def test_operations_without_a_rule_taint(world, function):
 def test_taints_travel_on(world):
     x = world.result(BASE, 0.25)
     with world.tracker:
-        y = torch.exp(x)
+        y = torch.digamma(x)
         z = (y + 1).clone()[0]
         w = torch.zeros(4)
         w[1:3] = y[0, :2]
@@ -292,19 +292,20 @@ def test_taints_travel_on(world):
 def test_a_tainted_host_result_taints_the_next_kernel(world):
     x = world.result(BASE, 0.25)
     with world.tracker:
-        y = torch.exp(x)
+        y = torch.digamma(x)
     with Driver(memory=world.memory) as d:
         got = d.load(y, np.arange(4)[None])
     assert len(got.taint) == 1
 
 
-def test_exact_results_stay_exact_whatever_the_operation(world):
+def test_exact_results_are_exact_until_an_operation_rounds(world):
     x = world.result(BASE, 0.0)
     with world.tracker:
-        y = torch.exp(x) @ torch.ones(4, 2)
+        kept, y = torch.relu(x).sort()[0], torch.exp(x - 6)
+    np.testing.assert_array_equal(*world.ends(kept))
     lo, hi = world.ends(y)
-    np.testing.assert_array_equal(lo, y.numpy())
-    np.testing.assert_array_equal(hi, y.numpy())
+    exact = np.exp(BASE - 6)
+    assert (lo <= exact).all() and (exact <= hi).all() and (hi - lo <= 1e-6 * exact).all()
 
 
 def test_tensors_that_no_kernel_touched_have_no_envelope(world):

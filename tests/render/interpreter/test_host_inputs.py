@@ -99,7 +99,7 @@ def test_what_rounds_nothing_stays_a_plain_tensor():
     memory, tracker = tracked()
     x = torch.arange(8, dtype=torch.float32)
     with tracker:
-        kept = [x.half(), x * 2, x + 1, x.double(), x.sum(), x.long(), torch.softmax(x, 0), x.t()]
+        kept = [x.half(), x * 2, x + 1, x.double(), x.sum(), x.long(), torch.relu(x), x.t()]
     assert [memory.envelope(t) is None for t in kept] == [True] * len(kept)
     assert not tracker.causes
 
@@ -108,7 +108,7 @@ def test_other_operations_on_inputs_are_taken_as_given():
     memory, tracker = tracked()
     x = data().float()
     with tracker:
-        y = torch.softmax(x.half(), 0)
+        y = torch.digamma(x.half())
         flags = x.half() > 0
     env = memory.envelope(y)
     assert env is None or (np.array_equal(env.lo, y.double().numpy()) and not env.taints)
@@ -122,7 +122,7 @@ def test_after_a_launch_they_are_not():
         half = x.half()
         with tracker.paused():
             pass  # a kernel ran
-        y = torch.softmax(half, 0)
+        y = torch.digamma(half)
     assert memory.envelope(y).taints
 
 

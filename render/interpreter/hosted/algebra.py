@@ -1,0 +1,328 @@
+r"""Formulas on intervals: their exact range, their natural extension with every rounding, and how far torch may be off.
+
+    Pairs    intervals; with `exact_profile` in float64 a rigorous enclosure of the exact range, else with all roundings
+    Errors   the range of each step over the box, and e, the most that the computed step may be off at any one point:
+             e(x + y) = e_x + e_y + u |z|,  e(x y) = |x| e_y + |y| e_x + e_x e_y + u |z|,
+             e(x / y) = (e_x + |z| e_y) / (|y| - e_y) + u |z|,  e(f(x)) = |f'| e_x + r |z| + a,   |f'| over the box
+
+(Higham, ASNA, sec. 3.3, with every second-order term). An error that is not finite says nothing, e.g. where an
+intermediate result overflows; the natural extension holds there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic import selection
+from interval_ops.formats.model import FP64, Format
+from interval_ops.functions import elementary
+from interval_ops.profiles.profile import Profile
+from render.interpreter.hosted.call import Pair, exact_profile, number, same_rank
+from render.ops.formulas import Formula
+
+_UP = 1.0 + 2.0**-40
+
+
+def unary(name: str, x: Pair, fmt: Format, profile: Profile) -> Pair:
+    return elementary.unary(name, x, fmt, profile)
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """A number of `Pairs`: bounds, in one rank for all numbers of an evaluation."""
+
+    pair: Pair
+    own: Pairs
+
+    def _two(self, function: Callable[..., Pair], a: Any, b: Any) -> Interval:
+        x, y = same_rank([self.own.number(v).pair if isinstance(v, (int, float)) else v.pair for v in (a, b)])
+        return Interval(function(x, y, self.own.fmt, self.own.profile), self.own)
+
+    def __add__(self, other: Any) -> Interval:
+        return self._two(arithmetic.add, self, other)
+
+    def __radd__(self, other: Any) -> Interval:
+        return self._two(arithmetic.add, other, self)
+
+    def __sub__(self, other: Any) -> Interval:
+        return self._two(arithmetic.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Interval:
+        return self._two(arithmetic.sub, other, self)
+
+    def __mul__(self, other: Any) -> Interval:
+        if other is self:
+            return Interval(arithmetic.square(self.pair, self.own.fmt, self.own.profile), self.own)
+        return self._two(arithmetic.mul, self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Interval:
+        return self._two(quotient, self, other)
+
+    def __rtruediv__(self, other: Any) -> Interval:
+        return self._two(quotient, other, self)
+
+    def __neg__(self) -> Interval:
+        return Interval(arithmetic.neg(self.pair), self.own)
+
+    def __abs__(self) -> Interval:
+        return Interval(arithmetic.abs_(self.pair), self.own)
+
+    def __pow__(self, count: int) -> Interval:
+        assert count == 2
+        return self * self
+
+
+def quotient(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
+    # float16 and bfloat16 divide in float32 and round once more; `div` encloses both.
+    return arithmetic.div(x, y, fmt, profile, "div_rn")
+
+
+class Pairs:
+    """Natural interval extension in `fmt`, which is float32 or float64."""
+
+    def __init__(self, fmt: Format, profile: Profile) -> None:
+        self.fmt, self.profile = fmt, profile
+
+    def of(self, pair: Pair) -> Interval:
+        return Interval(pair, self)
+
+    def number(self, x: float) -> Interval:
+        return Interval(number(x, self.fmt), self)
+
+    def call(self, name: str, x: Interval) -> Interval:
+        return Interval(unary(name, x.pair, self.fmt, self.profile), self)
+
+    def larger(self, a: Interval, b: Interval) -> Interval:
+        x, y = same_rank([a.pair, b.pair])
+        return Interval(selection.maximum(x, y, True), self)
+
+    def smaller(self, a: Interval, b: Interval) -> Interval:
+        x, y = same_rank([a.pair, b.pair])
+        return Interval(selection.minimum(x, y, True), self)
+
+    def pi(self) -> Interval:
+        low = np.array(math.pi)
+        return Interval((low, np.nextafter(low, 4.0)) if self.fmt == FP64 else number(math.pi, self.fmt), self)
+
+    def choose(self, x: Interval, above: Callable[[], Interval], below: Callable[[], Interval]) -> Interval:
+        zero = (np.zeros((1,) * x.pair[0].ndim),) * 2
+        first, second, sides = same_rank([above().pair, below().pair, x.pair])
+        shape = np.broadcast_shapes(first[0].shape, second[0].shape, sides[0].shape)
+        surely, possibly = (np.broadcast_to(c, shape) for c in selection.compare("gt", sides, zero))
+        a, b = ((np.broadcast_to(lo, shape), np.broadcast_to(hi, shape)) for lo, hi in (first, second))
+        return Interval(selection.select(surely, possibly, a, b), self)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A number of `Errors`: exact range over the box, and the largest error at a point of it."""
+
+    lo: np.ndarray
+    hi: np.ndarray
+    error: np.ndarray
+    own: Errors
+
+    @property
+    def most(self) -> np.ndarray:
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    @property
+    def least(self) -> np.ndarray:
+        return np.where((self.lo <= 0) & (self.hi >= 0), 0.0, np.minimum(np.abs(self.lo), np.abs(self.hi)))
+
+    def _made(self, range_: Interval, error: Any, exact: bool = False) -> Estimate:
+        return self.own.made(range_, error, exact)
+
+    def __add__(self, other: Any) -> Estimate:
+        x = self.own.lift(other)
+        return self._made(self.range + x.range, self.error + x.error)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Estimate:
+        x = self.own.lift(other)
+        return self._made(self.range - x.range, self.error + x.error)
+
+    def __rsub__(self, other: Any) -> Estimate:
+        return self.own.lift(other) - self
+
+    def __mul__(self, other: Any) -> Estimate:
+        x = self.own.lift(other)
+        range_ = self.range * (self.range if other is self else x.range)
+        return self._made(range_, _product(self.most, x.error) + _product(x.most, self.error) + self.error * x.error)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Estimate:
+        x, range_ = self.own.lift(other), self.range / self.own.lift(other).range
+        most, gap = self.own.made(range_, 0.0, True).most, x.least - x.error
+        error = np.where(gap > 0, (self.error + _product(most, x.error)) / np.where(gap > 0, gap, 1.0), np.inf)
+        return self._made(range_, error)
+
+    def __rtruediv__(self, other: Any) -> Estimate:
+        return self.own.lift(other) / self
+
+    def __neg__(self) -> Estimate:
+        return self._made(-self.range, self.error, True)
+
+    def __abs__(self) -> Estimate:
+        return self._made(abs(self.range), self.error, True)
+
+    def __pow__(self, count: int) -> Estimate:
+        assert count == 2
+        return self * self
+
+    @property
+    def range(self) -> Interval:
+        return self.own.exact.of((self.lo, self.hi))
+
+
+def _product(size: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """size * error, where an exact operand (error 0) adds nothing however large the other is."""
+    return np.where(error == 0, 0.0, size * error)
+
+
+class Errors:
+    """Errors of a formula in `fmt` (float32 or float64), with the functions' errors of `profile`."""
+
+    def __init__(self, fmt: Format, profile: Profile) -> None:
+        self.fmt, self.profile, self.exact = fmt, profile, Pairs(FP64, exact_profile())
+        self.u = 0.0 if profile.muted("arith") else fmt.u
+        self.tiny = 0.0 if profile.muted("arith") else max(fmt.half_subnormal, 2.0**-1074)
+
+    def of(self, pair: Pair) -> Estimate:
+        lo, hi = (np.asarray(end, np.float64) for end in pair)
+        return Estimate(lo, hi, np.zeros_like(lo), self)
+
+    def lift(self, x: Any) -> Estimate:
+        return self.number(x) if isinstance(x, (int, float)) else x
+
+    def number(self, x: float) -> Estimate:
+        """A constant of the formula is one number; the nearest of the format is off by its rounding."""
+        lo, hi = number(x, self.fmt)
+        exact = np.array(float(x))
+        return Estimate(exact, exact, np.maximum(hi - exact, exact - lo), self)
+
+    def made(self, range_: Interval, error: Any, exact: bool = False) -> Estimate:
+        lo, hi = (np.asarray(end, np.float64) for end in range_.pair)
+        found = Estimate(lo, hi, np.broadcast_to(np.asarray(error, np.float64), lo.shape), self)
+        if exact:
+            return found
+        own = self.u * (found.most + found.error) + self.tiny
+        total = (found.error + own) * _UP
+        return Estimate(lo, hi, np.where(found.most + total < self.fmt.max, total, np.inf), self)
+
+    def call(self, name: str, x: Estimate) -> Estimate:
+        wide = (x.lo - x.error, x.hi + x.error)
+        slope = _SLOPES[name](*wide) if name in _SLOPES else np.inf
+        found = self.made(self.exact.call(name, x.range), np.where(x.error == 0, 0.0, slope * x.error), True)
+        if self.profile.muted("function"):
+            return found
+        error = self.profile.fn(name, self.fmt.name)
+        total = (found.error + error.r * (found.most + found.error) + error.a + self.tiny) * _UP
+        limit = min(self.fmt.max, error.huge)
+        return Estimate(found.lo, found.hi, np.where(found.most + total < limit, total, np.inf), self)
+
+    def larger(self, a: Estimate, b: Estimate) -> Estimate:
+        return self.made(self.exact.larger(a.range, b.range), np.maximum(a.error, b.error), True)
+
+    def smaller(self, a: Estimate, b: Estimate) -> Estimate:
+        return self.made(self.exact.smaller(a.range, b.range), np.maximum(a.error, b.error), True)
+
+    def pi(self) -> Estimate:
+        return self.number(math.pi)
+
+    def choose(self, x: Estimate, above: Callable[[], Estimate], below: Callable[[], Estimate]) -> Estimate:
+        """Where a rounding may turn the choice, the other side's value counts as an error."""
+        first, second = above(), below()
+        range_ = self.exact.choose(x.range, lambda: first.range, lambda: second.range)
+        surely, never = x.lo - x.error > 0, x.hi + x.error <= 0
+        apart = np.maximum(first.hi - second.lo, second.hi - first.lo) + first.error + second.error
+        error = np.where(surely, first.error, np.where(never, second.error, np.maximum(apart, 0.0)))
+        turned = (x.error > 0) & ~surely & ~never
+        error = np.where(turned | surely | never, error, np.maximum(first.error, second.error))
+        return self.made(range_, error, True)
+
+
+def _largest(f: Callable[[np.ndarray], np.ndarray], lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    """Of a function that has no maximum inside: at an end, with float64's own error."""
+    return np.maximum(f(lo), f(hi)) * _UP
+
+
+def _bell(lo: np.ndarray, hi: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The largest of an even function that falls with |x|."""
+    return f(np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(np.abs(lo), np.abs(hi)))) * _UP
+
+
+_SLOPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "exp": lambda lo, hi: _largest(np.exp, lo, hi),
+    "expm1": lambda lo, hi: _largest(np.exp, lo, hi),
+    "log": lambda lo, hi: np.where(lo > 0, _UP / lo, np.inf),
+    "log1p": lambda lo, hi: np.where(lo > -1, _UP / (1 + lo), np.inf),
+    "sqrt": lambda lo, hi: np.where(lo > 0, 0.5 * _UP / np.sqrt(np.maximum(lo, 0)), np.inf),
+    "tanh": lambda lo, hi: _bell(lo, hi, lambda x: 1 / np.cosh(np.minimum(x, 300.0)) ** 2),
+    "erf": lambda lo, hi: _bell(lo, hi, lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)) + 5e-324,
+    "erfc": lambda lo, hi: _bell(lo, hi, lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)) + 5e-324,
+    "sin": lambda lo, hi: np.ones_like(lo),
+    "cos": lambda lo, hi: np.ones_like(lo),
+    "atan": lambda lo, hi: np.ones_like(lo),
+}
+"""The largest |f'| over an interval. A function that is not here carries no error of its operand: none is known."""
+
+
+def range_of(formula: Formula, pair: Pair, turns: tuple[float, ...], keywords: dict[str, Any]) -> Pair:
+    """Exact range of a formula of one operand that is monotone between its turns (to 2^-40 relative)."""
+    lo, hi = (np.asarray(end, np.float64) for end in pair)
+    exact = Pairs(FP64, exact_profile())
+
+    def at(x: np.ndarray, y: np.ndarray) -> Pair:
+        found: Pair = formula(exact, exact.of((x, y)), **keywords).pair
+        return found
+
+    (low, high), (low2, high2) = at(lo, lo), at(hi, hi)
+    low, high = np.minimum(low, low2), np.maximum(high, high2)
+    for turn in turns:
+        inside = (lo <= turn + 2.0**-40) & (hi >= turn - 2.0**-40)
+        if inside.any():
+            room = abs(turn) * 2.0**-40
+            x = np.full(lo.shape, turn)
+            first, last = at(x - room, x + room)
+            low, high = np.where(inside, np.minimum(low, first), low), np.where(inside, np.maximum(high, last), high)
+    return low, high
+
+
+def enclosed(
+    formula: Formula, computed: Formula, pairs: list[Pair], fmt: Format, profile: Profile,
+    turns: tuple[float, ...] | None, keywords: dict[str, Any],
+) -> Pair:  # fmt: skip
+    """What torch may make of a formula in `fmt` (float32 or float64) and its exact value, over a box.
+
+    The natural extension with every rounding, and where the formula's pieces are known the exact range with the largest
+    error at a point around it; both hold, so what is in both counts.
+    """
+    with np.errstate(all="ignore"):
+        natural = Pairs(fmt, profile)
+        lo, hi = computed(natural, *(natural.of(p) for p in pairs), **keywords).pair
+        if turns is None or len(pairs) > 1:
+            if formula is not computed:
+                exact = Pairs(FP64, exact_profile())
+                low, high = formula(exact, *(exact.of(p) for p in pairs), **keywords).pair
+                lo, hi = np.minimum(lo, low), np.maximum(hi, high)
+            return lo, hi
+        errors = Errors(fmt, profile)
+        error = computed(errors, *(errors.of(p) for p in pairs), **keywords).error
+        low, high = range_of(formula, pairs[0], turns, keywords)
+        low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
+        usable = np.isfinite(error) & ~np.isnan(low) & ~np.isnan(high)
+        if formula is not computed:  # the natural extension is that of another formula: the exact range belongs to it
+            exact_low, exact_high = range_of(formula, pairs[0], turns, keywords)
+            lo, hi = np.minimum(lo, exact_low), np.maximum(hi, exact_high)
+        return np.where(usable, np.fmax(low, lo), lo), np.where(usable, np.fmin(high, hi), hi)

@@ -1,0 +1,258 @@
+"""One host operation as its rule sees it: arguments by name, bounds of operands, and the errors that torch may make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP32, FP64, Format, Overflow
+from interval_ops.profiles.profile import FnError, Profile, load_profile
+from render.interpreter.memory import Envelope
+from render.interpreter.memory.integers import INTEGERS
+from render.interpreter.memory.strided import FORMAT_OF
+
+Known = Mapping[int, Envelope]
+Pair = tuple[np.ndarray, np.ndarray]
+EXACT = 2.0**52
+"""Integers up to here pass through float64 unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of a result, in its shape or one that broadcasts to it; `written` None: all of it."""
+
+    lo: np.ndarray
+    hi: np.ndarray
+    written: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The result is an exact point everywhere."""
+
+    written: np.ndarray | None = None
+
+
+Found = Bounds | Exact | None
+"""Of one result; None: there is no rule for these arguments."""
+Result = Found | tuple[Found, ...]
+Rule = Callable[["Call"], Result]
+"""Runs before the operation, so that one in place still sees its old operand. The caller joins the values that torch
+really returned, so a rule needs to enclose the exact result and other legal roundings only."""
+
+
+class Call:
+    """`known`: envelopes by the id of a tensor among the arguments; `device`: the target's profile."""
+
+    def __init__(
+        self, op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known, device: Profile | None = None
+    ) -> None:
+        self.op, self.args, self.kwargs, self.known = op, args, kwargs, known
+        self.device = device or load_profile("any")
+        self._named: dict[str, Any] | None = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Arguments by the names of the operation's schema, defaults included."""
+        if self._named is None:
+            schema = self.op._schema.arguments
+            found = {a.name: a.default_value for a in schema if a.has_default_value()}
+            found |= {a.name: x for a, x in zip(schema, self.args, strict=False)}
+            self._named = found | dict(self.kwargs)
+        return self._named
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.named.get(name, default)
+
+    @property
+    def x(self) -> torch.Tensor:
+        """The first argument."""
+        found: torch.Tensor = self.args[0]
+        return found
+
+    @property
+    def profile(self) -> Profile:
+        return host_profile(self.device.name.startswith("gfx"))
+
+    def pair(self, x: torch.Tensor) -> Pair:
+        return known_pair(x, self.known)
+
+    def reads_unwritten(self) -> bool:
+        return not all(e.written.all() for e in self.known.values())
+
+    def format(self, *operands: Any) -> Format | None:
+        """Of the result of an elementwise operation; None for other types than floats."""
+        dtype: torch.dtype | None = None
+        for x in operands:
+            if isinstance(x, torch.Tensor):
+                dtype = x.dtype if dtype is None else torch.result_type(torch.empty(0, dtype=dtype), x)
+        if len(operands) == 2 and all(isinstance(x, (int, float, torch.Tensor)) for x in operands):
+            dtype = torch.result_type(*operands)
+        return None if dtype is None else FORMAT_OF.get(dtype)
+
+    def operand(self, x: Any, fmt: Format) -> Pair | None:
+        """Bounds of a tensor or number as an operation in `fmt` reads it; None where its conversion is not simple."""
+        if isinstance(x, torch.Tensor):
+            if x.is_floating_point():
+                if x.dtype == torch.float64 and fmt != FP64 and x.dim():
+                    return None
+                lo, hi = self.pair(x)
+                wider = x.dtype.itemsize == 8 > fmt.bits // 8
+                return casting.cast_interval(lo, hi, FP64, FP32, self.profile) if wider else (lo, hi)
+            if x.is_complex():
+                return None
+            lo, hi = (end.astype(np.float64) for end in self.pair(x))
+            if lo.size and max(np.abs(lo).max(), np.abs(hi).max()) > 2.0**fmt.p:
+                return None
+            return (lo, lo) if np.array_equal(lo, hi) else (lo, hi)
+        return number(x, fmt) if isinstance(x, (int, float)) else None
+
+    def operands(self, xs: Iterable[Any], fmt: Format) -> list[Pair] | None:
+        """The bounds of all, with as many dimensions each."""
+        found = [self.operand(x, fmt) for x in xs]
+        return None if any(p is None for p in found) else same_rank([p for p in found if p is not None])
+
+    def run(self, pick: Callable[[Any], Any], op: Any = None) -> Any:
+        """The operation on operands that `pick` puts in the place of these."""
+        kept = {k: v for k, v in self.kwargs.items() if k not in ("out", "memory_format", "dtype", "generator")}
+        return (op or self.op._overloadpacket)(*tree_map(pick, self.args), **tree_map(pick, kept))
+
+    def at(self, end: int) -> Callable[[Any], Any]:
+        """For `run`: one end of every float (and of integers that are open) in float64."""
+
+        def pick(t: Any) -> Any:
+            if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or self.is_open(t)):
+                return t
+            return torch.from_numpy(self.pair(t)[end].astype(np.float64, copy=True))
+
+        return pick
+
+    def is_open(self, t: torch.Tensor) -> bool:
+        """Integers that rounding leaves open; exact ones may be indices and stay what they are."""
+        if t.dtype not in INTEGERS or id(t) not in self.known:
+            return False
+        lo, hi = self.pair(t)
+        return not np.array_equal(lo, hi)
+
+
+def number(x: float, fmt: Format) -> Pair:
+    """A Python number, and the nearest one of float32 where the operation may read that."""
+    exact = np.array(float(x))
+    if fmt == FP64:
+        return exact, exact
+    with np.errstate(over="ignore"):
+        near = exact.astype(np.float32).astype(np.float64)
+    return (exact, exact) if near == exact or near != near else (np.minimum(exact, near), np.maximum(exact, near))
+
+
+def number_pair(x: float) -> Pair:
+    """A Python number as a kernel with arithmetic in float32 or float64 may hold it."""
+    return number(x, FP32)
+
+
+def same_rank(pairs: list[Pair]) -> list[Pair]:
+    rank = max(p[0].ndim for p in pairs)
+
+    def grown(p: Pair) -> Pair:
+        lo = p[0].reshape((1,) * (rank - p[0].ndim) + p[0].shape)
+        return (lo, lo) if p[0] is p[1] else (lo, p[1].reshape(lo.shape))
+
+    return [grown(p) for p in pairs]
+
+
+def known_pair(t: torch.Tensor, known: Known) -> Pair:
+    """Bounds of an operand in its shape; a point is one array twice."""
+    envelope = known.get(id(t))
+    if envelope is None or envelope.lo.shape != tuple(t.shape):
+        v = values(t)
+        return v, v
+    return envelope.lo, envelope.hi
+
+
+def values(t: torch.Tensor) -> np.ndarray:
+    """Values of a tensor: floats in their carrier (float32, or float64 for float64), integers in float64."""
+    t = t.detach()
+    if not t.is_floating_point():
+        return t.numpy().astype(np.float64)
+    return t.numpy() if t.dtype in (torch.float32, torch.float64) else t.float().numpy()
+
+
+def inner_of(fmt: Format) -> Format:
+    """What torch computes in: every narrower type in float32."""
+    return fmt if fmt.bits >= 32 else FP32
+
+
+def finished(pair: Pair, fmt: Format, profile: Profile) -> Bounds:
+    """Bounds computed in `inner_of(fmt)`, rounded once more where `fmt` is narrower."""
+    inner = inner_of(fmt)
+    return Bounds(*pair) if inner == fmt else Bounds(*casting.cast_interval(*pair, inner, fmt, profile))
+
+
+# --- the errors of torch ------------------------------------------------------------------------------------------
+
+_MUTED: ContextVar[frozenset[str]] = ContextVar("muted", default=frozenset())
+_CUDA = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt", "sqrt": "sqrt_rn", "div": "div_rn"}
+
+
+@contextmanager
+def muted(causes: Iterable[str]) -> Iterator[None]:
+    """A scope in which rules add no error of these causes."""
+    token = _MUTED.set(frozenset(causes))
+    try:
+        yield
+    finally:
+        _MUTED.reset(token)
+
+
+def host_profile(amd: bool = False) -> Profile:
+    """torch on the host's device, less what is muted here.
+
+    IEEE rounding of + - * / and casts (PyTorch is built without fast-math and without flush-to-zero), sums in any
+    order, torch's own overflow of 8-bit floats. Functions: the larger error of PyTorch's CPU kernels (measured, profile
+    torch-cpu) and of the device library that its GPU kernels call (documented, profile `any`, or gfx942 for AMD).
+    """
+    return _profile(_MUTED.get(), amd)
+
+
+@cache
+def _profile(without: frozenset[str], amd: bool) -> Profile:
+    ieee, cpu, device = (load_profile(n) for n in ("ieee", "torch-cpu", "gfx942" if amd else "any"))
+    functions = dict(ieee.functions)
+    for name, error in cpu.functions.items():
+        base, _, fmt = name.partition("@")
+        key = f"{_CUDA.get(base, base)}{'@' + fmt if fmt else ''}" if not fmt else name
+        other = device.functions.get(key, error)
+        functions[name] = FnError(
+            max(error.r, other.r), max(error.a, 0.0 if other.ftz else other.a), source="torch-cpu and device library",
+            huge=min(error.huge, other.huge),
+        )  # fmt: skip
+    functions["div"] = functions["div_rn"] = ieee.functions["div_rn"]
+    functions["div@fp64"] = functions["div_rn@fp64"] = ieee.functions["div_rn@fp64"]
+    modes = {f.name: _overflow_of(t) for t, f in FORMAT_OF.items() if f.bits == 8}
+    overflow = {**ieee.cast_overflow, **modes}
+    return replace(ieee, functions=functions, cast_overflow=overflow).mute(*without)
+
+
+@cache
+def _overflow_of(dtype: torch.dtype) -> Overflow:
+    """What this build of torch makes of a value far past the largest: "inf", "nan" or "saturate"."""
+    x = torch.tensor([1e30], dtype=torch.float32).to(dtype).float().item()
+    return "nan" if x != x else "inf" if x == math.inf else "saturate"
+
+
+@cache
+def exact_profile() -> Profile:
+    """No error at all but that of our own float64, which bounds always carry."""
+    from interval_ops.profiles.profile import CAUSES
+
+    return load_profile("ieee").mute(*CAUSES)

@@ -1,0 +1,240 @@
+"""Elementwise operations: functions of the engine, formulas, powers and remainders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP64
+from interval_ops.library import joint
+from interval_ops.profiles.profile import Profile
+from render.interpreter.hosted.algebra import enclosed, quotient, unary
+from render.interpreter.hosted.call import (
+    Bounds,
+    Call,
+    Exact,
+    Pair,
+    Result,
+    Rule,
+    exact_profile,
+    finished,
+    inner_of,
+    number,
+    same_rank,
+)
+from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.aten import Aten
+
+
+def by_function(op: Aten) -> Rule:
+    """A function of one argument that the engine knows, in float32 or float64, then rounded."""
+
+    def rule(call: Call) -> Result:
+        fmt = FORMAT_OF.get(call.x.dtype)
+        if fmt is None:
+            return None
+        return finished(unary(op.function, call.pair(call.x), inner_of(fmt), call.profile), fmt, call.profile)
+
+    return rule
+
+
+def by_formula(op: Aten) -> Rule:
+    """A formula of the first operands; the rest of its arguments are numbers."""
+    formula = op.formula
+    assert formula is not None
+
+    def rule(call: Call) -> Result:
+        names = [a.name for a in call.op._schema.arguments[: op.operands]]
+        operands = [call.get(name) for name in names]
+        keywords = {name: call.get(name) for name in op.keywords if call.get(name) is not None}
+        fmt = call.format(*operands)
+        if fmt is None or any(isinstance(v, torch.Tensor) for v in keywords.values()):
+            return None
+        inner = inner_of(fmt)
+        pairs = call.operands(operands, inner)
+        if pairs is None:
+            return None
+        turns = None if op.turns is None else op.turns(**keywords)
+        found = enclosed(formula, op.computed or formula, pairs, inner, call.profile, turns, keywords)
+        return finished(found, fmt, call.profile)
+
+    return rule
+
+
+def binary(function: Callable[..., Pair]) -> Rule:
+    """One operation of the engine on two operands, in the format of the result."""
+
+    def rule(call: Call) -> Result:
+        args = call.args
+        if len(args) < 2 or args[2:] or set(call.kwargs) - {"out", "alpha"} or call.kwargs.get("alpha", 1) != 1:
+            return None
+        fmt = call.format(*args)
+        if fmt is None:
+            return None
+        pairs = call.operands(args, fmt)
+        return None if pairs is None else Bounds(*function(*pairs, fmt, call.profile))
+
+    return rule
+
+
+def scaled_sum(op: Aten, function: Callable[..., Pair]) -> Rule:
+    """add and sub: a formula where the second operand has a factor."""
+    plain, factored = binary(function), by_formula(op)
+    return lambda call: plain(call) if call.get("alpha", 1) == 1 else factored(call)
+
+
+def reversed_sub(op: Aten) -> Rule:
+    def swapped(x: Pair, y: Pair, fmt: Any, profile: Profile) -> Pair:
+        return arithmetic.sub(y, x, fmt, profile)
+
+    return scaled_sum(op, swapped)
+
+
+def divided(call: Call) -> Result:
+    """div; with a rounding mode the quotient's integral part, both ways where a rounding may turn it."""
+    mode = call.get("rounding_mode")
+    if mode is None:
+        if set(call.kwargs) - {"out", "rounding_mode"}:
+            return None
+        call = Call(call.op, call.args[:2], {}, call.known, call.device)
+        return binary(quotient)(call)
+    return _integral_quotient(call, np.trunc if mode == "trunc" else np.floor)
+
+
+def floor_divided(call: Call) -> Result:
+    return _integral_quotient(call, np.floor)
+
+
+def _integral_quotient(call: Call, integral: Callable[..., np.ndarray]) -> Result:
+    fmt = call.format(*call.args[:2])
+    if fmt is None:
+        return None
+    inner = inner_of(fmt)
+    pairs = call.operands(call.args[:2], inner)
+    if pairs is None:
+        return None
+    lo, hi = (np.asarray(end, np.float64) for end in quotient(pairs[0], pairs[1], inner, call.profile))
+    # torch subtracts the remainder before it divides: where the quotient itself rounds, once more.
+    room = [np.where(np.abs(end) >= 2.0 ** (inner.p - 1), 2 * inner.u * np.abs(end), 0.0) for end in (lo, hi)]
+    return finished((integral(lo - room[0]), integral(hi + room[1])), fmt, call.profile)
+
+
+def remainder(call: Call) -> Result:
+    """x - floor(x / y) y, exact but for one addition: linear where all choices have one quotient, else up to y."""
+    fmt = call.format(*call.args[:2])
+    if fmt is None:
+        return None
+    inner = inner_of(fmt)
+    pairs = call.operands(call.args[:2], inner)
+    if pairs is None:
+        return None
+    with np.errstate(all="ignore"):
+        exact = exact_profile()
+        x, y = pairs
+        first, last = (np.floor(np.asarray(end, np.float64)) for end in quotient(x, y, FP64, exact))
+        whole = np.where(np.isfinite(first) & (first == last) & (np.abs(first) < 2.0**50), first, 0.0)
+        low, high = arithmetic.sub(pairs[0], arithmetic.mul((whole, whole), pairs[1], FP64, exact), FP64, exact)
+        divisor = [np.broadcast_to(np.asarray(end, np.float64), low.shape) for end in pairs[1]]
+        bottom, top = np.minimum(divisor[0], 0.0), np.maximum(divisor[1], 0.0)
+        settled = np.isfinite(first) & (first == last) & (np.abs(first) < 2.0**50)
+        low, high = np.where(settled, np.maximum(low, bottom), bottom), np.where(settled, np.minimum(high, top), top)
+        open_ = np.isnan(first) | np.isnan(last) | ~np.isfinite(first) | ~np.isfinite(last)
+        low, high = (np.where(open_, np.nan, end) for end in (low, high))
+    rounded = casting.cast_interval(low, high, FP64, inner, call.profile) if inner != FP64 else (low, high)
+    return finished(rounded, fmt, call.profile)
+
+
+def reciprocal(call: Call) -> Result:
+    fmt = FORMAT_OF.get(call.x.dtype)
+    if fmt is None:
+        return None
+    one, x = same_rank([number(1.0, fmt), call.pair(call.x)])
+    return Bounds(*quotient(one, x, fmt, call.profile))
+
+
+def negated(call: Call) -> Result:
+    return Bounds(*arithmetic.neg(call.pair(call.x)))
+
+
+def absolute(call: Call) -> Result:
+    return Bounds(*arithmetic.abs_(call.pair(call.x)))
+
+
+def power(call: Call) -> Result:
+    """x ** y: small whole powers by products in any order, halves by roots, else the device library's pow."""
+    x, y = call.args[:2]
+    fmt = call.format(x, y)
+    if fmt is None:
+        return None
+    inner, profile = inner_of(fmt), call.profile
+    pairs = call.operands([x, y], inner)
+    if pairs is None:
+        return None
+    base, exponent = pairs
+    if not isinstance(y, (int, float)):
+        return finished(joint.power(base, exponent, inner, profile), fmt, profile)
+    if y == 0:
+        return Exact()
+    if y == 1:
+        return finished(base, fmt, profile)
+    if y == 2:
+        return finished(arithmetic.square(base, inner, profile), fmt, profile)
+    if y in (0.5, -0.5):
+        found = unary("sqrt" if y > 0 else "rsqrt", base, inner, profile)
+        other = joint.power(base, exponent, inner, profile)  # torch has a case of its own for roots, or calls pow
+        return finished((np.minimum(found[0], other[0]), np.maximum(found[1], other[1])), fmt, profile)
+    if float(y).is_integer() and abs(y) < 1024:
+        return finished(joint.integer_power(base, exponent, inner, profile), fmt, profile)
+    return finished(joint.power(base, exponent, inner, profile), fmt, profile)
+
+
+def jointly(function: Callable[..., Pair]) -> Rule:
+    """A function of two arguments with the device library's error."""
+
+    def rule(call: Call) -> Result:
+        fmt = call.format(*call.args[:2])
+        if fmt is None:
+            return None
+        pairs = call.operands(call.args[:2], inner_of(fmt))
+        return None if pairs is None else finished(function(*pairs, inner_of(fmt), call.profile), fmt, call.profile)
+
+    return rule
+
+
+def hypotenuse(x: Pair, y: Pair, fmt: Any, profile: Profile) -> Pair:
+    return joint.norm("hypot", (x, y), fmt, profile)
+
+
+def gated(op: Aten) -> Rule:
+    """glu: the first half times the sigmoid of the second."""
+    from render.ops.formulas import sigmoid
+
+    def rule(call: Call) -> Result:
+        fmt = FORMAT_OF.get(call.x.dtype)
+        dim = int(call.get("dim", -1))
+        if fmt is None or call.x.shape[dim] % 2:
+            return None
+        inner = inner_of(fmt)
+        first, gate = zip(*(np.split(np.asarray(e, np.float64), 2, dim) for e in call.pair(call.x)), strict=True)
+        weight = enclosed(sigmoid, sigmoid, [gate], inner, call.profile, (), {})
+        return finished(arithmetic.mul(first, weight, inner, call.profile), fmt, call.profile)
+
+    return rule
+
+
+def squared_difference(call: Call) -> Result:
+    """(x - y)^2, one rounding of each step."""
+    fmt = call.format(*call.args[:2])
+    if fmt is None:
+        return None
+    inner = inner_of(fmt)
+    pairs = call.operands(call.args[:2], inner)
+    if pairs is None:
+        return None
+    apart = arithmetic.sub(pairs[0], pairs[1], inner, call.profile)
+    return Bounds(*arithmetic.square(apart, inner, call.profile))

@@ -1,0 +1,265 @@
+"""Data movements, order statistics and casts: what rounds nothing, or once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP32, FP64, Format
+from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Pair, Result
+from render.interpreter.memory.integers import INTEGERS
+from render.interpreter.memory.strided import FORMAT_OF
+
+
+def _arrays(found: Any) -> list[np.ndarray]:
+    return [t.numpy() for t in (found if isinstance(found, (tuple, list)) else [found])]
+
+
+def moved(call: Call) -> Result:
+    """Elements of the operands: the same movement of both ends, and of the written flags."""
+    lo, hi = (_arrays(call.run(call.at(end))) for end in (0, 1))
+    flags = moved_flags(call)
+    written = [None] * len(lo) if flags is None else flags
+    found = tuple(Bounds(a, b, w) for a, b, w in zip(lo, hi, written, strict=True))
+    return found if len(found) > 1 else found[0]
+
+
+def moved_flags(call: Call) -> list[np.ndarray | None] | None:
+    """Written flags that a movement carries along, for each result; None where all is written."""
+    if not call.reads_unwritten():
+        return None
+
+    def pick(t: Any) -> Any:
+        if not isinstance(t, torch.Tensor) or not t.is_floating_point():
+            return t
+        envelope = call.known.get(id(t))
+        if envelope is None or envelope.written.shape != tuple(t.shape):
+            return torch.ones(t.shape, dtype=torch.float64)
+        return torch.from_numpy(envelope.written.astype(np.float64))
+
+    return [flags > 0 for flags in _arrays(call.run(pick))]
+
+
+def ends(call: Call) -> Result:
+    """Exact and nondecreasing in every operand: the operation on both ends. What may be NaN gives anything."""
+    lo, hi = (_arrays(call.run(call.at(end))) for end in (0, 1))
+    found = tuple(Bounds(a, b) for a, b in zip(lo, hi, strict=True))
+    return found if len(found) > 1 else found[0]
+
+
+# --- choices of an element along a dimension ----------------------------------------------------------------------
+
+
+def _dim(call: Call, default: int | None = None) -> int | None:
+    dim = call.get("dim", default)
+    return default if dim is None else int(dim) % max(call.x.dim(), 1)
+
+
+def _rows(call: Call, dim: int) -> tuple[Pair, np.ndarray, bool]:
+    """(bounds with `dim` last, which rows may hold NaN (kept axis), whether every row's order is decided)."""
+    lo, hi = (np.moveaxis(np.atleast_1d(end).astype(np.float64, copy=False), dim, -1) for end in call.pair(call.x))
+    loose = (np.isnan(lo) | np.isnan(hi)).any(-1, keepdims=True)
+    order = np.argsort(lo, axis=-1, kind="stable")
+    low, high = (np.take_along_axis(end, order, -1) for end in (lo, hi))
+    decided = not bool(loose.any()) and bool((high[..., :-1] < low[..., 1:]).all())
+    return (lo, hi), np.asarray(loose), decided
+
+
+def _index(decided: bool, shape: tuple[int, ...], count: int) -> Found:
+    """Places that were chosen: exact, or any of the dimension."""
+    return Exact() if decided else Bounds(np.zeros(shape), np.full(shape, float(max(count - 1, 0))))
+
+
+def ordered(call: Call) -> Result:
+    """sort, topk, kthvalue and median along a dimension: order statistics are nondecreasing in every element."""
+    dim = _dim(call, -1 if call.x.dim() else 0)
+    if dim is None or not call.x.is_floating_point():
+        return None
+    if "dim" not in call.named:  # the median of all
+        return None if np.isnan(np.concatenate([e.ravel() for e in call.pair(call.x)])).any() else ends(call)
+    dim %= max(call.x.dim(), 1)
+    _, loose, decided = _rows(call, dim)
+    lo, hi = (call.run(call.at(end))[0].numpy() for end in (0, 1))
+    spoilt = np.moveaxis(loose, -1, dim) if call.x.dim() else loose.reshape(())
+    if lo.ndim < spoilt.ndim:
+        spoilt = spoilt.squeeze(dim)
+    lo, hi = (np.where(spoilt, np.nan, end) for end in (lo, hi))
+    return Bounds(lo, hi), _index(decided, lo.shape, call.x.shape[dim] if call.x.dim() else 1)
+
+
+def extreme(call: Call) -> Result:
+    """max and min: of all, along a dimension with the place, or of two tensors."""
+    if len(call.args) > 1 and isinstance(call.args[1], torch.Tensor):
+        return ends(call)
+    lo, hi = (call.run(call.at(end)) for end in (0, 1))
+    if isinstance(lo, torch.Tensor):
+        return Bounds(lo.numpy(), hi.numpy())
+    place = _place(call, "max" in call.op._schema.name, _dim(call) or 0, bool(call.get("keepdim", False)))
+    return Bounds(lo[0].numpy(), hi[0].numpy()), place
+
+
+def chosen(call: Call) -> Result:
+    """argmax and argmin: the first and the last place that may win."""
+    largest, dim, keep = "max" in call.op._schema.name, _dim(call), bool(call.get("keepdim", False))
+    if not call.x.is_floating_point() or (dim is None and call.x.dim() != 1 and keep):
+        return None
+    return _place(call, largest, dim, keep)
+
+
+def _place(call: Call, largest: bool, dim: int | None, keep: bool) -> Found:
+    lo, hi = call.pair(call.x)
+    flat = dim is None or not call.x.dim()
+    lo, hi = (np.asarray(e, np.float64).reshape(-1) if flat else np.moveaxis(e, dim or 0, -1) for e in (lo, hi))
+    if not largest:
+        lo, hi = -hi, -lo
+    loose = np.isnan(lo) | np.isnan(hi)
+    may = loose | (hi >= np.where(loose, -np.inf, lo).max(-1, keepdims=True)) | loose.any(-1, keepdims=True)
+    first = np.argmax(may, -1).astype(np.float64)
+    last = may.shape[-1] - 1 - np.argmax(may[..., ::-1], -1).astype(np.float64)
+    if np.array_equal(first, last):
+        return Exact()
+    if keep and dim is not None and call.x.dim():
+        first, last = np.expand_dims(first, dim), np.expand_dims(last, dim)
+    return Bounds(first, last)
+
+
+def running(call: Call) -> Result:
+    """cummax and cummin: from an element that may be NaN on, anything."""
+    if not call.x.is_floating_point():
+        return None
+    lo, hi = (call.run(call.at(end)) for end in (0, 1))
+    dim = _dim(call) or 0
+    decided = bool(np.array_equal(lo[1].numpy(), hi[1].numpy())) and _rows(call, dim)[2]
+    count = call.x.shape[dim] if call.x.dim() else 1
+    return Bounds(lo[0].numpy(), hi[0].numpy()), _index(decided, tuple(lo[0].shape), count)
+
+
+def pooled(call: Call) -> Result:
+    """max_pool2d: the values; the places are exact only where the operand is."""
+    lo, hi = (call.run(call.at(end))[0].numpy() for end in (0, 1))
+    return Bounds(lo, hi), None if not np.array_equal(lo, hi) else Exact()
+
+
+def both_extremes(call: Call) -> Result:
+    lo, hi = (call.run(call.at(end)) for end in (0, 1))
+    return tuple(Bounds(a.numpy(), b.numpy()) for a, b in zip(lo, hi, strict=True))
+
+
+def of_numbers(call: Call) -> Result:
+    """fmax and fmin: NaN yields to the other operand, so what may be NaN leaves both open."""
+    found = ends(call)
+    assert isinstance(found, Bounds)
+    loose: Any = False
+    for x in call.args[:2]:
+        if isinstance(x, torch.Tensor):
+            loose = loose | np.isnan(call.pair(x)[0]) | np.isnan(call.pair(x)[1])
+    return Bounds(np.where(loose, np.nan, found.lo), np.where(loose, np.nan, found.hi))
+
+
+def rounded_to_places(call: Call) -> Result:
+    """round; to decimals torch multiplies and divides, which rounds."""
+    return None if call.get("decimals", 0) else ends(call)
+
+
+def without_nan(call: Call) -> Result:
+    """nan_to_num: finite numbers stay; an infinite end becomes its replacement, NaN any of the three or anything."""
+    lo, hi = (end.astype(np.float64) for end in call.pair(call.x))
+    fmt = FORMAT_OF.get(call.x.dtype)
+    if fmt is None:
+        return None
+    nan, top, bottom = call.get("nan"), call.get("posinf"), call.get("neginf")
+    top, bottom = (fmt.max if top is None else float(top)), (-fmt.max if bottom is None else float(bottom))
+    nan = 0.0 if nan is None else float(nan)
+    point = lo is hi or np.array_equal(lo, hi, equal_nan=True)
+    if point:  # values as they are: NaN is NaN for certain
+        return Exact()
+    open_ = np.isnan(lo) | np.isnan(hi)
+    out = [np.where(end == np.inf, top, np.where(end == -np.inf, bottom, end)) for end in (lo, hi)]
+    low, high = np.minimum(*out), np.maximum(*out)
+    # An interval with an infinite end holds every finite number up to it as well.
+    low = np.where(lo == -np.inf, np.minimum(low, -fmt.max), low)
+    high = np.where(hi == np.inf, np.maximum(high, fmt.max), high)
+    low = np.where(open_, min(-fmt.max, nan, bottom, top), low)
+    high = np.where(open_, max(fmt.max, nan, bottom, top), high)
+    return Bounds(low, high)
+
+
+# --- truth values -------------------------------------------------------------------------------------------------
+
+
+def compared(call: Call) -> Result:
+    """gt and the like: exact where every choice within the bounds decides alike."""
+    from interval_ops.arithmetic.selection import compare
+
+    pairs = call.operands(call.args[:2], FP64)
+    if pairs is None:
+        return None
+    surely, possibly = compare(call.op._schema.name.removeprefix("aten::").removesuffix("_"), *pairs)
+    return Exact() if np.array_equal(surely, possibly) else None
+
+
+def classified(call: Call) -> Result:
+    """isnan and the like of bounds that are finite, or points."""
+    lo, hi = call.pair(call.x)
+    settled = np.isfinite(lo) & np.isfinite(hi)
+    return Exact() if bool((settled | (lo == hi)).all()) else None
+
+
+# --- casts --------------------------------------------------------------------------------------------------------
+
+
+def cast(call: Call, pair: Pair, src: torch.dtype, dst: torch.dtype) -> Found:
+    """torch's conversion: round to nearest even; float64 reaches narrower formats through float32."""
+    a, b = FORMAT_OF.get(src), FORMAT_OF.get(dst)
+    if a is None:
+        return _of_integers(call, pair, src, b)
+    if b is None:
+        return _to_integers(pair, dst)
+    lo, hi = pair
+    if a == FP64 and b not in (FP64, FP32):
+        lo, hi = casting.cast_interval(lo, hi, FP64, FP32, call.profile)
+        a = FP32
+    return Bounds(*casting.cast_interval(lo, hi, a, b, call.profile))
+
+
+def _of_integers(call: Call, pair: Pair, src: torch.dtype, dst: Format | None) -> Bounds | None:
+    """Integers that are open, as floats; None for other types and for integers that float64 may not hold."""
+    lo, hi = (end.astype(np.float64) for end in pair)
+    if src not in INTEGERS or dst is None or not ((lo >= -EXACT) & (hi <= EXACT)).all():
+        return None
+    return Bounds(*casting.cast_interval(lo, hi, FP64, dst, call.profile))
+
+
+def _to_integers(pair: Pair, dst: torch.dtype) -> Found:
+    """Floats cut to integers: what both ends become, where the type holds it."""
+    if not dst.is_complex and bool(casting.float_to_int_decided(pair[0], pair[1]).all()):
+        return Exact()
+    if dst not in INTEGERS:
+        return None
+    lo, hi = (np.trunc(end.astype(np.float64)) for end in pair)
+    info = torch.iinfo(dst)
+    if not ((lo >= max(-EXACT, info.min)) & (hi <= min(EXACT, info.max))).all():
+        return None
+    return Bounds(lo, hi)
+
+
+def to_copy(call: Call) -> Result:
+    x = call.x
+    return _with_flags(call, cast(call, call.pair(x), x.dtype, call.kwargs.get("dtype") or x.dtype), x)
+
+
+def copy_(call: Call) -> Result:
+    source = call.args[1]
+    return _with_flags(call, cast(call, call.pair(source), source.dtype, call.x.dtype), source)
+
+
+def _with_flags(call: Call, result: Found, source: torch.Tensor) -> Found:
+    envelope = call.known.get(id(source))
+    if envelope is None or envelope.written.all() or result is None:
+        return result
+    if isinstance(result, Exact):
+        return Exact(envelope.written)
+    return Bounds(result.lo, result.hi, envelope.written)

@@ -1,0 +1,185 @@
+"""Sums of products, and sums with fixed coefficients: matrix products, convolutions, pooling, scattered additions.
+
+A matrix product is a chain of dots of the target (`interval_ops.dot`): torch calls the vendor's library, which runs on
+the same units, in any order of K. Operands of float32 go through fused multiply-adds, or through TF32 where torch's own
+switches allow it. Partial sums of a split K are taken as float32 (`allow_fp16_reduced_precision_reduction = False`).
+
+Everything else that is linear in its operands x = m +- r: |f|(|m|, r) terms of the radii, and K roundings of each term
+in any order (Higham, ASNA, sec. 3.1), |f| being the operation on magnitudes. Convolutions are taken as direct sums.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_flatten
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic.broadcast import is_point
+from interval_ops.dot.rule import PendingDot
+from interval_ops.formats.model import FP64, Format
+from interval_ops.profiles.profile import MissingRule, Profile
+from render.interpreter.hosted.call import Call, Pair, Result, Rule, finished, inner_of, number_pair, same_rank
+from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.aten import Aten, Form, addends, base_name
+
+_UP = 1.0 + 2.0**-40
+
+
+def kind_of(fmt: Format, convolution: bool = False) -> str:
+    """The kind of dot that torch's matrix products of this format are."""
+    if fmt.bits != 32:
+        return fmt.name
+    tf32 = torch.backends.cudnn.allow_tf32 if convolution else torch.backends.cuda.matmul.allow_tf32
+    return "tf32" if tf32 else "ieee"
+
+
+def _device(call: Call) -> Profile:
+    """The target without assumptions about Triton's order, less what is muted."""
+    return call.device.chosen(sum_order="any").mute(*call.profile.off)
+
+
+def dot(call: Call, a: Pair, b: Pair, fmt: Format) -> Pair | None:
+    """a @ b over (..., M, K) and (..., K, N), exactly and as the target's units may sum it; not rounded to `fmt`."""
+    if not a[0].shape[-1]:
+        return None
+    kind = kind_of(fmt)
+    try:
+        pending = PendingDot.start(None, (a[0].shape[-2], b[0].shape[-1]), kind, _device(call))
+    except MissingRule:  # the target's compiler refuses it: a library then multiplies in float32
+        pending = PendingDot.start(None, (a[0].shape[-2], b[0].shape[-1]), "ieee", _device(call))
+    return pending.extend(a, b).interval()
+
+
+def _matrix(pair: Pair, rank: int) -> Pair:
+    """With a leading axis, contiguous float64."""
+    lo = np.ascontiguousarray(pair[0], np.float64)
+    lo = lo[None] if rank == 2 else lo
+    if is_point(pair):
+        return lo, lo
+    hi = np.ascontiguousarray(pair[1], np.float64)
+    return lo, hi[None] if rank == 2 else hi
+
+
+def _product(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[Pair, Format] | None:
+    """Matrix, batch of matrices or vector times the same, in the format of the sums."""
+    fmt = FORMAT_OF.get(a.dtype)
+    if fmt is None or a.dtype != b.dtype or fmt.bits < 16 or not a.numel() or not b.numel():
+        return None
+    first, second = call.pair(a), call.pair(b)
+    if a.dim() == 1:
+        first = tuple(end[None, :] for end in first)  # type: ignore[assignment]
+    if b.dim() == 1:
+        second = tuple(end[:, None] for end in second)  # type: ignore[assignment]
+    rank = max(first[0].ndim, second[0].ndim)
+    found = dot(call, _matrix(first, rank), _matrix(second, rank), fmt)
+    if found is None:
+        return None
+    batch, m, n = a.shape[:1] if rank == 3 else (), a.shape[-2:-1] if a.dim() > 1 else (), b.shape[-1:]
+    shape = (*batch, *m, *(n if b.dim() > 1 else ()))
+    return tuple(end.reshape(shape) for end in found), fmt  # type: ignore[return-value]
+
+
+def multiplied(call: Call) -> Result:
+    """mm, bmm, mv, dot."""
+    found = _product(call, call.args[0], call.args[1])
+    return None if found is None else finished(found[0], found[1], call.profile)
+
+
+def added(call: Call) -> Result:
+    """addmm, baddbmm, addmv: beta c + alpha (a @ b), the sum rounded before, after or not at all."""
+    c, a, b = call.args[:3]
+    found = _product(call, a, b)
+    if found is None:
+        return None
+    pair, fmt = found
+    inner, alpha, beta = inner_of(fmt), call.get("alpha", 1), call.get("beta", 1)
+    if not all(isinstance(v, (int, float)) for v in (alpha, beta)):
+        return None
+    if alpha != 1:
+        pair, factor = same_rank([pair, number_pair(alpha)])
+        pair = arithmetic.mul(pair, factor, inner, call.profile)
+    if beta == 0:
+        return finished(pair, fmt, call.profile)
+    own = call.operand(c, fmt)
+    if own is None:
+        return None
+    if beta != 1:
+        own, factor = same_rank([own, number_pair(beta)])
+        own = arithmetic.mul(own, factor, inner, call.profile)
+    pair, own = same_rank([pair, own])
+    return finished(arithmetic.add(pair, own, inner, call.profile), fmt, call.profile)
+
+
+def linear(op: Aten) -> Rule:
+    """Any operation that is linear in its operands together (sums) or in each (products)."""
+
+    def rule(call: Call) -> Result:
+        tensors = [t for t in tree_flatten((call.args, dict(call.kwargs)))[0] if isinstance(t, torch.Tensor)]
+        floats = [t for t in tensors if t.is_floating_point()]
+        fmt = FORMAT_OF.get(floats[0].dtype) if floats else None
+        if fmt is None or any(t.dtype != floats[0].dtype for t in floats) or call.get("dtype") is not None:
+            return None
+        with np.errstate(all="ignore"):
+            middle, radius = _halves(call, floats)
+            if any(not np.isfinite(middle[id(t)] + radius[id(t)]).all() for t in floats):
+                return None
+            values = _run(call, middle, signed=True)
+            size = _run(call, {k: np.abs(m) + radius[k] for k, m in middle.items()}, signed=False)
+            spread = size - _run(call, {k: np.abs(m) for k, m in middle.items()}, signed=False)
+            inner = inner_of(fmt)
+            count = addends(base_name(op.name), call.args, values.size)
+            error = _rounding(call, op, inner, fmt, count, size, middle, radius)
+            own = (count + 8) * 2.0**-51 * size
+            reach = np.where(np.isfinite(size), (np.maximum(spread, 0.0) + error + own) * _UP, np.nan)
+            low, high = np.nextafter(values - reach, -np.inf), np.nextafter(values + reach, np.inf)
+            over = size + error >= inner.max
+            low, high = (np.where(over, np.nan, end) for end in (low, high))
+        return finished((low, high), fmt, call.profile)
+
+    return rule
+
+
+def _halves(call: Call, floats: list[torch.Tensor]) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    middle, radius = {}, {}
+    for t in floats:
+        lo, hi = (np.asarray(end, np.float64) for end in call.pair(t))
+        mid = 0.5 * lo + 0.5 * hi
+        middle[id(t)], radius[id(t)] = mid, np.maximum(hi - mid, mid - lo) * _UP
+    return middle, radius
+
+
+def _run(call: Call, operands: dict[int, np.ndarray], signed: bool) -> np.ndarray:
+    def pick(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and id(x) in operands:
+            return torch.from_numpy(np.array(operands[id(x)]))
+        return abs(x) if isinstance(x, float) and not signed else x
+
+    found: np.ndarray = call.run(pick).numpy()
+    return found
+
+
+def _rounding(
+    call: Call, op: Aten, inner: Format, fmt: Format, count: int, size: np.ndarray, middle: dict[int, np.ndarray],
+    radius: dict[int, np.ndarray],
+) -> np.ndarray:  # fmt: skip
+    """K roundings of every term; products on the target's units besides, with operands cut where these cut them."""
+    profile = call.profile
+    if op.form is not Form.PRODUCT:
+        u = 0.0 if profile.muted("accumulation") else inner.u
+        tiny = 0.0 if profile.muted("accumulation") else count * inner.half_subnormal
+        return math.expm1((count + 2) * u) * size + tiny
+    kind, device = kind_of(fmt, convolution=True), _device(call)
+    try:
+        model = device.dot(kind)
+    except MissingRule:
+        model = device.dot("ieee")
+    blocks = math.ceil(count / model.block) + 1
+    theta = 0.0 if profile.muted(model.cause) else max(model.theta, inner.u)
+    cut = 0.0 if profile.muted("operand") or inner == FP64 or kind != "tf32" else 2.0**-9
+    peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in middle.items()), default=0.0)
+    floor = blocks * theta * 2.0**model.emin * (2 * peak + 1)  # subnormal operands are aligned at the least exponent
+    return (math.expm1(min(blocks * theta, 700.0)) + cut) * size * _UP + floor

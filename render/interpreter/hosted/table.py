@@ -1,0 +1,108 @@
+"""The lane of host bounds over the table of ATen operations: a rule for every key, or why there is none."""
+
+from __future__ import annotations
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.library import joint
+from render.interpreter.hosted import elementwise as e
+from render.interpreter.hosted import moves as m
+from render.interpreter.hosted import products as p
+from render.interpreter.hosted import rows as r
+from render.interpreter.hosted.call import Rule
+from render.ops.aten import ATEN, Aten, Form, of_form
+
+_OWN: dict[str, Rule] = {
+    "_to_copy": m.to_copy,
+    "copy": m.copy_,
+    **dict.fromkeys(("max", "min"), m.extreme),
+    **dict.fromkeys(("sort", "topk", "kthvalue", "median"), m.ordered),
+    **dict.fromkeys(("cummax", "cummin"), m.running),
+    **dict.fromkeys(("fmax", "fmin"), m.of_numbers),
+    **dict.fromkeys(("argmax", "argmin"), m.chosen),
+    **dict.fromkeys(("gt", "lt", "ge", "le", "eq", "ne"), m.compared),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), m.classified),
+    "max_pool2d_with_indices": m.pooled,
+    "aminmax": m.both_extremes,
+    "round": m.rounded_to_places,
+    "nan_to_num": m.without_nan,
+    "neg": e.negated,
+    "abs": e.absolute,
+    "add": e.scaled_sum(ATEN["add"], arithmetic.add),
+    "sub": e.scaled_sum(ATEN["sub"], arithmetic.sub),
+    "rsub": e.reversed_sub(ATEN["rsub"]),
+    "mul": e.binary(arithmetic.mul),
+    "div": e.divided,
+    "floor_divide": e.floor_divided,
+    "remainder": e.remainder,
+    "reciprocal": e.reciprocal,
+    "fmod": e.jointly(arithmetic.fmod),
+    "pow": e.power,
+    "atan2": e.jointly(joint.atan2),
+    "hypot": e.jointly(e.hypotenuse),
+    "glu": e.gated(ATEN["glu"]),
+    "sum": r.SUM,
+    "mean": r.MEAN,
+    "prod": r.PROD,
+    "cumsum": r.CUMSUM,
+    "cumprod": r.CUMPROD,
+    "_softmax": r.softmax,
+    "_log_softmax": r.log_softmax,
+    "logsumexp": r.logsumexp,
+    "linalg_vector_norm": r.vector_norm,
+    **r.SPREADS,
+    "native_layer_norm": r.layer_norm,
+    "native_group_norm": r.group_norm,
+    "native_batch_norm": r.batch_norm,
+    "nll_loss_forward": r.nll_loss,
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), p.multiplied),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), p.added),
+    "mse_loss": r.loss(e.squared_difference),
+}
+
+_UNDERIVED = {
+    "frac": "jumps at whole numbers",
+    "nansum": "skips NaN, which a bound may or may not be",
+    "view_as_complex": "complex numbers have no bounds",
+    "view_as_real": "complex numbers have no bounds",
+}
+_NO_FUNCTION = "its error is not documented and not measured"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(of_form(Form.MADE, Form.RANDOM), "reads no element of its operands"),
+    **dict.fromkeys(of_form(Form.GRADIENT), "host code rarely calls backward passes on kernel results"),
+    **dict.fromkeys(of_form(Form.COMPOSITE), "of too many steps for a bound that says anything"),
+    **dict.fromkeys(of_form(Form.FUNCTION), _NO_FUNCTION),
+    **dict.fromkeys(of_form(Form.CHOICE), "truth values of bounds that overlap are open"),
+    **dict.fromkeys(of_form(Form.EXACT), "neither monotone nor a choice of elements that bounds decide"),
+    **_UNDERIVED,
+}
+
+
+def _derived(op: Aten) -> Rule | None:
+    """The rule that follows from the shape."""
+    if op.name in _UNDERIVED:
+        return None
+    if op.form is Form.MOVE:
+        return m.moved
+    if op.form is Form.ORDER:
+        return m.ends
+    if op.formula is not None:
+        return e.by_formula(op)
+    if op.function:
+        return e.by_function(op)
+    if op.form in (Form.SUM, Form.PRODUCT):
+        return p.linear(op)
+    return None
+
+
+RULES: dict[str, Rule] = {name: rule for name, op in ATEN.items() if (rule := _OWN.get(name) or _derived(op))}
+REFUSED = {name: why for name, why in REFUSED.items() if name not in RULES}
+"""Operations that taint what they return, and why."""
+
+MOVES = of_form(Form.MOVE) & RULES.keys() - {"copy"}
+"""Results that hold elements of their operands, which may never have been written."""
+ROUNDS = {
+    **{name: ATEN[name].cause for name in RULES if ATEN[name].cause},
+    **dict.fromkeys(("div", "reciprocal", "sqrt", "hypot"), "function"),
+    "copy": "cast",
+}
+"""Cause of the rounding of every operation that rounds."""

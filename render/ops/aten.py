@@ -1,0 +1,230 @@
+"""The table of ATen operations: one key set, by shape, for every lane that knows what they mean.
+
+Keys are base names: `add` for `aten::add.Tensor`, `aten::add_` and `out=` alike. Lanes are registries over it: bounds
+of host operations (`render.interpreter.hosted`), slices through them (`render.trace.host_links`), the running error of
+references (`render.reference.local_error`), references in more bits (`render.reference.precise`). A lane derives its
+rule from the shape, the engine's function or the formula where it can; what it cannot do stands refused with a reason,
+and a test goes over all keys. An elementwise function is one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from render.ops import formulas as f
+from render.ops.formulas import Formula
+
+
+class Form(StrEnum):
+    """How the results of an operation depend on its operands."""
+
+    MADE = "made"
+    """New tensors of no operand's elements."""
+    RANDOM = "random"
+    MOVE = "move"
+    """Elements of the operands, or constants, each unchanged."""
+    ORDER = "order"
+    """Exact, and nondecreasing in every floating-point operand."""
+    EXACT = "exact"
+    """Exact, but neither of these."""
+    CAST = "cast"
+    ARITHMETIC = "arithmetic"
+    """+ - * / sqrt: correctly rounded steps."""
+    FUNCTION = "function"
+    """Elementwise, with an error of its own."""
+    SUM = "sum"
+    """Linear in its operand: sums and means, with fixed coefficients."""
+    PRODUCT = "product"
+    """Sums of products of two operands."""
+    CHOICE = "choice"
+    """Truth values or integers that compare floats."""
+    COMPOSITE = "composite"
+    """Norms, losses, softmax: of many steps, each with a rule of its own."""
+    GRADIENT = "gradient"
+    """The backward pass of another operation."""
+
+
+@dataclass(frozen=True)
+class Aten:
+    """One operation.
+
+    `function`: the engine's name of a function of one argument. `formula`: of the first `operands` arguments, with the
+    arguments called `keywords` as numbers; `computed`: as torch evaluates it, where that differs. `turns`: between
+    these a formula of one operand is monotone (None: not known), given its keywords. `integers`: a rule for floats
+    holds for integers that rounding leaves open. `cancels`: its error is in units of its argument.
+    """
+
+    name: str
+    form: Form
+    function: str = ""
+    formula: Formula | None = None
+    computed: Formula | None = None
+    turns: Callable[..., tuple[float, ...]] | None = None
+    operands: int = 1
+    keywords: tuple[str, ...] = ()
+    integers: bool = False
+    cancels: bool = False
+
+    @property
+    def cause(self) -> str:
+        """Error cause of its rounding; empty where it rounds nothing."""
+        return _CAUSES.get(self.form, "")
+
+
+_CAUSES = {
+    Form.CAST: "cast", Form.ARITHMETIC: "arith", Form.FUNCTION: "function", Form.SUM: "accumulation",
+    Form.PRODUCT: "accumulation", Form.COMPOSITE: "function",
+}  # fmt: skip
+ATEN: dict[str, Aten] = {}
+
+
+def _add(op: Aten) -> None:
+    if op.name in ATEN:
+        raise ValueError(f"{op.name} stands twice")
+    ATEN[op.name] = op
+
+
+def _all(form: Form, names: str, integers: bool = False) -> None:
+    for name in names.split():
+        _add(Aten(name, form, integers=integers))
+
+
+def _function(names: str) -> None:
+    """Functions of one argument that the engine knows, by `name` or `name=engine's name`."""
+    for item in names.split():
+        name, _, known = item.partition("=")
+        _add(Aten(name, Form.FUNCTION, known or name))
+
+
+def _formula(
+    name: str, formula: Formula, turns: Callable[..., tuple[float, ...]] | tuple[float, ...] | None = (), *,
+    form: Form = Form.FUNCTION, computed: Formula | None = None, operands: int = 1, keywords: str = "",
+    integers: bool = False, cancels: bool = False, function: str = "",
+) -> None:  # fmt: skip
+    at = turns if turns is None or callable(turns) else lambda *, found=turns, **_: found
+    _add(Aten(name, form, function, formula, computed, at, operands, tuple(keywords.split()), integers, cancels))
+
+
+_all(Form.MADE, """
+    zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
+    scalar_tensor empty_strided new_empty_strided arange tril_indices triu_indices linspace empty_permuted
+""")  # fmt: skip
+_all(Form.RANDOM, """
+    rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
+    exponential random randint_like
+""")  # fmt: skip
+_all(Form.MOVE, "clone cat stack flip roll rot90 repeat tril triu _unsafe_view copy", integers=True)
+_all(Form.MOVE, """
+    alias detach lift_fresh view reshape contiguous expand t transpose permute squeeze unsqueeze select slice
+    narrow split chunk unbind index gather scatter take embedding index_select masked_fill where pad constant_pad_nd
+    diag diagonal diag_embed fill zero as_strided unfold movedim swapaxes masked_select index_put masked_scatter put
+    slice_scatter select_scatter diagonal_scatter resize set _reshape_alias im2col replication_pad1d replication_pad2d
+    reflection_pad1d reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex one_hot split_with_sizes
+    repeat_interleave pixel_shuffle pixel_unshuffle _index_put_impl slice_backward select_backward index_copy
+    index_fill diagonal_copy expand_copy split_copy unbind_copy select_copy slice_copy permute_copy view_copy t_copy
+    transpose_copy unfold_copy squeeze_copy unsqueeze_copy detach_copy alias_copy split_with_sizes_copy
+    upsample_nearest1d upsample_nearest2d channel_shuffle unsafe_split_with_sizes take_along_dim lift
+""")  # fmt: skip
+_all(Form.ORDER, """
+    relu clamp clamp_min clamp_max hardtanh maximum minimum fmax fmin amax amin aminmax max min floor ceil trunc round
+    sign sort topk kthvalue median cummax cummin max_pool2d_with_indices relu6
+""")  # fmt: skip
+_all(Form.EXACT, "neg abs mode frexp ldexp argsort nonzero nan_to_num copysign heaviside positive _unique2 unique_dim")
+_formula("threshold", f.threshold, lambda threshold, **_: (float(threshold),), form=Form.EXACT,
+         keywords="threshold value")  # fmt: skip
+_add(Aten("_to_copy", Form.CAST, integers=True))
+_formula("add", f.added, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True)
+_formula("sub", f.subtracted, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True)
+_formula("rsub", f.reversed_difference, None, form=Form.ARITHMETIC, operands=2, keywords="alpha")
+_formula("mul", lambda n, x, y: x * y, None, form=Form.ARITHMETIC, operands=2, integers=True)
+_add(Aten("div", Form.ARITHMETIC, integers=True))
+_formula("true_divide", lambda n, x, y: x / y, None, form=Form.ARITHMETIC, operands=2)
+_formula("reciprocal", lambda n, x: 1 / x, None, form=Form.ARITHMETIC)
+_formula("square", lambda n, x: x * x, None, form=Form.ARITHMETIC)
+_formula("lerp", f.lerp, None, form=Form.ARITHMETIC, computed=f.lerp_computed, operands=3)
+_formula("addcmul", f.addcmul, None, form=Form.ARITHMETIC, operands=3, keywords="value")
+_formula("addcdiv", f.addcdiv, None, form=Form.ARITHMETIC, operands=3, keywords="value")
+_formula("hypot", f.hypot, None, form=Form.ARITHMETIC, operands=2)
+_add(Aten("sqrt", Form.ARITHMETIC, "sqrt"))
+_all(Form.ARITHMETIC, "remainder fmod floor_divide frac")
+_function("""
+    exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc erfinv
+    rsqrt lgamma special_erfcx=erfcx special_ndtr=normcdf special_ndtri=normcdfinv
+""")  # fmt: skip
+_formula("sigmoid", f.sigmoid)
+_formula("silu", f.silu, (-1.2784645427610738,))
+_formula("mish", f.mish, (-1.1924312145154497,), cancels=True)
+_formula("gelu", f.gelu, (-0.7517915246935645, -0.7524614220710163), computed=f.gelu_computed, keywords="approximate",
+         cancels=True)  # fmt: skip
+_formula("log_sigmoid_forward", f.log_sigmoid, computed=f.log_sigmoid_computed)
+_formula("softplus", f.softplus, lambda beta, threshold, **_: (float(threshold) / float(beta),),
+         keywords="beta threshold")  # fmt: skip
+_formula("elu", f.elu, (0.0,), keywords="alpha scale input_scale")
+_formula("leaky_relu", f.leaky_relu, (0.0,), keywords="negative_slope")
+_formula("hardsigmoid", f.hardsigmoid, (-3.0, 3.0))
+_formula("hardswish", f.hardswish, (-3.0, -1.5, 3.0))
+_formula("logaddexp", f.logaddexp, None, operands=2, cancels=True)
+_add(Aten("glu", Form.FUNCTION))
+_all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc logit polygamma i0 special_i0e special_i1 mvlgamma")
+_all(Form.FUNCTION, "prod")
+_all(Form.SUM, """
+    sum mean nansum cumsum trace index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
+    upsample_bilinear2d segment_reduce col2im
+""")  # fmt: skip
+_all(Form.PRODUCT, """
+    mm bmm addmm baddbmm addbmm mv dot vdot addmv addr convolution _convolution mkldnn_convolution linear mkldnn_linear
+    _trilinear
+""")  # fmt: skip
+_all(Form.CHOICE, """
+    gt lt ge le eq ne isnan isinf isfinite isposinf isneginf logical_not logical_and logical_or logical_xor any all
+    argmax argmin signbit count_nonzero searchsorted bucketize histc bincount equal allclose isin
+""")  # fmt: skip
+_all(Form.COMPOSITE, """
+    _softmax _log_softmax _safe_softmax logsumexp native_layer_norm native_group_norm native_batch_norm var std var_mean
+    std_mean linalg_vector_norm norm cumprod mse_loss huber_loss smooth_l1_loss nll_loss_forward nll_loss2d_forward
+    logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _fused_rms_norm _cdist_forward _pdist_forward
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math _linalg_det _linalg_solve_ex
+    linalg_inv_ex _linalg_svd _linalg_eigh linalg_qr linalg_cholesky_ex _fft_r2c _fft_c2r _fft_c2c scatter_reduce
+    index_reduce renorm _weight_norm_interface embedding_bag _embedding_bag grid_sampler_2d upsample_bicubic2d
+""")  # fmt: skip
+_all(Form.GRADIENT, """
+    sigmoid_backward tanh_backward threshold_backward silu_backward gelu_backward _softmax_backward_data
+    _log_softmax_backward_data native_layer_norm_backward native_group_norm_backward native_batch_norm_backward
+    convolution_backward elu_backward leaky_relu_backward softplus_backward hardswish_backward
+    max_pool2d_with_indices_backward nll_loss_backward mse_loss_backward embedding_dense_backward
+""")  # fmt: skip
+
+
+def base_name(name: str) -> str:
+    """`aten::add_` -> `add`; an in-place form means what the plain one does."""
+    short = name.removeprefix("aten::")
+    return short if short.startswith("_") and short.endswith("__") else short.removesuffix("_")
+
+
+def of_form(*forms: Form) -> frozenset[str]:
+    """The names of these forms."""
+    return frozenset(name for name, op in ATEN.items() if op.form in forms)
+
+
+def addends(name: str, args: Sequence[Any], results: int) -> int:
+    """K, the number of addends of one element of a sum or product (an upper bound); tensors have `shape`, `numel()`."""
+    tensors = [a for a in args if hasattr(a, "numel")]
+    if name in ("mm", "bmm", "mv", "dot", "vdot", "linear"):
+        return int(tensors[0].shape[-1]) + 1
+    if name in ("addmm", "baddbmm", "addmv"):
+        return int(tensors[1].shape[-1]) + 1
+    if name == "addbmm":
+        return int(tensors[1].shape[0] * tensors[1].shape[-1]) + 1
+    if name in ("convolution", "_convolution"):
+        return int(tensors[1].numel() // max(tensors[1].shape[0], 1)) + 1
+    if name == "cumsum":
+        return int(max(tensors[0].shape, default=1))
+    if name in ("index_add", "scatter_add"):
+        return int(tensors[-1].numel()) + 1
+    return max(int(tensors[0].numel() // max(results, 1)), 64)
+
+
+__all__ = ["ATEN", "Aten", "Form", "addends", "base_name", "of_form"]
