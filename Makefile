@@ -27,7 +27,7 @@ help:
 	@echo "make test-all  every test"
 	@echo "make test-versions  the interpreter on older Tritons: $(VERSIONS)"
 	@echo "make older     Triton $(OLDEST) into $(VENV)/triton-$(OLDEST), for render replay --stock --stock-triton"
-	@echo "make docs      write the pages of docs/ that come from tables: operations, codes"
+	@echo "make docs      write the pages of docs/ that come from tables: operations, codes, JSON schema"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
 	@echo "make power     mutants of every packaged kernel: what would be noticed (docs/power.md, half an hour)"
@@ -99,6 +99,7 @@ test-versions: $(VERSIONS:%=$(VENV)/triton-%/.stamp)
 docs: $(VENV)/.core
 	$(BIN)/python -m render ops --page > docs/ops.md
 	$(BIN)/python -m render explain --page > docs/codes.md
+	$(BIN)/python -c "from render.result import schema; print(schema.page(), end='')" > docs/verdict.schema.json
 
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/stock_ratio.py $(ARGS)

@@ -18,6 +18,7 @@ from render.result.versions import VERSION as __version__
 _LAZY = {
     "classify": "render.classify",
     "Verdict": "render.result.verdict",
+    "load": "render.result.loading",
     "load_profile": "interval_ops.profiles.profile",
     "profile_names": "interval_ops.profiles.profile",
     "RenderError": "render.result.errors",
@@ -32,6 +33,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "classify",
+    "load",
     "load_profile",
     "profile_names",
 ]
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from interval_ops.profiles.profile import load_profile, profile_names
     from render.classify import classify
     from render.result.errors import KernelError, RenderError, UnsupportedOp
+    from render.result.loading import load
     from render.result.verdict import Verdict
 
 

@@ -129,15 +129,14 @@ def _own_stdout(wanted: bool):  # type: ignore[no-untyped-def]
 
 
 def _write(verdict: Verdict, json: str | None, html: Path | None) -> None:
-    from render.report import json as canonical
-    from render.report.saved import keep_last
+    from render.report.saved import keep
 
-    keep_last(canonical.dumps(verdict))
+    keep(verdict)
     try:
         if json == _STDOUT:
-            typer.echo(canonical.dumps(verdict), nl=False)
+            typer.echo(verdict.to_json(), nl=False)
         elif json is not None:
-            canonical.write(verdict, json)
+            verdict.save(json)
         if html is not None:
             from render.report.html import write
 

@@ -18,6 +18,7 @@ import typer
 
 from render.report.text import place
 from render.result import codes
+from render.result.defects import inside
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 TYPE_I, TYPE_II, INCONCLUSIVE = (codes.EXIT_CODES[label] for label in ("Type-I", "Type-II", "Inconclusive"))
@@ -79,20 +80,10 @@ def _kernel(error: KernelError) -> tuple[list[str], int]:
         lines.append(f"  --> {place(file, line)} in {function}")
         if source.strip():
             lines += [f"  {line:>5} |     {source.strip()}"]
-    if where := _inside_render(original):
+    if where := inside(original):
         lines.append(f"  note: raised inside RENDER ({where}); if Triton accepts this kernel, please report it")
     lines.append(f"  help: {_FULL}=1 shows every frame, RENDER's own included")
     return lines, codes.USAGE_ERROR
-
-
-def _inside_render(error: BaseException) -> str:
-    """file:line of the innermost frame if it is ours: then the fault may be ours, not the user's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    here = Path(__file__).resolve().parents[2]
-    ours = (here / "render", here / "interval_ops")
-    if not frames or not any(Path(frames[-1].filename).is_relative_to(folder) for folder in ours):
-        return ""
-    return f"{Path(frames[-1].filename).relative_to(here)}:{frames[-1].lineno}"
 
 
 def _unsupported(error: UnsupportedOp) -> tuple[list[str], int]:

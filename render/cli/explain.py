@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from render.cli.exits import guarded
+from render.cli.output import console
 from render.report import codes_page, saved
 from render.result import codes
+
+if TYPE_CHECKING:
+    from render.result.verdict import Verdict
 
 
 @guarded
@@ -30,7 +34,7 @@ def command(
     if check is not None:
         from render.report.witnessed import recheck
 
-        holds, text = recheck(saved.load(check))
+        holds, text = recheck(saved.read(check))
         typer.echo(text)
         return 0 if holds else 1
     if page:
@@ -40,8 +44,7 @@ def command(
         typer.echo(codes_page.listing())
         return 0
     if code == saved.LAST or code.endswith(".json"):
-        for line in saved.lines(saved.load(code)):
-            typer.echo(line)
+        _tell(saved.load(code))
         return 0
     try:
         entry = codes.find(code)
@@ -49,3 +52,12 @@ def command(
         raise typer.BadParameter(f"{error}; `render explain` lists them all") from None
     typer.echo(codes_page.of_code(entry))
     return 0
+
+
+def _tell(verdict: Verdict) -> None:
+    """Everything that the terminal showed when it was judged, and what a short report leaves out."""
+    from render.report.terminal import full
+
+    out = console()
+    for line in full(verdict, out.width, verbose=True):
+        out.print(line, soft_wrap=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Sequence
-from pathlib import Path
 
 from render.result import codes
 from render.result.verdict import BudgetItem, OutputVerdict, TaintNote
@@ -54,8 +54,8 @@ def code_of(budget: Sequence[BudgetItem]) -> str:
 
 def _tree(file: str) -> ast.Module | None:
     try:
-        return ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
         return None
 
 
@@ -79,7 +79,12 @@ def columns(file: str | None, line: int, key: str = "") -> tuple[int, int]:
     arithmetic = [n for n in here if isinstance(n, ast.BinOp | ast.UnaryOp)] if key == "arith" else []
     for group in (named, arithmetic, calls, [n for n in here if isinstance(n, ast.BinOp)], here):
         if group:
-            best = group[0]
+            text, best = linecache.getline(str(file), line).rstrip().encode(), group[0]
             end = best.end_col_offset if best.end_lineno == best.lineno else None
-            return best.col_offset + 1, (end if end is not None else best.col_offset + 1) + 1
+            return _characters(text, best.col_offset) + 1, _characters(text, end) + 1
     return 0, 0
+
+
+def _characters(text: bytes, offset: int | None) -> int:
+    """ast counts UTF-8 bytes, a reader counts characters; None: to the end of the line."""
+    return len(text[:offset].decode(errors="ignore"))

@@ -25,10 +25,12 @@ from render.judgement.decided import Decided, cause_of
 from render.judgement.formulas import Comparison, Formulas
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
+from render.judgement.quotes import quoted
 from render.judgement.references import References, Timing
 from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
 from render.reference.resolve import Reference
 from render.result.decision import Decision, compare, decide, worst
+from render.result.defects import collected
 from render.result.elements import Witness
 from render.result.errors import UnsupportedOp
 from render.result.options import Options
@@ -54,8 +56,9 @@ class Judgement:
         return Asked.of(self.options)
 
     def verdict(self) -> Verdict:
-        with large_blocks_kept():
-            return self._verdict()
+        with large_blocks_kept(), collected() as caught:
+            found = self._verdict()
+        return quoted(replace(found, defects=tuple(caught.values())))
 
     def _verdict(self) -> Verdict:
         began = time.perf_counter()

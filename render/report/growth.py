@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Iterator, Sequence
 
 from render.report.text import relative
-from render.result.records import LineWidth
-
-AROUND = 2
-"""Lines of source shown before the first and after the last line that has a width."""
+from render.result.records import AROUND, LineWidth, SourceLine
 
 
-def growth(widths: Sequence[LineWidth]) -> Iterator[str]:
+def growth(widths: Sequence[LineWidth], source: Sequence[SourceLine]) -> Iterator[str]:
     """The source of each file with the width of each line and what the line adds to it."""
     for file in dict.fromkeys(w.file for w in widths):
         here = {w.line: w for w in widths if w.file == file}
+        text = {x.line: x.text for x in source if x.file == file}
         yield f"growth of the bound in {relative(file)} (median relative width, and what the line adds)"
         last = 0
         for n in range(max(1, min(here) - AROUND), max(here) + AROUND + 1):
-            source = linecache.getline(file, n).rstrip()
             if n not in here and not any(abs(n - k) <= AROUND for k in here):
                 continue
             if last and n > last + 1:
                 yield f"  {'':>9} {'':>8}  {'...':>5}"
             last = n
-            yield f"  {_columns(here.get(n))}  {n:>5} | {source}".rstrip()
+            yield f"  {_columns(here.get(n))}  {n:>5} | {text.get(n, '')}".rstrip()
         yield ""
 
 

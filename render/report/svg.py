@@ -1,6 +1,6 @@
 """Inline SVG pictures of bound usage. No script, no network; text and axes use `currentColor`, so that they are
-readable on light and dark backgrounds. `usage` is |value - middle| / half width: at most 1 is inside the bound, NaN
-means that there is no bound. What lies outside is marked by a cross and a word, never by colour alone.
+readable on light and dark backgrounds. What lies outside the bound is marked by a cross and a word, never by colour
+alone.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from render.report.text import number, percent
+from render.result.usage import Usage
 
 INSIDE, OUTSIDE, UNKNOWN = "#3b82c4", "#d1495b", "#8a8a8a"
-_MAX_TILES = 32
-_BINS = 20
 
 
 class Bin(NamedTuple):
@@ -29,45 +27,28 @@ class Bin(NamedTuple):
         return self.lo >= 1.0
 
 
-def histogram_bins(usage: np.ndarray) -> tuple[list[Bin], bool]:
-    """(bins of usage up to 1 and one bin for what lies outside, whether they are spaced by decades).
-
-    Decades are used where half of the elements use less than 2 % of their bound: linear bins would show one bar.
-    """
-    values = usage[~np.isnan(usage)].ravel()
-    inside = values[values <= 1.0]
-    if not values.size:
-        return [], False
-    log = bool(inside.size and np.median(inside) < 0.02 and np.any(inside > 0))
-    edges = _log_edges(inside) if log else np.linspace(0.0, 1.0, _BINS + 1)
-    counts, _ = np.histogram(np.clip(inside, edges[0], 1.0), bins=edges)
-    bins = [Bin(float(edges[i]) if i or not log else 0.0, float(edges[i + 1]), int(n)) for i, n in enumerate(counts)]
-    outside = int(values.size - inside.size)
-    return [*bins, *([Bin(1.0, math.inf, outside)] if outside else [])], log
+def bins(usage: Usage) -> list[Bin]:
+    """The bins of usage up to 1, and one for what lies outside."""
+    inside = [Bin(lo, hi, n) for (lo, hi), n in zip(pairwise(usage.edges), usage.counts, strict=True)]
+    return [*inside, *([Bin(1.0, math.inf, usage.outside)] if usage.outside else [])]
 
 
-def _log_edges(inside: np.ndarray) -> np.ndarray:
-    smallest = float(np.quantile(inside[inside > 0], 0.01))
-    low = min(-1, max(-12, math.floor(math.log10(smallest))))  # bins below 1 even where all that is used is the edge
-    return np.logspace(low, 0.0, max(1, min(-low, 12)) * 4 + 1)
-
-
-def histogram(usage: np.ndarray, width: int = 460, height: int = 170) -> str:
+def histogram(usage: Usage, width: int = 460, height: int = 170) -> str:
     """Histogram of bound usage; the counts are on a logarithmic scale where they differ by more than 50x."""
-    bins, log_x = histogram_bins(np.asarray(usage, dtype=np.float64))
-    if not bins:
+    bars = bins(usage)
+    if not bars:
         return ""
-    counts = [b.elements for b in bins if b.elements]
+    counts = [b.elements for b in bars if b.elements]
     log_y = max(counts) > 50 * min(counts)
     left, right, top, bottom = 46, 24, 20, 34
-    step = (width - left - right) / len(bins)
+    step = (width - left - right) / len(bars)
     floor = height - bottom
     parts = [_text(left, 12, f"elements{' (log scale)' if log_y else ''}, largest bar {max(counts)}")]
-    for i, b in enumerate(bins):
+    for i, b in enumerate(bars):
         parts.append(_bar(b, left + i * step, step, floor, _height(b.elements, max(counts), log_y) * (floor - top)))
     parts.append(f'<path d="M{left} {top}V{floor}H{width - right}" fill="none" stroke="currentColor"/>')
-    parts.extend(_ticks(bins, left, step, floor))
-    parts.append(_text(left, height - 4, f"share of the bound used{' (log scale)' if log_x else ''}"))
+    parts.extend(_ticks(bars, left, step, floor))
+    parts.append(_text(left, height - 4, f"share of the bound used{' (log scale)' if usage.log else ''}"))
     return _svg(width, height, "Histogram of bound usage", parts)
 
 
@@ -100,43 +81,27 @@ def _ticks(bins: list[Bin], left: float, step: float, floor: float) -> Iterator[
             yield _text(x, floor + 15, number(100 * value, 3) + " %", anchor="middle")
 
 
-def tiles(usage: np.ndarray, most: int = _MAX_TILES) -> tuple[np.ndarray, tuple[int, int]]:
-    """(largest usage of each tile, tile extents); NaN where a tile has no bound at all. At most `most` per side."""
-    rows, columns = usage.shape
-    th, tw = _extent(rows, most), _extent(columns, most)
-    pad = np.full((-(-rows // th) * th, -(-columns // tw) * tw), np.nan)
-    pad[:rows, :columns] = usage
-    blocks = pad.reshape(pad.shape[0] // th, th, pad.shape[1] // tw, tw).swapaxes(1, 2)
-    known = np.where(np.isnan(blocks), -1.0, blocks).max(axis=(2, 3))
-    return np.where(known < 0, np.nan, known), (th, tw)
-
-
-def _extent(n: int, most: int) -> int:
-    """Smallest power of two that leaves at most `most` tiles: kernels tile by powers of two."""
-    extent = 1
-    while -(-n // extent) > most:
-        extent *= 2
-    return extent
-
-
-def heatmap(usage: np.ndarray, side: int = 288) -> str:
+def heatmap(usage: Usage, side: int = 288) -> str:
     """Map of a 2-D output: the darker a tile, the more of the bound its worst element uses; a cross means outside."""
-    grid, (th, tw) = tiles(np.asarray(usage, dtype=np.float64))
-    rows, columns = grid.shape
+    if not usage.grid:
+        return ""
+    rows, columns = len(usage.grid), len(usage.grid[0])
+    th, tw = usage.tile
     cell = max(6.0, min(24.0, side / max(rows, columns)))
     left, top = 8, 20
     width, height = max(left + columns * cell + 8, 250), top + rows * cell + 46
     what = "element" if th == tw == 1 else f"{th} x {tw} tile"
     parts = [_text(left, 12, f"largest usage per {what}, {usage.shape[0]} x {usage.shape[1]} output")]
-    largest = float(np.nanmax(np.where(grid <= 1.0, grid, np.nan), initial=0.0))
-    for i in range(rows):
-        for j in range(columns):
-            parts.append(_tile(float(grid[i, j]), largest, left + j * cell, top + i * cell, cell, (i * th, j * tw)))
+    values = [value for row in usage.grid for value in row]
+    largest = max((value for value in values if 0 <= value <= 1), default=0.0)
+    for i, row in enumerate(usage.grid):
+        for j, value in enumerate(row):
+            parts.append(_tile(value, largest, left + j * cell, top + i * cell, cell, (i * th, j * tw)))
     parts.append(
         f'<rect x="{left}" y="{top}" width="{columns * cell:.1f}" height="{rows * cell:.1f}" fill="none" '
         'stroke="currentColor" stroke-opacity="0.5"/>'
     )
-    kinds = [bool(np.any(mask)) for mask in (grid <= 1, grid > 1, np.isnan(grid))]
+    kinds = [any(0 <= v <= 1 for v in values), any(v > 1 for v in values), any(v < 0 for v in values)]
     parts.extend(_legend(left, top + rows * cell + 10, largest, *kinds))
     return _svg(width, height, "Bound usage per tile", parts)
 
@@ -144,7 +109,7 @@ def heatmap(usage: np.ndarray, side: int = 288) -> str:
 def _tile(value: float, largest: float, x: float, y: float, cell: float, corner: tuple[int, int]) -> str:
     box = f'x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}"'
     where = f"from ({corner[0]}, {corner[1]})"
-    if math.isnan(value):
+    if value < 0:
         return f'<rect {box} fill="{UNKNOWN}" fill-opacity="0.35"><title>{where}: no bound</title></rect>'
     if value > 1.0:
         d = cell * 0.25

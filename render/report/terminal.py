@@ -1,4 +1,4 @@
-"""The terminal form of a verdict: attribution first, then the numbers, the line of the kernel and what to do next.
+"""The blocks of a report in a terminal: attribution first, then the numbers, the line of the kernel and what to do.
 
 Labels, codes and words carry the meaning; colour only repeats it. Text is ASCII, so that it survives logs and pipes,
 and is wrapped here (not padded by tables), so that no line ends in blanks.
@@ -7,25 +7,34 @@ and is wrapped here (not padded by tables), so that no line ends in blanks.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
-from render.report import explained, words
-from render.report.frame import Frame, code_frame
-from render.report.growth import growth
-from render.report.text import count, place
-from render.result import codes
+from render.report import words
+from render.report.blocks import Block, Closing, Headline, Listing, Quote, Rows
+from render.report.compose import compose
+from render.report.text import count
 
 if TYPE_CHECKING:
-    from render.result.records import Power
     from render.result.verdict import Verdict
 
 WIDTH = 80
 _STYLES = {"Type-I": "bold green", "Type-II": "bold red", "Inconclusive": "bold yellow"}
-_FEW, _ALL = 3, 10**9
+_FEW = {"output": 9, "budget": 6, "memory": 3, "taints": 3, "note": 3, "finer": 3, "unrounded": 3}
+"""How many rows of a kind (outputs: how many of them) are shown unless all are asked for."""
+_NOUNS = {"output": "output", "budget": "cause", "memory": "finding", "taints": "place", "note": "note"}
+_LABELS = {"help": "   help: ", "note": "   note: "}
+_NAMES = {
+    "power": "power",
+    "finer": "exact value",
+    "unrounded": "unrounded",
+    "paper": "paper rule",
+    "more": "more with",
+}
+_FOOT = ("finer", "unrounded", "paper", "assumes", "more")
 
 
 def render(verdict: Verdict, console: Console, options: ConsoleOptions) -> Iterator[Text]:
@@ -35,36 +44,14 @@ def render(verdict: Verdict, console: Console, options: ConsoleOptions) -> Itera
 
 
 def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code: int | None = None) -> Iterator[Text]:
-    """The whole report, line by line; `verbose` lists every output, finding, note and cause."""
-    few = _ALL if verbose else _FEW
-    yield from _hanging("", words.header(verdict), width, style="dim", body="dim")
-    yield Text()
-    yield from _headline(verdict, width)
-    yield from _outputs(verdict, width, 3 * few)
-    yield from _section("why the outputs differ", _differs(verdict, width))
-    yield from _section("where the bound comes from", _budget(verdict, width, 2 * few))
-    yield from _section("what would change it (re-run)", _what_ifs(verdict, width))
-    if verdict.power is not None:
-        yield from _power(verdict.power, width)
-    for line in growth(verdict.lines):
-        yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
-    yield from _section("memory", _facts(verdict.findings, "finding", width, few))
-    yield from _section("not bounded", _facts(verdict.taints, "place", width, few))
-    yield from _section("", _place_and_advice(verdict, width, few))
-    for line in words.finer(verdict)[:few]:
-        yield from _hanging("  exact value ", line, width)
-    for line in words.unrounded(verdict)[:few]:
-        yield from _hanging("  unrounded   ", line, width)
-    yield from _hanging("  paper rule  ", words.paper_rule(verdict), width)
-    if verdict.assumptions:
-        yield from _hanging("  assumes     ", "; ".join(verdict.assumptions), width)
-    yield summary([verdict], width, exit_code)
+    """The whole report, line by line; `verbose` shows every row and every block."""
+    yield from _Printer(width, verbose, exit_code).blocks(compose(verdict))
 
 
 def brief(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
     """The quiet form: the verdict line and the summary."""
-    yield from _headline(verdict, width)
-    yield summary([verdict], width, exit_code)
+    kept = [block for block in compose(verdict) if isinstance(block, Headline | Closing)]
+    yield from _Printer(width, False, exit_code).blocks(kept)
 
 
 def summary(verdicts: Sequence[Verdict], width: int = WIDTH, exit_code: int | None = None) -> Text:
@@ -73,14 +60,154 @@ def summary(verdicts: Sequence[Verdict], width: int = WIDTH, exit_code: int | No
     return _apart(left, f"exit {code if exit_code is None else exit_code}", width)
 
 
-def _headline(verdict: Verdict, width: int) -> Iterator[Text]:
-    label = verdict.label.upper()
-    line = _apart(f"  {label}  {verdict.message}", verdict.code, width)
-    line.stylize(_STYLES.get(verdict.label, "bold"), 2, 2 + len(label))
-    yield line
-    title = codes.title(verdict.code)
-    if verdict.label == "Type-I" and title not in verdict.message:  # else the message has named what is wrong
-        yield from _hanging("  ", title, width, body="dim")
+class _Printer:
+    """Prints blocks; `open` says that a blank line is due before the next block of another kind."""
+
+    def __init__(self, width: int, verbose: bool, exit_code: int | None) -> None:
+        self.width, self.verbose, self.exit_code = width, verbose, exit_code
+
+    def blocks(self, blocks: Iterable[Block]) -> Iterator[Text]:
+        last, outputs = "", 0
+        for block in blocks:
+            kind = block.kind if isinstance(block, Rows | Listing) else type(block).__name__
+            if isinstance(block, Rows) and block.detail and not self.verbose:
+                continue
+            outputs += kind == "output"
+            if kind == "output" and outputs > self._most(kind):
+                continue
+            lines = list(self._block(block))
+            if not lines:
+                continue
+            if last == "output" and kind != "output":
+                yield from self._rest(outputs - self._most("output"), "output", blank=True)
+            if last and _apart_from(last, kind):
+                yield Text()
+            yield from lines
+            last = kind
+
+    def _block(self, block: Block) -> Iterator[Text]:
+        if isinstance(block, Headline):
+            yield from self._headline(block)
+        elif isinstance(block, Rows):
+            yield from _LAYOUTS.get(block.kind, _Printer._section)(self, block)
+        elif isinstance(block, Quote):
+            yield from self._quote(block)
+        elif isinstance(block, Listing):
+            yield from (Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in block.lines)
+        elif isinstance(block, Closing):
+            code = block.exit_code if self.exit_code is None else self.exit_code
+            yield _apart(block.summary, f"exit {code}", self.width)
+
+    def _most(self, kind: str) -> int:
+        return 10**9 if self.verbose else _FEW.get(kind, 10**9)
+
+    def _rest(self, n: int, kind: str, blank: bool = False) -> Iterator[Text]:
+        if n > 0 and kind in _NOUNS:
+            yield from [Text()] if blank else []
+            yield Text(f"    ... and {count(n, f'more {_NOUNS[kind]}')} (-v shows all)", style="dim")
+
+    def _hanging(self, label: str, value: str, style: str = "dim", body: str = "") -> Iterator[Text]:
+        """`value` wrapped beside `label`; a value with line breaks keeps them."""
+        room = max(20, self.width - len(label))
+        lines = [part for line in value.splitlines() for part in _wrap(line, room) or [""]]
+        for i, line in enumerate(lines or [""]):
+            text = Text(label if i == 0 else " " * len(label), style=style)
+            yield text.append(line, style=body or "not dim")
+
+    def _headline(self, block: Headline) -> Iterator[Text]:
+        label = block.label.upper()
+        line = _apart(f"  {label}  {block.message}", block.code, self.width)
+        line.stylize(_STYLES.get(block.label, "bold"), 2, 2 + len(label))
+        yield line
+        if block.title:
+            yield from self._hanging("  ", block.title, body="dim")
+
+    def _header(self, block: Rows) -> Iterator[Text]:
+        yield from self._hanging("", block.rows[0][0], style="dim", body="dim")
+
+    def _output(self, block: Rows) -> Iterator[Text]:
+        yield from self._hanging("  ", block.title)
+        yield Text()
+        for name, value in block.rows:
+            yield from self._hanging(f"  {name:<10}  ", value)
+
+    def _section(self, block: Rows) -> Iterator[Text]:
+        """A title, and one row per line: short cells in front, the rest as a sentence."""
+        if block.title:
+            yield Text(f"  {block.title}")
+        most = self._most(block.kind)
+        for row in block.rows[:most]:
+            first = f"{row[0]}  " if len(row) > 1 else ""
+            yield from self._hanging(f"    {first}", "  ".join(cell for cell in row[1 if first else 0 :] if cell))
+        yield from self._rest(len(block.rows) - most, block.kind)
+        if block.note:
+            yield from self._hanging(" " * 12, block.note)
+
+    def _table(self, block: Rows) -> Iterator[Text]:
+        """Shares, causes and places in columns, where they fit."""
+        yield Text(f"  {block.title}")
+        most = self._most(block.kind)
+        column = max((len(row[1]) for row in block.rows[:most]), default=0)
+        for share, cause, where in block.rows[:most]:
+            fits = self.width >= 16 + column + len(where)
+            line = f"{cause:<{column}}  {where}" if fits else f"{cause}  {where}"
+            yield from self._hanging(f"    {share:>6}  ", line)
+        yield from self._rest(len(block.rows) - most, block.kind)
+        if block.note:
+            yield from self._hanging(" " * 12, block.note)
+
+    def _changes(self, block: Rows) -> Iterator[Text]:
+        yield Text(f"  {block.title}")
+        for what, effect in block.rows:
+            yield from self._hanging("    ", f"{effect} with {what}")
+
+    def _labelled(self, block: Rows) -> Iterator[Text]:
+        most = self._most(block.kind)
+        for (line,) in block.rows[:most]:
+            yield from self._hanging(_LABELS[block.kind], line)
+        yield from self._rest(len(block.rows) - most, block.kind)
+
+    def _named(self, block: Rows) -> Iterator[Text]:
+        """Lines beside their name; those after the first where power tells more are set below it."""
+        for i, (line,) in enumerate(block.rows[: self._most(block.kind)]):
+            name = _NAMES[block.kind] if i == 0 or block.kind != "power" else ""
+            yield from self._hanging(f"  {name:<12}", line)
+
+    def _assumes(self, block: Rows) -> Iterator[Text]:
+        yield from self._hanging("  assumes     ", "; ".join(line for (line,) in block.rows))
+
+    def _quote(self, block: Quote) -> Iterator[Text]:
+        """The lines with carets; the note beside them only where it fits, for the headline has it already."""
+        yield Text(f"  --> {block.place}", overflow="fold")
+        if not block.lines:
+            return
+        gutter = len(str(block.lines[-1][0])) + 3
+        for n, source in block.lines:
+            yield Text(f"{n:>{gutter}} | {source}".rstrip(), no_wrap=True, overflow="ellipsis")
+        line = Text(f"{'':>{gutter}} | {' ' * block.start}", no_wrap=True, overflow="ellipsis")
+        carets = "^" * max(1, block.end - block.start)
+        fits = len(line) + len(carets) + 1 + len(block.note) <= self.width
+        style = _STYLES.get(block.label, "bold")
+        yield line.append(f"{carets} {block.note}".rstrip() if fits else carets, style=style)
+
+
+_LAYOUTS: dict[str, Callable[[_Printer, Rows], Iterator[Text]]] = {
+    "header": _Printer._header,
+    "output": _Printer._output,
+    "budget": _Printer._table,
+    "shares": _Printer._table,
+    "changes": _Printer._changes,
+    "assumes": _Printer._assumes,
+    **dict.fromkeys(_LABELS, _Printer._labelled),
+    **dict.fromkeys(_NAMES, _Printer._named),
+}
+
+
+def _apart_from(last: str, kind: str) -> bool:
+    """Is there a blank line between blocks of these kinds?"""
+    together = {("Headline", "output"), ("Headline", "Closing"), ("Quote", "help"), ("Quote", "note"), ("help", "note")}
+    foot = (*_FOOT, "Closing")
+    return (last, kind) not in together and not (last in foot and kind in foot)
 
 
 def _apart(left: str, right: str, width: int) -> Text:
@@ -89,98 +216,5 @@ def _apart(left: str, right: str, width: int) -> Text:
     return Text(left + " " * gap + right if gap > 1 else f"{left}  {right}", overflow="fold")
 
 
-def _hanging(label: str, value: str, width: int, style: str = "dim", body: str = "") -> Iterator[Text]:
-    """`value` wrapped beside `label`; a value with line breaks keeps them."""
-    room = max(20, width - len(label))
-    lines = [part for line in value.splitlines() for part in _wrap(line, room) or [""]]
-    for i, line in enumerate(lines or [""]):
-        text = Text(label if i == 0 else " " * len(label), style=style)
-        yield text.append(line, style=body or "not dim")
-
-
 def _wrap(line: str, room: int) -> list[str]:
     return textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False)
-
-
-def _section(title: str, lines: Iterable[Text]) -> Iterator[Text]:
-    lines = list(lines)
-    if lines:
-        if title:
-            yield Text(f"  {title}")
-        yield from lines
-        yield Text()
-
-
-def _rest(n: int, noun: str) -> Iterator[Text]:
-    if n > 0:
-        yield Text(f"    ... and {count(n, f'more {noun}')} (-v shows all)", style="dim")
-
-
-def _outputs(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
-    for output in verdict.outputs[:most]:
-        yield from _hanging("  ", words.output_title(output, verdict.reference), width)
-        yield Text()
-        for name, value in words.output_rows(output):
-            yield from _hanging(f"  {name:<10}  ", value, width)
-        yield Text()
-    yield from _section("", _rest(len(verdict.outputs) - most, "output"))
-
-
-def _differs(verdict: Verdict, width: int) -> Iterator[Text]:
-    if said := words.differs(verdict):
-        yield from _hanging("    ", said, width)
-
-
-def _budget(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
-    items = sorted(verdict.budget, key=lambda item: -item.share)
-    rows = [words.budget_row(item) for item in items[:most]]
-    column = max((len(cause) for _, cause, _ in rows), default=0)
-    for share, cause, where in rows:
-        fits = width >= 16 + column + len(where)
-        yield from _hanging(f"    {share:>6}  ", f"{cause:<{column}}  {where}" if fits else f"{cause}  {where}", width)
-    yield from _rest(len(items) - most, "cause")
-    if said := words.budget_basis(verdict):
-        yield from _hanging("            ", said, width)
-
-
-def _what_ifs(verdict: Verdict, width: int) -> Iterator[Text]:
-    for what, effect in explained.what_if_rows(verdict.counterfactuals, verdict.label):
-        yield from _hanging("    ", f"{effect} with {what}", width)
-
-
-def _power(power: Power, width: int) -> Iterator[Text]:
-    for i, row in enumerate(explained.power_rows(power)):
-        yield from _hanging("  power       " if i == 0 else " " * 14, row, width)
-    yield Text()
-
-
-def _facts(facts: Sequence, noun: str, width: int, most: int) -> Iterator[Text]:
-    for fact in facts[:most]:
-        where = f"  {place(fact.file, fact.line or None)}" if fact.file else ""
-        yield from _hanging(f"    {fact.code}  ", words.fact(fact) + where, width)
-    yield from _rest(len(facts) - most, noun)
-
-
-def _place_and_advice(verdict: Verdict, width: int, most: int) -> Iterator[Text]:
-    """`--> file:line:col`, the code frame where the file can be read, help and notes."""
-    if verdict.file:
-        yield Text(f"  --> {place(verdict.file, verdict.line or None, verdict.column or None)}", overflow="fold")
-        frame = code_frame(verdict.file, verdict.line, verdict.column, verdict.end_column)
-        if frame is not None:
-            yield from _frame(frame, words.place_note(verdict.code), width, _STYLES.get(verdict.label, "bold"))
-    for line in verdict.help:
-        yield from _hanging("   help: ", line, width)
-    for line in verdict.notes[:most]:
-        yield from _hanging("   note: ", line, width)
-    yield from _rest(len(verdict.notes) - most, "note")
-
-
-def _frame(frame: Frame, note: str, width: int, style: str) -> Iterator[Text]:
-    """The lines with carets; the note beside them only where it fits, for the headline has it already."""
-    gutter = len(str(frame.line)) + 3
-    for n, source in frame.lines:
-        yield Text(f"{n:>{gutter}} | {source}".rstrip(), no_wrap=True, overflow="ellipsis")
-    line = Text(f"{'':>{gutter}} | {' ' * frame.start}", no_wrap=True, overflow="ellipsis")
-    carets = "^" * max(1, frame.end - frame.start)
-    fits = len(line) + len(carets) + 1 + len(note) <= width
-    yield line.append(f"{carets} {note}".rstrip() if fits else carets, style=style)

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -357,16 +356,14 @@ def _share(share: float) -> str:
     return f"{100 * share:.3g} %" if share < 0.9995 or share == 1 else "more than 99.9 %"
 
 
-def plain(record: Any) -> Any:
-    """A record in JSON types; numbers that JSON lacks become null."""
-    from dataclasses import fields, is_dataclass
+AROUND = 2
+"""Lines of source that are kept before and after one that has a width."""
 
-    if is_dataclass(record) and not isinstance(record, type):
-        return {f.name: plain(getattr(record, f.name)) for f in fields(record)}
-    if isinstance(record, float):
-        return record if math.isfinite(record) else None
-    if isinstance(record, Mapping):
-        return {str(k): plain(v) for k, v in record.items()}
-    if isinstance(record, tuple | list):
-        return [plain(v) for v in record]
-    return record
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the user's source that the verdict points to, or beside one, as it was when it was judged."""
+
+    file: str
+    line: int
+    text: str

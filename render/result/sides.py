@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from render.result.records import plain
 
 WORDS = {
     "neither": "neither is wrong, both lie in the bound",
@@ -39,6 +36,3 @@ class Sides:
     @property
     def sentence(self) -> str:
         return WORDS[self.wrong]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**plain(self), "sentence": self.sentence}

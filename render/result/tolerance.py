@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from render.result.records import plain
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,3 @@ class Tolerance:
         if self.zeros:
             text += f", zeros instead of {100 * self.zeros:.2g} % of it"
         return f"that passes every legal execution; it would miss {text}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**plain(self), "misses": self.misses}

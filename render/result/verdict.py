@@ -6,17 +6,22 @@ keys are a promise to users (`verdict.label`, `verdict.code`, ..., `exit_code`) 
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from render.result import codes, views
 from render.result.codes import Label
+from render.result.defects import Defect
 from render.result.elements import Divergence, Provenance, Witness
 from render.result.errors import RenderError
+from render.result.plain import plain
 from render.result.records import (
     BudgetBasis,
     Counterfactual,
@@ -28,34 +33,19 @@ from render.result.records import (
     LineWidth,
     Origin,
     Power,
+    SourceLine,
     Unrounded,
-    plain,
 )
 from render.result.sides import Sides
 from render.result.tolerance import Tolerance
+from render.result.usage import Usage, counted
 
 SCHEMA = 1
-
-
-def _json(value: Any) -> Any:
-    """`value` in JSON types: tuples become lists, non-finite numbers null (JSON has none)."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (tuple, list)):
-        return [_json(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _json(item) for key, item in value.items()}
-    return value
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass in JSON types, arrays left out."""
-    named = ((f.name, getattr(record, f.name)) for f in fields(record))
-    return {
-        name: value.to_dict() if hasattr(value, "to_dict") else plain(value) if name == "lines" else _json(value)
-        for name, value in named
-        if not isinstance(value, np.ndarray) and not callable(value)
-    }
+HEAD = ("label", "code", "paper_rule", "subtype", "message", "file", "line", "column", "end_column", "help")
+"""Fields of a verdict that stand under "verdict" in its JSON."""
+ARRAYS = ("lo", "hi", "used")
+"""Fields of a bound that are not written."""
+_NUMBERS = re.compile(r"\[\n[-+0-9.eE,\s]*\]")
 
 
 @dataclass(frozen=True)
@@ -86,9 +76,6 @@ class Bound:
 
         return torch.from_numpy(self.lo), torch.from_numpy(self.hi)
 
-    def to_dict(self) -> dict[str, Any]:
-        return _plain(self)
-
 
 @dataclass(frozen=True)
 class OutputVerdict:
@@ -101,7 +88,7 @@ class OutputVerdict:
     and `usage` belong to it. `tainted` counts elements about which the bound says nothing.
     `covering_atol` is the smallest absolute tolerance around the reference that admits every legal result. `sides`
     says which of kernel, device and reference is wrong, `tolerance` is that of a Type-I. `exact_bits`: of the exact
-    reference, in the elements where float64's 53 are not enough.
+    reference, in the elements where float64's 53 are not enough. `drawn`: `uses` of a verdict that was read back.
     """
 
     name: str
@@ -135,9 +122,14 @@ class OutputVerdict:
     sides: Sides | None = None
     tolerance: Tolerance | None = None
     exact_bits: int = 53
+    drawn: Usage | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return _plain(self)
+    @property
+    def uses(self) -> Usage:
+        """How much of the bound the elements use, counted; nothing of it where they have none."""
+        if self.drawn is not None:
+            return self.drawn
+        return counted(np.where(np.isnan(self.bound.lo), np.nan, self.bound.usage))
 
 
 @dataclass(frozen=True)
@@ -162,9 +154,6 @@ class BudgetItem:
     confirmed: bool = False
     typical: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return _plain(self)
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -180,9 +169,6 @@ class Finding:
     count: int = 1
     kind: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return _plain(self)
-
 
 @dataclass(frozen=True)
 class TaintNote:
@@ -194,9 +180,6 @@ class TaintNote:
     file: str | None = None
     line: int = 0
     count: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        return _plain(self)
 
 
 class Outputs(tuple[OutputVerdict, ...]):
@@ -255,6 +238,8 @@ class Verdict:
     downgrade: Downgrade | None = None
     unrounded: tuple[Unrounded, ...] = ()
     finer: tuple[Finer, ...] = ()
+    source: tuple[SourceLine, ...] = ()
+    defects: tuple[Defect, ...] = ()
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -280,33 +265,21 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical result in JSON types. Keys are only ever added."""
-        head = ("label", "code", "paper_rule", "subtype", "message", "file", "line", "column", "end_column", "help")
-        body = ("kernels", "grid", "device", "reference", "notes", "assumptions", "compiler", "timing", "versions",
-                "exit_code")  # fmt: skip
-        parts = ("outputs", "budget", "findings", "taints")
-        return {
-            "schema": SCHEMA,
-            "verdict": {name: _json(getattr(self, name)) for name in head},
-            **{name: [item.to_dict() for item in getattr(self, name)] for name in parts},
-            "counterfactuals": plain(self.counterfactuals),
-            "power": plain(self.power),
-            "lines": plain(self.lines),
-            "origins": plain(self.origins),
-            "divergence": plain(self.divergence),
-            "instability": plain(self.instability),
-            "witness": plain(self.witness),
-            "budget_basis": plain(self.budget_basis),
-            "downgrade": plain(self.downgrade),
-            "differs": self.differs and {**plain(self.differs), "sentence": self.differs.sentence},
-            "unrounded": [{**plain(u), "sentence": u.sentence} for u in self.unrounded],
-            "finer": [{**plain(f), "sentence": f.sentence} for f in self.finer],
-            **{name: _json(getattr(self, name)) for name in body},
-        }
+        drawn = Outputs(replace(o, drawn=o.uses) for o in self.outputs)
+        lost: dict[str, str] = {}
+        flat = plain(replace(self, outputs=drawn, study=None), lost)
+        del flat["study"]
+        head = {name: flat.pop(name) for name in HEAD}
+        return {"schema": SCHEMA, "verdict": head, **flat, "nonfinite": lost}
 
     def to_json(self) -> str:
-        import json
+        """`to_dict` as text: keys in its order, lists of numbers on one line each."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n"
 
-        return json.dumps(self.to_dict(), indent=2)
+    def save(self, path: str | Path) -> None:
+        """Writes `to_json`; `render.load` reads it back."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def tolerance(self, output: str | None = None) -> str:
         """The bound as a line for a test: the smallest tolerance that every legal execution passes.

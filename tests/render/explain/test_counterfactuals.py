@@ -12,7 +12,7 @@ import triton.language as tl
 
 import render
 from render.explain.asked import ieee_help
-from render.report.explained import what_if_rows
+from render.report.details import what_if_rows
 from render.result.records import Counterfactual
 
 N = 64

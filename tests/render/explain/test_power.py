@@ -17,7 +17,7 @@ from interval_ops.profiles.profile import CAUSES
 from render.explain.power import hollow, smallest_fault
 from render.interpreter.mutation import faults, mutate
 from render.interpreter.session import Session
-from render.report.explained import power_rows
+from render.report.details import power_rows
 from render.result.decision import Case
 from render.result.records import Mutant, Power
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from render.judgement.quotes import quoted
 from render.result.verdict import Bound, BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 
 SOURCE = """\
@@ -99,10 +100,11 @@ def type_i(file: str | None = None, **changes: Any) -> Verdict:
         "file": file,
         "line": 9 if file else 0,
         "column": 9 if file else 0,
+        "end_column": 21 if file else 0,
         "help": ('input_precision="ieee" shrinks this bound about 260x',),
         "notes": ("the first configuration of the autotuner was used",),
     }
-    return Verdict(**{**fields, **changes})
+    return quoted(Verdict(**{**fields, **changes}))
 
 
 def type_ii(file: str | None = None, **changes: Any) -> Verdict:

@@ -14,6 +14,7 @@ from interval_ops.formats.model import FP32
 from render.judgement.advice import advice, columns, message, subtype
 from render.judgement.measure import bound_of, measure, tolerances, usage
 from render.result.decision import Case, compare, decide
+from render.result.plain import plain
 from render.result.verdict import Bound, Finding, Outputs, TaintNote, Verdict
 
 INF, NAN = math.inf, math.nan
@@ -125,7 +126,7 @@ def test_an_output_in_pieces_is_judged_as_a_whole(planted, monkeypatch):
     parts, many = judged()
     for field in dataclasses.fields(whole):
         assert np.array_equal(getattr(whole, field.name), getattr(parts, field.name)), field.name
-    assert one.to_dict() == many.to_dict()
+    assert plain(one) == plain(many)
     assert np.array_equal(one.bound.usage, many.bound.usage, equal_nan=True)
 
 
@@ -136,7 +137,7 @@ def test_empty_and_scalar_outputs():
         masks = compare(case)
         found = measure(case, masks, decide(case, masks), torch.float32, torch.float32, 0)
         assert found.elements == x.size
-        json.dumps(found.to_dict(), allow_nan=False)
+        json.dumps(plain(found), allow_nan=False)
 
 
 @pytest.mark.parametrize("pair", [(torch.float16, torch.float32), (torch.float32,) * 2, (torch.bfloat16, torch.float64),

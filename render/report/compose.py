@@ -1,0 +1,84 @@
+"""From a verdict to the blocks of its report; `words` and `details` have the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from render.report import details, words
+from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Rows
+from render.report.frame import frame
+from render.report.growth import growth
+from render.report.text import place
+from render.result import codes
+
+if TYPE_CHECKING:
+    from render.result.verdict import Finding, TaintNote, Verdict
+
+
+def compose(verdict: Verdict) -> list[Block]:
+    """The whole report."""
+    return list(_blocks(verdict))
+
+
+def _blocks(v: Verdict) -> Iterator[Block]:
+    yield Rows("header", "", ((words.header(v),),))
+    yield _headline(v)
+    for output in v.outputs:
+        yield Rows("output", words.output_title(output, v.reference), tuple(words.output_rows(output)))
+        yield Picture(output.name, output.uses)
+    yield from _rows("differs", "why the outputs differ", _lines(words.differs(v)))
+    budget = sorted(v.budget, key=lambda item: -item.share)
+    yield from _rows("budget", "where the bound comes from", map(words.budget_row, budget), words.budget_basis(v))
+    yield from _rows("shares", "shares of the bound in detail", details.shares(budget), detail=True)
+    yield from _rows("widths", "width of the bound", details.widths(v.outputs), detail=True)
+    changes = details.what_if_rows(v.counterfactuals, v.label)
+    yield from _rows("changes", "what would change it (re-run)", changes)
+    if v.power is not None:
+        yield from _rows("power", "power", _lines(*details.power_rows(v.power)))
+    if v.lines:
+        yield Listing("growth", tuple(growth(v.lines, v.source)))
+    yield from _rows("memory", "memory", map(_fact, v.findings))
+    yield from _rows("taints", "not bounded", map(_fact, v.taints))
+    yield from _rows("origins", "where NaN and inf are made", map(details.origin, v.origins), detail=True)
+    if v.file:
+        yield _quote(v, v.file)
+    yield from _rows("help", "what to do", _lines(*v.help))
+    yield from _rows("note", "notes", _lines(*v.notes))
+    yield from _rows("second", "second opinion", _lines(details.second(v)), detail=True)
+    yield from _rows("finer", "exact value of the reference", _lines(*words.finer(v)))
+    yield from _rows("unrounded", "without any rounding", _lines(*words.unrounded(v)))
+    yield from _rows("paper", "paper rule", _lines(words.paper_rule(v)))
+    yield from _rows("assumes", "assumptions", _lines(*v.assumptions))
+    yield from _rows("defects", "caught inside RENDER", _lines(*(d.sentence for d in v.defects)), detail=True)
+    yield from _rows("more", "more with", _lines(details.more(v)), detail=True)
+    summary, exit_code = words.summary([v])
+    yield Closing(summary, exit_code, ", ".join(f"{name} {version}" for name, version in v.versions.items()))
+
+
+def _rows(
+    kind: str, title: str, rows: Iterable[tuple[str, ...]], note: str = "", detail: bool = False
+) -> Iterator[Rows]:
+    if found := tuple(rows):
+        yield Rows(kind, title, found, note, detail)
+
+
+def _lines(*lines: str) -> Iterator[tuple[str]]:
+    yield from ((line,) for line in lines if line)
+
+
+def _headline(v: Verdict) -> Headline:
+    title = codes.title(v.code)
+    told = v.label != "Type-I" or title in v.message  # else the message has named what is wrong
+    return Headline(v.label, v.message, v.code, "" if told else title)
+
+
+def _fact(item: Finding | TaintNote) -> tuple[str, str, str]:
+    return item.code, words.fact(item), place(item.file, item.line or None)
+
+
+def _quote(v: Verdict, file: str) -> Quote:
+    where = place(file, v.line or None, v.column or None)
+    found = frame(v.source, file, v.line, v.column, v.end_column)
+    note = words.place_note(v.code)
+    return Quote(where, v.label, note, *found) if found is not None else Quote(where, v.label, note)
