@@ -20,37 +20,42 @@ from interval_ops.arithmetic.rule import FLOAT64_SLACK, abs_, correctly_rounded
 from interval_ops.formats.model import FP32, Format
 from interval_ops.formats.rounding import Gate
 from interval_ops.functions import bessel_kernels, kernels
-from interval_ops.functions.tables import BESSEL, EVEN, MONOTONE, POLES, UNARY, WAVES, Evaluate
+from interval_ops.functions.tables import FUNCTIONS, Bessel, Evaluate, Function, Monotone, Pole, Wave
 from interval_ops.profiles.profile import Profile
 
 _F64 = (np.float64, np.float64)
 
 
-def unary(name: str, a: Pair, fmt: Format, profile: Profile) -> Pair:
+def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "") -> Pair:
     """Bounds of the function `name` over the interval `a`, computed in `fmt` (below fp32: in fp32, then rounded).
 
-    An argument outside the domain gives top. Raises MissingRule where the profile has no error bound, KeyError for an
-    unknown function. A common mistake: sin and cos at the end points only, which misses their interior extrema.
+    `entry`: the profile's entry with the error, where it is not that of the function's own name. An argument outside
+    the domain gives top. Raises MissingRule where the profile has no error bound, KeyError for an unknown function. A
+    common mistake: sin and cos at the end points only, which misses their interior extrema.
     """
-    wide = fmt if fmt.bits == 64 else FP32
-    error = error_of(name, fmt, wide, profile)
-    if name in WAVES:
-        kernel = _wave(name, is_point(a), error)
-    elif name in POLES:
-        evaluate, finish = POLES[name]
-        kernel = _pieces(evaluate, is_point(a), True, lambda *arrays: finish(*arrays, *error.params))
-    elif name in BESSEL:
-        a = abs_(a) if name == "j0" else a
-        kernel = _bessel(name, is_point(a), error)
-    elif name == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
+    wide, function, entry = (fmt if fmt.bits == 64 else FP32), FUNCTIONS[name], entry or name
+    error = error_of(entry, fmt, wide, profile)
+    a = abs_(a) if isinstance(function, Monotone | Bessel) and function.even else a
+    if entry == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
         kernel = _exp_through_exp2(is_point(a), error)
     else:
-        a = abs_(a) if name in EVEN else a
-        kernel = _monotone(name, is_point(a), error)
+        kernel = _kernel(function, is_point(a), error)
     lo, hi, same = elementwise(kernel, a, _F64)
     if fmt.bits < 32 and not profile.muted("function"):
         same = round_outward(lo.reshape(-1), hi.reshape(-1), fmt.gate)
     return (lo, lo) if same and not (profile.muted("function") and fmt.bits < 64) else (lo, hi)
+
+
+def _kernel(function: Function, point: bool, error: Error) -> Callable[..., bool]:
+    match function:
+        case Wave():
+            return _wave(function, point, error)
+        case Pole():
+            return _pieces(function.evaluate, point, True, lambda *arrays: function.close(*arrays, *error.params))
+        case Bessel():
+            return _bessel(function, point, error)
+        case Monotone():
+            return _monotone(function, point, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,12 @@ class Error:
         return self.r, self.a, self.flush, self.gate, self.limit
 
 
-def error_of(name: str, fmt: Format, wide: Format, profile: Profile) -> Error:
-    """The profile's entry `name` as the kernels take it; raises MissingRule."""
+def error_of(entry: str, fmt: Format, wide: Format, profile: Profile) -> Error:
+    """An entry of the profile as the kernels take it; raises MissingRule."""
     if profile.muted("function"):
         return Error(0.0, 0.0, 0.0, EXACT, math.inf)
     # In fp64 the language's own functions are the library's: one entry for both.
-    key = name.removeprefix("libdevice_") if fmt.bits == 64 else name
+    key = entry.removeprefix("libdevice_") if fmt.bits == 64 else entry
     error = profile.fn(key, fmt.name)
     gate = rounding_gate(wide, False)
     if correctly_rounded(error, wide):
@@ -109,8 +114,7 @@ def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., boo
     return kernel
 
 
-def _monotone(name: str, point: bool, error: Error) -> Callable[..., bool]:
-    f = MONOTONE[name]
+def _monotone(f: Monotone, point: bool, error: Error) -> Callable[..., bool]:
     params = (f.domain, f.tiny, f.floor, f.f0, *error.params)
 
     def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
@@ -134,17 +138,15 @@ def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
     return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
 
 
-def _wave(name: str, point: bool, error: Error) -> Callable[..., bool]:
-    evaluate, turn, phase, f0 = WAVES[name]
-    params = (turn, phase, f0, *error.params)
-    return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
+def _wave(f: Wave, point: bool, error: Error) -> Callable[..., bool]:
+    params = (f.turn, f.phase, f.f0, *error.params)
+    return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
 
 
-def _bessel(name: str, point: bool, error: Error) -> Callable[..., bool]:
-    second, turns = name.startswith("y"), np.array(bessel_kernels.TURNS[name])
-    shape = (name == "j1", second, turns, bessel_kernels.AT_FAR[name])
+def _bessel(f: Bessel, point: bool, error: Error) -> Callable[..., bool]:
+    shape = (f.odd, not f.even and not f.odd, np.array(f.turns), f.at_far)
     params = (*shape, error.until, error.beyond, error.u, *error.params)
-    return _pieces(BESSEL[name], point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
+    return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
 
 
-__all__ = ["BESSEL", "EVEN", "MONOTONE", "POLES", "UNARY", "WAVES", "Error", "error_of", "unary"]
+__all__ = ["FUNCTIONS", "Error", "error_of", "unary"]

@@ -21,7 +21,7 @@ class Monotone:
     """A function that is monotone on its domain: how to evaluate it, and what its float64 value may hide.
 
     `f0` is f(0); `tiny` the error of float64 where values may be subnormal or underflow (0 where only an exact 0 is 0);
-    `floor` the least value that any target returns.
+    `floor` the least value that any target returns; `even`: a function of |x|, monotone there.
     """
 
     evaluate: Evaluate
@@ -30,6 +30,43 @@ class Monotone:
     f0: float = 0.0
     tiny: float = TINY
     floor: float = -math.inf
+    even: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """sin or cos: turns per unit of the argument, place of a maximum in turns, value at 0."""
+
+    evaluate: Evaluate
+    turn: float
+    phase: float
+    f0: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pole:
+    """A function with poles, and the kernel that makes bounds of its values."""
+
+    evaluate: Evaluate
+    close: Callable[..., bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Bessel:
+    """A Bessel function of the first or second kind: its error changes with the size of the argument.
+
+    `turns`: places of the extrema in [0, 8] and their values; `at_far`: the value at 8. `even`, `odd`: what it is about
+    0; neither where it has a pole there.
+    """
+
+    evaluate: Evaluate
+    at_far: float
+    turns: tuple[tuple[float, float], ...]
+    even: bool = False
+    odd: bool = False
+
+
+Function = Monotone | Wave | Pole | Bessel
 
 
 def _inverse_root(x: Array, out: Array) -> None:
@@ -47,8 +84,9 @@ def _inverse_cube_root(x: Array, out: Array) -> None:
 _NON_NEGATIVE = (0.0, math.inf)
 _UNIT = (-1.0, 1.0)
 _UNDERFLOW = 2.0**-1070  # error of a float64 result that is subnormal, some steps of it included
+_RADIANS = 0.15915494309189535  # turns per radian, 1 / (2 pi)
 
-MONOTONE: dict[str, Monotone] = {
+FUNCTIONS: dict[str, Function] = {
     "exp": Monotone(np.exp, f0=1.0, floor=0.0),
     "exp2": Monotone(np.exp2, f0=1.0, floor=0.0),
     "exp10": Monotone(_power_of_ten, f0=1.0, floor=0.0),
@@ -58,11 +96,7 @@ MONOTONE: dict[str, Monotone] = {
     "log1p": Monotone(np.log1p, domain=(-1.0, math.inf)),
     "expm1": Monotone(np.expm1),
     "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
-    "sqrt_rn": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
     "rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
-    "rsqrt_rn": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
-    "libdevice_exp": Monotone(np.exp, f0=1.0, floor=0.0),
-    "libdevice_rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
     "cbrt": Monotone(np.cbrt),
     "erf": Monotone(kernels.erf),
     "erfc": Monotone(special.erfc, up=False, f0=1.0, tiny=_UNDERFLOW, floor=0.0),
@@ -79,34 +113,32 @@ MONOTONE: dict[str, Monotone] = {
     "asin": Monotone(np.arcsin, domain=_UNIT),
     "acos": Monotone(np.arccos, up=False, domain=_UNIT, f0=math.pi / 2, tiny=0.0),
     "atan": Monotone(np.arctan),
-    "cosh": Monotone(np.cosh, domain=_NON_NEGATIVE, f0=1.0),
-    "cyl_bessel_i0": Monotone(bessel_modified.i0, domain=_NON_NEGATIVE, f0=1.0),
+    "cosh": Monotone(np.cosh, domain=_NON_NEGATIVE, f0=1.0, even=True),
+    "cyl_bessel_i0": Monotone(bessel_modified.i0, domain=_NON_NEGATIVE, f0=1.0, even=True),
     "cyl_bessel_i1": Monotone(bessel_modified.i1),
-}
-"""Monotone functions, one line each."""
-
-EVEN = frozenset({"cosh", "cyl_bessel_i0"})
-"""Functions of |x| that are monotone there."""
-
-_RADIANS = 0.15915494309189535  # turns per radian, 1 / (2 pi)
-WAVES: dict[str, tuple[Evaluate, float, float, float]] = {
-    "sin": (np.sin, _RADIANS, 0.25, 0.0),
-    "cos": (np.cos, _RADIANS, 0.0, 1.0),
-    "sinpi": (special.sinpi, 0.5, 0.25, 0.0),
-    "cospi": (special.cospi, 0.5, 0.0, 1.0),
-}
-"""Name -> evaluator, turns per unit of the argument, place of a maximum in turns, value at 0."""
-
-POLES: dict[str, tuple[Evaluate, Callable[..., bool]]] = {
-    "tan": (np.tan, poles.close_tan),
-    "rcbrt": (_inverse_cube_root, poles.close_rcbrt),
-    "tgamma": (special.gamma, poles.close_gamma),
-    "lgamma": (special.lgamma, poles.close_lgamma),
-}
-"""Functions with poles: evaluator and kernel."""
-
-BESSEL: dict[str, Evaluate] = {"j0": bessel.j0, "j1": bessel.j1, "y0": bessel.y0, "y1": bessel.y1}
-"""Bessel functions of the first and second kind: their error changes with the size of the argument."""
-
-UNARY: frozenset[str] = frozenset((*MONOTONE, *WAVES, *POLES, *BESSEL))
-"""Every function that `unary` knows."""
+    "sin": Wave(np.sin, _RADIANS, 0.25, 0.0),
+    "cos": Wave(np.cos, _RADIANS, 0.0, 1.0),
+    "sinpi": Wave(special.sinpi, 0.5, 0.25, 0.0),
+    "cospi": Wave(special.cospi, 0.5, 0.0, 1.0),
+    "tan": Pole(np.tan, poles.close_tan),
+    "rcbrt": Pole(_inverse_cube_root, poles.close_rcbrt),
+    "tgamma": Pole(special.gamma, poles.close_gamma),
+    "lgamma": Pole(special.lgamma, poles.close_lgamma),
+    "j0": Bessel(
+        bessel.j0, 0.1716508071375539, even=True,
+        turns=((0.0, 1.0), (3.8317059702075125, -0.402759395702553), (7.015586669815619, 0.30011575252613254)),
+    ),
+    "j1": Bessel(
+        bessel.j1, 0.23463634685391463, odd=True,
+        turns=((1.8411837813406593, 0.5818652242815964), (5.3314427735250325, -0.3461262018537915)),
+    ),
+    "y0": Bessel(
+        bessel.y0, 0.22352148938756622,
+        turns=((2.197141326031017, 0.5207864124022675), (5.429681040794135, -0.3403180455234406)),
+    ),
+    "y1": Bessel(
+        bessel.y1, -0.1580604617312475,
+        turns=((3.6830228565851777, 0.4167299281064514), (6.9414999536541755, -0.30317374013748943)),
+    ),
+}  # fmt: skip
+"""Every function of one argument that `elementary.unary` knows, one line each."""

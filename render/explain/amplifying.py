@@ -52,7 +52,7 @@ def amplifying(found: Slice) -> Spot | None:
             k = int(np.argmax(score)) if score.size else 0
             if score.size and node.file and score[k] > (1.0 if best is None else best[0]):
                 best = float(score[k]), (node.file, node.line, float(_condition(sweep, i)[k]))
-            for o, slope in zip(node.operands, sweep.slopes[i], strict=True):
+            for o, slope in zip(node.operands, sweep.slopes[node], strict=True):
                 flow = slope * (weight[at][:, None] if o.ndim == 2 else weight[at])
                 here = o != ABSENT
                 np.add.at(weight, o[here], flow[here])
@@ -63,7 +63,7 @@ def _condition(sweep: Sweep, i: int) -> np.ndarray:
     """kappa of every value of a node, over operands that carry an error; a result near 0 counts as its half width."""
     node = sweep.found.nodes[i]
     total = np.zeros(node.size)
-    for o, slope in zip(node.operands, sweep.slopes[i], strict=True):
+    for o, slope in zip(node.operands, sweep.slopes[node], strict=True):
         part = np.where((o != ABSENT) & (sweep.half[o] > 0), slope * np.abs(sweep.v[o]), 0.0)
         total = total + (part.sum(axis=1) if part.ndim == 2 else part)
     at = slice(node.start, node.stop)

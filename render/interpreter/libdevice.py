@@ -20,7 +20,8 @@ from render.interpreter.builder.floats import dispatch
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.types import float_format
-from render.interpreter.vendor import integers, values
+from render.interpreter.values import VALUES, in_format
+from render.interpreter.vendor import integers
 from render.interpreter.vendor.conversions import METHODS, integer_power
 from render.ops.library import ASSUMED, INTEGERS, LIBRARY, REFUSED
 
@@ -73,7 +74,7 @@ def modules() -> Iterator[Any]:
 
 @cache
 def _builder_methods() -> dict[str, Callable[..., Handle]]:
-    return {name: dispatch(rule, values.VALUES[name]) for name, rule in LIBRARY.items()}
+    return {name: dispatch(rule, VALUES[f"library {name}"]) for name, rule in LIBRARY.items()}
 
 
 class Libdevice:
@@ -164,11 +165,12 @@ class Libdevice:
         def method(builder: Any, ty: Any, *handles: Handle) -> Handle:
             ctx = builder.ctx
             taint = taint_of(*handles) | ctx.taint("RND302", f"libdevice.{name}", "assumed exact, as asked")
+            fmt = float_format(handles[0].dtype)
             with np.errstate(all="ignore"):
-                v = values.VALUES[stand_in](*(h.v for h in handles))
+                v = in_format(VALUES[f"library {stand_in}"](*(h.v for h in handles)), fmt)
             if not ctx.interval:
                 return Handle(v, handles[0].dtype, handles[0].shape, taint=taint)
-            pairs, fmt = tuple(h.pair for h in handles), float_format(handles[0].dtype)
+            pairs = tuple(h.pair for h in handles)
             lo, hi = LIBRARY[stand_in].apply(pairs, fmt, quiet(ctx.profile))  # type: ignore[misc]
             rounded = np.where(np.isnan(lo), np.nan, v)
             return Handle(

@@ -13,11 +13,11 @@ from interval_ops.reduction import recurrence, scan
 from interval_ops.reduction import rule as reduction
 from interval_ops.reduction import welford as rules
 from render.interpreter import open_integers as opened
-from render.interpreter.builder.floats import in_format
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, welford
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
+from render.interpreter.values import in_format
 
 _UFUNCS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin,

@@ -20,7 +20,6 @@ from interval_ops.functions import elementary as functions
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
 from render.ops import errors as rule_errors
-from render.ops.library_names import ASSUMED, CONVERSIONS, INTEGERS, REFUSED
 from render.ops.rule import EVERYWHERE, NON_NEGATIVE, Apply, Domain, Rule, Shape
 
 LIBRARY: dict[str, Rule] = {}
@@ -70,25 +69,34 @@ def _add(rule: Rule) -> None:
     LIBRARY[rule.op] = rule
 
 
-def _function(name: str, key: str, shape: Shape, domain: Domain = EVERYWHERE, doc: str = "") -> None:
-    """A function of one argument with the error of the profile's entry `key`."""
+def function(
+    op: str,
+    shape: Shape,
+    name: str = "",
+    entry: str = "",
+    domain: Domain = EVERYWHERE,
+    doc: str = "",
+) -> None:
+    """A function of one argument: the exact function `name` within the error `entry` of the profile."""
+    name = name or op
+    entry = entry or name
     about = doc or "Both ends, widened by the documented error; outside the domain top."
-    source = f"[functions] {key} of the profile"
 
     def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
-        out = functions.unary(key, args[0], fmt, profile)
-        if fmt.bits == 64 or profile.muted("function") or not profile.fn(key, fmt.name).breaks:
+        out = functions.unary(name, args[0], fmt, profile, entry)
+        if fmt.bits == 64 or profile.muted("function") or not profile.fn(entry, fmt.name).breaks:
             return out
         return _open_at_subnormals(args[0], out)
 
     # Correct rounding has no flush of its own in the profile.
-    flushing = flushed(apply) if key.endswith("_rn") else apply
-    _add(Rule(name, shape, about, flushing, 1, "function", rule_errors.function(key), domain, source))
+    flushing = flushed(apply) if entry.endswith("_rn") else apply
+    _add(Rule(op, shape, about, flushing, 1, "function", rule_errors.function(entry), domain,
+              f"[functions] {entry} of the profile", function=name, entry=entry))  # fmt: skip
 
 
 def monotone(*names: str, domain: Domain = EVERYWHERE) -> None:
     for name in names:
-        _function(name, name, Shape.MONOTONE, domain)
+        function(name, Shape.MONOTONE, domain=domain)
 
 
 def jointly(name: str, arity: int, rule: Any, key: str, doc: str, tight: bool = True) -> None:
@@ -97,10 +105,8 @@ def jointly(name: str, arity: int, rule: Any, key: str, doc: str, tight: bool = 
     def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
         return rule(args, fmt, profile)
 
-    source = f"[functions] {key} of the profile"
-    _add(
-        Rule(name, Shape.SPECIAL, doc, apply, arity, "function", rule_errors.function(key), source=source, tight=tight)
-    )
+    _add(Rule(name, Shape.SPECIAL, doc, apply, arity, "function", rule_errors.function(key),
+              source=f"[functions] {key} of the profile", tight=tight, entry=key))  # fmt: skip
 
 
 def exactly(name: str, arity: int, rule: Callable[[tuple[Any, ...]], Pair], doc: str, tight: bool = True) -> None:
@@ -109,10 +115,10 @@ def exactly(name: str, arity: int, rule: Callable[[tuple[Any, ...]], Pair], doc:
     _add(Rule(name, Shape.SPECIAL, doc, apply, arity, None, rule_errors.flush, tight=tight))
 
 
-def rounded(name: str, arity: int, rule: Any, doc: str, cause: str = "arith") -> None:
+def rounded(name: str, arity: int, rule: Any, doc: str, cause: str = "arith", shape: Shape = Shape.SPECIAL) -> None:
     """One rounding to nearest."""
     apply = flushed(lambda args, fmt, profile: rule(*args, fmt, profile))
-    _add(Rule(name, Shape.SPECIAL, doc, apply, arity, cause, rule_errors.rounding, source="IEEE 754-2019, 4.3.1"))
+    _add(Rule(name, shape, doc, apply, arity, cause, rule_errors.rounding, source="IEEE 754-2019, 4.3.1"))
 
 
 def directed(name: str, arity: int, rule: Any) -> None:
@@ -140,7 +146,7 @@ def reciprocal(x: Pair, fmt: Format, profile: Profile) -> Pair:
 
 
 def root(x: Pair, fmt: Format, profile: Profile) -> Pair:
-    return functions.unary("sqrt_rn", x, fmt, profile)
+    return functions.unary("sqrt", x, fmt, profile, "sqrt_rn")
 
 
 def quotient(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
@@ -164,31 +170,33 @@ def _ends(function: np.ufunc, a: Pair) -> Pair:
     return (lo, lo) if is_point(a) else (lo, function(a[1], dtype=np.float64))
 
 
-_function("exp", "libdevice_exp", Shape.MONOTONE)
-_function("rsqrt", "libdevice_rsqrt", Shape.MONOTONE, NON_NEGATIVE)
-_function("sqrt", "sqrt", Shape.MONOTONE, NON_NEGATIVE, "As tl.sqrt: the approximate instruction or the correct one.")
+function("exp", Shape.MONOTONE, entry="libdevice_exp")
+function("rsqrt", Shape.MONOTONE, entry="libdevice_rsqrt", domain=NON_NEGATIVE)
+function("sqrt", Shape.MONOTONE, domain=NON_NEGATIVE, doc="As tl.sqrt: the approximate instruction or the correct one.")
+function("sqrt_rn", Shape.MONOTONE, "sqrt", "sqrt_rn", NON_NEGATIVE)
+function("rsqrt_rn", Shape.MONOTONE, "rsqrt", "rsqrt_rn", NON_NEGATIVE)
 monotone("exp2", "exp10", "expm1", "sinh", "tanh", "asinh", "atan", "cbrt", "erf", "erfc", "erfcx", "normcdf")
-monotone("log", "log2", "log10", "sqrt_rn", "rsqrt_rn", domain=NON_NEGATIVE)
+monotone("cyl_bessel_i1")
+monotone("log", "log2", "log10", domain=NON_NEGATIVE)
 monotone("log1p", domain=(-1.0, math.inf))
 monotone("acosh", domain=(1.0, math.inf))
 monotone("asin", "acos", "atanh", "erfinv", domain=_UNIT)
 monotone("erfcinv", domain=(0.0, 2.0))
 monotone("normcdfinv", domain=(0.0, 1.0))
-_function("cosh", "cosh", Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
+for _name in ("cosh", "cyl_bessel_i0"):
+    function(_name, Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
 for _name in ("sin", "cos", "sinpi", "cospi"):
-    _function(_name, _name, Shape.SPECIAL, doc="Both ends and the extrema inside; the whole range beyond 2^20.")
-_function("tan", "tan", Shape.SPECIAL, doc="Both ends; the whole line where a pole may lie inside.")
-_function("rcbrt", "rcbrt", Shape.SPECIAL, doc="Both ends; the whole line where 0 lies inside.")
-_function("tgamma", "tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1.4616; top where a pole lies inside.")
+    function(_name, Shape.SPECIAL, doc="Both ends and the extrema inside; the whole range beyond 2^20.")
+function("tan", Shape.SPECIAL, doc="Both ends; the whole line where a pole may lie inside.")
+function("rcbrt", Shape.SPECIAL, doc="Both ends; the whole line where 0 lies inside.")
+function("tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1.4616; top where a pole lies inside.")
 _LGAMMA = "Both ends and the minimum at 1.4616; below 0 points outside (-23.0001, -2.2637) only, else top."
-_function("lgamma", "lgamma", Shape.SPECIAL, doc=_LGAMMA)
-_function("cyl_bessel_i0", "cyl_bessel_i0", Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
-monotone("cyl_bessel_i1")
+function("lgamma", Shape.SPECIAL, doc=_LGAMMA)
+_BESSEL = "Both ends and the extrema inside; beyond 8 chords and their sag"
 for _name in ("j0", "j1"):
-    _function(_name, _name, Shape.SPECIAL, doc="Both ends and the extrema inside; beyond 8 chords and their sag.")
+    function(_name, Shape.SPECIAL, doc=f"{_BESSEL}.")
 for _name in ("y0", "y1"):
-    _doc = "Both ends and the extrema inside; beyond 8 chords and their sag; -inf at 0, top below."
-    _function(_name, _name, Shape.SPECIAL, NON_NEGATIVE, _doc)
+    function(_name, Shape.SPECIAL, domain=NON_NEGATIVE, doc=f"{_BESSEL}; -inf at 0, top below.")
 
 jointly("pow", 2, lambda args, fmt, profile: joint.power(args[0], args[1], fmt, profile), "pow",
         "Corners of the box; a base below 0 needs one integer exponent, else top.")  # fmt: skip
@@ -216,11 +224,11 @@ _add(Rule("nextafter", Shape.SPECIAL, "The neighbours of both ends; among subnor
           "function", rule_errors.flush, tight=False))  # fmt: skip
 
 rounded("fdim", 2, joint.fdim, "max(x - y, 0) at the ends.")
-rounded("fma", 3, arithmetic.fma, "a b + c rounded once.")
-rounded("fma_rn", 3, arithmetic.fma, "a b + c rounded once.")
-rounded("add_rn", 2, arithmetic.add, "Sums of the ends, exact and rounded.")
-rounded("sub_rn", 2, arithmetic.sub, "Differences of the ends, exact and rounded.")
-rounded("mul_rn", 2, arithmetic.mul, "Products of the ends, exact and rounded.")
+for _name in ("fma", "fma_rn"):
+    rounded(_name, 3, arithmetic.fma, "a b + c rounded once.", shape=Shape.BILINEAR)
+rounded("add_rn", 2, arithmetic.add, "Sums of the ends, exact and rounded.", shape=Shape.LINEAR)
+rounded("sub_rn", 2, arithmetic.sub, "Differences of the ends, exact and rounded.", shape=Shape.LINEAR)
+rounded("mul_rn", 2, arithmetic.mul, "Products of the ends, exact and rounded.", shape=Shape.BILINEAR)
 rounded("div_rn", 2, quotient, "Quotients of the ends; a divisor with 0 inside gives [-inf, inf].", "function")
 rounded("rcp_rn", 1, reciprocal, "1 / x at both ends.", "function")
 directed("add", 2, arithmetic.add)
@@ -231,5 +239,56 @@ directed("div", 2, quotient)
 directed("rcp", 1, reciprocal)
 directed("sqrt", 1, root)
 
+_DIRECTIONS = ("rn", "rz", "rd", "ru")
+_TO_INTEGER = [f"{a}2{b}_{d}" for a in ("float", "double") for b in ("int", "uint", "ll", "ull") for d in _DIRECTIONS]
+_TO_FLOAT = [f"{a}2float_{d}" for a in ("int", "uint", "ll", "ull", "double") for d in _DIRECTIONS]
+_TO_FLOAT += ["int2double_rn", "uint2double_rn", *(f"{a}2double_{d}" for a in ("ll", "ull") for d in _DIRECTIONS)]
 
-__all__ = ["ASSUMED", "CONVERSIONS", "INTEGERS", "LIBRARY", "REFUSED", "flushed"]
+CONVERSIONS: dict[str, Rule] = {}
+"""Functions that change the type or take integers beside floating-point numbers."""
+
+
+def conversion(shape: Shape, doc: str, *names: str, cause: str | None = None, entry: str = "") -> None:
+    CONVERSIONS.update({name: Rule(name, shape, doc, None, 1, cause, tight=False, entry=entry) for name in names})
+
+
+_INTEGRAL = "both ends rounded to integers; tainted where the type may not hold one"
+conversion(Shape.INTEGER, _INTEGRAL, *_TO_INTEGER, "llrint", "llround")
+conversion(Shape.CAST, "the exact value and its rounding", *_TO_FLOAT, cause="cast")
+conversion(Shape.INTEGER, "an integer; tainted where the bounds leave it open", "ilogb")
+_BITS = "bits of a point; tainted for an interval"
+conversion(Shape.BITS, _BITS, "float_as_int", "float_as_uint", "double_as_longlong", "double2loint", "double2hiint")
+conversion(Shape.BITS, _BITS, "int_as_float", "uint_as_float", "longlong_as_double", "hiloint2double")
+conversion(Shape.COMPARISON, "surely, possibly, or not at all", "isnan", "isinf", "finitef", "isfinited")
+conversion(Shape.INTEGER, "an integer; tainted where the bounds leave the sign open", "signbit")
+conversion(
+    Shape.SPECIAL, "within 2.2e-6 (fp64: 5e-12) for n = 128, the one order with a documented error; others are refused",
+    "jn", cause="function", entry="jn",
+)  # fmt: skip
+conversion(
+    Shape.SPECIAL,
+    "ceil(2 + 2.5 n) ulp for x < n (fp32), within 2.2e-6 beyond (fp64: 5e-12 past 1.5 n, else top); n < 0: top",
+    "yn", cause="function", entry="yn",
+)  # fmt: skip
+conversion(Shape.SPECIAL, "x 2^n: exact but for overflow and subnormal results", "ldexp", "scalbn", cause="arith")
+
+INTEGERS: dict[str, Rule] = {
+    name: Rule(name, Shape.INTEGER, "An integer, exact.")
+    for name in ("clz", "popc", "ffs", "brev", "byte_perm", "mulhi", "mul24", "sad", "hadd", "rhadd")
+}
+"""Functions of integers, exact; `abs` has an integer form too."""
+
+_FAST = "its error is documented for part of the range, or not at all; use the function without fast_"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("fast_sinf", "fast_cosf", "fast_tanf", "fast_log2f", "fast_logf", "fast_log10f", "fast_expf", "fast_exp10f",
+         "fast_powf", "fast_tanhf", "fast_dividef"), _FAST,
+    ),
+    "rcp64h": "an approximation of unknown error to the high half of a reciprocal",
+}  # fmt: skip
+"""Functions without a rule, and why."""
+
+ASSUMED = {name: name.removeprefix("fast_").removesuffix("f") for name in REFUSED if name.startswith("fast_")} | {
+    "fast_dividef": "div_rn"
+}
+"""Refused functions that a user may declare exact, and the function whose exact values then stand in."""

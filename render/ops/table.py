@@ -28,15 +28,25 @@ def passthrough(*ops: str) -> None:
         _add(Rule(op, Shape.PASSTHROUGH, "Moves values with their bounds; exact."))
 
 
-def monotone(op: str, name: str, domain: Domain = EVERYWHERE, doc: str = "") -> None:
-    """A monotone function of the profile's error entry `name`."""
-    about = doc or f"{name} at both ends, widened by the target's documented error; outside its domain top."
-    error, source = rule_errors.function(name), f"[functions] {name} of the profile"
-    _add(Rule(op, Shape.MONOTONE, about, _function(name), 1, "function", error, domain, source))
+def function(op: str, name: str = "", entry: str = "", domain: Domain = EVERYWHERE, doc: str = "") -> None:
+    """A monotone function of one argument: the exact function `name` within the error `entry` of the profile."""
+    name = name or op
+    entry = entry or name
+    about = doc or f"{entry} at both ends, widened by the target's documented error; outside its domain top."
+    _function(op, Shape.MONOTONE, name, entry, domain, about)
 
 
-def _function(name: str) -> Apply:
-    return lambda args, fmt, profile: functions.unary(name, args[0], fmt, profile)
+def wave(op: str) -> None:
+    doc = f"{op} at both ends and its extrema inside; the whole range for wide intervals beyond 2^20."
+    _function(op, Shape.SPECIAL, op, op, EVERYWHERE, doc)
+
+
+def _function(op: str, shape: Shape, name: str, entry: str, domain: Domain, doc: str) -> None:
+    def apply(args: tuple[Any, ...], fmt: Any, profile: Any) -> Any:
+        return functions.unary(name, args[0], fmt, profile, entry)
+
+    _add(Rule(op, shape, doc, apply, 1, "function", rule_errors.function(entry), domain,
+              f"[functions] {entry} of the profile", function=name, entry=entry))  # fmt: skip
 
 
 def arithmetic_rule(op: str, shape: Shape, rule: Any, arity: int, doc: str) -> None:
@@ -56,7 +66,7 @@ def integral(op: str, rule: Any) -> None:
 def division(op: str, kind: str) -> None:
     doc = "Quotients of the ends; a divisor with 0 inside gives [-inf, inf], 0/0 gives top."
     error, source = rule_errors.function(kind), f"[functions] {kind} of the profile"
-    _add(Rule(op, Shape.SPECIAL, doc, _division(kind), 2, "function", error, source=source))
+    _add(Rule(op, Shape.SPECIAL, doc, _division(kind), 2, "function", error, source=source, entry=kind))
 
 
 def _division(kind: str) -> Apply:
@@ -85,23 +95,21 @@ def external(op: str, shape: Shape, cause: str | None, error: Any, doc: str, tig
 
 passthrough("reshape", "trans", "broadcast", "splat", "unsplat", "expand_dims", "join", "split", "cat", "gather")
 
-monotone("exp", "exp", doc="e^x and 2^fl(x log2 e) at both ends, widened by the error of ex2.")
-monotone("exp2", "exp2")
-monotone("log", "log", NON_NEGATIVE)
-monotone("log2", "log2", NON_NEGATIVE)
-monotone("sqrt", "sqrt", NON_NEGATIVE)
-monotone("precise_sqrt", "sqrt_rn", NON_NEGATIVE)
-monotone("rsqrt", "rsqrt", NON_NEGATIVE)
-monotone("erf", "erf")
+function("exp", doc="e^x and 2^fl(x log2 e) at both ends, widened by the error of ex2.")
+function("exp2")
+function("log", domain=NON_NEGATIVE)
+function("log2", domain=NON_NEGATIVE)
+function("sqrt", domain=NON_NEGATIVE)
+function("precise_sqrt", "sqrt", "sqrt_rn", NON_NEGATIVE)
+function("rsqrt", domain=NON_NEGATIVE)
+function("erf")
 integral("floor", arithmetic.floor)
 integral("ceil", arithmetic.ceil)
 exact("fneg", Shape.MONOTONE, lambda args, fmt, profile: arithmetic.neg(args[0]), 1, "Ends negated and swapped.")
 exact("fabs", Shape.UNIMODAL, lambda args, fmt, profile: arithmetic.abs_(args[0]), 1, "Magnitudes; 0 if inside.")
 
-for _op in ("sin", "cos"):
-    _doc = f"{_op} at both ends and its extrema inside; the whole range for wide intervals beyond 2^20."
-    _source = f"[functions] {_op} of the profile"
-    _add(Rule(_op, Shape.SPECIAL, _doc, _function(_op), 1, "function", rule_errors.function(_op), source=_source))
+wave("sin")
+wave("cos")
 
 arithmetic_rule("fadd", Shape.LINEAR, arithmetic.add, 2, "Sums of the ends, exact and rounded.")
 arithmetic_rule("fsub", Shape.LINEAR, arithmetic.sub, 2, "Differences of the ends, exact and rounded.")
@@ -134,7 +142,7 @@ for _op in ("si_to_fp", "ui_to_fp"):
     external(_op, Shape.CAST, "cast", rule_errors.int_to_float, "Integers rounded to nearest; small ones are exact.")
 for _op in ("fp_to_si", "fp_to_ui"):
     external(_op, Shape.CAST, None, None, "Both ends cut; tainted where the type may not hold one.", tight=False)
-external("bitcast", Shape.CAST, None, None, "Bits of a point; tainted for an interval.", tight=False)
+external("bitcast", Shape.BITS, None, None, "Bits of a point; tainted for an interval.", tight=False)
 
 external("reduce", Shape.REDUCTION, "accumulation", rule_errors.summation,
          "tl.sum, prod, max, min, argmax, Welford: any order.", tight=False)  # fmt: skip
@@ -155,6 +163,11 @@ for _op in ("atomic_rmw", "descriptor_reduce"):
              tight=False)  # fmt: skip
 external("atomic_cas", Shape.MEMORY, None, None, "Runs program by program; one order of many.", tight=False)
 
+
+def _exact(shape: Shape, doc: str, names: str) -> dict[str, Rule]:
+    return {name: Rule(name, shape, doc) for name in names.split()}
+
+
 _INTEGERS = """
     add sub mul sdiv udiv srem urem and or xor shl lshr ashr iabs umulhi maxsi maxui minsi minui int_cast histogram
     icmpEQ icmpNE icmpSLT icmpSLE icmpSGT icmpSGE icmpULT icmpULE icmpUGT icmpUGE
@@ -167,7 +180,11 @@ _NO_VALUE = "barrier assert assume print grid_dependency_wait grid_dependency_la
 _BLOCK_POINTERS = "make_block_ptr advance tensor_pointer_load tensor_pointer_store"  # until Triton 3.8
 _STRUCTURE = "map_elementwise map_elementwise_ret block_with_parent reduce_ret scan_ret tensor_descriptor_type name_loc"
 
-EXACT: frozenset[str] = frozenset(f"{_INTEGERS} {_ADDRESSES} {_NO_VALUE} {_STRUCTURE} {_BLOCK_POINTERS}".split())
+EXACT: dict[str, Rule] = {
+    **_exact(Shape.INTEGER, "Integers, as the machine computes them.", _INTEGERS),
+    **_exact(Shape.ADDRESS, "Addresses, indices and program numbers.", f"{_ADDRESSES} {_BLOCK_POINTERS}"),
+    **_exact(Shape.STRUCTURE, "It has no value.", f"{_NO_VALUE} {_STRUCTURE}"),
+}
 """Builder methods that carry no rounding: they run on concrete values."""
 
 UNSUPPORTED: dict[str, str] = {

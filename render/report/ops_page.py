@@ -20,6 +20,7 @@ TESTS: dict[Shape, tuple[str, ...]] = {
     Shape.SELECTION: (_TABLE, "tests/interval_ops/arithmetic/test_selection.py"),
     Shape.COMPARISON: (_TABLE, "tests/interval_ops/arithmetic/test_selection.py"),
     Shape.CAST: ("tests/interval_ops/formats/test_casting.py", "tests/interval_ops/formats/test_cast_interval.py"),
+    Shape.BITS: ("tests/render/interpreter/test_open_integers.py", "tests/render/interpreter/test_lift.py"),
     Shape.REDUCTION: ("tests/interval_ops/reduction/test_rule.py", "tests/interval_ops/reduction/test_scan.py"),
     Shape.DOT: ("tests/interval_ops/dot/test_executions.py", "tests/render/interpreter/test_dot_scaled.py"),
     Shape.MEMORY: ("tests/render/interpreter/memory", "tests/interval_ops/reduction/test_atomics.py"),
@@ -29,7 +30,7 @@ TESTS: dict[Shape, tuple[str, ...]] = {
         "tests/interval_ops/arithmetic/test_rule.py",
     ),
 }
-"""Where rules of a shape are tested; those of the table are parametrised from it."""
+"""Where rules of a shape are tested; those of the table are parametrised from it. Exact operations have none."""
 
 LIBRARY_TESTS = (
     "tests/render/ops/test_library.py", "tests/interval_ops/functions/test_elementary.py",
@@ -70,7 +71,8 @@ def page() -> str:
     parts += [f"### {names}\n\n{doc}\n\nTests: `{test}`\n" for names, (doc, test) in LANGUAGE.items()]
     parts += ["## Vendor library", f"Names of `tl.extra.libdevice`. Tests: {_files(LIBRARY_TESTS)}\n"]
     parts += _rules(library.LIBRARY.values(), profiles, ())
-    parts += ["### Conversions, bits and predicates\n", *_list(library.CONVERSIONS)]
+    parts += ["### Conversions, bits and predicates\n"]
+    parts += _list({name: rule.doc for name, rule in library.CONVERSIONS.items()})
     parts += [
         "\n## Exact\n",
         "Integers, addresses and the structure of the compiler's IR; library functions of integers.\n",

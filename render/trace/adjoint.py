@@ -12,7 +12,6 @@ accumulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +20,13 @@ from interval_ops.dot.sums import truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import rounding_unit, sum_cause
-from render.trace import integers, slopes
+from render.ops.recorded import NODES
+from render.ops.rule import Shape
 from render.trace.check import value_of
 from render.trace.family import Family, sums, together
 from render.trace.graph import is_earlier
-from render.trace.model import ABSENT, LEAF, Node, Slice
+from render.trace.model import LEAF, Node, Slice
+from render.trace.slopes import SLOPES
 from render.trace.typical import typical
 
 Array = np.ndarray
@@ -33,10 +34,10 @@ Key = tuple[str, str, int]
 """Cause, file, line."""
 
 ATOMICS, INPUT, EARLIER = "atomics", "input", "earlier"
-_ARITH = frozenset(["fadd", "fsub", "fmul", "fma", "library fma", "library add_rn", "library mul_rn", "library sub_rn"])
-_LINEAR = frozenset(["fadd", "fsub", "fold", "fneg", "fabs", "cast", "from_integer", "from_truth", "sum", "atomic_sum"])
-_WINNER = frozenset(["maxnumf", "maximumf", "minnumf", "minimumf", "max", "min"])
-_TRUTHS = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE", "any", "all"])
+_ROUNDED = frozenset(
+    op for op, rule in NODES.items() if rule.cause == "arith" and rule.shape in (Shape.LINEAR, Shape.BILINEAR)
+)
+"""Operations whose own error is one rounding to nearest."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def contributions_of(family: Family) -> list[Contributions]:
 def _found(found: Slice, amounts: dict[Key, float], errors: tuple[dict[Key, float], float]) -> Contributions:
     half = (found.hi - found.lo) / 2
     root = found.node_of(found.root)
-    end = (_cause(root), root.file, root.line) if root.op != LEAF else None
+    end = (_cause(root, found.profile), root.file, root.line) if root.op != LEAF else None
     kept = {k: v for k, v in sorted(amounts.items()) if v > 0}
     return Contributions(kept, float(half), *errors, root.op, end, _formats(found))
 
@@ -102,7 +103,7 @@ def _rounds_to(node: Node, profile: Profile) -> tuple[str, str]:
     if node.op == "cast":
         return node.attrs["dst"], "cast"
     if node.op == "sum":
-        return node.attrs["fmt"], _cause(node)
+        return node.attrs["fmt"], _cause(node, profile)
     if node.op == "dot":
         model = profile.dot(node.attrs["kind"])
         return (model.acc if model.acc in FORMATS and model.acc != "fp32" else ""), model.cause
@@ -129,8 +130,9 @@ class Sweep:
         self.cut = np.zeros(len(lo))
         self.loose = np.zeros(len(lo))
         self.own: dict[int, list[tuple[str, Array]]] = {}
-        self.slopes: dict[int, list[Array]] = {}
-        self.signed: dict[int, list[Array]] = {}
+        self.slopes: dict[Node, list[Array]] = {}
+        self.signed: dict[Node, list[Array]] = {}
+        """Derivatives of functions, with their signs."""
 
     # forwards: what each operation adds
     def forward(self) -> None:
@@ -140,7 +142,7 @@ class Sweep:
                     cause = EARLIER if is_earlier(node) else INPUT
                     self.own[i] = _some((cause, self.half[node.start : node.stop]))
                     continue
-                slopes = self.slopes[i] = [_finite(s) for s in self._slopes(i)]
+                slopes = self.slopes[node] = [_finite(s) for s in SLOPES[node.op](self, node)]
                 carried = np.zeros(node.size)
                 for o, s in zip(node.operands, slopes, strict=True):
                     part = s * self.half[o]
@@ -157,11 +159,11 @@ class Sweep:
             operand = np.minimum(np.abs(self.cut[at]) / 2 + self.loose[at], rest)
             return [("operand", operand), (self.profile.dot(node.attrs["kind"]).cause, rest - operand)]
         own = np.maximum(self.half[at] - carried, 0.0)
-        if node.op in _ARITH and "fmt" in node.attrs:
+        if node.op in _ROUNDED and "fmt" in node.attrs:
             fmt = FORMATS[node.attrs["fmt"]]
             twice = node.op.endswith("fma") and fmt.p < 11  # no fused instruction everywhere
             own = own if twice else np.minimum(own, rounding_unit(fmt) * self.large[at] + fmt.half_subnormal)
-        return [(_cause(node), own)]
+        return [(_cause(node, self.profile), own)]
 
     def _operands(self, node: Node) -> None:
         """What operands of fewer bits move: signed sums of points, magnitudes where both have a bound."""
@@ -196,43 +198,13 @@ class Sweep:
             self._unclosed = np.concatenate(flags)
         return self._unclosed
 
-    def _slopes(self, i: int) -> list[Array]:
-        """|derivative| by each operand, as large as the bounds allow; `signed` keeps those of functions."""
-        node = self.found.nodes[i]
-        args = node.operands
-        if node.op in _LINEAR:
-            return [np.ones(o.shape) for o in args]
-        if node.op in _WINNER:
-            return self._winners(node)
-        if rule := _SLOPES.get(node.op):
-            return rule(self, node)
-        if node.op == integers.DOT:
-            return _dot(self, node)
-        if integers.makes(node.op):  # steps: how far the result moves where the operand does
-            return [self._secant(node, k) for k in range(len(args))]
-        if node.op.startswith("fcmp") or node.op in _TRUTHS or node.op in ("floor", "ceil"):
-            return [np.zeros(o.shape) for o in args]
-        self.signed[i] = [self._slope(node, k) for k in range(len(args))]
-        return [np.fmax(np.abs(s), self._secant(node, k)) for k, s in enumerate(self.signed[i])]
-
-    def _winners(self, node: Node) -> list[Array]:
-        result = self.v[node.start : node.stop]
-        if node.op in ("max", "min"):
-            (o,) = node.operands
-            hit = (o != ABSENT) & (self.v[o] == result[:, None])
-            first = hit & (np.cumsum(hit, axis=1) == 1)
-            return [first.astype(float)]
-        x, _ = node.operands
-        left = self.v[x] == result
-        return [left.astype(float), (~left).astype(float)]
-
-    def _slope(self, node: Node, i: int) -> Array:
+    def slope(self, node: Node, i: int) -> Array:
         """The derivative at the value."""
         o = node.operands[i]
         step = 1e-6 * np.maximum(np.abs(self.v[o]), 1e-6)
         return (self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)) / (2 * step)
 
-    def _secant(self, node: Node, i: int) -> Array:
+    def secant(self, node: Node, i: int) -> Array:
         """|slope| over the bounds of an operand."""
         o = node.operands[i]
         outer = self._with(node, i, self.hi[o]) - self._with(node, i, self.lo[o])
@@ -259,7 +231,7 @@ class Sweep:
                 key = (cause, node.file, node.line)
                 for mine_only, amount in zip(amounts, sums(mine * own, bounds), strict=True):
                     mine_only[key] = mine_only.get(key, 0.0) + amount
-            for o, slope in zip(node.operands, self.slopes.get(i, ()), strict=False):
+            for o, slope in zip(node.operands, self.slopes.get(node, ()), strict=False):
                 np.add.at(weight, o, slope * (mine[:, None] if o.ndim == 2 else mine))
         return amounts
 
@@ -274,56 +246,15 @@ def _finite(slope: Array) -> Array:
     return slope if np.isfinite(slope).all() else np.nan_to_num(slope, posinf=0.0)
 
 
-def _cause(node: Node) -> str:
-    if node.op in ("sum", "prod"):
+def _cause(node: Node, profile: Profile) -> str:
+    """What the operation's own error counts as."""
+    rule = NODES[node.op]
+    if rule.shape is Shape.REDUCTION and rule.cause != ATOMICS:
         return sum_cause(FORMATS[node.attrs["fmt"]])
-    if node.op == "atomic_sum":
-        return ATOMICS
-    if node.op in slopes.CAUSES:
-        return slopes.CAUSES[node.op]
-    if node.op in ("cast", "from_integer") or integers.makes(node.op):
-        return "cast"
-    if node.op in _ARITH or node.op in ("select", *_WINNER) or node.op in ("fneg", "fabs", "floor", "ceil"):
-        return "arith"
-    return "function"
+    if rule.shape is Shape.DOT and "kind" in node.attrs:
+        return profile.dot(node.attrs["kind"]).cause
+    # An exact operation moves what it is given by a flush at most, which is the library's.
+    return rule.cause or ("function" if node.op.startswith("library ") else "arith")
 
-
-def _product(s: Sweep, node: Node) -> list[Array]:
-    x, y = node.operands[:2]
-    return [s.large[y], s.large[x], *(np.ones(o.shape) for o in node.operands[2:])]
-
-
-def _quotient(s: Sweep, node: Node) -> list[Array]:
-    x, y = node.operands
-    return [1 / s.small[y], s.large[x] / s.small[y] ** 2]
-
-
-def _dot(s: Sweep, node: Node) -> list[Array]:
-    acc, a, b = node.operands
-    return [np.ones(acc.shape), s.large[b], s.large[a]]
-
-
-def _select(s: Sweep, node: Node) -> list[Array]:
-    cond = node.operands[0]
-    chosen = s.v[cond] != 0
-    return [np.zeros(cond.shape), chosen.astype(float), (~chosen).astype(float)]
-
-
-def _prod(s: Sweep, node: Node) -> list[Array]:
-    (o,) = node.operands
-    whole = np.abs(s.v[node.start : node.stop])[:, None]
-    return [np.where(o == ABSENT, 0.0, whole / np.where(s.small[o] > 0, s.small[o], 1.0))]
-
-
-_SLOPES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
-    "fmul": _product,
-    "fma": _product,
-    "fdiv": _quotient,
-    "precise_divf": _quotient,
-    "dot": _dot,
-    "select": _select,
-    "prod": _prod,
-    **slopes.SLOPES,
-}
 
 __all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions", "contributions_of"]

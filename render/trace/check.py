@@ -6,24 +6,21 @@ takes a wrong operand, row or column anywhere does not stay inside. What float64
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
 
 from interval_ops.formats.model import FORMATS
 from interval_ops.functions import bessel_orders
-from render.interpreter.builder.floats import COMPARISONS, VALUES
-from render.interpreter.vendor import values as vendor
-from render.ops.library import CONVERSIONS
+from render.interpreter.values import VALUES
+from render.ops.recorded import NODES
+from render.ops.rule import Lane, NoRule, Shape
 from render.trace import integers
 from render.trace.family import Family
 from render.trace.joined_values import JOINED, scanned
 from render.trace.model import ABSENT, LEAF, Contradiction, Node, NotSliceable, Slice
 
 _ROOM = 2.0**-34
-KEPT = frozenset(name for name in CONVERSIONS if re.fullmatch(r"\w+2(float|double)_r[nzdu]", name))
-"""Conversions of the library to another format: in real arithmetic the number stays."""
 
 Values = np.ndarray
 
@@ -41,19 +38,20 @@ def value_of(node: Node, known: Values) -> Values:
     """The values of one node from those of its operands. Raises NotSliceable for an operation without a rule."""
     if node.op == LEAF:
         return node.v
-    args = [known[o] for o in node.operands]
-    if integers.makes(node.op):
-        return integers.value_of(node, args)
-    if node.op in VALUES:
-        return VALUES[node.op](*args)
-    if node.op in COMPARISONS:
-        return COMPARISONS[node.op](*args)
-    if node.op in _OTHER:
-        return _OTHER[node.op](node, args)
-    name = node.op.removeprefix("library ")
-    if name == node.op or name not in KEPT | vendor.VALUES.keys():
-        raise NotSliceable(node.op, "its value in real arithmetic is not known", node.file, node.line)
-    return args[0] if name in KEPT else vendor.VALUES[name](*args)
+    try:
+        rule = REAL[node.op]
+    except NoRule as missing:
+        raise NotSliceable(node.op, str(missing), node.file, node.line) from None
+    return rule(node, [known[o] for o in node.operands])
+
+
+def _elementwise(node: Node, args: list[Values]) -> Values:
+    return VALUES[node.op](*args)
+
+
+def _same(node: Node, args: list[Values]) -> Values:
+    """A conversion: the number stays."""
+    return args[0]
 
 
 def _present(node: Node, args: list[Values], neutral: float) -> Values:
@@ -70,10 +68,8 @@ def _neighbour(node: Node, args: list[Values]) -> Values:
     return np.nextafter(x, y).astype(np.float64)
 
 
-_OTHER: dict[str, Callable[[Node, list[Values]], Values]] = {
-    "cast": lambda n, a: a[0],
-    "from_integer": lambda n, a: a[0],
-    "from_truth": lambda n, a: a[0],
+REAL: Lane[Callable[[Node, list[Values]], Values]] = Lane("value in real arithmetic", NODES, {
+    **dict.fromkeys(NODES.keys() & VALUES.keys(), _elementwise),
     "select": lambda n, a: np.where(a[0] != 0, a[1], a[2]),
     "and": lambda n, a: (a[0] != 0) & (a[1] != 0),
     "or": lambda n, a: (a[0] != 0) | (a[1] != 0),
@@ -98,7 +94,9 @@ _OTHER: dict[str, Callable[[Node, list[Values]], Values]] = {
     **JOINED,
     "dot": lambda n, a: a[0] + (a[1] * a[2]).sum(axis=1),
     "fold": lambda n, a: a[0] + a[1],
-}
+    **dict.fromkeys(integers.KNOWN, integers.value_of),
+}, {Shape.CAST: _same}, {Shape.INTEGER: "it is taken by value"})  # fmt: skip
+"""The exact value of every node from those of its operands."""
 
 
 def _magnitude(node: Node, known: Values) -> Values:

@@ -33,6 +33,8 @@ COMPARED: dict[str, Callable[..., np.ndarray]] = {
 }  # fmt: skip
 OPERATIONS = frozenset(_NATIVE) | {f"icmp{name}" for name in COMPARED}
 """Operations on integers, by the builder's name; their nodes are called `int ...`."""
+KNOWN = frozenset([CUT, DOT, *(f"int {op}" for op in OPERATIONS)])
+"""Nodes that make integers, or compare them."""
 
 
 def followed(op: str, args: Sequence[Handle]) -> bool:
@@ -43,7 +45,7 @@ def followed(op: str, args: Sequence[Handle]) -> bool:
 
 def makes(op: str) -> bool:
     """Whether a node of this name makes integers, or compares them."""
-    return op == CUT or op.startswith("int ")
+    return op in KNOWN
 
 
 def is_integer(h: Handle) -> bool:

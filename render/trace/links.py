@@ -9,8 +9,8 @@ import numpy as np
 
 from interval_ops.formats.casting import holds
 from interval_ops.formats.model import FORMATS
-from render.interpreter.builder.floats import VALUES
 from render.interpreter.handle import Handle
+from render.interpreter.values import ARITHMETIC
 from render.ops.library import CONVERSIONS, LIBRARY
 from render.trace import integers, joins
 from render.trace.model import ABSENT, NotSliceable
@@ -21,7 +21,6 @@ from render.trace.step import Link, Step, aligned, where
 if TYPE_CHECKING:
     from render.trace.walk import Walk
 
-COMPARISONS = frozenset(f"fcmp{name}" for name in ("OLT", "OLE", "OGT", "OGE", "OEQ", "UNE"))
 LOGIC = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE"])
 _BITS = frozenset(["int_as_float", "uint_as_float", "longlong_as_double", "hiloint2double"])
 _LIBRARY = frozenset(["integer_power", *LIBRARY, *CONVERSIONS]) - _BITS
@@ -42,7 +41,7 @@ def step_of(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
         return _same(entry, wanted, f"int {op}")
     if op == "int_cast" and integers.is_integer(entry.outs[0]):
         return _same(entry, wanted, "from_truth")
-    if op in VALUES or op in COMPARISONS or op in LOGIC:
+    if op in ARITHMETIC or op in LOGIC:
         return _same(entry, wanted, op)
     if op.startswith("library ") and op.removeprefix("library ") in _LIBRARY:
         return _same(entry, wanted, op)

@@ -1,4 +1,4 @@
-"""|derivatives| of operations that join many operands, as large as the operands' bounds allow."""
+"""|derivatives| of the operations of a slice by their operands, as large as the operands' bounds allow."""
 
 from __future__ import annotations
 
@@ -7,12 +7,74 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from render.ops.recorded import NODES
+from render.ops.rule import Lane, Shape
 from render.trace.model import ABSENT, Node
 
 if TYPE_CHECKING:
     from render.trace.adjoint import Sweep
 
 Array = np.ndarray
+
+
+def _ones(s: Sweep, node: Node) -> list[Array]:
+    return [np.ones(o.shape) for o in node.operands]
+
+
+def _zeros(s: Sweep, node: Node) -> list[Array]:
+    return [np.zeros(o.shape) for o in node.operands]
+
+
+def _product(s: Sweep, node: Node) -> list[Array]:
+    x, y = node.operands[:2]
+    return [s.large[y], s.large[x], *(np.ones(o.shape) for o in node.operands[2:])]
+
+
+def _quotient(s: Sweep, node: Node) -> list[Array]:
+    x, y = node.operands
+    return [1 / s.small[y], s.large[x] / s.small[y] ** 2]
+
+
+def _dot(s: Sweep, node: Node) -> list[Array]:
+    acc, a, b = node.operands
+    return [np.ones(acc.shape), s.large[b], s.large[a]]
+
+
+def _select(s: Sweep, node: Node) -> list[Array]:
+    cond = node.operands[0]
+    chosen = s.v[cond] != 0
+    return [np.zeros(cond.shape), chosen.astype(float), (~chosen).astype(float)]
+
+
+def _prod(s: Sweep, node: Node) -> list[Array]:
+    (o,) = node.operands
+    whole = np.abs(s.v[node.start : node.stop])[:, None]
+    return [np.where(o == ABSENT, 0.0, whole / np.where(s.small[o] > 0, s.small[o], 1.0))]
+
+
+def _winner(s: Sweep, node: Node) -> list[Array]:
+    """1 for the operand that is the result, the first if both are."""
+    x, _ = node.operands
+    left = s.v[x] == s.v[node.start : node.stop]
+    return [left.astype(float), (~left).astype(float)]
+
+
+def _first(s: Sweep, node: Node) -> list[Array]:
+    """1 for the first of many that is the result."""
+    (o,) = node.operands
+    hit = (o != ABSENT) & (s.v[o] == s.v[node.start : node.stop][:, None])
+    return [(hit & (np.cumsum(hit, axis=1) == 1)).astype(float)]
+
+
+def _function(s: Sweep, node: Node) -> list[Array]:
+    """The difference quotient at the values, kept with its sign, or that over the bounds."""
+    signed = s.signed[node] = [s.slope(node, k) for k in range(len(node.operands))]
+    return [np.fmax(np.abs(d), s.secant(node, k)) for k, d in enumerate(signed)]
+
+
+def _steps(s: Sweep, node: Node) -> list[Array]:
+    """How far the result moves where the operand does."""
+    return [s.secant(node, k) for k in range(len(node.operands))]
 
 
 def _ranked(s: Sweep, node: Node) -> list[Array]:
@@ -61,12 +123,13 @@ def _scaled(s: Sweep, node: Node) -> list[Array]:
     return [scale, np.zeros(rest[0].shape)]
 
 
-SLOPES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
-    "ranked": _ranked,
-    "recurrence": _recurrence,
-    "welford": _welford,
-    "scaled": _scaled,
-}
+SLOPES: Lane[Callable[[Sweep, Node], list[Array]]] = Lane("slopes", NODES, {
+    "fneg": _ones, "fabs": _ones, "sum": _ones, "atomic_sum": _ones, "fold": _ones, "floor": _zeros, "ceil": _zeros,
+    "fdiv": _quotient, "precise_divf": _quotient, "prod": _prod, "select": _select, "clampf": _function,
+    "max": _first, "min": _first, "ranked": _ranked, "recurrence": _recurrence, "welford": _welford, "scaled": _scaled,
+}, {
+    Shape.LINEAR: _ones, Shape.CAST: _ones, Shape.COMPARISON: _zeros, Shape.BILINEAR: _product, Shape.DOT: _dot,
+    Shape.SELECTION: _winner, Shape.MONOTONE: _function, Shape.UNIMODAL: _function, Shape.SPECIAL: _function,
+    Shape.INTEGER: _steps,
+})  # fmt: skip
 """Rules of `adjoint`."""
-CAUSES = {"ranked": "arith", "recurrence": "accumulation", "welford": "accumulation", "scaled": "operand"}
-"""What the own error of these operations counts as."""

@@ -26,6 +26,8 @@ from interval_ops.dot.sums import truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import DotModel
 from interval_ops.reduction.rule import rounding_unit
+from render.ops.recorded import NODES
+from render.ops.rule import Lane, Shape
 from render.trace.family import sums
 from render.trace.model import ABSENT, Node
 
@@ -66,8 +68,8 @@ def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -
                     ends = sums(shifts**2 + spreads, bounds)
                     for m, root in enumerate(family.roots):
                         last[m] += ends[m] if node.start <= root < node.stop else 0.0
-            if i in sweep.slopes:
-                _back(sweep, i, mine, weight)
+            if node in sweep.slopes:
+                _back(sweep, node, mine, weight)
     return [(_sizes(*each), end) for *each, end in zip(means, squares, largest, last, strict=True)]
 
 
@@ -76,8 +78,8 @@ def _sizes(means: dict[Key, float], squares: dict[Key, float], largest: dict[Key
     return {key: size for key, size in sizes.items() if size > 0}
 
 
-def _back(sweep: Sweep, i: int, mine: Array, weight: Array) -> None:
-    for o, slope in zip(sweep.found.nodes[i].operands, _derivatives(sweep, i), strict=True):
+def _back(sweep: Sweep, node: Node, mine: Array, weight: Array) -> None:
+    for o, slope in zip(node.operands, DERIVATIVES[node.op](sweep, node), strict=True):
         known = slope if np.isfinite(slope).all() else np.nan_to_num(slope, posinf=0.0, neginf=0.0)
         np.add.at(weight, o, known * (mine[:, None] if o.ndim == 2 else mine))
 
@@ -178,13 +180,9 @@ def _below(x: Array, power: Array) -> Array:
 # derivatives, with their signs
 
 
-def _derivatives(sweep: Sweep, i: int) -> list[Array]:
-    """By each operand; what no rule stands for has the slopes of the bound, 0 and 1, or those of a function."""
-    node = sweep.found.nodes[i]
-    rule = _RULES.get(node.op)
-    if rule is not None:
-        return rule(sweep, node)
-    return sweep.signed.get(i) or sweep.slopes[i]
+def _as_bounded(sweep: Sweep, node: Node) -> list[Array]:
+    """The slopes of the bound, which are 0 and 1 or not signed, or those of a function."""
+    return sweep.signed.get(node) or sweep.slopes[node]
 
 
 def _product(sweep: Sweep, node: Node) -> list[Array]:
@@ -203,16 +201,14 @@ def _prod(sweep: Sweep, node: Node) -> list[Array]:
     return [np.where((o == ABSENT) | (sweep.v[o] == 0), 0.0, whole / sweep.v[o])]
 
 
-_RULES: dict[str, Callable[[Sweep, Node], list[Array]]] = {
-    "fsub": lambda s, n: [np.ones(n.size), -np.ones(n.size)],
+DERIVATIVES: Lane[Callable[[Sweep, Node], list[Array]]] = Lane("derivatives", NODES, {
+    **dict.fromkeys(("fsub", "library sub_rn"), lambda s, n: [np.ones(n.size), -np.ones(n.size)]),
     "fneg": lambda s, n: [-np.ones(n.size)],
     "fabs": lambda s, n: [np.sign(s.v[n.operands[0]])],
     "dot": lambda s, n: [np.ones(n.size), s.v[n.operands[2]], s.v[n.operands[1]]],
-    "fmul": _product,
-    "fma": _product,
     "fdiv": _quotient,
     "precise_divf": _quotient,
     "prod": _prod,
-}
+}, {**dict.fromkeys(Shape, _as_bounded), Shape.BILINEAR: _product})  # fmt: skip
 
-__all__ = ["typical"]
+__all__ = ["DERIVATIVES", "typical"]

@@ -17,9 +17,10 @@ from interval_ops.dot.rule import PendingDot
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
-from render.interpreter.builder.floats import Floats, in_format
+from render.interpreter.builder.floats import Floats
 from render.interpreter.handle import Handle, Pair, Pending, taint_of
 from render.interpreter.types import carrier, float_format, format_of
+from render.interpreter.values import in_format
 
 PRECISIONS = {"TF32": "tf32", "TF32X3": "tf32x3", "IEEE": "ieee", "BF16X3": "bf16x3", "BF16X6": "bf16x6"}
 

@@ -9,7 +9,6 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.arithmetic.fused import fma_value
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
@@ -19,20 +18,12 @@ from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, float_format
+from render.interpreter.values import ARITHMETIC, COMPARISONS, Value, in_format
 from render.ops.rule import Rule
 from render.ops.table import RULES
 
 # Up to this many lanes a cast is checked for being exact: literals stay points.
 _FEW = 64
-
-Ufunc = Callable[..., np.ndarray]
-
-
-def in_format(v: np.ndarray, fmt: Format) -> np.ndarray:
-    """A result, in the carrier or exact in float64, rounded to its format."""
-    if fmt.p >= 24:
-        return v.astype(np.float32) if fmt.bits == 32 and v.dtype == np.float64 else v
-    return casting.round_value(v, fmt, "rtne", "saturate" if not fmt.has_inf else "inf")
 
 
 def same_value(x: Handle, y: Handle) -> bool:
@@ -50,7 +41,7 @@ def same_value(x: Handle, y: Handle) -> bool:
     )
 
 
-def dispatch(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
+def dispatch(rule: Rule, value: Value) -> Callable[..., Handle]:
     """Builder method of one entry of the rule table: `value` computes the value lane, the rule the bounds."""
     exact = rule.cause is None and rule.error is None
 
@@ -73,7 +64,7 @@ def dispatch(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
     return create
 
 
-def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
+def dispatch_comparison(rule: Rule, value: Value) -> Callable[..., Handle]:
     def create(self: Base, x: Handle, y: Handle) -> Handle:
         v = value(x.v, y.v)
         taint = taint_of(x, y)
@@ -86,11 +77,6 @@ def dispatch_comparison(rule: Rule, value: Ufunc) -> Callable[..., Handle]:
     create.__name__ = f"create_{rule.op}"
     create.__doc__ = rule.doc
     return create
-
-
-def exact(function: Ufunc) -> Ufunc:
-    """The function in float64, which is then rounded once to the format: numpy's own float32 versions are not."""
-    return lambda x: function(x.astype(np.float64, copy=False))
 
 
 def opened_by(
@@ -121,40 +107,13 @@ def opened_by(
     return opened.integer(v, ty.scalar, x.shape, (lo.astype(v.dtype), hi.astype(v.dtype)), x.taint, why)
 
 
-def erf(x: np.ndarray) -> np.ndarray:
-    from math import erf as scalar
-
-    return np.vectorize(scalar, otypes=[np.float64])(x)
-
-
-def rsqrt(x: np.ndarray) -> np.ndarray:
-    return 1 / np.sqrt(x)
-
-
-VALUES: dict[str, Ufunc] = {
-    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fma": fma_value, "fdiv": np.divide,
-    "precise_divf": np.divide, "frem": np.fmod, "exp": exact(np.exp), "exp2": exact(np.exp2), "log": exact(np.log),
-    "log2": exact(np.log2), "sin": exact(np.sin), "cos": exact(np.cos), "sqrt": np.sqrt, "precise_sqrt": np.sqrt,
-    "rsqrt": exact(rsqrt), "erf": exact(erf),
-    "fneg": np.negative, "fabs": np.abs, "floor": np.floor, "ceil": np.ceil, "maxnumf": np.fmax, "minnumf": np.fmin,
-    "maximumf": np.maximum, "minimumf": np.minimum,
-}  # fmt: skip
-"""Value lane of each floating-point entry of the rule table: the exact result, rounded once to the format."""
-
-COMPARISONS: dict[str, Ufunc] = {
-    "fcmpOLT": np.less, "fcmpOLE": np.less_equal, "fcmpOGT": np.greater, "fcmpOGE": np.greater_equal,
-    "fcmpOEQ": np.equal, "fcmpUNE": np.not_equal,
-}  # fmt: skip
-
-
 class Arithmetic(Base):
     """One method per entry of the rule table that has a value function; filled below."""
 
 
-for _op, _value in VALUES.items():
-    setattr(Arithmetic, f"create_{_op}", dispatch(RULES[_op], _value))
-for _op, _value in COMPARISONS.items():
-    setattr(Arithmetic, f"create_{_op}", dispatch_comparison(RULES[_op], _value))
+for _op, _value in ARITHMETIC.items():
+    _method = dispatch_comparison if _op in COMPARISONS else dispatch
+    setattr(Arithmetic, f"create_{_op}", _method(RULES[_op], _value))
 
 
 class Floats(Arithmetic):

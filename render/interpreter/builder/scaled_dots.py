@@ -11,9 +11,9 @@ from interval_ops.formats.model import E8M0, FP8E4NV, Format
 from interval_ops.formats.tables import encode
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter.builder.dots import Dots, _dense, _pair
-from render.interpreter.builder.floats import in_format
 from render.interpreter.handle import Handle, Pair, taint_of
 from render.interpreter.types import carrier, float_format
+from render.interpreter.values import in_format
 
 
 def _format(enum: Any) -> str:

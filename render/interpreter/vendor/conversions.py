@@ -21,19 +21,14 @@ from render.interpreter.builder.floats import opened_by
 from render.interpreter.builder.integers import bool_handle
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, float_format
+from render.interpreter.values import VALUES
 from render.ops.library import CONVERSIONS, LIBRARY, flushed
+from render.ops.rule import Shape
 
 Method = Callable[..., Handle]
 """(builder, result type, operand handles...) -> result."""
 
 _INTEGRAL = {"rn": "rint", "rz": "trunc", "rd": "floor", "ru": "ceil"}
-_NUMPY: dict[str, Callable[..., np.ndarray]] = {
-    "rint": np.rint,
-    "trunc": np.trunc,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": joint.away,
-}
 
 
 def _to_integer(rounding: str, unsigned: bool = False) -> Method:
@@ -43,7 +38,7 @@ def _to_integer(rounding: str, unsigned: bool = False) -> Method:
         signed = carrier(ty)
         target = np.dtype(f"u{signed.itemsize}") if unsigned else signed
         with np.errstate(all="ignore"):
-            v = casting.float_to_int_value(_NUMPY[rounding](x.v.astype(np.float64)), target).view(signed)
+            v = casting.float_to_int_value(VALUES[f"library {rounding}"](x.v.astype(np.float64)), target).view(signed)
         if not b.ctx.interval:
             return Handle(v, ty.scalar, x.shape, taint=x.taint)
         between = LIBRARY[rounding].apply((x.pair,), float_format(x.dtype), b.ctx.profile)  # type: ignore[misc]
@@ -225,10 +220,7 @@ integer_power = _with_integer(joint.integer_power, np.power, "function")
 
 METHODS: dict[str, Method] = {
     **{name: _conversion(name) for name in CONVERSIONS if re.fullmatch(r"\w+2\w+_r[nzdu]", name)},
-    **dict.fromkeys(
-        ("int_as_float", "float_as_int", "uint_as_float", "float_as_uint", "longlong_as_double", "double_as_longlong"),
-        _bitcast,
-    ),
+    **{name: _bitcast for name, rule in CONVERSIONS.items() if rule.shape is Shape.BITS},
     "hiloint2double": _double_of_halves,
     "double2loint": _half_of_double(False),
     "double2hiint": _half_of_double(True),

@@ -42,9 +42,8 @@ def exactly(name: str, x: float) -> Any:
 
 
 def values(name: str, x: np.ndarray) -> np.ndarray:
-    evaluate = functions.BESSEL[name] if name in WAVES else functions.MONOTONE[name].evaluate
     out = np.empty_like(x)
-    evaluate(x, out)
+    functions.FUNCTIONS[name].evaluate(x, out)
     return out
 
 
@@ -113,14 +112,14 @@ def test_what_the_series_and_expansions_leave_out() -> None:
 
 @pytest.mark.parametrize("name", WAVES)
 def test_turning_points(name: str) -> None:
-    for place, value in bessel_kernels.TURNS[name]:
+    for place, value in functions.FUNCTIONS[name].turns:
         exact = EXACT[name](Arb(place))
         assert abs(exact - Arb(value)) <= abs(exact) * LIBM / 2
         for step in (-1e-3, 1e-3):
             assert abs(EXACT[name](Arb(place + step))) < abs(exact)
-    assert abs(EXACT[name](Arb(8)) - Arb(bessel_kernels.AT_FAR[name])) < Arb(2) ** -53
+    assert abs(EXACT[name](Arb(8)) - Arb(functions.FUNCTIONS[name].at_far)) < Arb(2) ** -53
     signs = np.diff(values(name, np.linspace(0.01, 8.0, 20000)))
-    assert np.sum(signs[1:] * signs[:-1] < 0) == sum(place > 0 for place, _ in bessel_kernels.TURNS[name])
+    assert np.sum(signs[1:] * signs[:-1] < 0) == sum(place > 0 for place, _ in functions.FUNCTIONS[name].turns)
 
 
 def test_the_modulus_is_above_both() -> None:

@@ -15,7 +15,6 @@ from support import rng
 
 from render.interpreter.libdevice import forms, modules
 from render.interpreter.session import Session
-from render.interpreter.vendor import conversions, integers, values
 from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY, REFUSED
 from render.result.errors import UnsupportedOp
 
@@ -36,12 +35,6 @@ def run(
 
 def numbers(dtype: torch.dtype, low: float = 0.1, high: float = 0.9, seed: int = 121) -> torch.Tensor:
     return torch.from_numpy(rng(seed).uniform(low, high, N)).to(dtype)
-
-
-def test_every_function_has_a_value() -> None:
-    assert set(values.VALUES) == set(LIBRARY)
-    assert set(conversions.METHODS) == set(CONVERSIONS)
-    assert set(integers.VALUES) == {*INTEGERS, "abs"}
 
 
 def test_types_are_read_from_the_library() -> None:

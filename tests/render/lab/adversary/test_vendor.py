@@ -11,7 +11,7 @@ import pytest
 from support import rng, special_values, trials
 
 from interval_ops.formats.model import FP32, FP64, Format
-from interval_ops.functions.elementary import BESSEL as BESSEL_VALUES
+from interval_ops.functions.elementary import FUNCTIONS
 from interval_ops.profiles.profile import load_profile, profile_names
 from render.lab.adversary.vendor import bitcode, exact
 from render.lab.adversary.vendor.balls import ARITY, BALLS, exactly, ulps, worst
@@ -21,7 +21,6 @@ from render.ops.library import LIBRARY
 
 pytestmark = pytest.mark.skipif(not bitcode.path().exists(), reason="this Triton has no NVIDIA library")
 NVIDIA = [name for name in profile_names() if name.startswith("sm_")]
-RENAMED = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt"}
 
 
 @cache
@@ -85,7 +84,7 @@ def test_unknown_functions_are_named() -> None:
 
 def declared(name: str, bits: int, profile: str = "sm_80") -> float:
     """ulp from the exact value."""
-    known = load_profile(profile).functions[RENAMED.get(name, name) if bits == 32 else f"{name}@fp64"]
+    known = load_profile(profile).functions[LIBRARY[name].entry if bits == 32 else f"{name}@fp64"]
     return known.r * 2.0 ** (23 if bits == 32 else 52)
 
 
@@ -136,7 +135,7 @@ def bessel_points(name: str, fmt: Format, g: np.random.Generator) -> np.ndarray:
     x = np.concatenate([g.uniform(0, 8, n), g.uniform(8, top, n), 10 ** g.uniform(-37, np.log10(top), n)])
     if not modified:
         y = np.zeros(4000)
-        BESSEL_VALUES[name](grid := np.linspace(0.05, 60, 4000), y)
+        FUNCTIONS[name].evaluate(grid := np.linspace(0.05, 60, 4000), y)
         around = grid[:-1][np.sign(y[:-1]) != np.sign(y[1:])] + 0.0075
         x = np.concatenate(
             [x, 10 ** g.uniform(5, 30, n), np.repeat(around, 50) + g.uniform(-0.008, 0.008, 50 * around.size)]

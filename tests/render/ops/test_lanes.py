@@ -1,0 +1,59 @@
+"""Every lane has a rule or a reason for every operation of its key set, and none for one that does not exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from render.interpreter.builder import Builder
+from render.interpreter.values import OWN, VALUES
+from render.interpreter.vendor.conversions import METHODS
+from render.interpreter.vendor.integers import VALUES as INTEGER_VALUES
+from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY
+from render.ops.recorded import NODES
+from render.ops.rule import Lane, NoRule, Rule, Shape
+from render.ops.table import EXACT, RULES
+from render.trace.check import REAL
+from render.trace.slopes import SLOPES
+from render.trace.typical import DERIVATIVES
+
+LANES = [REAL, SLOPES, DERIVATIVES]
+BOUNDED = {op for op, rule in RULES.items() if rule.apply is not None}
+
+
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.name)
+def test_a_lane_has_a_rule_or_a_reason_for_every_operation(lane: Lane[object]) -> None:
+    assert lane.keys is NODES
+    assert not lane.missing() and not lane.stale()
+    assert all(len(reason.split()) > 2 for reason in lane.reasons.values())
+
+
+def test_every_bounded_operation_has_a_value() -> None:
+    assert set(VALUES) == BOUNDED | {f"library {name}" for name in LIBRARY}
+    assert set(METHODS) == set(CONVERSIONS) and set(INTEGER_VALUES) == {*INTEGERS, "abs"}
+
+
+def test_every_operation_of_the_language_runs() -> None:
+    """As a method of the builder, or as a function of the language that is replaced whole."""
+    replaced = {"reduce", "scan"} | {op for op, rule in EXACT.items() if rule.shape in (Shape.STRUCTURE, Shape.ADDRESS)}
+    assert all(hasattr(Builder, f"create_{op}") for op in {*RULES, *EXACT} - replaced)
+    assert BOUNDED >= OWN
+
+
+def test_functions_name_what_they_approximate_and_their_error() -> None:
+    from interval_ops.functions.elementary import FUNCTIONS
+
+    for rule in NODES.values():
+        assert not rule.function or (rule.function in FUNCTIONS and rule.entry and rule.cause == "function")
+    assert {rule.function for rule in NODES.values()} - {""} == set(FUNCTIONS)
+
+
+def test_a_lane_finds_what_is_missing_or_stale() -> None:
+    keys = {name: Rule(name, Shape.LINEAR, "A test.") for name in "abc"} | {"d": Rule("d", Shape.DOT, "A test.")}
+    lane = Lane("test", keys, {"a": 1, "z": 2}, {}, {"b": "it is left out", "a": "twice", Shape.DOT: "no dots here"})
+    assert lane.missing() == {"c"} and lane.stale() == {"a", "z"}
+    whole = Lane("test", keys, {"a": 1}, {Shape.LINEAR: 7, Shape.DOT: 8}, {"b": "it is left out"})
+    assert (whole["a"], whole["c"], whole["d"]) == (1, 7, 8) and not whole.missing()
+    with pytest.raises(NoRule, match="'b': it is left out"):
+        whole["b"]
+    with pytest.raises(NoRule, match="no rule for 'unheard'"):
+        whole["unheard"]
