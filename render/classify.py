@@ -61,6 +61,19 @@ def classify_file(
     chosen, others = split(options)
     if others:
         raise TypeError(f"classify_file() has no option {next(iter(others))!r}")
+    with execution.described_as(chosen.device):
+        return _classified(path, entry, ref, inputs, specs, output, chosen)
+
+
+def _classified(
+    path: str | Path,
+    entry: str | None,
+    ref: str | None,
+    inputs: Any,
+    specs: Sequence[str],
+    output: Any,
+    chosen: Options,
+) -> Verdict:
     with execution.on_cpu():
         module = load_module(path)
         fn = find_entry(module, entry, ref if isinstance(ref, str) else None)

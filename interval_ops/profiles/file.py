@@ -13,11 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from interval_ops.formats.model import FORMATS
+from interval_ops.profiles import facts
 from interval_ops.profiles.profile import DotModel, FnError, OlderCast, Profile, RefusedCast
 
 Table = dict[str, Any]
 
-_TABLES = ("sources", "lowering", "functions", "dots", "refused")
+_TABLES = ("sources", "lowering", "functions", "dots", "refused", "device")
 _TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", *_TABLES}
 _LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
 _OPTIONAL = {"tree_since"}
@@ -234,7 +235,15 @@ def build(raw: Table, where: str) -> Profile:
         older_casts=MappingProxyType(_older(raw.get("cast", {}), sources, where)),
         refused_casts=MappingProxyType(_refused_casts(raw.get("cast", {}), where)),
         tree_since=_version(lowering.get("tree_since", ""), where),
+        device=_device(raw, sources, where),
     )
+
+
+def _device(raw: Table, sources: Mapping[str, str], where: str) -> facts.DeviceFacts | None:
+    try:
+        return facts.read(raw.get("device", {}), sources, where)
+    except ValueError as error:
+        raise ProfileError(str(error)) from None
 
 
 def _version(text: str, where: str) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interval_ops.formats.model import Overflow
+from interval_ops.profiles.facts import DeviceFacts
 
 CAUSES: dict[str, str] = {
     "operand": "operands cut to fewer bits before a tensor-core product (tf32, bf16x3)",
@@ -171,7 +172,8 @@ class Profile:
     """One target: errors of functions, models of dots, conversions, and the causes that are switched off.
 
     `sum_order` and `contraction` are keys of `SUM_ORDERS` and `CONTRACTIONS`; `triton` is the version that compiles for
-    the target, `tree_since` the first one whose reductions are balanced trees there (None: not known of any).
+    the target, `tree_since` the first one whose reductions are balanced trees there (None: not known of any). `device`:
+    what host code is told of the target (None: nothing, it is no GPU).
     """
 
     name: str
@@ -193,6 +195,7 @@ class Profile:
     sum_order: str = "any"
     contraction: str = "any"
     triton: tuple[int, int] = NEWEST
+    device: DeviceFacts | None = None
 
     def fn(self, name: str, fmt: str = "fp32") -> FnError:
         """Error of function `name`. Raises MissingRule.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from interval_ops.profiles.file import ProfileError
-from interval_ops.profiles.profile import MissingRule, load_profile
+from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, stored_arguments, values
 from render.entry.target import as_kernel_error, is_own_failure, returned_names
@@ -27,12 +27,7 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
     """The interpreter's scope; imported here because it brings in Triton."""
     from render.interpreter.session import Session
 
-    try:
-        load_profile(device)
-    except ProfileError:
-        raise  # a broken data file of ours is no mistake of the user
-    except (ValueError, LookupError) as error:
-        raise RenderError("RND902", str(error).strip("'\""), "choose one with --device") from None
+    profile_called(device)
     try:
         return Session(device=device, mute=frozenset(mute), **options)
     except ValueError as error:
@@ -40,12 +35,33 @@ def open_session(device: str, mute: Iterable[Any] = (), **options: Any) -> Any:
 
 
 @contextmanager
-def on_cpu() -> Iterator[None]:
-    """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs."""
-    from render.interpreter.compat import quiet_driver
+def described_as(name: str | None) -> Iterator[None]:
+    """Host code is told of this profile's device, in every scope inside. Raises RenderError for an unknown one."""
+    from render.interpreter.device import described
+
+    with described(None if name is None else profile_called(name)):
+        yield
+
+
+def profile_called(name: str) -> Profile:
+    """The profile of a name. Raises RenderError for an unknown one."""
+    try:
+        return load_profile(name)
+    except ProfileError:
+        raise  # a broken data file of ours is no mistake of the user
+    except (ValueError, LookupError) as error:
+        raise RenderError("RND902", str(error).strip("'\""), "choose one with --device") from None
+
+
+@contextmanager
+def on_cpu(device: str | None = None) -> Iterator[None]:
+    """A scope in which `device="cuda"` means the CPU, for the reference and for the user's own inputs.
+
+    `device`: the profile that host code is told of; None keeps the one of the scope around it, or the default.
+    """
     from render.interpreter.host import cuda_on_cpu
 
-    with quiet_driver(), cuda_on_cpu():
+    with described_as(device), cuda_on_cpu():
         yield
 
 

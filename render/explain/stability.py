@@ -34,6 +34,7 @@ from interval_ops.formats.model import FORMATS
 from render.entry.execution import Execution, on_cpu
 from render.entry.inputs import Inputs
 from render.explain.study import Study
+from render.interpreter.cuda_redirect import on_host
 from render.interpreter.events import GIVEN, Listener, listened
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
@@ -231,7 +232,7 @@ class _Factories(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        made = isinstance(out, torch.Tensor) and out.is_floating_point() and out.device.type == "cpu"
+        made = isinstance(out, torch.Tensor) and out.is_floating_point() and on_host(out)
         if made and not any(isinstance(a, torch.Tensor) for a in tree_leaves((args, kwargs))):
             return (out * _factors(out, self.generator)).to(out.dtype)
         return out

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from render.interpreter.scope import PatchScope
 from render.interpreter.script import LaunchOnImport
 
 if TYPE_CHECKING:
-    from interval_ops.profiles.profile import Profile
     from render.interpreter.session import Session
 
-_DEFAULT_ARCH = 80
 OLDEST = (3, 6)
 
 
@@ -32,84 +29,6 @@ def installed() -> tuple[int, int]:
     import triton
 
     return version(triton.__version__)
-
-
-def arch_of(profile: Profile | None) -> int:
-    """Compute capability that host code is told, e.g. 90 for sm_90."""
-    name = "" if profile is None else profile.name
-    return int(name[3:]) if name.startswith("sm_") and name[3:].isdigit() else _DEFAULT_ARCH
-
-
-class CpuDriver:
-    """Answers what launchers ask Triton's active driver, where no GPU driver is there."""
-
-    def __init__(self, arch: int) -> None:
-        self._arch = arch
-        properties = {
-            "multiprocessor_count": 108, "max_shared_mem": 166912, "max_num_regs": 65536, "warpSize": 32,
-            "sm_clock_rate": 1410000, "mem_clock_rate": 1215000, "mem_bus_width": 5120,
-        }  # fmt: skip
-        self.utils = SimpleNamespace(get_device_properties=lambda device: dict(properties))
-
-    def get_active_torch_device(self) -> Any:
-        import torch
-
-        return torch.device("cpu")
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", self._arch, 32)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int | None = None) -> int:
-        return 0
-
-    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
-        return divmod(self._arch, 10)
-
-    def set_current_device(self, device: int) -> None:
-        return None
-
-    def get_device_interface(self) -> Any:
-        import torch
-
-        return torch.cuda
-
-    def get_empty_cache_for_benchmark(self) -> Any:
-        import torch
-
-        return torch.empty(1, dtype=torch.int32)
-
-    def get_benchmarker(self) -> Any:
-        def bench(call: Any, quantiles: Any = None, **_: Any) -> list[float]:
-            call()
-            return [0.0] * len(quantiles or (0.5,))
-
-        return bench
-
-
-@contextlib.contextmanager
-def quiet_driver(profile: Profile | None = None) -> Iterator[None]:
-    """Makes `triton.runtime.driver.active` usable without a GPU; a real driver is left alone."""
-    import torch
-    from triton.runtime import driver as module
-
-    config = module if hasattr(module, "set_active") else module.driver
-    if torch.cuda.is_available():
-        yield
-        return
-    old = config.__dict__.get("_active")
-    if isinstance(old, CpuDriver) or old is None:
-        config.set_active(CpuDriver(arch_of(profile)))
-        try:
-            yield
-        finally:
-            config.__dict__["_active"] = old
-    else:
-        yield
 
 
 def patch_autotuner(scope: PatchScope, session: Session) -> None:
@@ -185,7 +104,7 @@ def import_scope() -> Iterator[None]:
         known = [k for k in key or [] if k in arg_names]
         original(self, fn, arg_names, configs, known, *args, **kwargs)
 
-    with PatchScope() as scope, quiet_driver(), cuda_on_cpu():
+    with PatchScope() as scope, cuda_on_cpu():
         scope.set(Autotuner, "__init__", init)
         for owner in (jit.JITFunction, interpreter.InterpretedFunction, Autotuner, testing.Mark):
             scope.set(owner, "run", _no_launch)

@@ -1,41 +1,97 @@
-"""Host code written for a GPU, run on a CPU: devices named "cuda" become the CPU while the scope lasts.
+"""Host code written for a GPU, run on a CPU: devices named "cuda" (or "xpu") are the CPU while the scope lasts.
 
-Two mechanisms: a function mode rewrites device arguments of torch calls, and a `PatchScope` gives the `torch.cuda`
-functions that launchers use an answer. Nothing changes where a real GPU is available, and everything is restored on
-exit, also after an exception.
+A function mode rewrites device arguments of torch calls and lets tensors of the CPU report the device that the host is
+told of; `torch_answers` gives the functions that launchers use an answer. Torch's own code, called by such a function,
+sees where tensors really are. Nothing changes where a real GPU is available, and everything is restored on exit, also
+after an exception.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
+import importlib.machinery
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from interval_ops.profiles.profile import Profile
+from render.interpreter import device, torch_answers
+from render.interpreter.driver import quiet_driver
+from render.interpreter.eager import uncompiled
 from render.interpreter.scope import PatchScope
 
-_CUDA_NAME = re.compile(r"cuda(:\d+)?")
+_GPU_NAME = re.compile(r"(cuda|xpu)(:\d+)?")
+_GPUS = ("cuda", "xpu")
 _CPU = torch.device("cpu")
-_MOVES = {torch.Tensor.cuda, torch.Tensor.pin_memory}
-_IGNORED = {torch.Tensor.record_stream}
+_NATIVE = {
+    "aten",
+    "prims",
+    "prim",
+    "inductor",
+    "quantized",
+    "profiler",
+    "c10d",
+    "higher_order",
+    "debugprims",
+    "rngprims",
+}
 _active = 0
 
 
-def is_cuda(device: Any) -> bool:
+def is_gpu(where: Any) -> bool:
     """Whether a device argument names a GPU."""
-    if isinstance(device, torch.device):
-        return device.type == "cuda"
-    return isinstance(device, str) and _CUDA_NAME.fullmatch(device) is not None
+    if isinstance(where, torch.device):
+        return where.type in _GPUS
+    return isinstance(where, str) and _GPU_NAME.fullmatch(where) is not None
 
 
-def on_cpu(device: Any) -> Any:
+def on_cpu(where: Any) -> Any:
     """A device argument with GPUs (also a bare index) replaced by the CPU."""
-    whole = isinstance(device, int) and not isinstance(device, bool)
-    return _CPU if whole or is_cuda(device) else device
+    whole = isinstance(where, int) and not isinstance(where, bool)
+    return _CPU if whole or is_gpu(where) else where
+
+
+def on_host(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lies in the memory of this machine, whatever it reports to host code."""
+    with torch._C.DisableTorchFunction():
+        return tensor.device.type == "cpu"
+
+
+def _told() -> torch.device:
+    return torch.device(device.current().facts.torch_type, 0)
+
+
+def _device_of(real: torch.device) -> torch.device:
+    return _told() if real.type == "cpu" else real
+
+
+def _named_device(*args: Any, **kwargs: Any) -> torch.device:
+    first = args[0] if args else kwargs.get("type", kwargs.get("device"))
+    if isinstance(first, int) and not isinstance(first, bool):
+        return torch.device(_told().type, first)
+    return torch.device(*args, **kwargs)
+
+
+_READ: dict[Any, Callable[[Any], Any]] = {
+    torch.Tensor.device.__get__: lambda t: _device_of(t.device),  # type: ignore[attr-defined]
+    torch.Tensor.is_cuda.__get__: lambda t: _device_of(t.device).type == "cuda",  # type: ignore[attr-defined]
+    torch.Tensor.is_xpu.__get__: lambda t: _device_of(t.device).type == "xpu",  # type: ignore[attr-defined]
+    torch.Tensor.is_cpu.__get__: lambda t: _device_of(t.device).type == "cpu",  # type: ignore[attr-defined]
+    torch.Tensor.get_device: lambda t: 0 if t.device.type == "cpu" else t.get_device(),
+    torch.get_device: lambda t: 0 if t.device.type == "cpu" else t.get_device(),
+    torch.Tensor.is_pinned: lambda t, *a, **k: True,
+    torch.Tensor.record_stream: lambda t, *a, **k: None,
+    **{move: lambda t, *a, **k: t for move in (torch.Tensor.cuda, torch.Tensor.xpu, torch.Tensor.pin_memory)},
+    torch.device: _named_device,
+}
+"""Questions and moves that are answered without torch."""
 
 
 class RedirectMode(TorchFunctionMode):
@@ -45,98 +101,50 @@ class RedirectMode(TorchFunctionMode):
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func in _IGNORED:
-            return None
-        if func in _MOVES:
-            return args[0]
-        if func is torch.device:
-            # The same device that tensors report, so that comparisons hold.
-            named = args[0] if args else kwargs.get("type", kwargs.get("device"))
-            return _CPU if on_cpu(named) is _CPU else func(*args, **kwargs)
+        own = _READ.get(func) if func.__hash__ is not None else None
+        if own is not None:
+            return own(*args, **kwargs)
         if "device" in kwargs:
             kwargs["device"] = on_cpu(kwargs["device"])
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
-        if any(is_cuda(a) for a in args):
-            args = tuple(_CPU if is_cuda(a) else a for a in args)
+        if any(is_gpu(a) for a in args):
+            args = tuple(_CPU if is_gpu(a) else a for a in args)
         elif func is torch.Tensor.to and len(args) > 1:
             args = (args[0], on_cpu(args[1]), *args[2:])
+        if isinstance(func, (OpOverload, OpOverloadPacket)) and _library_of(func) not in _NATIVE:
+            with LibraryOps():
+                return func(*args, **kwargs)
         return func(*args, **kwargs)
 
 
-class _Placeholder:
-    """Stands for a stream, an event or a device scope: everything on it succeeds and does nothing."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.cuda_stream = 0
-        self.device = _CPU
-        self.idx = 0
-
-    def __enter__(self) -> _Placeholder:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, other: Any) -> float:
-        return 0.0
-
-    def _nothing(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-    synchronize = wait = record = wait_event = wait_stream = _nothing
-
-    def record_event(self, event: Any = None) -> Any:
-        return event if event is not None else _Placeholder()
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return function
+def _library_of(func: Any) -> str:
+    name = func._qualified_op_name if isinstance(func, OpOverloadPacket) else func.name()
+    return str(name).split("::", 1)[0]
 
 
-def _properties(device: Any = None) -> SimpleNamespace:
-    return SimpleNamespace(
-        name="RENDER CPU (no GPU)", major=8, minor=0, total_memory=80 << 30, multi_processor_count=108, warp_size=32,
-        shared_memory_per_block=49152, shared_memory_per_block_optin=166912, shared_memory_per_multiprocessor=167936,
-        regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048, L2_cache_size=40 << 20,
-        is_integrated=False, gcnArchName="", uuid="", clock_rate=1410000,
-        memory_clock_rate=1215000, memory_bus_width=5120,
-    )  # fmt: skip
+_KEYS = ("CUDA", "XPU", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 
 
-def _answers() -> dict[str, Any]:
-    """Replacements for attributes of `torch.cuda`."""
+class LibraryOps(TorchDispatchMode):
+    """Operators that a library registered: the kernel that it wrote for the GPU runs, with the redirect in place."""
 
-    def nothing(*args: Any, **kwargs: Any) -> None:
-        return None
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
-    def always(value: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: value
-
-    quiet = (
-        "synchronize", "empty_cache", "set_device", "init", "_lazy_init", "manual_seed", "manual_seed_all", "seed",
-        "seed_all", "reset_peak_memory_stats", "reset_max_memory_allocated", "ipc_collect", "set_stream", "_sleep",
-    )  # fmt: skip
-    scopes = ("Stream", "Event", "ExternalStream", "device", "device_of", "stream", "StreamContext")
-    zero = ("current_device", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
-    return {
-        **dict.fromkeys(quiet, nothing),
-        **{name: always(0) for name in zero},
-        **dict.fromkeys(scopes, _Placeholder),
-        "current_stream": _Placeholder,
-        "default_stream": _Placeholder,
-        "is_available": always(True),
-        "is_initialized": always(True),
-        "is_bf16_supported": always(True),
-        "device_count": always(1),
-        "get_device_properties": _properties,
-        "get_device_name": always("RENDER CPU (no GPU)"),
-        "get_device_capability": always((8, 0)),
-        "mem_get_info": always((80 << 30, 80 << 30)),
-        "get_arch_list": always(["sm_80"]),
-    }
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if isinstance(func, HigherOrderOperator) or _library_of(func) in _NATIVE:
+            return func(*args, **kwargs)
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        key = next((k for k in _KEYS if has(func.name(), k)), None)
+        if key is None:
+            return func(*args, **kwargs)
+        with RedirectMode():
+            return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
 
 
 def _generator_class() -> type:
@@ -176,15 +184,49 @@ def _patch_cublas(scope: PatchScope) -> None:
         return  # a Triton without that binding: a file that asks for it gets Triton's own error
 
 
+def _patch_engine(scope: PatchScope) -> None:
+    """`backward` calls code of the user from inside of torch, where the mode is off."""
+    engine = torch.autograd.graph._engine_run_backward
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with RedirectMode():
+            return engine(*args, **kwargs)
+
+    for module in (torch.autograd, torch.autograd.graph):
+        if "_engine_run_backward" in vars(module):
+            scope.set(module, "_engine_run_backward", run)
+
+
+def _patch_autocast(scope: PatchScope) -> None:
+    """Under `autocast("cuda")` the CPU casts as well, to the same type."""
+    cls = torch.amp.autocast_mode.autocast
+    enter, leave = cls.__enter__, cls.__exit__
+
+    def begin(self: Any) -> Any:
+        result = enter(self)
+        if self.device in _GPUS:
+            inner = cls("cpu", dtype=self.fast_dtype, enabled=self._enabled)
+            enter(inner)
+            self.__dict__.setdefault("_on_host", []).append(inner)
+        return result
+
+    def end(self: Any, *exc: Any) -> Any:
+        if self.device in _GPUS and self.__dict__.get("_on_host"):
+            leave(self._on_host.pop(), *exc)
+        return leave(self, *exc)
+
+    scope.set(cls, "__enter__", begin)
+    scope.set(cls, "__exit__", end)
+
+
 def _patch(scope: PatchScope) -> None:
+    torch_answers.patch(scope)
     _patch_cublas(scope)
-    for name, answer in _answers().items():
-        if hasattr(torch.cuda, name):
-            scope.set(torch.cuda, name, answer)
-    scope.set(torch.Tensor, "is_cuda", property(lambda self: True))
+    _patch_engine(scope)
+    _patch_autocast(scope)
     scope.set(torch, "Generator", _generator_class())
     default_device, tensor_type, load = torch.set_default_device, torch.set_default_tensor_type, torch.load
-    scope.set(torch, "set_default_device", lambda device: default_device(on_cpu(device)))
+    scope.set(torch, "set_default_device", lambda where: default_device(on_cpu(where)))
     scope.set(torch, "set_default_tensor_type", lambda t: tensor_type(_host_type(t)))
 
     def load_on_cpu(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -197,17 +239,55 @@ def _host_type(t: Any) -> Any:
     return t.replace("torch.cuda.", "torch.") if isinstance(t, str) else t
 
 
+class _TorchImports(importlib.abc.MetaPathFinder):
+    """Torch imports parts of itself late; they are imported as without the redirect, and keep nothing of it."""
+
+    def __init__(self, scope: PatchScope) -> None:
+        self._scope = scope
+        self._busy = False
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if self._busy or not name.startswith("torch."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        loader, run = spec.loader, spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            self._busy = True
+            try:
+                with self._scope.lifted(), torch._C.DisableTorchFunction():
+                    run(module)
+            finally:
+                self._busy = False
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
 @contextlib.contextmanager
-def cuda_on_cpu() -> Iterator[None]:
-    """Redirects GPU devices to the CPU where there is no GPU; nests."""
-    global _active
-    if _active or torch.cuda.is_available():
-        yield
-        return
-    _active += 1
+def _late_imports(scope: PatchScope) -> Iterator[None]:
+    finder = _TorchImports(scope)
+    sys.meta_path.insert(0, finder)
     try:
-        with PatchScope() as scope, RedirectMode():
-            _patch(scope)
-            yield
+        yield
     finally:
-        _active -= 1
+        sys.meta_path.remove(finder)
+
+
+@contextlib.contextmanager
+def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
+    """Redirects GPU devices to the CPU where there is no GPU; nests. `profile`: the device that the host is told of."""
+    global _active
+    with device.described(profile):
+        if _active or torch.cuda.is_available():
+            yield
+            return
+        _active += 1
+        try:
+            with quiet_driver(), PatchScope() as scope, uncompiled(), _late_imports(scope), RedirectMode():
+                _patch(scope)
+                yield
+        finally:
+            _active -= 1

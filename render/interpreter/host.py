@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
-from render.interpreter.cuda_redirect import cuda_on_cpu
+from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
 from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
 from render.interpreter.hosted.moves import moved_flags
 from render.interpreter.hosted.table import MOVES, ROUNDS, RULES
@@ -40,7 +41,7 @@ from render.ops.aten import ATEN, Form, base_name, of_form
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
 
-__all__ = ["HostTracker", "cuda_on_cpu"]
+__all__ = ["HostTracker", "cuda_on_cpu", "on_host"]
 
 Cause = tuple[str, str, int]
 
@@ -106,6 +107,8 @@ def host_site() -> HostSite:
 class HostTracker(TorchDispatchMode):
     """Use as a context manager around host code; `paused()` while a kernel runs."""
 
+    supports_higher_order_operators = True
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
@@ -142,7 +145,7 @@ class HostTracker(TorchDispatchMode):
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if self._paused:
+        if self._paused or isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
         op = operation(func)
         if op.view:
@@ -313,7 +316,7 @@ def _number(x: Any) -> bool:
 
 def _plain(t: Any) -> bool:
     """A dense CPU tensor with memory of its own or of a base."""
-    return isinstance(t, torch.Tensor) and t.layout == torch.strided and t.device.type == "cpu" and not _functional(t)
+    return isinstance(t, torch.Tensor) and t.layout == torch.strided and on_host(t) and not _functional(t)
 
 
 def _functional(t: torch.Tensor) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 _MISSING = object()
@@ -19,14 +21,30 @@ class PatchScope:
 
     def restore(self) -> None:
         while self._changes:
-            owner, name, old = self._changes.pop()
-            if old is _MISSING:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, old)
+            _put(*self._changes.pop())
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Everything as it was before this scope, for a while."""
+        changes = self._changes
+        patched = [(owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in changes]
+        for change in reversed(changes):
+            _put(*change)
+        try:
+            yield
+        finally:
+            for change in patched:
+                _put(*change)
 
     def __enter__(self) -> PatchScope:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.restore()
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    if value is not _MISSING:
+        setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)

@@ -11,10 +11,12 @@ from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.allocator import large_blocks_kept, trim
 from render.interpreter.arguments import Call, bind
 from render.interpreter.builder import Builder
-from render.interpreter.compat import installed, patch_autotuner, quiet_driver, version
+from render.interpreter.compat import installed, patch_autotuner, version
 from render.interpreter.compiled import Compiled, launch_hooks
 from render.interpreter.context import Context, Site
-from render.interpreter.host import HostTracker, cuda_on_cpu
+from render.interpreter.device import Description, described, target
+from render.interpreter.eager import uncompiled
+from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.launch import Launch, run_launch
 from render.interpreter.memory import Envelope, Finding, Memory, Taint
 from render.interpreter.scope import PatchScope
@@ -57,7 +59,6 @@ class Session:
     ) -> None:
         base = profile if profile is not None else load_profile(device).chosen(triton=installed())
         base = base.chosen(sum_order, fp_contraction, None if triton_version is None else version(triton_version))
-        self.target: Any = None
         self.mute = frozenset(mute)
         self.profile = base.mute(*(m for m in self.mute if isinstance(m, str)))
         self.interval = interval
@@ -70,6 +71,7 @@ class Session:
         self.change = change
         self._make_tracker = tracker
         self._tracker: HostTracker | None = None
+        self._told: Description | None = None
         self.assume_exact = frozenset(assume_exact)
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=interval)
@@ -153,8 +155,9 @@ class Session:
         try:
             stack.enter_context(large_blocks_kept())
             scope = stack.enter_context(PatchScope())
-            stack.enter_context(quiet_driver(self.profile))
+            self._told = stack.enter_context(described(self.profile))
             stack.enter_context(cuda_on_cpu())
+            stack.enter_context(uncompiled())
             self._patch_kernels(scope)
             patch_autotuner(scope, self)
             self._watch_addresses(scope)
@@ -168,6 +171,18 @@ class Session:
 
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
+        for text in self._told.notes if self._told else ():
+            self.note(text)
+
+    @property
+    def host_told(self) -> str | None:
+        """What host code asked of the device, and which it was told of: that path was judged."""
+        return self._told.sentence if self._told else None
+
+    @property
+    def target(self) -> Any | None:
+        """Triton's target, where one was named."""
+        return target() if self._told is not None and self._told.named else None
 
     def _patch_kernels(self, scope: PatchScope) -> None:
         """Kernels decorated under TRITON_INTERPRET=1 come to us too. A kernel may call a parameter as it likes: what is
@@ -194,7 +209,7 @@ class Session:
         session, plain = self, torch.Tensor.data_ptr
 
         def data_ptr(tensor: Any) -> int:
-            if not session._registering and tensor.device.type == "cpu":
+            if not session._registering and on_host(tensor):
                 session._registering = True
                 try:
                     session.memory.register(tensor)

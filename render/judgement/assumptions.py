@@ -18,6 +18,7 @@ def assumptions(run: Execution, options: Options, decision: Decision, exact: str
     confidence = getattr(profile, "confidence", "")
     lines = [
         f"device {options.device}: {title}" + (f" ({confidence})" if confidence else ""),
+        *_told(run.session),
         *_compiled(profile),
         exact,
     ]
@@ -37,6 +38,13 @@ def compiler_of(session: Any) -> dict[str, str]:
         return {}
     version = ".".join(map(str, profile.triton))
     return {"sum_order": profile.sum_order, "fp_contraction": profile.contraction, "triton": version}
+
+
+def _told(session: Any) -> Iterator[str]:
+    """Which path of the host code ran, where it asked what device there is."""
+    told = getattr(session, "host_told", None)
+    if told is not None:
+        yield told
 
 
 def _compiled(profile: Any) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from interval_ops.profiles.profile import MissingRule
-from render.entry.execution import Entry, Execution
+from render.entry.execution import Entry, Execution, described_as
 from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
 from render.explain.asked import Asked, departure, nonfinite, seeded_faults, unstable, what_if, widths
@@ -56,7 +56,7 @@ class Judgement:
         return Asked.of(self.options)
 
     def verdict(self) -> Verdict:
-        with large_blocks_kept(), collected() as caught:
+        with large_blocks_kept(), described_as(self.options.device), collected() as caught:
             found = self._verdict()
         return quoted(replace(found, defects=tuple(caught.values())))
 

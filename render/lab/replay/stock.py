@@ -132,7 +132,6 @@ def run(case: Case, limit: float, small: bool) -> Iterator[Stock]:
 
     torch.set_num_threads(1)
     from render.entry.execution import on_cpu
-    from render.interpreter.compat import quiet_driver
     from render.lab.replay.repeats import again
 
     module = case.load()
@@ -145,7 +144,7 @@ def run(case: Case, limit: float, small: bool) -> Iterator[Stock]:
             case.entry(module)(*given.args, **given.kwargs)
         return watch.result()
 
-    with on_cpu(), quiet_driver():
+    with on_cpu():
         first = once()
         yield first
         if first.fraction == 1.0:

@@ -57,8 +57,9 @@ def test_values_do_not_depend_on_the_device_named():
 def test_named_devices_equal_those_of_tensors():
     x = torch.ones(1)
     with cuda_on_cpu():
-        for device in (torch.device("cuda"), torch.device("cuda:0"), torch.device("cuda", 0), torch.device(0)):
+        for device in (torch.device("cuda:0"), torch.device("cuda", 0), torch.device(0)):
             assert x.cuda().device == device and torch.zeros(1, device=device).device == device
+        assert torch.zeros(1, device=torch.device("cuda")).device.type == torch.device("cuda").type == "cuda"
         assert torch.device("cpu").type == "cpu" and torch.device("meta").type == "meta"
 
 
