@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from render.interpreter.context import Site
-from render.interpreter.memory import Hazard, LaunchInfo, LoadResult, Memory, Retry
+from render.interpreter.memory import Hazard, LaunchInfo, LoadResult, Memory, Request, Retry
 from render.interpreter.types import elem_by_name
 
 NAMES = {
@@ -44,6 +44,12 @@ class Driver:
         self.line += 1
         return Site("kernel.py", self.line)
 
+    def request(
+        self, ptr: np.ndarray, elem: Any, storage: Any, pids: Any, mask: Any = None, possible: Any = None
+    ) -> Request:
+        programs = self.pids if pids is None else np.asarray(pids, np.int32)
+        return Request(ptr, elem, storage, programs, self._site(), mask, possible)
+
     def pointers(self, tensor: torch.Tensor, index: Any, elem: str | None = None) -> tuple[Any, np.ndarray, Any]:
         e = elem_by_name(elem or NAMES[tensor.dtype])
         index = np.asarray(index, np.int64)
@@ -57,10 +63,8 @@ class Driver:
         other_iv: Any = None, elem: str | None = None, pids: Any = None, origin: bool = True,
     ) -> LoadResult:  # fmt: skip
         e, ptr, storage = self.pointers(tensor, index, elem)
-        return self.memory.load(
-            ptr, mask, possible, other, other_iv, e, storage if origin else None,
-            self.pids if pids is None else np.asarray(pids, np.int32), self._site(),
-        )  # fmt: skip
+        request = self.request(ptr, e, storage if origin else None, pids, mask, possible)
+        return self.memory.load(request, other, other_iv)
 
     def store(
         self, tensor: torch.Tensor, index: Any, v: Any, radius: Any = None, mask: Any = None, possible: Any = None,
@@ -73,10 +77,7 @@ class Driver:
         lo = hi = None
         if radius is not None:
             lo, hi = v.astype(np.float64) - radius, v.astype(np.float64) + radius
-        self.memory.store(
-            ptr, v, lo, hi, mask, possible, e, storage if origin else None,
-            self.pids if pids is None else np.asarray(pids, np.int32), self._site(), taint,
-        )  # fmt: skip
+        self.memory.store(self.request(ptr, e, storage if origin else None, pids, mask, possible), v, lo, hi, taint)
 
     def atomic(
         self, kind: str, tensor: torch.Tensor, index: Any, v: Any, radius: Any = None, cmp: Any = None,
@@ -89,10 +90,8 @@ class Driver:
         lo = hi = None
         if v is not None and radius is not None:
             lo, hi = v.astype(np.float64) - radius, v.astype(np.float64) + radius
-        return self.memory.atomic(
-            kind, ptr, v, lo, hi, cmp, mask, e, storage if origin else None,
-            self.pids if pids is None else np.asarray(pids, np.int32), self._site(),
-        )  # fmt: skip
+        request = self.request(ptr, e, storage if origin else None, pids, mask)
+        return self.memory.atomic(kind, request, v, lo, hi, cmp)
 
 
 def run_one_by_one(driver: Driver, body: Callable[[Driver, np.ndarray], None]) -> str:

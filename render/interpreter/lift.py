@@ -25,6 +25,7 @@ from render.interpreter.builder import Builder
 from render.interpreter.builder.bits import bitcast
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle, taint_of
+from render.interpreter.memory.records import Request
 from render.interpreter.session import Session
 from render.interpreter.types import ElemType, carrier, elem_of, format_of, lifted_formats
 
@@ -71,10 +72,9 @@ class LiftedBuilder(Builder):
         ctx = self.ctx
         default = None if other is None else other.full(other.v)
         ends = None if default is None else (default.astype(np.float64),) * 2
-        got = ctx.memory.load(
-            ptr.full(ptr.v), None if mask is None else mask.full(mask.v), None,
-            None if default is None else narrowed(default, elem.fmt), ends, elem, ptr.origin, ctx.linear, ctx.site(),
-        )  # fmt: skip
+        active = None if mask is None else mask.full(mask.v)
+        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), active)
+        got = ctx.memory.load(request, None if default is None else narrowed(default, elem.fmt), ends)
         v = _wide(got.v, got.lo, got.hi).astype(carrier(pointee), copy=False)
         return Handle(v, pointee, ptr.shape, taint=got.taint | taint_of(ptr, mask, other))
 
@@ -86,10 +86,10 @@ class LiftedBuilder(Builder):
         ctx = self.ctx
         v, wide = self._both(value.full(value.v), elem)
         # Memory drops a bound without width and reads the bytes instead, so the upper end is the next float64.
-        ctx.memory.store(
-            ptr.full(ptr.v), v, wide, np.nextafter(wide, np.inf), None if mask is None else mask.full(mask.v), None,
-            elem, ptr.origin, ctx.linear, ctx.site(), taint_of(ptr, value, mask) | ctx.control_taint,
-        )  # fmt: skip
+        active = None if mask is None else mask.full(mask.v)
+        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), active)
+        taint = taint_of(ptr, value, mask) | ctx.control_taint
+        ctx.memory.store(request, v, wide, np.nextafter(wide, np.inf), taint)
 
     def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:
         pointee = ptr.dtype.scalar.element_ty
@@ -104,11 +104,10 @@ class LiftedBuilder(Builder):
 
         v, wide = (None, None) if value is None else self._both(value.v, elem)
         expected = None if cmp is None else narrowed(cmp.v, elem.fmt)
-        got = ctx.memory.atomic(
-            kind, np.broadcast_to(ptr.v, shape), whole(v), whole(wide), whole(wide), whole(expected),
-            whole(None if mask is None else mask.v), elem, ptr.origin, ctx.linear, ctx.site(),
-            taint_of(ptr, value, cmp, mask) | ctx.control_taint,
-        )  # fmt: skip
+        active = whole(None if mask is None else mask.v)
+        request = Request(np.broadcast_to(ptr.v, shape), elem, ptr.origin, ctx.linear, ctx.site(), active)
+        taint = taint_of(ptr, value, cmp, mask) | ctx.control_taint
+        got = ctx.memory.atomic(kind, request, whole(v), whole(wide), whole(wide), whole(expected), taint)
         return Handle(got.v.astype(carrier(pointee), copy=False), pointee, ptr.shape, taint=got.taint)
 
     @staticmethod

@@ -14,6 +14,7 @@ from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
 from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
+from render.interpreter.memory.records import Request
 from render.interpreter.types import carrier, elem_of
 
 
@@ -61,9 +62,8 @@ class Access(Base):
             other = Handle(np.full((1,) * ptr.v.ndim, ctx.undefined, carrier(pointee)), pointee, ptr.shape)
         other_v = None if other is None else other.full(other.v)
         other_iv = None if other is None or other.is_point else tuple(other.full(a) for a in other.pair)
-        got = ctx.memory.load(
-            ptr.full(ptr.v), sure, possible, other_v, other_iv, elem, ptr.origin, ctx.linear, ctx.site()
-        )
+        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
+        got = ctx.memory.load(request, other_v, other_iv)
         taint = got.taint | lost.active(_possible(sure, possible), ptr) | taint_of(mask, other)
         v = got.v
         if pointee.is_int1():
@@ -111,10 +111,8 @@ class Access(Base):
             if opened.holds(np.int64, *ends):
                 lo, hi = ends
                 taint = lost.active(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
-        ctx.memory.store(
-            ptr.full(ptr.v), value.full(value.v), lo, hi, sure, possible, elem, ptr.origin, ctx.linear, ctx.site(),
-            taint,
-        )  # fmt: skip
+        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
+        ctx.memory.store(request, value.full(value.v), lo, hi, taint)
         ctx.writers.note(ptr, ctx.linear)
         self.emit("store", (ptr, given, mask), ())
 
@@ -156,10 +154,9 @@ class Access(Base):
             lo, hi = (whole(a) for a in value.pair)
             if kind == "add":
                 ctx.model("accumulation")
-        got = ctx.memory.atomic(
-            kind, np.broadcast_to(ptr.v, shape), whole(None if value is None else value.v), lo, hi,
-            whole(None if cmp is None else cmp.v), active, elem, ptr.origin, ctx.linear, ctx.site(), taint,
-        )  # fmt: skip
+        request = Request(np.broadcast_to(ptr.v, shape), elem, ptr.origin, ctx.linear, ctx.site(), active)
+        new, expected = (None if h is None else whole(h.v) for h in (value, cmp))
+        got = ctx.memory.atomic(kind, request, new, lo, hi, expected, taint)
         if value is not None:
             ctx.writers.note(ptr, ctx.linear)
         v = got.v.astype(carrier(pointee), copy=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.lanes import plan
 from render.interpreter.memory.operands import NO_NUMBERS, Noted, Sums, Update
 from render.interpreter.memory.reading import load, value_dtype
-from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Retry
+from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Request, Retry
 from render.interpreter.memory.registry import Accumulator
 from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN
 from render.interpreter.memory.scattered import parts
@@ -23,11 +23,9 @@ from render.interpreter.memory.undo import Segment
 from render.interpreter.memory.writing import bits_of, store
 
 if TYPE_CHECKING:
-    from render.interpreter.context import Site
     from render.interpreter.memory.core import Memory
     from render.interpreter.memory.registry import Storage
     from render.interpreter.memory.shadow import Shadow
-    from render.interpreter.types import ElemType
 
 _CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": AND, "or": OR, "xor": XOR, "xchg": XCHG,
           "cas": CAS}  # fmt: skip
@@ -36,11 +34,11 @@ _NO_FLAGS = np.zeros(1, np.bool_)
 
 
 def atomic(
-    memory: Memory, kind: str, ptr: np.ndarray, val: np.ndarray | None, lo: np.ndarray | None, hi: np.ndarray | None,
-    cmp: np.ndarray | None, mask: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray,
-    site: Site, taint: frozenset[int],
+    memory: Memory, kind: str, request: Request, val: np.ndarray | None, lo: np.ndarray | None, hi: np.ndarray | None,
+    cmp: np.ndarray | None, taint: frozenset[int],
 ) -> LoadResult:  # fmt: skip
     """See `Memory.atomic`."""
+    ptr, mask, elem, pids, site = request.ptr, request.mask, request.elem, request.pids, request.site
     operands = [a.shape for a in (ptr, val, cmp, mask) if a is not None]
     shape = np.broadcast_shapes(*operands, (len(pids),) + (1,) * (ptr.ndim - 1))
     active = np.broadcast_to(np.True_ if mask is None else mask, shape)
@@ -51,15 +49,15 @@ def atomic(
     if kind in ("load", "store"):
         memory.synchronise(running)
         if kind == "load":
-            return load(memory, ptr, mask, None, None, None, elem, origin, pids, site)
+            return load(memory, request, None, None)
         assert val is not None
-        store(memory, ptr, val, lo, hi, mask, None, elem, origin, pids, site, taint)
+        store(memory, request, val, lo, hi, taint)
         return LoadResult(np.zeros((1,) * len(shape), value_dtype(elem)))
     if kind not in _CODES:
         raise ValueError(f"unknown atomic operation {kind!r}; known: {', '.join(_CODES)}, load, store")
     assert val is not None
     exact = lo is None or lo.dtype != np.float64
-    found = [(origin, active)] if origin is not None else parts(memory, ptr, active)
+    found = [(request.origin, active)] if request.origin is not None else parts(memory, ptr, active)
     out: LoadResult | None = None
     for storage, mine in found:
         met = NO_TAINT
@@ -68,7 +66,7 @@ def atomic(
         run = _float if elem.fmt is not None and kind in ("add", "max", "min") else _bits
         bounds = (val, val) if exact else (lo, hi)
         access, flat, v, ordered, more = run(
-            memory, kind, ptr, val, bounds, cmp, mine, elem, storage, pids, site, shape
+            memory, kind, request.into(storage, mine), storage, val, bounds, cmp, shape
         )
         more |= met | gather_taints(memory, storage, access.plan, flat, elem.itemsize)
         if memory.interval and (taint or more or storage.taint_map is not None):
@@ -88,11 +86,11 @@ def atomic(
 
 
 def _open(
-    memory: Memory, storage: Storage, operands: list[Any], size: int, pids: np.ndarray, site: Site,
-    shape: tuple[int, ...],
+    memory: Memory, request: Request, storage: Storage, values: list[Any], shape: tuple[int, ...]
 ) -> tuple[Access, list[np.ndarray], bool]:  # fmt: skip
     """The loops over every lane, tags in place; True if undo is covered by a snapshot."""
-    p, flat = plan(operands, shape)
+    size = request.elem.itemsize
+    p, flat = plan([request.ptr, cast(np.ndarray, request.mask), *values], shape)
     memory.use(storage)
     memory.before_read(storage)
     if memory.track(storage):
@@ -100,7 +98,7 @@ def _open(
     copied = memory.prepare_tags(storage, size)
     if storage.grain != size:
         storage.tags, storage.reads, storage.grain = _coarser(storage, size), None, size
-    return Access(storage, p, flat[0], size, pids, site, "atomic", 1, None), flat, copied
+    return Access(storage, p, flat[0], size, request.pids, request.site, "atomic", 1, None), flat, copied
 
 
 def _coarser(storage: Storage, size: int) -> np.ndarray:
@@ -153,15 +151,16 @@ def _accumulator(memory: Memory, storage: Storage, fmt: Format) -> tuple[Accumul
 
 
 def _float(
-    memory: Memory, kind: str, ptr: np.ndarray, val: np.ndarray, bounds: tuple, cmp: Any, mask: np.ndarray,
-    elem: ElemType, storage: Storage, pids: np.ndarray, site: Site, shape: tuple[int, ...],
+    memory: Memory, kind: str, request: Request, storage: Storage, val: np.ndarray, bounds: tuple, cmp: Any,
+    shape: tuple[int, ...],
 ) -> tuple[Access, list[np.ndarray], np.ndarray, bool, frozenset[int]]:  # fmt: skip
+    elem = request.elem
     fmt = elem.fmt
     assert fmt is not None
     if fmt.bits < 16:
         raise ValueError(f"no target has atomics on {fmt.name}")
     size = elem.itemsize
-    access, flat, copied = _open(memory, storage, [ptr, mask, val, *bounds], size, pids, site, shape)
+    access, flat, copied = _open(memory, request, storage, [val, *bounds], shape)
     p = access.plan
     shadow = memory.shadow_of(storage, fmt) if memory.interval else None
     save = _saved(memory, storage, shadow, copied)
@@ -178,7 +177,7 @@ def _float(
     numbers, table = (storage.view(v.dtype), NO_NUMBERS) if size > 2 else (NO_NUMBERS, tables.lut(fmt))
     nan = int(tables.encode(np.array([np.nan], np.float32), fmt)[0]) if size == 2 else 0
     noted, arena.used, first, last = atomic_float(
-        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(pids, p.shape[0]),
+        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(request.pids, p.shape[0]),
         Update(_CODES[kind], fmt.gate, fmt.p, fmt.emin, fmt.bias, nan), operands.cells(storage, size, numbers, table),
         operands.bounded(storage, shadow, size), Sums._make((*sums, old_sums)), memory.since(), undo,
         Noted(v, memory.events(p.size)),
@@ -189,17 +188,18 @@ def _float(
 
 
 def _bits(
-    memory: Memory, kind: str, ptr: np.ndarray, val: np.ndarray, bounds: tuple, cmp: Any, mask: np.ndarray,
-    elem: ElemType, storage: Storage, pids: np.ndarray, site: Site, shape: tuple[int, ...],
+    memory: Memory, kind: str, request: Request, storage: Storage, val: np.ndarray, bounds: tuple, cmp: Any,
+    shape: tuple[int, ...],
 ) -> tuple[Access, list[np.ndarray], np.ndarray, bool, frozenset[int]]:  # fmt: skip
     """Integers, and exchanges of any type (on bits; an exchanged float takes its bounds along)."""
+    elem = request.elem
     size = elem.itemsize
     unsigned = np.dtype(f"u{size}")
     signed = elem.fmt is None and elem.storage.kind == "i" and kind not in ("umax", "umin")
     dtype = np.dtype(f"i{size}") if signed else unsigned
     new = bits_of(val, elem).view(dtype)
     expected = new if cmp is None else bits_of(cmp, elem).view(dtype)
-    access, flat, copied = _open(memory, storage, [ptr, mask, new, expected], size, pids, site, shape)
+    access, flat, copied = _open(memory, request, storage, [new, expected], shape)
     p = access.plan
     shadow = None
     if elem.fmt is not None and memory.interval:
@@ -209,21 +209,20 @@ def _bits(
     undo = operands.undo(arena, save, p.size)
     out = np.empty(p.size, dtype)
     noted, arena.used, first, last, ordered = atomic_int(
-        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(pids, p.shape[0]), _CODES[kind],
+        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(request.pids, p.shape[0]), _CODES[kind],
         operands.cells(storage, size, storage.view(dtype)), operands.bounded(storage, shadow, size), memory.since(),
         undo, Noted(out, memory.events(p.size)),
     )  # fmt: skip
     taint = _finish(memory, access, undo.used, noted, first, last, save, shadow, None)
     if shadow is not None:
-        _exchange_bounds(shadow, access, flat, mask, val, bounds, out.view(unsigned), None if cmp is None else expected)
+        _exchange_bounds(shadow, access, flat, bounds, out.view(unsigned), None if cmp is None else expected)
     old = out.view(unsigned)
     v = tables.decode(old, elem.fmt) if elem.fmt is not None else old.view(elem.storage)
     return access, flat, v, ordered, taint
 
 
 def _exchange_bounds(
-    shadow: Shadow, access: Access, flat: list[np.ndarray], mask: np.ndarray, val: np.ndarray, bounds: tuple,
-    old: np.ndarray, expected: np.ndarray | None,
+    shadow: Shadow, access: Access, flat: list[np.ndarray], bounds: tuple, old: np.ndarray, expected: np.ndarray | None,
 ) -> None:  # fmt: skip
     """Bounds of floats that an exchange (or a swap that succeeded) stored: the last lane to store wins."""
     storage, p, size = access.storage, access.plan, access.size

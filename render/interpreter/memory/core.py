@@ -15,7 +15,7 @@ import torch
 from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
 from render.interpreter.memory.findings import Finding, FindingLog, TaintLog
 from render.interpreter.memory.operands import Since, Who
-from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult
+from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult, Request
 from render.interpreter.memory.registry import PROGRAM, Registry, Storage
 from render.interpreter.memory.shadow import ElementType, Shadow
 from render.interpreter.memory.undo import Arena, UndoLog, snapshot
@@ -24,7 +24,6 @@ from render.interpreter.memory.unwritten import notice_writes
 if TYPE_CHECKING:
     from interval_ops.profiles.profile import Profile
     from render.interpreter.context import Site
-    from render.interpreter.types import ElemType
 
 NEVER_TAG = 1 << 62
 """Above every tag: as start of the chunk it switches hazards off, for a chunk of one program."""
@@ -160,36 +159,30 @@ class Memory:
         self._snapped.clear()
 
     # accesses
-    def load(
-        self, ptr: np.ndarray, mask: np.ndarray | None, mask_possible: np.ndarray | None, other: Any, other_iv: Any,
-        elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
-    ) -> LoadResult:  # fmt: skip
-        """Gather `elem`s at the byte addresses `ptr`, shape (1 or programs, *block).
+    def load(self, request: Request, other: Any = None, other_iv: Any = None) -> LoadResult:
+        """Gather elements.
 
-        `mask` decides the value lane (None: all lanes); a lane where `mask_possible` differs from it is undecided: its
-        bounds hold both outcomes and the result is tainted (RND303). Lanes masked off give `other` (default 0), lanes
-        outside give 0 and no bound. A length-1 axis 0 stands for the same access by all of `pids`.
+        The bounds of an undecided lane hold both outcomes, and the result is tainted (RND303). Lanes masked off give
+        `other` (default 0), lanes outside give 0 and no bound.
         """
-        return reading.load(self, ptr, mask, mask_possible, other, other_iv, elem, origin, pids, site)
+        return reading.load(self, request, other, other_iv)
 
     def store(
-        self, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, mask: np.ndarray | None,
-        mask_possible: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
+        self, request: Request, v: np.ndarray, lo: np.ndarray | None = None, hi: np.ndarray | None = None,
         taint: frozenset[int] = NO_TAINT,
     ) -> None:  # fmt: skip
-        """Scatter values (representable in `elem`) with their bounds; lanes outside are dropped and reported."""
-        writing.store(self, ptr, v, lo, hi, mask, mask_possible, elem, origin, pids, site, taint)
+        """Scatter values (representable in the element) with their bounds; lanes outside are dropped and reported."""
+        writing.store(self, request, v, lo, hi, taint)
 
     def atomic(
-        self, kind: str, ptr: np.ndarray, val: np.ndarray | None, lo: np.ndarray | None, hi: np.ndarray | None,
-        cmp: np.ndarray | None, mask: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray,
-        site: Site, taint: frozenset[int] = NO_TAINT,
+        self, kind: str, request: Request, val: np.ndarray | None, lo: np.ndarray | None = None,
+        hi: np.ndarray | None = None, cmp: np.ndarray | None = None, taint: frozenset[int] = NO_TAINT,
     ) -> LoadResult:  # fmt: skip
         """One read-modify-write per active lane of the full shape (programs, *block), in order; gives the old values.
 
         A float result has the bounds [-inf, inf]: what an atomic returns depends on the order of the programs.
         """
-        return atomics.atomic(self, kind, ptr, val, lo, hi, cmp, mask, elem, origin, pids, site, taint)
+        return atomics.atomic(self, kind, request, val, lo, hi, cmp, taint)
 
     def envelope(self, tensor: torch.Tensor, take: bool = False) -> Envelope | None:
         """Bounds of a tensor's elements; None if no kernel wrote its memory and nothing was carried into it.

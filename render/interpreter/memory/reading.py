@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from render.interpreter.memory import integers, operands, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
 from render.interpreter.memory.lanes import Plan, plan
-from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult
+from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Request
 from render.interpreter.memory.scattered import parts
 from render.interpreter.memory.shadow import gather_bounds, overlapping
 from render.interpreter.memory.taint_map import gather_taints
@@ -33,29 +33,26 @@ def value_dtype(elem: ElemType) -> np.dtype:
     return tables.carrier(elem.fmt) if elem.fmt is not None else elem.storage
 
 
-def load(
-    memory: Memory, ptr: np.ndarray, mask: np.ndarray | None, possible: np.ndarray | None, other: Any, other_iv: Any,
-    elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
-) -> LoadResult:  # fmt: skip
+def load(memory: Memory, request: Request, other: Any, other_iv: Any) -> LoadResult:
     """See `Memory.load`."""
-    if mask is None or possible is None:
-        return _load(memory, ptr, mask, other, other_iv, elem, origin, pids, site, None)
-    doubtful = np.not_equal(mask, possible)
+    if request.mask is None or request.possible is None:
+        return _load(memory, request, other, other_iv, None)
+    doubtful = np.not_equal(request.mask, request.possible)
     if not doubtful.any():
-        return _load(memory, ptr, mask, other, other_iv, elem, origin, pids, site, None)
-    got = _load(memory, ptr, mask | doubtful, other, other_iv, elem, origin, pids, site, doubtful)
-    return _either(memory, got, mask, doubtful, other, other_iv, value_dtype(elem), elem, site)
+        return _load(memory, request, other, other_iv, None)
+    got = _load(memory, replace(request, mask=request.mask | doubtful), other, other_iv, doubtful)
+    return _either(memory, request, got, doubtful, other, other_iv)
 
 
 def _either(
-    memory: Memory, got: LoadResult, mask: np.ndarray, doubtful: np.ndarray, other: Any, other_iv: Any,
-    dtype: np.dtype, elem: ElemType, site: Site,
-) -> LoadResult:  # fmt: skip
-    """Undecided lanes: the value lane follows `mask`, the bounds hold the loaded and the other value."""
+    memory: Memory, request: Request, got: LoadResult, doubtful: np.ndarray, other: Any, other_iv: Any
+) -> LoadResult:
+    """Undecided lanes: the value lane follows the mask, the bounds hold the loaded and the other value."""
+    elem, site, dtype = request.elem, request.site, value_dtype(request.elem)
     message = "the bounds leave open whether a lane is loaded"
     taint = got.taint | {memory.taint("RND303", "load", site, message)}
     default = np.zeros((1,) * got.v.ndim, dtype) if other is None else np.asarray(other).astype(dtype, copy=False)
-    v = np.where(doubtful & ~mask, default, got.v)
+    v = np.where(doubtful & ~cast(np.ndarray, request.mask), default, got.v)
     if elem.fmt is None or not memory.interval:
         if got.lo is not None:
             taint |= {memory.taint("RND302", "load", site, integers.LEFT_OPEN)}
@@ -67,22 +64,19 @@ def _either(
     return replace(got, v=v, lo=low, hi=high, taint=taint)
 
 
-def _load(
-    memory: Memory, ptr: np.ndarray, mask: np.ndarray | None, other: Any, other_iv: Any, elem: ElemType,
-    origin: Storage | None, pids: np.ndarray, site: Site, doubtful: np.ndarray | None,
-) -> LoadResult:  # fmt: skip
+def _load(memory: Memory, request: Request, other: Any, other_iv: Any, doubtful: np.ndarray | None) -> LoadResult:
     """Decided lanes, in the storage `origin` or wherever each address lies."""
-    if origin is not None:
-        return _load_one(memory, ptr, mask, other, other_iv, elem, origin, pids, site, doubtful)
-    found = parts(memory, ptr, mask)
+    if request.origin is not None:
+        return _load_one(memory, request, request.origin, other, other_iv, doubtful)
+    found = parts(memory, request.ptr, request.mask)
     if len(found) == 1:
-        return _load_one(memory, ptr, mask, other, other_iv, elem, found[0][0], pids, site, doubtful)
+        return _load_one(memory, request, found[0][0], other, other_iv, doubtful)
     out: LoadResult | None = None
     for storage, mine in found:
-        got = _load_one(memory, ptr, mine, other, other_iv, elem, storage, pids, site, doubtful)
+        got = _load_one(memory, request.into(storage, mine), storage, other, other_iv, doubtful)
         out = got if out is None else _merge(out, got, mine)
     assert out is not None
-    return replace(out, masked_off=other is None and mask is not None and not np.all(mask))
+    return replace(out, masked_off=other is None and request.mask is not None and not np.all(request.mask))
 
 
 def _merge(out: LoadResult, got: LoadResult, mine: np.ndarray) -> LoadResult:
@@ -94,10 +88,10 @@ def _merge(out: LoadResult, got: LoadResult, mine: np.ndarray) -> LoadResult:
 
 
 def _load_one(
-    memory: Memory, ptr: np.ndarray, mask: np.ndarray | None, other: Any, other_iv: Any, elem: ElemType,
-    storage: Storage, pids: np.ndarray, site: Site, doubtful: np.ndarray | None,
-) -> LoadResult:  # fmt: skip
+    memory: Memory, request: Request, storage: Storage, other: Any, other_iv: Any, doubtful: np.ndarray | None
+) -> LoadResult:
     """All lanes in one storage: check and gather, then what the launch wrote, then bounds."""
+    ptr, mask, elem, pids, site = request.ptr, request.mask, request.elem, request.pids, request.site
     dtype = value_dtype(elem)
     default = _zero(dtype) if other is None else np.asarray(other).astype(dtype, copy=False)
     operands = [ptr, ALL_LANES if mask is None else mask, default, *(other_iv or ())]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from render.interpreter.context import Site
+    from render.interpreter.memory.registry import Storage
+    from render.interpreter.types import ElemType
 
 NO_TAINT: frozenset[int] = frozenset()
 
@@ -31,6 +37,28 @@ class LaunchInfo:
 def program_of(linear: int, grid: tuple[int, ...]) -> tuple[int, ...]:
     """Program id by axis of a linear id; the first axis is the slowest."""
     return tuple(int(i) for i in np.unravel_index(linear, grid))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Where an access goes, and whose it is.
+
+    `ptr`: byte addresses, shape (1 or programs, *block); a length-1 axis 0 stands for the same access by all of `pids`.
+    `mask` decides the value lane (None: all lanes); a lane where `possible` differs from it is undecided. `origin` is
+    the storage that the addresses belong to (None: each is looked up).
+    """
+
+    ptr: np.ndarray
+    elem: ElemType
+    origin: Storage | None
+    pids: np.ndarray
+    site: Site
+    mask: np.ndarray | None = None
+    possible: np.ndarray | None = None
+
+    def into(self, storage: Storage, mask: np.ndarray | None) -> Request:
+        """The part of it that goes to one storage, all lanes decided."""
+        return replace(self, origin=storage, mask=mask, possible=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from render.interpreter.memory.findings import distinct
 from render.interpreter.memory.gather import OVERWRITE
 from render.interpreter.memory.lanes import cut, plan
 from render.interpreter.memory.reading import ALL_LANES, copies_of
-from render.interpreter.memory.records import Hazard, Retry
+from render.interpreter.memory.records import Hazard, Request, Retry
 from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN, scatter
 from render.interpreter.memory.scattered import parts
 from render.interpreter.memory.taint_map import paint
@@ -21,7 +22,6 @@ from render.interpreter.memory.undo import Segment
 
 if TYPE_CHECKING:
     from interval_ops.formats.model import Format
-    from render.interpreter.context import Site
     from render.interpreter.memory.core import Memory
     from render.interpreter.memory.registry import Storage
     from render.interpreter.memory.shadow import Shadow
@@ -29,23 +29,22 @@ if TYPE_CHECKING:
 
 
 def store(
-    memory: Memory, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
-    mask: np.ndarray | None, possible: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray,
-    site: Site, taint: frozenset[int],
-) -> None:  # fmt: skip
+    memory: Memory, request: Request, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int]
+) -> None:
     """See `Memory.store`."""
+    mask, possible, elem = request.mask, request.possible, request.elem
     doubtful = None
     if mask is not None and possible is not None:
         flags = np.not_equal(mask, possible)
         doubtful = flags if flags.any() else None
     if doubtful is None or mask is None:
-        _dispatch(memory, ptr, v, lo, hi, mask, elem, origin, pids, site, taint, None)
+        _dispatch(memory, request, v, lo, hi, taint, None)
         return
     # The bits of an undecided lane follow the value lane; its bounds hold the old and the new value.
     active = mask | doubtful
-    old = reading.load_quietly(memory, ptr, active, elem, origin, site)
+    old = reading.load_quietly(memory, request.ptr, active, elem, request.origin, request.site)
     message = "the bounds leave open whether a lane is stored"
-    taint |= old.taint | {memory.taint("RND303", "store", site, message)}
+    taint |= old.taint | {memory.taint("RND303", "store", request.site, message)}
     if elem.fmt is not None and memory.interval:
         new_lo, new_hi = (v, v) if lo is None or hi is None else (lo, hi)
         old_lo, old_hi = old.pair
@@ -54,19 +53,18 @@ def store(
     v = np.where(doubtful & ~mask, old.v, v)
     if elem.fmt is None:
         lo = hi = None  # the taint says that the integer is unknown
-    _dispatch(memory, ptr, v, lo, hi, active, elem, origin, pids, site, taint, doubtful)
+    _dispatch(memory, replace(request, mask=active), v, lo, hi, taint, doubtful)
 
 
 def _dispatch(
-    memory: Memory, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
-    mask: np.ndarray | None, elem: ElemType, origin: Storage | None, pids: np.ndarray, site: Site,
+    memory: Memory, request: Request, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
     taint: frozenset[int], doubtful: np.ndarray | None,
 ) -> None:  # fmt: skip
-    if origin is not None:
-        _store_one(memory, ptr, v, lo, hi, mask, elem, origin, pids, site, taint, doubtful)
+    if request.origin is not None:
+        _store_one(memory, request, request.origin, v, lo, hi, taint, doubtful)
         return
-    for storage, mine in parts(memory, ptr, mask):
-        _store_one(memory, ptr, v, lo, hi, mine, elem, storage, pids, site, taint, doubtful)
+    for storage, mine in parts(memory, request.ptr, request.mask):
+        _store_one(memory, request.into(storage, mine), storage, v, lo, hi, taint, doubtful)
 
 
 def bits_of(v: np.ndarray, elem: ElemType) -> np.ndarray:
@@ -78,11 +76,11 @@ def bits_of(v: np.ndarray, elem: ElemType) -> np.ndarray:
 
 
 def _store_one(
-    memory: Memory, ptr: np.ndarray, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
-    mask: np.ndarray | None, elem: ElemType, storage: Storage, pids: np.ndarray, site: Site, taint: frozenset[int],
-    doubtful: np.ndarray | None,
+    memory: Memory, request: Request, storage: Storage, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
+    taint: frozenset[int], doubtful: np.ndarray | None,
 ) -> None:  # fmt: skip
     """All lanes into one storage."""
+    ptr, mask, elem, pids, site = request.ptr, request.mask, request.elem, request.pids, request.site
     v = cut(v)
     between = (lo, hi) if lo is not None and hi is not None and memory.interval else (v, v)
     bounds = (v, v) if elem.fmt is None else between

@@ -317,7 +317,7 @@ def test_pointers_of_unknown_origin():
     ptr = np.array([[a.data_ptr() + 4, b.data_ptr() + 8, 64, a.data_ptr() + 4]], np.int64)
     v = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
     with d:
-        got = d.memory.atomic("add", ptr, v, None, None, None, None, e, None, d.pids, d._site())
+        got = d.memory.atomic("add", d.request(ptr, e, None, None), v)
     assert a.tolist() == [0, 5, 0] and b.tolist() == [0, 0, 2] and got.v.tolist() == [[0, 0, 0, 1]]
     assert len(d.memory.findings) == 1
 

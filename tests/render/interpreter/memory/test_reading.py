@@ -122,7 +122,7 @@ def test_misaligned_addresses_are_outside():
     x = torch.ones(4)
     with Driver() as d:
         e, ptr, storage = d.pointers(x, np.array([[0, 1]]))
-        got = d.memory.load(ptr + 2, None, None, None, None, e, storage, d.pids, d._site())
+        got = d.memory.load(d.request(ptr + 2, e, storage, None))
     assert d.memory.findings[0].count == 2 and (got.v == 0).all()
 
 
@@ -132,9 +132,9 @@ def test_garbage_pointers_are_findings(address):
     e, _, _ = d.pointers(torch.ones(2), np.zeros((1, 1)))
     ptr = np.full((1, 3), address, np.int64)
     with d:
-        got = d.memory.load(ptr, None, None, None, None, e, None, d.pids, d._site())
-        d.memory.store(ptr, np.ones((1, 3), np.float32), None, None, None, None, e, None, d.pids, d._site())
-        d.memory.atomic("add", ptr, np.ones((1, 3), np.float32), None, None, None, None, e, None, d.pids, d._site())
+        got = d.memory.load(d.request(ptr, e, None, None))
+        d.memory.store(d.request(ptr, e, None, None), np.ones((1, 3), np.float32))
+        d.memory.atomic("add", d.request(ptr, e, None, None), np.ones((1, 3), np.float32))
     assert (got.v == 0).all() and np.isnan(got.lo).all()
     assert [(f.code, f.kind, f.tensor, f.count) for f in d.memory.findings] == [
         ("RND207", "read", None, 3), ("RND207", "write", None, 3), ("RND207", "atomic", None, 3)
@@ -161,9 +161,9 @@ def test_pointers_of_unknown_origin_find_their_storages():
     e, _, _ = d.pointers(tensors[0], np.zeros((1, 1)))
     with d:
         d.store(tensors[1], np.arange(9)[None], tensors[1].numpy(), radius=0.5)
-        got = d.memory.load(ptr, None, None, None, None, e, None, d.pids, d._site())
+        got = d.memory.load(d.request(ptr, e, None, None))
         mask = rng(4).random(ptr.shape) < 0.5
-        masked = d.memory.load(ptr, mask, None, np.full((1, 1), 9.0), None, e, None, d.pids, d._site())
+        masked = d.memory.load(d.request(ptr, e, None, None, mask), np.full((1, 1), 9.0))
     values = np.array([*expected, 0.0], np.float32)[order]
     np.testing.assert_array_equal(got.v[0], values)
     np.testing.assert_array_equal(masked.v, np.where(mask, got.v, 9))

@@ -217,7 +217,7 @@ def test_equal_bits_in_one_store_are_no_conflict_and_join_bounds():
         e, ptr, storage = d.pointers(out, np.array([[0, 0, 1]]))
         v = np.ones((1, 3), np.float32)
         lo, hi = np.array([[0.5, 0.9, 0.9]]), np.array([[1.1, 1.4, 1.0]])
-        d.memory.store(ptr, v, lo, hi, None, None, e, storage, d.pids, d._site())
+        d.memory.store(d.request(ptr, e, storage, None), v, lo, hi)
     env = d.memory.envelope(out)
     assert env.lo.tolist() == [0.5, 0.9] and env.hi.tolist() == [1.4, 1.0] and not d.memory.findings
 
