@@ -41,7 +41,9 @@ def where(entry: Entry) -> tuple[str, int]:
     return entry.site.file, entry.site.line
 
 
-_TITLES = {"ranked": "sort", "whole": "map_elementwise", "returned": "atomic"}
+_TITLES = {
+    "ranked": "sort", "whole": "map_elementwise", "returned": "atomic", "library integer_power": "libdevice.pow",
+}  # fmt: skip
 
 
 def title(op: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 import render
 from render.classify import classify_file
@@ -66,3 +67,51 @@ def test_a_reference_without_derivatives_says_nothing():
 
     found = render.classify(added, torch.rand(32), torch.rand(32), ref=reference, budget=False, explain=["divergence"])
     assert found.divergence is None or found.divergence.unread == ""
+
+
+@triton.jit
+def scaled(X, U, Out, N: tl.constexpr, WHAT: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    u = tl.load(U + i)
+    if WHAT == "flip":
+        r = x + tl.flip(x)
+    elif WHAT == "sort":
+        r = x + tl.sort(u)
+    elif WHAT == "merge":
+        r = x + tl.bitonic_merge(u)
+    elif WHAT == "tanh":
+        r = x + libdevice.tanh(u)
+    elif WHAT == "fmod":
+        r = libdevice.fmod(x, u)
+    elif WHAT == "scan":
+        r = tl.cumsum(tl.flip(x), 0)
+    else:
+        r = tl.map_elementwise(_clipped, x)
+    tl.store(Out + i, r * 1.5)
+
+
+@triton.jit
+def _clipped(a):
+    if a > 0.5:
+        return a * 2
+    else:
+        return a
+
+
+@pytest.mark.parametrize("what", ["flip", "sort", "merge", "tanh", "fmod", "scan", "map"])
+def test_what_is_read_behind_any_operation_is_not_missing(what):
+    def run(x, u):
+        out = torch.empty_like(x)
+        scaled[(1,)](x, u, out, x.numel(), what)
+        return out
+
+    references = {
+        "flip": lambda x, u: x + x.flip(0), "sort": lambda x, u: x + u.sort().values, "tanh": lambda x, u: x + u,
+        "merge": lambda x, u: x + u.sum(), "scan": lambda x, u: x.flip(0).cumsum(0), "fmod": lambda x, u: x + u,
+    }  # fmt: skip
+    reference = references.get(what, lambda x, u: x + 1)
+    generator = torch.Generator().manual_seed(1)
+    x, u = (torch.randn(16, generator=generator) for _ in "xu")
+    found = render.classify(run, x, u, ref=reference, budget=False, explain=["divergence"])
+    assert found.code == "RND201" and found.divergence.unread == ""
