@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from render import __version__
-from render.cli import classify, doctor, explain, ops, replay, suite
+from render.cli import classify, doctor, explain, ops, replay, report, suite
 
 app = typer.Typer(
     name="render",
@@ -40,5 +40,6 @@ app.command("classify")(classify.command)
 app.command("replay")(replay.command)
 app.command("suite")(suite.command)
 app.command("explain")(explain.command)
+app.command("report")(report.command)
 app.command("ops")(ops.command)
 app.command("doctor")(doctor.command)

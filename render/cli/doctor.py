@@ -11,6 +11,7 @@ import typer
 from render import __version__
 from render.cli.exits import guarded
 from render.cli.options import given, taking
+from render.result.defects import collected
 from render.result.errors import RenderError
 from render.result.options import ASSUMED
 
@@ -59,10 +60,14 @@ def command(
         typer.echo()
     typer.echo("self-test")
     done = []
-    for check in self_test():
-        done.append(check)
-        mark = {True: "pass", False: "FAIL", None: "skip"}[check.ok]
-        typer.echo(f"  {mark}  {check.name}: {check.detail}")
+    with collected() as found:
+        for check in self_test():
+            done.append(check)
+            mark = {True: "pass", False: "FAIL", None: "skip"}[check.ok]
+            typer.echo(f"  {mark}  {check.name}: {check.detail}")
+    typer.echo("\nfailures inside RENDER that verdicts were given in spite of")
+    for line in [*(d.sentence for d in found.values()), *earlier()] or ["none was caught"]:
+        typer.echo("\n".join(_wrapped("  ", line)))
     failed = sum(check.ok is False for check in done)
     typer.echo(f"\n{len(done)} checks, {failed} failed{' ' * 40}exit {int(failed > 0)}")
     return int(failed > 0)
@@ -123,6 +128,17 @@ def coverage() -> Iterator[tuple[str, str]]:
     yield "exact", f"{len(rules.EXACT)} (integers, addresses)"
     yield "unsupported", f"{len(rules.UNSUPPORTED)} (`render ops` names them)"
     yield "profiles", ", ".join(profile_names())
+
+
+def earlier() -> Iterator[str]:
+    """What was caught in earlier classifications on this machine, most frequent first."""
+    from render.report.saved import folder, tallied
+
+    counts = tallied()
+    for what, n in sorted(counts.items(), key=lambda item: -item[1]):
+        yield f"{what}, {n} in earlier runs"
+    if counts:
+        yield f"please report these; the counts are in {folder() / 'defects.json'}"
 
 
 def self_test() -> Iterator[Check]:

@@ -29,6 +29,7 @@ from render.explain.study import Study
 from render.interpreter.context import is_user_file
 from render.interpreter.mutation import Fault, faults, mutate
 from render.result.decision import Case, Decision, compare, fits_zero
+from render.result.defects import caught
 from render.result.options import Progress
 from render.result.records import Mutant, Power
 
@@ -115,7 +116,8 @@ def _judge(study: Study, base: Execution, function: Function, fault: Fault) -> M
     mutant = Mutant(fault.kind, fault.what, function[0], fault.line, "same")
     try:
         run = study.run({"interval": False, "change": plant(function, fault)})
-    except Exception:  # whatever a broken kernel raises: it does not run to its end
+    except Exception as error:  # whatever a broken kernel raises: it does not run to its end
+        caught(error, "a seeded fault")
         return replace(mutant, outcome="crash")
     if memory_notices(base, run):
         return replace(mutant, outcome="memory")

@@ -18,6 +18,7 @@ from render.entry.execution import on_cpu
 from render.explain.trace import Hop, Trace, named
 from render.reference.oracle import Oracle
 from render.reference.shadow import F64, default_dtype, is_float
+from render.result.defects import caught
 from render.trace.moves import at_lanes
 
 LARGEST = 1 << 24
@@ -110,6 +111,7 @@ def _slopes(oracle: Oracle, index: tuple[int, ...]) -> dict[str, np.ndarray] | N
             torch.manual_seed(oracle.seed)
             (out,) = (x for x in tree_leaves(oracle.plan.call(oracle.reference.fn, inputs.values)) if is_float(x))
             slopes = torch.autograd.grad(out[index], list(floats.values()), allow_unused=True)
-    except Exception:  # whatever a reference without derivatives raises: nothing is said
+    except Exception as error:  # whatever a reference without derivatives raises: nothing is said
+        caught(error, "derivatives of the reference")
         return None
     return {n: (g != 0).numpy() for n, g in zip(floats, slopes, strict=True) if g is not None}

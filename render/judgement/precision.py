@@ -28,6 +28,7 @@ from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.reference.oracle import Exact, Oracle
 from render.result.decision import VOID, Case, decide
+from render.result.defects import caught
 from render.result.options import Progress
 from render.result.pieces import blocks, flat
 from render.result.records import Finer
@@ -144,7 +145,8 @@ def _casts(oracle: Oracle, exact: Exact) -> list[np.ndarray] | None:
     """c of every output; None where it cannot be had: then all of E's error counts as float64's."""
     try:
         return oracle.casts(exact)
-    except Exception:
+    except Exception as error:
+        caught(error, "casts and constants of the reference")
         return None
 
 
@@ -196,6 +198,7 @@ def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progre
     except Refused as refused:
         why = str(refused)
     except Exception as error:  # a mistake of ours or an operation used in a way that no rule foresees: float64 stays
+        caught(error, "the reference in more bits")
         why = f"{type(error).__name__} in the evaluation in more bits"
     said = [_put(exact, o, outcome, why) for o in found]
     if any(f.evaluated for f in said):

@@ -26,6 +26,7 @@ from render.entry.outputs import Named
 from render.reference.local_error import Unit
 from render.reference.resolve import Plan, Reference
 from render.reference.shadow import F64, NarrowWatch, ShadowMode, default_dtype, is_float
+from render.result.defects import caught
 
 ASSUMED = "its error is assumed, not bounded"
 FALLBACK = 2.0**-44
@@ -125,6 +126,7 @@ class Oracle:
         try:
             _, spread, mode = self._carried(Unit(native=False), widened=True)
         except Exception as error:
+            caught(error, "error bound of the reference")
             spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in base]
             return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
         return self._ends(base, spread), _quality(mode), mode.notes
@@ -134,6 +136,7 @@ class Oracle:
         try:
             values, spread, mode = self._carried(Unit(native=False), widened=False)
         except Exception as error:
+            caught(error, "the reference with float64 beside it")
             values = [array(x) for _, x in self.native]
             spread = [self._storage_error(i) for i in range(len(values))]
             found: Carried = self._ends(values, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
@@ -146,6 +149,7 @@ class Oracle:
         try:
             values, spread, _ = self._carried(Unit(native=True, tf32=self.tf32), widened=False)
         except Exception as error:  # a bound that cannot be had is reported as unknown
+            caught(error, "the reference's own rounding")
             exact.notes.append(f"no bound of the reference's own rounding: {_why(error)}")
             return [None] * len(exact.values)
         return [e + deviation(v, x) for e, v, x in zip(spread, values, exact.values, strict=True)]
@@ -159,6 +163,7 @@ class Oracle:
             unit = Unit(native=False, casts=False, inputs=inputs)
             _, reach, mode = self._carried(unit, widened=exact.widened)
         except Exception as error:  # as with `radius`: not known is an answer
+            caught(error, "what the inputs do to the reference")
             exact.notes.append(f"what the inputs do to the reference is not known: {_why(error)}")
             return None
         return reach, mode.estimated
@@ -173,7 +178,8 @@ class Oracle:
         lo, hi = exact.ends(i)
         try:
             casts = self.casts(exact)[i]
-        except Exception:  # what casts do is not known: then all of it counts
+        except Exception as error:  # what casts do is not known: then all of it counts
+            caught(error, "casts and constants of the reference")
             casts = np.zeros(lo.shape)
         with np.errstate(invalid="ignore"):
             return np.maximum(np.nan_to_num((hi - lo) / 2 - casts, nan=np.inf), 0.0)
@@ -201,7 +207,8 @@ class Oracle:
         try:
             with default_dtype(F64), watch:
                 found = self._call(inputs)
-        except Exception:
+        except Exception as error:
+            caught(error, "the reference on widened inputs")
             return None
         shapes = [(x.shape, x.is_floating_point()) for _, x in found]
         if watch.narrow or watch.drawn or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:

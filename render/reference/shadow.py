@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from render.reference import local_error as noise
 from render.reference.running_error import Operation, error_of
+from render.result.defects import caught
 
 F64 = torch.float64
 SWEEP = 512
@@ -201,6 +202,7 @@ class ShadowMode(TorchDispatchMode):
             values = operation.run()
             bounds = self._bounds(operation, values, natives)
         except Exception as error:
+            caught(error, f"float64 beside {operation.name}")
             self._note(f"{operation.name} was taken at the reference's own precision ({type(error).__name__})")
             self._taken_natively(changed)
             return

@@ -217,4 +217,6 @@ def _apart(left: str, right: str, width: int) -> Text:
 
 
 def _wrap(line: str, room: int) -> list[str]:
-    return textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False)
+    """No line begins with the sign of a percentage."""
+    parts = textwrap.wrap(line.replace(" %", "\xa0%"), room, break_on_hyphens=False, replace_whitespace=False)
+    return [part.replace("\xa0%", " %") for part in parts]

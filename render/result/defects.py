@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from render.result.errors import KernelError, RenderError, UnsupportedOp
+
 _HERE = Path(__file__).resolve().parents[2]
 _OURS = (_HERE / "render", _HERE / "interval_ops")
 
@@ -50,8 +52,9 @@ def collected() -> Iterator[dict[tuple[str, str, str], Defect]]:
 
 
 def caught(error: BaseException, doing: str) -> None:
-    """Count `error`, if one of our own files raised it."""
-    if place := inside(error):
+    """Count `error`, if one of our own files raised it, and not as an answer to the user."""
+    place = inside(error)
+    if place and not isinstance(error, RenderError | UnsupportedOp | KernelError):
         _add(_open.get(), Defect(doing, f"{type(error).__name__}: {error}".strip(": "), place))
 
 

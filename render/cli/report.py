@@ -1,0 +1,76 @@
+"""`render report REPORT`: a saved verdict in another format."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from render.cli.exits import guarded
+from render.result.errors import RenderError
+
+if TYPE_CHECKING:
+    from render.result.verdict import Verdict
+
+
+class Format(StrEnum):
+    """How a verdict is written."""
+
+    text = "text"
+    html = "html"
+    md = "md"
+    json = "json"
+    sarif = "sarif"
+    junit = "junit"
+
+
+@guarded
+def command(
+    reports: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[REPORT ...]", help="Saved verdicts (JSON), or `last`. Default: last."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="Format to write.")] = Format.text,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: stdout.")] = None,
+) -> int:
+    """Print saved verdicts as text, HTML, Markdown, JSON, SARIF or JUnit. The last two take several verdicts."""
+    from render.report import saved
+
+    text = written([saved.load(name) for name in reports or [saved.LAST]], format)
+    if output is None:
+        typer.echo(text, nl=False)
+        return 0
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
+    return 0
+
+
+def written(verdicts: list[Verdict], format: Format) -> str:
+    """The text of the file."""
+    if format is Format.sarif:
+        from render.report import sarif
+
+        return sarif.dumps(verdicts)
+    if format is Format.junit:
+        from render.report import junit
+
+        return junit.dumps(verdicts)
+    if len(verdicts) > 1:
+        raise RenderError("RND902", f"--format {format.value} takes one verdict", "give them one after the other")
+    return _one(verdicts[0], format)
+
+
+def _one(verdict: Verdict, format: Format) -> str:
+    from render.report import html, markdown, terminal
+
+    if format is Format.json:
+        return verdict.to_json()
+    if format is Format.html:
+        return html.page(verdict)
+    if format is Format.md:
+        return markdown.page(verdict)
+    return "".join(f"{line.plain}\n" for line in terminal.full(verdict, 100, verbose=True))
