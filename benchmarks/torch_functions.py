@@ -21,9 +21,11 @@ import torch
 from vendor_library import chunks
 
 from interval_ops.profiles.profile import MissingRule, load_profile
-from render.lab.adversary.vendor.balls import ARITY, exactly, ulps
-from render.lab.adversary.vendor.exact import EXACT, comparison
-from render.lab.adversary.vendor.points import arguments
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from vendor_oracle.balls import ARITY, exactly, ulps
+from vendor_oracle.exact import EXACT, comparison
+from vendor_oracle.points import arguments
 
 OPS: dict[str, Callable[..., torch.Tensor]] = {
     **{

@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 
 from interval_ops.profiles.profile import load_profile
-from render.lab.adversary.vendor.balls import ARITY, BALLS, worst
-from render.lab.adversary.vendor.bitcode import Library
-from render.lab.adversary.vendor.exact import EXACT, comparison
-from render.lab.adversary.vendor.points import arguments
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from vendor_oracle.balls import ARITY, BALLS, worst
+from vendor_oracle.bitcode import Library
+from vendor_oracle.exact import EXACT, comparison
+from vendor_oracle.points import arguments
 
 PROFILE = "sm_80"
 SETTINGS = {

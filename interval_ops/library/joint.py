@@ -43,7 +43,7 @@ def power(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
 
 def _rescaled(x: Pair, flush: float) -> Pair:
     """A flushing library scales a subnormal base by a power of two that is flushed as well: what it goes on with lies
-    between 0 and the smallest normal number (NVIDIA's own code, run in `tests/render/lab/adversary/test_vendor.py`)."""
+    between 0 and the smallest normal number (NVIDIA's own code, run in `tests/test_vendor_oracle.py`)."""
     low, high = ((np.abs(end) < flush) & (end != 0) for end in x)
     if not (low.any() or high.any()):
         return x

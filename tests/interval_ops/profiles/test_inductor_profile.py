@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from support import rng, special_values, trials
+from vendor_oracle.points import arguments
 
 from interval_ops.formats.model import FP32
 from interval_ops.profiles.profile import load_profile
-from render.lab.adversary.vendor.points import arguments
 from render.ops.library import LIBRARY
 
 ONE = {

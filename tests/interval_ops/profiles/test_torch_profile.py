@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from support import rng, special_values, trials
+from vendor_oracle.points import arguments
 
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.profiles.profile import MissingRule, load_profile
-from render.lab.adversary.vendor.points import arguments
 from render.ops.library import LIBRARY
 
 OPS = {

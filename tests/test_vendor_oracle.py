@@ -9,14 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 from support import rng, special_values, trials
+from vendor_oracle import bitcode, exact
+from vendor_oracle.balls import ARITY, BALLS, exactly, ulps, worst
+from vendor_oracle.bitcode import Library
+from vendor_oracle.points import arguments
 
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.functions.elementary import FUNCTIONS
 from interval_ops.profiles.profile import load_profile, profile_names
-from render.lab.adversary.vendor import bitcode, exact
-from render.lab.adversary.vendor.balls import ARITY, BALLS, exactly, ulps, worst
-from render.lab.adversary.vendor.bitcode import Library
-from render.lab.adversary.vendor.points import arguments
 from render.ops.library import LIBRARY
 
 pytestmark = pytest.mark.skipif(not bitcode.path().exists(), reason="this Triton has no NVIDIA library")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from render.lab.adversary.vendor.instructions import ASSEMBLY, definitions, prelude
+from vendor_oracle.instructions import ASSEMBLY, definitions, prelude
 
 Array = np.ndarray
 
