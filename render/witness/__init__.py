@@ -2,9 +2,9 @@
 
 `render.trace` cuts the computation of the worst element out of the run; `make` writes it down with its leaves and the
 figures of the target (ulp errors, formats, dot models: data, no formulas), and `evaluate` computes what the element can
-become with plain formulas in mpmath, one value at a time. The witness agrees where the claimed value (the reference's
-exact value, or the device's) cannot be reached. The document is self-contained: `render explain --check REPORT`
-evaluates it again without kernel, torch or Triton.
+become with plain formulas in exact arithmetic (`render.exact`), one value at a time. The witness agrees where the
+claimed value (the reference's exact value, or the device's) cannot be reached. The document is self-contained:
+`render explain --check REPORT` evaluates it again without kernel, torch or Triton.
 
 What both evaluations share, and why:
 

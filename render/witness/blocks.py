@@ -15,21 +15,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mpmath import libmp
-from mpmath.libmp import fone, from_int, fzero
-
 from interval_ops.formats.model import FORMATS, Format
-from render.witness import balls as b
-from render.witness.balls import FP32, PREC, Interval, Raw
+from render.exact import intervals as iv
+from render.exact.formats import FP32
+from render.exact.intervals import Interval
+from render.exact.points import (
+    ONE,
+    ZERO,
+    Point,
+    exponent,
+    least,
+    lowest_bit,
+    most,
+    number,
+    power,
+    shifted,
+    times_up,
+    up,
+)
 from render.witness.sums import growth
 
 if TYPE_CHECKING:
     from render.witness.chains import Chain, Products
 
 
-def floor_power(x: Raw) -> Raw:
+def floor_power(x: Point) -> Point:
     """The largest power of two that is at most x; 0 for 0."""
-    return b.power(b.binary_exponent(x)) if x[1] else fzero
+    return power(exponent(x)) if x > 0 else ZERO
 
 
 def accumulator(model: dict[str, Any]) -> Format:
@@ -37,118 +49,120 @@ def accumulator(model: dict[str, Any]) -> Format:
 
 
 def error(
-    chain: Chain, products: Products, model: dict[str, Any], total: Interval, size: Raw, addends: Raw
-) -> tuple[Raw, Raw]:
+    chain: Chain, products: Products, model: dict[str, Any], total: Interval, size: Point, addends: Point
+) -> tuple[Point, Point]:
     """(bound of the error of every order, of every partial sum)."""
     fmt, q = accumulator(model), _grid(chain, products, model)
     emin = FP32.emin if model["convert"] else fmt.emin
     single = model["block"] == 1
     aligned = 0.0 if single else (model["block"] + (model["fraction"] < 23)) * 2.0 ** -model["fraction"]
-    inner, outer = b.raw(aligned), b.raw(model["extra"])
-    align, rho, u = b.up(inner, outer), b.raw(model["rho"]), b.power(-fmt.p)
-    omega = b.up(b.times_up(b.power(emin), rho), b.power(-125) if model["flush"] else fzero)
-    omega = libmp.mpf_mul(omega, from_int(2 if single else 1))
-    leaf = b.times_up(rho, size) if single else fzero
-    peak = b.times_up(products.peak, b.up(fone, b.raw(model["growth"])))
+    inner, outer = number(aligned), number(model["extra"])
+    align, rho, u = up(inner, outer), number(model["rho"]), power(-fmt.p)
+    omega = up(times_up(power(emin), rho), power(-125) if model["flush"] else ZERO)
+    omega = shifted(omega, int(single))
+    leaf = times_up(rho, size) if single else ZERO
+    peak = times_up(products.peak, up(ONE, number(model["growth"])))
     wide = _widest(products, model, emin, peak)
-    half = libmp.mpf_shift(b.up(size, b.magnitude(total)), -1)
-    reach = b.least((size, half))
+    half = shifted(up(size, iv.magnitude(total)), -1)
+    reach = least((size, half))
     if q is not None and _fits(q, reach, wide, model):
-        return fzero, reach
-    added = b.times_up(b.times_up(from_int(chain.adds), u), b.up(reach, b.power(fmt.emin)))
-    first = fzero
+        return ZERO, reach
+    added = times_up(times_up(number(chain.adds), u), up(reach, power(fmt.emin)))
+    first = ZERO
     if not model["chops"]:
         first = _compound(reach, align, rho, u, omega, wide, chain.blocks, chain.adds)
-        first = b.up(b.times_up(leaf, b.up(fone, growth(b.up(b.up(align, rho), u), chain.blocks + chain.adds))), first)
-    grown = b.times_up(reach, growth(u, chain.adds))
-    top = b.up(b.up(reach, first), grown)
-    refined = b.up(leaf, b.times_up(from_int(chain.adds), b.times_up(u, b.up(floor_power(top), b.power(fmt.emin)))))
-    step = b.times_up(from_int(int(model["block"])), peak)
-    start = b.up(addends, b.up(first, grown))
+        first = up(times_up(leaf, up(ONE, growth(up(up(align, rho), u), chain.blocks + chain.adds))), first)
+    grown = times_up(reach, growth(u, chain.adds))
+    top = up(up(reach, first), grown)
+    refined = up(leaf, times_up(number(chain.adds), times_up(u, up(floor_power(top), power(fmt.emin)))))
+    step = times_up(number(int(model["block"])), peak)
+    start = up(addends, up(first, grown))
     largest, sums = _blocks(chain.blocks, start, step, top, wide)
     cut = _aligned(largest, chain, products, model, top, peak, wide)
-    if q is not None and not b.less(q, _least_kept(b.most((top, wide)), model)):
-        cut = fzero
-    refined = b.up(refined, b.up(b.times_up(inner, cut), b.times_up(outer, largest)))
-    refined = b.up(refined, b.up(b.times_up(rho, sums), b.times_up(from_int(chain.blocks), omega)))
-    wrong = b.least((refined, b.up(first, added))) if first != fzero else refined
+    if q is not None and q >= _least_kept(most((top, wide)), model):
+        cut = ZERO
+    refined = up(refined, up(times_up(inner, cut), times_up(outer, largest)))
+    refined = up(refined, up(times_up(rho, sums), times_up(number(chain.blocks), omega)))
+    wrong = least((refined, up(first, added))) if first != ZERO else refined
     if model["promote"] and not chain.through:
         deep = _compound(size, align, rho, u, omega, wide, chain.deepest, chain.adds)
-        wrong = b.least((wrong, b.up(deep, added)))
-    return wrong, b.up(top, wrong)
+        wrong = least((wrong, up(deep, added)))
+    return wrong, up(top, wrong)
 
 
-def _widest(products: Products, model: dict[str, Any], emin: int, peak: Raw) -> Raw:
+def _widest(products: Products, model: dict[str, Any], emin: int, peak: Point) -> Point:
     """W: what products of subnormal operands, which the unit does not normalise, may be aligned to."""
-    tiny = b.power(int(model["emin"]))
-    small = b.times_up(b.times_up(tiny, b.most((tiny, products.largest))), b.up(fone, b.raw(model["growth"])))
-    return b.most((b.power(emin), small, b.times_up(b.raw(model["subnormal"]), peak)))
+    tiny = power(int(model["emin"]))
+    small = times_up(times_up(tiny, most((tiny, products.largest))), up(ONE, number(model["growth"])))
+    return most((power(emin), small, times_up(number(model["subnormal"]), peak)))
 
 
-def _compound(reach: Raw, align: Raw, rho: Raw, u: Raw, omega: Raw, wide: Raw, blocks: int, adds: int) -> Raw:
+def _compound(
+    reach: Point, align: Point, rho: Point, u: Point, omega: Point, wide: Point, blocks: int, adds: int
+) -> Point:
     """reach ((1 + theta)^blocks (1 + u)^adds - 1), and what each block loses absolutely."""
-    theta = b.up(align, rho)
-    whole = b.times_up(b.up(fone, growth(theta, blocks)), b.up(fone, growth(u, adds)))
-    beyond = b.most((fzero, libmp.mpf_sub(wide, reach, PREC, "c")))
-    eta = b.up(b.times_up(align, beyond), omega)
-    local = b.times_up(b.times_up(from_int(blocks), eta), whole)
-    return b.up(b.times_up(reach, libmp.mpf_sub(whole, fone, PREC, "c")), local)
+    theta = up(align, rho)
+    whole = times_up(up(ONE, growth(theta, blocks)), up(ONE, growth(u, adds)))
+    beyond = most((ZERO, up(wide, -reach)))
+    eta = up(times_up(align, beyond), omega)
+    local = times_up(times_up(number(blocks), eta), whole)
+    return up(times_up(reach, up(whole, -ONE)), local)
 
 
-def _blocks(blocks: int, start: Raw, step: Raw, top: Raw, wide: Raw) -> tuple[Raw, Raw]:
+def _blocks(blocks: int, start: Point, step: Point, top: Point, wide: Point) -> tuple[Point, Point]:
     """Sums over the blocks of g(max(V_b, W)) and of g(V_b), V_b = min(top, start + b step)."""
-    largest = sums = fzero
+    largest = sums = ZERO
     widest, value = floor_power(wide), start
     for done in range(blocks):
-        value = b.up(value, step)
-        full = not b.less(value, top)
+        value = up(value, step)
+        full = value >= top
         here = floor_power(top if full else value)
-        count = from_int(blocks - done if full else 1)  # from where V_b is full on all blocks are alike
-        largest = b.up(largest, b.times_up(count, b.most((here, widest))))
-        sums = b.up(sums, b.times_up(count, here))
+        count = number(blocks - done if full else 1)  # from where V_b is full on all blocks are alike
+        largest = up(largest, times_up(count, most((here, widest))))
+        sums = up(sums, times_up(count, here))
         if full:
             break
     return largest, sums
 
 
 def _aligned(
-    largest: Raw, chain: Chain, products: Products, model: dict[str, Any], top: Raw, peak: Raw, wide: Raw
-) -> Raw:
+    largest: Point, chain: Chain, products: Products, model: dict[str, Any], top: Point, peak: Point, wide: Point
+) -> Point:
     """What the cuts of all blocks are relative to."""
     if not model.get("apart"):
         return largest
-    count = from_int(chain.blocks)
-    each = b.times_up(count, floor_power(b.most((b.least((top, peak)), wide))))
-    weight = b.times_up(products.weight, b.up(fone, b.raw(model["growth"])))
-    return b.least((largest, each, b.up(weight, b.times_up(count, wide))))
+    count = number(chain.blocks)
+    each = times_up(count, floor_power(most((least((top, peak)), wide))))
+    weight = times_up(products.weight, up(ONE, number(model["growth"])))
+    return least((largest, each, up(weight, times_up(count, wide))))
 
 
 # common grids
 
 
-def _grid(chain: Chain, products: Products, model: dict[str, Any]) -> Raw | None:
+def _grid(chain: Chain, products: Products, model: dict[str, Any]) -> Point | None:
     """A power of two of which all terms are multiples; None where none is known."""
     plain = not (model["flush"] or model["eps"] or model["floor"]) and model["terms"] == 1
     if not plain or model["acc"] not in ("fp32", "fp16") or products.step is None:
         return None
-    if any(x[0] != x[1] for x in chain.addends):
+    if not all(map(iv.single, chain.addends)):
         return None
-    return b.power(min([products.step, *(int(x[0][2]) for x in chain.addends if x[0][1])]))
+    return power(min([products.step, *(lowest_bit(x[0]) for x in chain.addends if x[0] != 0)]))
 
 
-def _least_kept(largest: Raw, model: dict[str, Any]) -> Raw:
+def _least_kept(largest: Point, model: dict[str, Any]) -> Point:
     """The lowest bit that alignment to this number keeps."""
-    return fzero if model["block"] == 1 else libmp.mpf_shift(floor_power(largest), -int(model["fraction"]))
+    return ZERO if model["block"] == 1 else shifted(floor_power(largest), -int(model["fraction"]))
 
 
-def _fits(q: Raw, reach: Raw, wide: Raw, model: dict[str, Any]) -> bool:
+def _fits(q: Point, reach: Point, wide: Point, model: dict[str, Any]) -> bool:
     """Whether every sum of multiples of q up to `reach` is kept as it is."""
     fmt = accumulator(model)
-    spacing = b.most((b.raw(model["rho"] * (1.0 if model["chops"] else 2.0)), b.power(1 - fmt.p)))
+    spacing = most((number(model["rho"] * (1.0 if model["chops"] else 2.0)), power(1 - fmt.p)))
     emin = max(FP32.emin if model["convert"] else fmt.emin, fmt.emin)
-    least = b.most((
-        _least_kept(b.most((reach, wide)), model),
-        b.times_up(libmp.mpf_shift(spacing, -1), reach),
-        b.times_up(spacing, b.power(emin)),
+    least = most((
+        _least_kept(most((reach, wide)), model),
+        times_up(shifted(spacing, -1), reach),
+        times_up(spacing, power(emin)),
     ))  # fmt: skip
-    return not b.less(q, least)
+    return q >= least

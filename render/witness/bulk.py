@@ -1,7 +1,7 @@
 """Formulas for many values of one operation at once, and for terms by the hundred thousand: `formulas` in float64.
 
 Ends are float64 numbers, rounded outward (`floats`), so that a sum of a million terms takes a second. A sample of
-every operation is evaluated by its plain formula in mpmath as well and has to lie inside. Formats of 64 bits are left
+every operation is evaluated by its plain formula as well and has to lie inside. Formats of 64 bits are left
 to those as long as it is not too much: float64's own rounding counts there.
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mpmath import libmp
 
 from interval_ops.formats.model import FORMATS, Format
-from render.witness import balls as b
+from render.exact import intervals as iv
+from render.exact.intervals import Interval
+from render.exact.points import number
 from render.witness import casts, errors, sums
 from render.witness import floats as f
-from render.witness.balls import Interval
 from render.witness.chains import Products
 from render.witness.document import Operation
 from render.witness.values import Ends
@@ -63,8 +63,8 @@ def _compare(e: Evaluator, op: Operation, rows: np.ndarray, found: Ends) -> None
         return
     for i in np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(int)).tolist():
         plain = PLAIN[op.op](e, op, int(rows[i]))
-        many = b.interval(float(found[0][i]), float(found[1][i]))
-        if many is not None and (plain is None or b.less(plain[0], many[0]) or b.less(many[1], plain[1])):
+        many = iv.interval(float(found[0][i]), float(found[1][i]))
+        if many is not None and (plain is None or plain[0] < many[0] or many[1] < plain[1]):
             raise ArithmeticError(f"two evaluations of {op.op} differ (line {op.line})")
 
 
@@ -172,7 +172,7 @@ def _function(name: str, key: str) -> Formula:
         x = _with_zero(given, wide) if error["ftz"] else given
         y = f.function(name, x)
         if name == key == "exp" and e.rules["exp_via_exp2"] and wide is _FP32:
-            factor = np.array(float(libmp.to_float(errors.LOG2E)))
+            factor = np.array(float(errors.LOG2E))
             power = f.mul(x, (factor, factor))
             power = f.nearest(power[0], _FP32), f.nearest(power[1], _FP32)
             out = _hull(f.rounded(y, _FP32), within(f.function("exp2", power), error, _FP32, True))
@@ -244,12 +244,12 @@ def terms_of(e: Evaluator, numbers: np.ndarray) -> sums.Terms | None:
     there = (lo != 0) | (hi != 0)
     lo, hi = lo[there], hi[there]
     largest = np.maximum(np.abs(lo), np.abs(hi))
-    return sums.Terms(lo.size, _interval(lo, hi), b.raw(f.total(largest, largest)[1]), _step(lo, hi))
+    return sums.Terms(lo.size, _interval(lo, hi), number(f.total(largest, largest)[1]), _step(lo, hi))
 
 
 def _interval(lo: np.ndarray, hi: np.ndarray) -> Interval:
     low, high = f.total(lo, hi)
-    return b.raw(low), b.raw(high)
+    return number(low), number(high)
 
 
 def _step(lo: np.ndarray, hi: np.ndarray) -> int | None:
@@ -290,9 +290,9 @@ def products(e: Evaluator, left: np.ndarray, right: np.ndarray, model: Mapping[s
         weight = f.magnitudes(exact)[1]
         ends = np.concatenate(sizes)
         return Products(
-            left.size, _interval(*exact), _interval(*read), b.raw(f.total(weight, weight)[1]),
-            b.raw(f.total(ends, ends)[1]), b.raw(float(weight.max(initial=0.0))), b.raw(float(ends.max(initial=0.0))),
-            _lowest(exact, read),
+            left.size, _interval(*exact), _interval(*read), number(f.total(weight, weight)[1]),
+            number(f.total(ends, ends)[1]), number(float(weight.max(initial=0.0))),
+            number(float(ends.max(initial=0.0))), _lowest(exact, read),
         )  # fmt: skip
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mpmath import libmp
-from mpmath.libmp import finf, fninf, fzero
-
 from interval_ops.formats.model import FORMATS, Format
-from render.witness import balls as b
-from render.witness.balls import Maybe, Raw
+from render.exact import intervals as iv
+from render.exact.formats import FP32, rounded, to_format, too_large
+from render.exact.intervals import Maybe
+from render.exact.points import INF, NINF, ZERO, Point, least, most, number
 from render.witness.document import Operation
 from render.witness.rule import NoFormula, Rule
 
@@ -33,9 +32,9 @@ def cast(e: Evaluator, op: Operation, k: int) -> Maybe:
     if middle:
         x = _through(x, middle)
     elif src.bits == 64 and dst.name not in ("fp64", "fp32", "fp16"):
-        x = converted(x, b.FP32, "rtne", "inf")
+        x = converted(x, FP32, "rtne", "inf")
     if dst.name == "fp8e4b15":  # software: adds half and cuts, whatever the mode
-        return b.hull(converted(x, dst, mode, overflow), converted(x, dst, "away", overflow))
+        return iv.hull(converted(x, dst, mode, overflow), converted(x, dst, "away", overflow))
     return converted(x, dst, mode, overflow)
 
 
@@ -51,14 +50,14 @@ def _older(x: Maybe, dst: Format, older: Mapping[str, Any]) -> Maybe:
         x = _through(x, older["via"])
     out = converted(x, dst, "rtne", older["overflow"])
     if older["ties_away"]:
-        out = b.hull(out, converted(x, dst, "away", older["overflow"]))
+        out = iv.hull(out, converted(x, dst, "away", older["overflow"]))
     if not older["floor"] or x is None or out is None:
         return out
-    until, floor = b.raw(older["until"]), b.raw(older["floor"])
-    if not (b.less(x[0], until) and b.less(libmp.mpf_neg(until), x[1])):
+    until, floor = number(older["until"]), number(older["floor"])
+    if not (x[0] < until and (-until) < x[1]):
         return out
-    inner = b.most((x[0], libmp.mpf_neg(until))), b.least((x[1], until))
-    return b.hull(out, b.spread(inner, floor))
+    inner = most((x[0], -until)), least((x[1], until))
+    return iv.hull(out, iv.spread(inner, floor))
 
 
 def converted(x: Maybe, dst: Format, mode: str, overflow: str) -> Maybe:
@@ -67,12 +66,12 @@ def converted(x: Maybe, dst: Format, mode: str, overflow: str) -> Maybe:
         return None
     ends = []
     for end in x:
-        if b.infinite((end, end)):
+        if iv.infinite((end, end)):
             y, over = end, True
         else:
-            y = b.to_format(end, dst, mode)
-            over = b.too_large(y, dst)
-        if over and mode == "rtz" and not b.infinite((end, end)):
+            y = to_format(end, dst, mode)
+            over = too_large(y, dst)
+        if over and mode == "rtz" and not iv.infinite((end, end)):
             ends.append(_largest(end, dst))
         elif over:
             made = _overflowed(end, dst, overflow)
@@ -81,17 +80,17 @@ def converted(x: Maybe, dst: Format, mode: str, overflow: str) -> Maybe:
             ends += made
         else:
             ends.append(y)
-    return b.least([x[0], *ends]), b.most([x[1], *ends])
+    return least([x[0], *ends]), most([x[1], *ends])
 
 
-def _largest(x: Raw, dst: Format) -> Raw:
-    top = b.raw(dst.max)
-    return libmp.mpf_neg(top) if b.less(x, fzero) else top
+def _largest(x: Point, dst: Format) -> Point:
+    top = number(dst.max)
+    return -top if x < ZERO else top
 
 
-def _overflowed(x: Raw, dst: Format, overflow: str) -> list[Raw] | None:
+def _overflowed(x: Point, dst: Format, overflow: str) -> list[Point] | None:
     """What |x| past the largest number may become; None for NaN."""
-    endless = fninf if b.less(x, fzero) else finf
+    endless = NINF if x < ZERO else INF
     if not dst.has_nan and not dst.has_inf:
         return [_largest(x, dst)]
     if overflow == "saturate":
@@ -101,27 +100,27 @@ def _overflowed(x: Raw, dst: Format, overflow: str) -> list[Raw] | None:
     return [endless] if overflow == "inf" else [endless, _largest(x, dst)]
 
 
-def directed(x: Raw, fmt: Format, way: str) -> Raw:
+def directed(x: Point, fmt: Format, way: str) -> Point:
     """x rounded down ("rd"), up ("ru") or towards zero ("rz"); away from zero past the largest number to infinity."""
-    if b.infinite((x, x)):
+    if iv.infinite((x, x)):
         return x
-    negative = b.less(x, fzero)
+    negative = x < ZERO
     outward = way == ("rd" if negative else "ru")
-    y = b.to_format(x, fmt, "up" if outward else "rtz")
-    if not b.too_large(y, fmt):
+    y = to_format(x, fmt, "up" if outward else "rtz")
+    if not too_large(y, fmt):
         return y
-    return (fninf if negative else finf) if outward else _largest(x, fmt)
+    return (NINF if negative else INF) if outward else _largest(x, fmt)
 
 
 def towards(x: Maybe, fmt: Format, way: str) -> Maybe:
     """Hull of the exact numbers and their rounding in a direction."""
     if x is None:
         return None
-    return b.least((x[0], directed(x[0], fmt, way))), b.most((x[1], directed(x[1], fmt, way)))
+    return least((x[0], directed(x[0], fmt, way))), most((x[1], directed(x[1], fmt, way)))
 
 
 def from_integer(e: Evaluator, op: Operation, k: int) -> Maybe:
-    return b.rounded(e.args(op, k)[0], FORMATS[op.attrs["dst"]])
+    return rounded(e.args(op, k)[0], FORMATS[op.attrs["dst"]])
 
 
 def in_direction(way: str) -> Rule:

@@ -9,14 +9,24 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpmath import libmp
-from mpmath.libmp import fone, from_int, fzero
-
 from interval_ops.formats.model import FORMATS
-from render.witness import balls as b
+from render.exact import intervals as iv
+from render.exact.formats import FP32, to_format
+from render.exact.intervals import Interval, Maybe
+from render.exact.points import (
+    ONE,
+    ZERO,
+    Point,
+    least,
+    most,
+    number,
+    power,
+    shifted,
+    times_up,
+    up,
+)
 from render.witness import blocks
-from render.witness.balls import FP32, Interval, Maybe, Raw
-from render.witness.sums import exact_sum, growth, lowest, magnitudes
+from render.witness.sums import growth, lowest, magnitudes
 
 
 @dataclass(frozen=True)
@@ -31,10 +41,10 @@ class Products:
     count: int
     exact: Interval
     read: Interval
-    weight: Raw
-    ends: Raw
-    peak: Raw
-    largest: Raw
+    weight: Point
+    ends: Point
+    peak: Point
+    largest: Point
     step: int | None
 
 
@@ -62,7 +72,7 @@ class Chain:
         self.passed(len(pairs), model, imprecise)
 
     def pair(self, x: Maybe, y: Maybe) -> None:
-        if x is None or y is None or b.infinite(x) or b.infinite(y):
+        if x is None or y is None or iv.infinite(x) or iv.infinite(y):
             self.known = False
         else:
             self.products.append((x, y))
@@ -80,16 +90,16 @@ class Chain:
 
     def add(self, c: Maybe, model: dict[str, Any], rounded: bool) -> None:
         """A term that enters through the accumulator, or (`rounded`) by an addition of its own."""
-        if c is None or b.infinite(c):
+        if c is None or iv.infinite(c):
             self.known = False
         else:
             self.addends.append(c)
         self.adds += rounded or model["block"] == 1
 
 
-def cut_tf32(x: Raw) -> Raw:
+def cut_tf32(x: Point) -> Point:
     """x without its last 13 fraction bits (fp32 numbers are read so), subnormal spacing 2^-136."""
-    return b.to_format(x, FORMATS["tf32"], "rtz")
+    return to_format(x, FORMATS["tf32"], "rtz")
 
 
 def _read(x: Interval, model: dict[str, Any]) -> Interval:
@@ -97,8 +107,8 @@ def _read(x: Interval, model: dict[str, Any]) -> Interval:
     if model["truncate"] == "tf32":
         return cut_tf32(x[0]), cut_tf32(x[1])
     if model["flush"] and model["terms"] == 1:
-        tiny = b.power(int(model["emin"]))
-        low, high = (fzero if b.less(libmp.mpf_abs(end), tiny) else end for end in x)
+        tiny = power(int(model["emin"]))
+        low, high = (ZERO if abs(end) < tiny else end for end in x)
         return low, high
     return x
 
@@ -107,15 +117,15 @@ def summed(pairs: list[tuple[Interval, Interval]], model: dict[str, Any]) -> Pro
     """The products of finite operands."""
     exact = [_product(x, y) for x, y in pairs]
     read = [_product(_read(x, model), _read(y, model)) for x, y in pairs]
-    sizes = [b.magnitude(x) for pair in pairs for x in pair]
+    sizes = [iv.magnitude(x) for pair in pairs for x in pair]
     return Products(
-        len(pairs), exact_sum(exact), exact_sum(read), magnitudes(exact), magnitudes([(x, x) for x in sizes]),
-        b.most([fzero, *(b.magnitude(p) for p in exact)]), b.most([fzero, *sizes]), lowest([*exact, *read]),
+        len(pairs), iv.total(exact), iv.total(read), magnitudes(exact), magnitudes([(x, x) for x in sizes]),
+        most([ZERO, *(iv.magnitude(p) for p in exact)]), most([ZERO, *sizes]), lowest([*exact, *read]),
     )  # fmt: skip
 
 
 def _product(x: Interval, y: Interval) -> Interval:
-    found = b.mul(x, y)
+    found = iv.mul(x, y)
     assert found is not None
     return found
 
@@ -125,36 +135,36 @@ def dot(chain: Chain, model: dict[str, Any]) -> Maybe:
     if not chain.known:
         return None
     terms = chain.many or summed(chain.products, model)
-    base = exact_sum(chain.addends)
-    total = b.hull(b.add(terms.exact, base), b.add(terms.read, base))
+    base = iv.total(chain.addends)
+    total = iv.hull(iv.add(terms.exact, base), iv.add(terms.read, base))
     assert total is not None
     lost, weight = _operands(terms, model)
-    total = b.spread(total, lost)
+    total = iv.spread(total, lost)
     assert total is not None
     addends = magnitudes(chain.addends)
-    size = b.up(weight, addends)
-    if size == fzero:
-        return b.ZERO
+    size = up(weight, addends)
+    if size == ZERO:
+        return iv.NOTHING
     wrong, top = blocks.error(chain, terms, model, total, size, addends)
-    if not b.less(top, b.raw(_limit(model))):
+    if top >= number(_limit(model)):
         return None
-    out = b.spread(total, wrong)
+    out = iv.spread(total, wrong)
     return _one_sided(out, total, size, chain.adds + terms.count * int(model["terms"]), chain, model)
 
 
 def exact(chain: Chain, model: dict[str, Any]) -> Maybe:
     """The sum without any rounding."""
     terms = chain.many or summed(chain.products, model)
-    return b.add(terms.exact, exact_sum(chain.addends))
+    return iv.add(terms.exact, iv.total(chain.addends))
 
 
-def _operands(terms: Products, model: dict[str, Any]) -> tuple[Raw, Raw]:
+def _operands(terms: Products, model: dict[str, Any]) -> tuple[Point, Point]:
     """(error of operands that are split into parts, sum of the magnitudes of the products of parts)."""
-    eps, floor = b.raw(model["eps"]), b.raw(model["floor"])
-    lost = b.times_up(eps, terms.weight)
-    if floor != fzero:  # floor (|x| + |y| + floor) of every product
-        lost = b.up(lost, b.times_up(floor, b.up(terms.ends, b.times_up(from_int(terms.count), floor))))
-    return lost, b.times_up(terms.weight, b.up(fone, b.raw(model["growth"])))
+    eps, floor = number(model["eps"]), number(model["floor"])
+    lost = times_up(eps, terms.weight)
+    if floor != ZERO:  # floor (|x| + |y| + floor) of every product
+        lost = up(lost, times_up(floor, up(terms.ends, times_up(number(terms.count), floor))))
+    return lost, times_up(terms.weight, up(ONE, number(model["growth"])))
 
 
 def _limit(model: dict[str, Any]) -> float:
@@ -162,12 +172,12 @@ def _limit(model: dict[str, Any]) -> float:
     return fmt.max * (1.0 - 2.0 * model["rho"]) if model["rho"] > fmt.u else fmt.max
 
 
-def _one_sided(out: Maybe, total: Interval, size: Raw, count: int, chain: Chain, model: dict[str, Any]) -> Maybe:
+def _one_sided(out: Maybe, total: Interval, size: Point, count: int, chain: Chain, model: dict[str, Any]) -> Maybe:
     """Units that only cut cannot leave the sums of the terms of one sign, up to the same sum rounded to nearest."""
     if out is None or not model["chops"]:
         return out
-    grown = b.up(fone, growth(b.power(-FP32.p), count))
-    room = b.times_up(from_int(chain.adds), b.power(blocks.accumulator(model).emin))
-    above = b.up(b.times_up(libmp.mpf_shift(b.up(size, total[1]), -1), grown), room)
-    below = b.up(b.times_up(libmp.mpf_shift(b.up(size, libmp.mpf_neg(total[0])), -1), grown), room)
-    return b.most((out[0], libmp.mpf_neg(below))), b.least((out[1], above))
+    grown = up(ONE, growth(power(-FP32.p), count))
+    room = times_up(number(chain.adds), power(blocks.accumulator(model).emin))
+    above = up(times_up(shifted(up(size, total[1]), -1), grown), room)
+    below = up(times_up(shifted(up(size, -total[0]), -1), grown), room)
+    return most((out[0], -below)), least((out[1], above))

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from render.witness import balls as b
+from render.exact import intervals as iv
+from render.exact.points import ARITHMETIC, PREC
 from render.witness.document import Malformed, digest, shaped
 from render.witness.evaluate import Evaluator, hexed
 from render.witness.rule import NoFormula
@@ -34,7 +35,7 @@ def evaluated(document: Mapping[str, Any]) -> Answer:
     if found is None:
         return Answer(False, None, "the second evaluation does not bound the element")
     enclosure = [hexed(found[0], "f"), hexed(found[1], "c")]
-    claim, bound = (b.interval(*_ends(document[key])) for key in ("claim", "bound"))
+    claim, bound = (iv.interval(*_ends(document[key])) for key in ("claim", "bound"))
     if claim is None:
         return Answer(True, enclosure, "the claim is no number, and all that can be reached are numbers")
     if not _apart(found, claim):
@@ -48,11 +49,25 @@ def _ends(item: Mapping[str, str]) -> tuple[float, float]:
     return float.fromhex(item["low"]), float.fromhex(item["high"])
 
 
-def _apart(x: b.Interval, y: b.Interval) -> bool:
-    return b.less(x[1], y[0]) or b.less(y[1], x[0])
+def _apart(x: iv.Interval, y: iv.Interval) -> bool:
+    return x[1] < y[0] or y[1] < x[0]
 
+
+NAMED = f"{ARITHMETIC} {PREC}"
+"""The arithmetic, as a document names it: another one rounds outward elsewhere."""
 
 _MISFITS = (Malformed, NoFormula, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+
+
+def _as_stated(answer: Answer, document: Mapping[str, Any]) -> bool:
+    """To the last bit where the document was made with this arithmetic; else both enclosures hold what can be."""
+    stated = document.get("enclosure")
+    if answer.agrees != document.get("agrees") or document.get("arithmetic") == NAMED:
+        return answer.agrees == document.get("agrees") and answer.enclosure == stated
+    if answer.enclosure is None or stated is None:
+        return answer.enclosure == stated
+    here, there = (iv.interval(*map(float.fromhex, ends)) for ends in (answer.enclosure, stated))
+    return here is not None and there is not None and not _apart(here, there)
 
 
 def rechecked(document: Mapping[str, Any]) -> Answer:
@@ -64,6 +79,6 @@ def rechecked(document: Mapping[str, Any]) -> Answer:
         answer = evaluated(document)
     except _MISFITS as error:
         return Answer(False, None, f"it cannot be read: {error}", intact=False)
-    if answer.enclosure != document.get("enclosure") or answer.agrees != document.get("agrees"):
+    if not _as_stated(answer, document):
         return Answer(False, answer.enclosure, "evaluated again, it gives another result than it states", intact=False)
     return answer

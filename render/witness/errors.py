@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import mpmath
-from mpmath import libmp
-from mpmath.libmp import finf, fninf, fzero
-
 from interval_ops.formats.model import Format
-from render.witness import balls as b
-from render.witness import functions
-from render.witness.balls import FP32, Interval, Maybe, Raw
+from render.exact import functions
+from render.exact import intervals as iv
+from render.exact.formats import FP32, nearest, rounded
+from render.exact.intervals import Interval, Maybe
+from render.exact.points import INF, NINF, ZERO, Point, down, least, most, number, power, times_up, up
 
-LOG2E = b.to_format((1 / mpmath.MPContext().log(2))._mpf_, FP32)
+LOG2E = number(float.fromhex("0x1.715476p+0"))
+"""log2 e, rounded to fp32."""
 
 
 def with_zero(x: Maybe, fmt: Format) -> Maybe:
     """x, and 0 where it holds subnormals, which a flushing target may take for 0."""
     if x is None or not holds_subnormals(x, fmt):
         return x
-    return b.least((x[0], fzero)), b.most((x[1], fzero))
+    return least((x[0], ZERO)), most((x[1], ZERO))
 
 
 def holds_subnormals(x: Interval, fmt: Format) -> bool:
-    low, high = b.sorted_magnitudes(x)
-    return b.less(low, b.power(fmt.emin)) and high != fzero
+    low, high = iv.magnitudes(x)
+    return low < power(fmt.emin) and high != ZERO
 
 
 def within(y: Maybe, error: Mapping[str, Any], fmt: Format, positive: bool) -> Maybe:
@@ -36,45 +35,45 @@ def within(y: Maybe, error: Mapping[str, Any], fmt: Format, positive: bool) -> M
     """
     if y is None:
         return None
-    r, a, flush = b.raw(error["r"]), b.raw(error["a"]), bool(error["ftz"])
+    r, a, flush = number(error["r"]), number(error["a"]), bool(error["ftz"])
     if error["r"] <= fmt.u and error["a"] <= max(fmt.half_subnormal, 2.0**-1074) and not flush:
-        return b.rounded(y, fmt)
-    low = b.down(y[0], libmp.mpf_neg(_widening(y[0], r, a)))
-    high = b.up(y[1], _widening(y[1], r, a))
+        return rounded(y, fmt)
+    low = down(y[0], -_widening(y[0], r, a))
+    high = up(y[1], _widening(y[1], r, a))
     if positive:
-        low = b.most((low, fzero))
-    edge = b.raw(fmt.max if error.get("huge") is None else min(fmt.max, error["huge"]))
-    if not b.less(high, edge):
-        high = finf if b.less(b.raw(fmt.max), high) or error.get("huge") is not None else high
-    if not b.less(libmp.mpf_neg(low), edge):
-        low = fninf if b.less(low, b.raw(-fmt.max)) or error.get("huge") is not None else low
+        low = most((low, ZERO))
+    edge = number(fmt.max if error.get("huge") is None else min(fmt.max, error["huge"]))
+    if high >= edge:
+        high = INF if number(fmt.max) < high or error.get("huge") is not None else high
+    if (-low) >= edge:
+        low = NINF if low < number(-fmt.max) or error.get("huge") is not None else low
     out = (low, high)
     return with_zero(out, fmt) if flush else out
 
 
-def _widening(x: Raw, r: Raw, a: Raw) -> Raw:
-    if x in (finf, fninf):
-        return fzero
-    return b.up(b.times_up(libmp.mpf_abs(x), r), a)
+def _widening(x: Point, r: Point, a: Point) -> Point:
+    if x in (INF, NINF):
+        return ZERO
+    return up(times_up(abs(x), r), a)
 
 
 def narrowed(out: Maybe, fmt: Format) -> Maybe:
     """A result of fp32 in a format of fewer bits: rounded once more."""
     if out is None or fmt.bits >= 32:
         return out
-    return b.hull(out, (b.nearest(out[0], fmt), b.nearest(out[1], fmt)))
+    return iv.hull(out, (nearest(out[0], fmt), nearest(out[1], fmt)))
 
 
 def at(error: Mapping[str, Any], x: Maybe, fmt: Format) -> Mapping[str, Any]:
     """The error for arguments x: from `until` on within `beyond` of the rounded value instead of r and a."""
     if x is None or "until" not in error:
         return error
-    low, high = b.sorted_magnitudes(x)
-    until, r, a = b.raw(error["until"]), error["r"], error["a"]
+    low, high = iv.magnitudes(x)
+    until, r, a = number(error["until"]), error["r"], error["a"]
     return {
         **error,
-        "r": r if b.less(low, until) else fmt.u,
-        "a": a if b.less(high, until) else max(a, error["beyond"]),
+        "r": r if low < until else fmt.u,
+        "a": a if high < until else max(a, error["beyond"]),
     }
 
 
@@ -85,25 +84,25 @@ def apply(name: str, x: Maybe, error: Mapping[str, Any], fmt: Format, through_ex
         return None
     if x is not None and error["ftz"]:
         x = with_zero(x, wide)
-    y = functions.exact(name, x)
+    y = functions.over(name, x)
     error = at(error, x, wide)
     if (
         x in _SPECIAL and "until" not in error
     ):  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1
-        return y if y is None or y[0] == y[1] else b.rounded(y, wide)
+        return y if y is None or y[0] == y[1] else rounded(y, wide)
     if name == "exp" and through_exp2 and wide is FP32:
-        out = b.hull(b.rounded(y, wide), _through_exp2(x, error))
+        out = iv.hull(rounded(y, wide), _through_exp2(x, error))
     else:
         out = within(y, error, wide, name in functions.NEVER_NEGATIVE)
     return narrowed(out, fmt)
 
 
-_SPECIAL = ((fzero, fzero), (finf, finf), (fninf, fninf))
+_SPECIAL = ((ZERO, ZERO), (INF, INF), (NINF, NINF))
 
 
 def _through_exp2(x: Maybe, error: Mapping[str, Any]) -> Maybe:
     """2^p (1 +- r) +- a, p = x fl(log2 e) rounded to fp32: the sequence that NVIDIA targets run for exp."""
-    p = b.mul(x, (LOG2E, LOG2E))
+    p = iv.mul(x, (LOG2E, LOG2E))
     if p is None:
         return None
-    return within(functions.exact("exp2", (b.nearest(p[0], FP32), b.nearest(p[1], FP32))), error, FP32, True)
+    return within(functions.over("exp2", (nearest(p[0], FP32), nearest(p[1], FP32))), error, FP32, True)

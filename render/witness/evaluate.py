@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from mpmath import libmp
 
 from interval_ops.formats.model import FORMATS, Format
-from render.witness import balls as b
+from render.exact import intervals as iv
+from render.exact.intervals import Maybe
+from render.exact.points import above, below, precision
 from render.witness import bulk, chains, ordered
-from render.witness.balls import Maybe
 from render.witness.document import Operation, operations
 from render.witness.formulas import CHAINED, RULES
 from render.witness.rule import NoFormula, Value
@@ -41,6 +41,10 @@ class Evaluator:
 
     def result(self) -> Maybe:
         self._mark()
+        with precision():
+            return self._evaluated()
+
+    def _evaluated(self) -> Maybe:
         for op in self.ops:
             rows = np.flatnonzero(self.used[op.start : op.start + op.size])
             if rows.size and self._together(op):
@@ -113,7 +117,7 @@ class Evaluator:
                     inner = self.ops[self.owner[n]]
                     todo.append((inner, n - inner.start))
                     chain.through |= op.op == "dot"
-                elif self.values[n] != b.ZERO:
+                elif self.values[n] != iv.NOTHING:
                     chain.add(self.values[n], model, op.op == "fold")
             if op.op == "fold":
                 chain.adds += all(inside)
@@ -149,13 +153,12 @@ def _leaf(op: Operation, k: int) -> Value:
     if op.attrs.get("source") == "truth":
         truth = bool(op.low[k] != 0)
         return truth, truth
-    return b.interval(float(op.low[k]), float(op.high[k]))
+    return iv.interval(float(op.low[k]), float(op.high[k]))
 
 
 def hexed(x: Any, direction: str) -> str:
     """A bound as a hexadecimal float64, rounded outward ("f" down, "c" up)."""
-    value = libmp.to_float(libmp.mpf_pos(x, 53, direction), strict=False)
-    return value.hex()
+    return (below(x) if direction == "f" else above(x)).hex()
 
 
 __all__ = ["Evaluator", "NoFormula", "hexed"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from render.exact import intervals as iv
+from render.exact.intervals import Maybe
+from render.exact.points import least, most
 from render.witness import arithmetic as a
-from render.witness import balls as b
 from render.witness import casts, integers, library, scaled, sums, truths, welford
 from render.witness.library import function
 from render.witness.rule import Rule, fmt_of
 
 if TYPE_CHECKING:
-    from render.witness.balls import Maybe
     from render.witness.document import Operation
     from render.witness.evaluate import Evaluator
 
@@ -28,27 +29,27 @@ def _atomic_sum(e: Evaluator, op: Operation, k: int) -> Maybe:
 _FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf")
 
 RULES: dict[str, Rule] = {
-    "fadd": a.rounding(b.add),
-    "fsub": a.rounding(b.sub),
+    "fadd": a.rounding(iv.add),
+    "fsub": a.rounding(iv.sub),
     "fmul": a.product,
     "fma": a.fma,
     "fdiv": a.quotient("div"),
     "precise_divf": a.quotient("div_rn"),
     "frem": a.remainder,
-    "fneg": lambda e, op, k: b.neg(e.args(op, k)[0]),
+    "fneg": lambda e, op, k: iv.neg(e.args(op, k)[0]),
     "fabs": a.absolute,
     "floor": a.integral("floor"),
     "ceil": a.integral("ceil"),
-    **dict.fromkeys(("maxnumf", "maximumf"), a.extremum(b.most)),
-    **dict.fromkeys(("minnumf", "minimumf"), a.extremum(b.least)),
+    **dict.fromkeys(("maxnumf", "maximumf"), a.extremum(most)),
+    **dict.fromkeys(("minnumf", "minimumf"), a.extremum(least)),
     **{name: function(name, name) for name in _FUNCTIONS},
     "precise_sqrt": function("sqrt", "sqrt_rn"),
     "sum": lambda e, op, k: sums.plain_sum(
         e.terms(op, k), fmt_of(op), bool(e.rules["trees"]) and "scan" not in op.attrs
     ),
     "prod": lambda e, op, k: sums.product(e.terms(op, k), fmt_of(op)),
-    "max": lambda e, op, k: a.extreme(b.most, e.terms(op, k)),
-    "min": lambda e, op, k: a.extreme(b.least, e.terms(op, k)),
+    "max": lambda e, op, k: a.extreme(most, e.terms(op, k)),
+    "min": lambda e, op, k: a.extreme(least, e.terms(op, k)),
     "atomic_sum": _atomic_sum,
     "recurrence": lambda e, op, k: sums.recurrence(e.terms(op, k), e.terms(op, k, 1), fmt_of(op)),
     "welford": welford.formula,

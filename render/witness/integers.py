@@ -6,11 +6,9 @@ from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING
 
-from mpmath import libmp
-from mpmath.libmp import from_int
-
-from render.witness import balls as b
-from render.witness.balls import Maybe
+from render.exact import intervals as iv
+from render.exact.intervals import Maybe
+from render.exact.points import integer, number
 from render.witness.document import Operation
 from render.witness.rule import Rule, Truth
 from render.witness.truths import apart, compared, le, lt, negated, same, swap
@@ -31,11 +29,11 @@ def limits(op: Operation) -> tuple[int, int]:
 def within(lo: int, hi: int, op: Operation) -> Maybe:
     """The interval, if the type holds it: what leaves it wraps, saturates or is undefined."""
     least, most = limits(op)
-    return (from_int(lo), from_int(hi)) if least <= lo and hi <= most else None
+    return (number(lo), number(hi)) if least <= lo and hi <= most else None
 
 
 def whole(x: Maybe) -> tuple[int, int] | None:
-    return None if x is None or b.infinite(x) else (libmp.to_int(x[0]), libmp.to_int(x[1]))
+    return None if x is None or iv.infinite(x) else (integer(x[0]), integer(x[1]))
 
 
 def cut(e: Evaluator, op: Operation, k: int) -> Maybe:
@@ -68,7 +66,7 @@ def tried(function: Callable[..., int]) -> Rule:
                 return None
             ranges.append(range(pair[0], pair[1] + 1))
         values = [_wrapped(function(*choice), op) for choice in product(*ranges)]
-        return from_int(min(values)), from_int(max(values))
+        return number(min(values)), number(max(values))
 
     return rule
 

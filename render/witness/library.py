@@ -9,14 +9,15 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mpmath import libmp
-from mpmath.libmp import fone
-
-from render.witness import arithmetic, bessel, casts, errors, functions, joint
-from render.witness import balls as b
-from render.witness.balls import FP32, Maybe
+from render.exact import functions, joint
+from render.exact import intervals as iv
+from render.exact.formats import FP32, rounded
+from render.exact.intervals import Maybe
+from render.exact.points import INF, NINF, ONE, ZERO, above, integer, least, most, number, power
+from render.witness import arithmetic, casts, errors, exact_functions
 from render.witness.document import Operation
 from render.witness.rule import Rule, fmt_of
+from render.witness.sums import growth
 
 if TYPE_CHECKING:
     from render.witness.evaluate import Evaluator
@@ -42,7 +43,7 @@ def _exactly(formula: Callable[..., Maybe]) -> Rule:
 
 
 def _rounded(formula: Callable[..., Maybe]) -> Rule:
-    return flushed(lambda *args: b.rounded(formula(*args[:-1]), args[-1]))
+    return flushed(lambda *args: rounded(formula(*args[:-1]), args[-1]))
 
 
 def _directed(formula: Callable[..., Maybe], way: str) -> Rule:
@@ -91,9 +92,9 @@ def _rescaled(x: Maybe) -> Maybe:
     """What pow makes of a base that may be subnormal: it scales it by a number that is flushed as well."""
     if x is None or not errors.holds_subnormals(x, FP32):
         return x
-    tiny = b.power(FP32.emin)
-    low = b.least((x[0], libmp.mpf_neg(tiny) if b.less(x[0], libmp.fzero) else libmp.fzero))
-    high = b.most((x[1], tiny if b.less(libmp.fzero, x[1]) else libmp.fzero))
+    tiny = power(FP32.emin)
+    low = least((x[0], -tiny if x[0] < ZERO else ZERO))
+    high = most((x[1], tiny if x[1] > ZERO else ZERO))
     return low, high
 
 
@@ -103,25 +104,24 @@ def _integer_power(e: Evaluator, op: Operation, k: int) -> Maybe:
     For n < 0 the power may overflow or lose digits before it is divided into 1.
     """
     x, n = e.args(op, k)
-    fmt, count = fmt_of(op), libmp.to_int(n[0])
+    fmt, count = fmt_of(op), integer(n[0])
     error = dict(e.error("pow", fmt))
     flush = fmt.bits == 32 and bool(error["ftz"])
     y = joint.integer_power(_rescaled(x) if flush else x, count)
     if y is None:
         return None
-    grown = libmp.mpf_sub(libmp.mpf_pow_int(libmp.mpf_add(fone, b.power(-fmt.p)), abs(count) + 1, b.PREC, "c"), fone)
-    error["r"] = max(error["r"], libmp.to_float(libmp.mpf_pos(grown, 53, "c")))
+    error["r"] = max(error["r"], above(growth(power(-fmt.p), abs(count) + 1)))
     error["a"] = max(error["a"], fmt.min_subnormal * max(1, abs(count)))
     error["ftz"] = error["ftz"] or count < 0
     out = errors.within(y, error, fmt, False)
     if out is None or count >= 0:
         return out
-    edge = b.raw(fmt.max / 8)
+    edge = number(fmt.max / 8)
     low, high = out
-    if b.less(edge, high):
-        low, high = b.least((low, edge)), libmp.finf
-    if b.less(low, libmp.mpf_neg(edge)):
-        low, high = libmp.fninf, b.most((high, libmp.mpf_neg(edge)))
+    if edge < high:
+        low, high = least((low, edge)), INF
+    if low < (-edge):
+        low, high = NINF, most((high, -edge))
     return low, high
 
 
@@ -131,20 +131,20 @@ def _order(name: str) -> Rule:
 
     def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
         order, x = e.args(op, k)
-        fmt, n = fmt_of(op), libmp.to_int(order[0])
+        fmt, n = fmt_of(op), integer(order[0])
         error = dict(e.error(name, fmt))
         x = errors.with_zero(x, fmt) if error["ftz"] else x
-        y = None if x is None else bessel.values(name[0], n, x)
+        y = None if x is None else functions.bessel(name[0], n, x)
         if "until" in error and x is not None and y is not None:
             if n < 0 if name == "yn" else n != 128:
                 return None
-            first, last, knee = x[0], x[1], libmp.from_int(n)
-            if name == "yn" and fmt.bits == 64 and not b.less(libmp.from_float(1.5 * n), first):
+            first, last, knee = x[0], x[1], number(n)
+            if name == "yn" and fmt.bits == 64 and 1.5 * n >= first:
                 return None
             error = dict(errors.at(error, x, fmt))
-            if name == "yn" and fmt.bits == 32 and b.less(first, knee):
+            if name == "yn" and fmt.bits == 32 and first < knee:
                 ulps = math.ceil(2 + 2.5 * n) + 0.5
-                error["r"], error["a"] = ulps * 2.0**-23, 0.0 if b.less(last, knee) else error["a"]
+                error["r"], error["a"] = ulps * 2.0**-23, 0.0 if last < knee else error["a"]
                 error["a"] = max(error["a"], ulps * 2.0**-149)
         return errors.within(y, error, fmt, False)
 
@@ -154,22 +154,22 @@ def _order(name: str) -> Rule:
 def _next(e: Evaluator, op: Operation, k: int) -> Maybe:
     """Among subnormal numbers a flushing library goes on from 0, up to the smallest normal number."""
     x, y = e.args(op, k)
-    out = joint.neighbours(x, y, fmt_of(op))
+    out = exact_functions.neighbours(x, y, fmt_of(op))
     if out is None or x is None or fmt_of(op).bits != 32 or not e.rules["library_flush"]:
         return out
-    tiny = b.power(FP32.emin)
-    near = b.less(b.sorted_magnitudes(x)[0], tiny)
-    out = b.hull(out, (libmp.mpf_neg(tiny), tiny)) if near else out
+    tiny = power(FP32.emin)
+    near = iv.magnitudes(x)[0] < tiny
+    out = iv.hull(out, (-tiny, tiny)) if near else out
     return errors.with_zero(out, FP32)
 
 
 def _scaled(e: Evaluator, op: Operation, k: int) -> Maybe:
-    count = libmp.to_int(e.args(op, k)[1][0])
-    return flushed(lambda x, n, fmt: b.rounded(joint.scaled(x, count), fmt))(e, op, k)
+    count = integer(e.args(op, k)[1][0])
+    return flushed(lambda x, n, fmt: rounded(exact_functions.scaled(x, count), fmt))(e, op, k)
 
 
 def _reciprocal(x: Maybe) -> Maybe:
-    return b.div((fone, fone), x)
+    return iv.div((ONE, ONE), x)
 
 
 def _norm(*x: Maybe) -> Maybe:
@@ -181,12 +181,12 @@ def _inverse_norm(*x: Maybe) -> Maybe:
 
 
 def _root(x: Maybe) -> Maybe:
-    return functions.exact("sqrt", x)
+    return functions.over("sqrt", x)
 
 
 _OPERATIONS: dict[str, Callable[..., Maybe]] = {
-    "add": b.add, "sub": b.sub, "mul": b.mul, "div": b.div, "rcp": _reciprocal, "sqrt": _root,
-    "fma": lambda x, y, z: b.add(b.mul(x, y), z),
+    "add": iv.add, "sub": iv.sub, "mul": iv.mul, "div": iv.div, "rcp": _reciprocal, "sqrt": _root,
+    "fma": lambda x, y, z: iv.add(iv.mul(x, y), z),
 }  # fmt: skip
 _NORMS = ("hypot", "rhypot", "norm3d", "rnorm3d", "norm4d", "rnorm4d")
 _KEYS = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt"}
@@ -200,22 +200,22 @@ _PLAIN: dict[str, Rule] = {
     **{name: function(name, _KEYS.get(name, name)) for name in functions.KNOWN},
     "sqrt_rn": _correct("sqrt", "sqrt_rn"),
     "rsqrt_rn": _correct("rsqrt", "rsqrt_rn"),
-    "pow": _jointly("pow", joint.power),
+    "pow": _jointly("pow", joint.raised),
     "atan2": _jointly("atan2", joint.atan2),
     **{name: _jointly(name, _inverse_norm if name.startswith("r") else _norm, True) for name in _NORMS},
     "integer_power": _integer_power,
     "jn": _order("jn"),
     "yn": _order("yn"),
-    "remainder": _exactly(joint.ieee_remainder),
+    "remainder": _exactly(exact_functions.ieee_remainder),
     "fmod": flushed(arithmetic.fmod),
-    "copysign": _exactly(joint.copysign),
-    "abs": _exactly(lambda x: None if x is None else b.sorted_magnitudes(x)),
+    "copysign": _exactly(exact_functions.copysign),
+    "abs": _exactly(lambda x: None if x is None else iv.magnitudes(x)),
     "saturatef": _exactly(arithmetic.clamped),
-    "logb": _exactly(joint.exponent),
+    "logb": _exactly(exact_functions.logb),
     "nextafter": _next,
     "ldexp": _scaled,
     "scalbn": _scaled,
-    "fdim": flushed(lambda x, y, fmt: b.rounded(joint.positive_difference(x, y), fmt)),
+    "fdim": flushed(lambda x, y, fmt: rounded(exact_functions.positive_difference(x, y), fmt)),
     "fma": flushed(arithmetic.fused),
     "floor": _integral("floor"),
     "ceil": _integral("ceil"),

@@ -12,7 +12,7 @@ import numpy as np
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import FnError, MissingRule, Profile
 from render.witness import bulk
-from render.witness.check import Answer, evaluated
+from render.witness.check import NAMED, Answer, evaluated
 from render.witness.document import SCHEMA, digest, packed, runs
 from render.witness.formulas import CHAINED, FUNCTIONS, KNOWN
 
@@ -93,6 +93,7 @@ def make(found: Slice, claim: Claim, figures: Figures | None = None) -> tuple[di
     answer = evaluated(made)
     made["enclosure"] = answer.enclosure
     made["agrees"] = answer.agrees
+    made["arithmetic"] = NAMED
     made["digest"] = digest(made)
     return made, answer
 

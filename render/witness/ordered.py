@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mpmath import libmp
 
-from render.witness import balls as b
-from render.witness.balls import FP32, Interval, Maybe
+from render.exact import intervals as iv
+from render.exact.formats import FP32, nearest
+from render.exact.intervals import Interval, Maybe
+from render.exact.points import down, least, most, up
 
 if TYPE_CHECKING:
     from render.witness.document import Operation
@@ -32,10 +33,10 @@ def applies(e: Evaluator, model: dict[str, Any]) -> bool:
 
 def narrowed(found: Maybe, exact: Maybe, run: Maybe) -> Maybe:
     """The part of `found` that holds the exact sum and what the chain in its order makes."""
-    both = b.hull(exact, run)
+    both = iv.hull(exact, run)
     if both is None or found is None:
         return found
-    return b.most((found[0], both[0])), b.least((found[1], both[1]))
+    return most((found[0], both[0])), least((found[1], both[1]))
 
 
 class Ordered:
@@ -79,7 +80,7 @@ class Ordered:
         k = n - op.start
         start = self._start(int(op.operands[0][k]))
         factors = op.operands[1][k], op.operands[2][k]
-        if start == b.ZERO:
+        if start == iv.NOTHING:
             self.fresh[n] = factors
         return self._run(start, factors)
 
@@ -88,9 +89,9 @@ class Ordered:
         start, factors = self._start(c), self.fresh.get(dot)
         if factors is None:
             return None
-        if start == b.ZERO:
+        if start == iv.NOTHING:
             self.fresh[n] = factors
-        return b.hull(self._run(start, factors), _plus(start, self._start(dot)))
+        return iv.hull(self._run(start, factors), _plus(start, self._start(dot)))
 
     def _run(self, start: Maybe, factors: _Factors) -> Maybe:
         self.steps += factors[0].size
@@ -98,21 +99,21 @@ class Ordered:
             return None
         low, high = start
         for x, y in zip(*(side.tolist() for side in factors), strict=True):
-            p = b.mul(self.e.values[x], self.e.values[y])
-            if p is None or b.infinite(p):
+            p = iv.mul(self.e.values[x], self.e.values[y])
+            if p is None or iv.infinite(p):
                 return None
-            low, high = _rounded(libmp.mpf_add(low, p[0])), _rounded(libmp.mpf_add(high, p[1]))
-            if b.infinite((low, high)):
+            low, high = _rounded(down(low, p[0])), _rounded(up(high, p[1]))
+            if iv.infinite((low, high)):
                 return None
         return low, high
 
 
 def _rounded(x: Any) -> Any:
-    return b.nearest(x, FP32)
+    return nearest(x, FP32)
 
 
 def _plus(x: Maybe, y: Maybe) -> Maybe:
     if x is None or y is None:
         return None
-    ends: Interval = _rounded(libmp.mpf_add(x[0], y[0])), _rounded(libmp.mpf_add(x[1], y[1]))
-    return None if b.infinite(ends) else ends
+    ends: Interval = _rounded(down(x[0], y[0])), _rounded(up(x[1], y[1]))
+    return None if iv.infinite(ends) else ends

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mpmath import libmp
-from mpmath.libmp import fzero
-
 from interval_ops.formats.model import FORMATS
-from render.witness import balls as b
-from render.witness.balls import Maybe, Raw
+from render.exact import intervals as iv
+from render.exact.formats import nearest
+from render.exact.intervals import Maybe
+from render.exact.points import ZERO, Point, integer, number, power
 from render.witness.document import Operation
 
 if TYPE_CHECKING:
@@ -31,23 +30,23 @@ def formula(e: Evaluator, op: Operation, k: int) -> Maybe:
     if not rest:
         return x
     scale = _power_of_two(rest[0]) if op.attrs["scale"] == "e8m0" else rest[0]
-    exact, widen = b.mul(x, scale), op.attrs.get("widen")
+    exact, widen = iv.mul(x, scale), op.attrs.get("widen")
     if not widen or exact is None or x is None or scale is None:
         return exact
     if widen != "fp16":
-        return b.hull(exact, tuple(b.nearest(end, FORMATS[widen]) for end in exact))  # type: ignore[arg-type]
-    low, high = (b.nearest(end, FORMATS["fp16"]) for end in scale)  # the scale is rounded first
-    inner = b.mul(x, (low, high))
-    return None if inner is None else b.hull(exact, tuple(b.nearest(end, FORMATS["fp16"]) for end in inner))  # type: ignore[arg-type]
+        return iv.hull(exact, tuple(nearest(end, FORMATS[widen]) for end in exact))  # type: ignore[arg-type]
+    low, high = (nearest(end, FORMATS["fp16"]) for end in scale)  # the scale is rounded first
+    inner = iv.mul(x, (low, high))
+    return None if inner is None else iv.hull(exact, tuple(nearest(end, FORMATS["fp16"]) for end in inner))  # type: ignore[arg-type]
 
 
 def _decoded(code: Any) -> Maybe:
-    n = libmp.to_int(code[0])
-    value = b.raw(_E2M1[n & 7])
-    signed: Raw = libmp.mpf_neg(value) if n & 8 and value != fzero else value
+    n = integer(code[0])
+    value = number(_E2M1[n & 7])
+    signed: Point = -value if n & 8 and value != ZERO else value
     return signed, signed
 
 
 def _power_of_two(bits: Any) -> Maybe:
-    n = libmp.to_int(bits[0]) & 255
-    return None if n == _NO_SCALE else (b.power(n - 127),) * 2
+    n = integer(bits[0]) & 255
+    return None if n == _NO_SCALE else (power(n - 127),) * 2

@@ -9,43 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpmath import libmp
-from mpmath.libmp import fone, from_int, fzero
-
 from interval_ops.formats.model import Format
-from render.witness import balls as b
-from render.witness.balls import FP32, PREC, Interval, Maybe, Raw
+from render.exact import intervals as iv
+from render.exact.formats import FP32
+from render.exact.intervals import Interval, Maybe
+from render.exact.points import ONE, ZERO, Point, least, lowest_bit, most, number, power, times_down, times_up, up
 
 
-def growth(unit: Raw, count: int) -> Raw:
+def growth(unit: Point, count: int) -> Point:
     """(1 + unit)^count - 1, rounded up."""
-    if count <= 0 or unit == fzero:
-        return fzero
-    base = libmp.mpf_add(fone, unit)
-    return libmp.mpf_sub(libmp.mpf_pow_int(base, count, PREC, "c"), fone, PREC, "c")
+    if count <= 0 or unit == ZERO:
+        return ZERO
+    return up(((ONE + unit) ** count).upper(), -ONE)
 
 
-def unit_of(fmt: Format) -> Raw:
+def unit_of(fmt: Format) -> Point:
     """Unit roundoff of an addition; below fp32 it may be done in fp32 and rounded once more."""
-    u = b.power(-fmt.p)
-    return u if fmt.p >= FP32.p else b.up(u, b.power(1 - FP32.p))
+    u = power(-fmt.p)
+    return u if fmt.p >= FP32.p else up(u, power(1 - FP32.p))
 
 
-def exact_sum(terms: list[Interval]) -> Interval:
-    low = high = fzero
-    if all(x[0] == x[1] for x in terms) and not any(b.infinite(x) for x in terms):
-        for x in terms:
-            low = libmp.mpf_add(low, x[0])
-        return low, low
+def magnitudes(terms: list[Interval]) -> Point:
+    out = ZERO
     for x in terms:
-        low, high = b.down(low, x[0]), b.up(high, x[1])
-    return low, high
-
-
-def magnitudes(terms: list[Interval]) -> Raw:
-    out = fzero
-    for x in terms:
-        out = b.up(out, b.magnitude(x))
+        out = up(out, iv.magnitude(x))
     return out
 
 
@@ -58,28 +45,28 @@ class Terms:
 
     count: int
     total: Interval
-    size: Raw
+    size: Point
     step: int | None
 
 
 def gathered(terms: list[Interval]) -> Terms:
     """Of finite terms."""
-    known = [x for x in terms if x != b.ZERO]
-    return Terms(len(known), exact_sum(known), magnitudes(known), lowest(known))
+    known = [x for x in terms if x != iv.NOTHING]
+    return Terms(len(known), iv.total(known), magnitudes(known), lowest(known))
 
 
 def lowest(terms: list[Interval]) -> int | None:
     """The place of the lowest bit in any of these points; None where there is an interval."""
-    if any(x[0] != x[1] for x in terms):
+    if not all(map(iv.single, terms)):
         return None
-    return min((int(x[0][2]) for x in terms if x[0][1]), default=0)
+    return min((lowest_bit(x[0]) for x in terms if x[0] != 0), default=0)
 
 
 def _no_rounding(terms: Terms, fmt: Format) -> bool:
     """Whether every order of the sum is exact: points on a common grid that the format holds up to their size."""
     if terms.step is None:
         return False
-    return terms.step >= fmt.emin - fmt.p + 1 and not b.less(b.power(terms.step + fmt.p), terms.size)
+    return terms.step >= fmt.emin - fmt.p + 1 and power(terms.step + fmt.p) >= terms.size
 
 
 def plain_sum(terms: list[Maybe], fmt: Format, tree: bool = False) -> Maybe:
@@ -87,7 +74,7 @@ def plain_sum(terms: list[Maybe], fmt: Format, tree: bool = False) -> Maybe:
     known = [x for x in terms if x is not None]
     if len(known) < len(terms):
         return None
-    if any(b.infinite(x) for x in known):
+    if any(iv.infinite(x) for x in known):
         return _with_infinities(known)
     return block_sum(gathered(known), len(terms), fmt, tree)
 
@@ -95,26 +82,26 @@ def plain_sum(terms: list[Maybe], fmt: Format, tree: bool = False) -> Maybe:
 def block_sum(terms: Terms, width: int, fmt: Format, tree: bool) -> Maybe:
     """`plain_sum` of finite terms, `width` of them with those that are 0."""
     if not terms.count:
-        return b.ZERO
+        return iv.NOTHING
     passed = terms.count - 1
-    return closed(terms, fmt, min(passed, (width - 1).bit_length()) if tree else passed, fzero)
+    return closed(terms, fmt, min(passed, (width - 1).bit_length()) if tree else passed, ZERO)
 
 
-def closed(terms: Terms, fmt: Format, roundings: int, flush: Raw) -> Maybe:
+def closed(terms: Terms, fmt: Format, roundings: int, flush: Point) -> Maybe:
     """The sum after so many roundings of each term; every one of them may lose `flush` besides."""
-    if flush == fzero and _no_rounding(terms, fmt):
+    if flush == ZERO and _no_rounding(terms, fmt):
         return terms.total
     grown = growth(unit_of(fmt), roundings)
-    error = b.up(b.times_up(terms.size, grown), b.times_up(flush, b.up(fone, grown)))
-    if not b.less(b.up(terms.size, error), b.raw(fmt.max)):
+    error = up(times_up(terms.size, grown), times_up(flush, up(ONE, grown)))
+    if up(terms.size, error) >= number(fmt.max):
         return None
-    return b.spread(terms.total, error)
+    return iv.spread(terms.total, error)
 
 
 def _with_infinities(terms: list[Interval]) -> Maybe:
-    out: Maybe = b.ZERO
+    out: Maybe = iv.NOTHING
     for x in terms:
-        out = b.add(out, x)
+        out = iv.add(out, x)
     return out
 
 
@@ -123,16 +110,16 @@ def atomic_sum(terms: list[Maybe], fmt: Format, flushes: bool) -> Maybe:
     known = [x for x in terms if x is not None]
     if len(known) < len(terms):
         return None
-    if any(b.infinite(x) for x in known):
+    if any(iv.infinite(x) for x in known):
         return _with_infinities(known)
     return shared_sum(gathered(known), len(terms), fmt, flushes)
 
 
 def shared_sum(terms: Terms, width: int, fmt: Format, flushes: bool) -> Maybe:
     """`atomic_sum` of finite terms."""
-    flush = fzero
+    flush = ZERO
     if flushes and fmt.bits == 32:
-        flush = libmp.mpf_mul(from_int(2 * (width - 1)), b.power(fmt.emin))
+        flush = times_up(number(2 * (width - 1)), power(fmt.emin))
     return closed(terms, fmt, width - 1, flush)
 
 
@@ -144,21 +131,21 @@ def product(terms: list[Maybe], fmt: Format) -> Maybe:
     factors = [x for x in terms if x is not None]
     if len(factors) < len(terms):
         return None
-    out: Maybe = (fone, fone)
-    large = small = fone
+    out: Maybe = (ONE, ONE)
+    large = small = ONE
     for x in factors:
-        out = b.mul(out, x)
-        low, high = b.sorted_magnitudes(x)
-        large = b.times_up(large, b.most((high, fone)))
-        small = libmp.mpf_mul(small, b.least((low, fone)), PREC, "f")
-    if out is None or not b.less(large, b.raw(fmt.max / 2)):
+        out = iv.mul(out, x)
+        low, high = iv.magnitudes(x)
+        large = times_up(large, most((high, ONE)))
+        small = times_down(small, least((low, ONE)))
+    if out is None or large >= number(fmt.max / 2):
         return None
     grown = growth(unit_of(fmt), len(factors) - 1)
-    error = b.times_up(b.magnitude(out), grown)
-    if b.less(small, b.power(fmt.emin)):
-        lost = libmp.mpf_mul(from_int(len(factors)), b.power(fmt.emin - fmt.p))
-        error = b.up(error, b.times_up(b.times_up(lost, large), b.up(fone, grown)))
-    return b.spread(out, error)
+    error = times_up(iv.magnitude(out), grown)
+    if small < power(fmt.emin):
+        lost = times_up(number(len(factors)), power(fmt.emin - fmt.p))
+        error = up(error, times_up(times_up(lost, large), up(ONE, grown)))
+    return iv.spread(out, error)
 
 
 def recurrence(factors: list[Maybe], addends: list[Maybe], fmt: Format) -> Maybe:
@@ -169,21 +156,21 @@ def recurrence(factors: list[Maybe], addends: list[Maybe], fmt: Format) -> Maybe
     which later factors may enlarge.
     """
     total: Maybe = addends[0]
-    if any(x is None or b.infinite(x) for x in (*factors, *addends)) or total is None:
+    if any(x is None or iv.infinite(x) for x in (*factors, *addends)) or total is None:
         return None
-    size = most = b.magnitude(total)
-    reach = furthest = fone
+    size = peak = iv.magnitude(total)
+    reach = furthest = ONE
     for x, y in zip(factors[1:], addends[1:], strict=True):
         assert x is not None and y is not None
-        total = b.add(b.mul(x, total), y)
-        size = b.up(b.times_up(b.magnitude(x), size), b.magnitude(y))
-        most = b.most((most, size))
-        reach = b.most((fone, b.times_up(reach, b.magnitude(x))))
-        furthest = b.most((furthest, reach))
+        total = iv.add(iv.mul(x, total), y)
+        size = up(times_up(iv.magnitude(x), size), iv.magnitude(y))
+        peak = most((peak, size))
+        reach = most((ONE, times_up(reach, iv.magnitude(x))))
+        furthest = most((furthest, reach))
     steps = 2 * (len(addends) - 1)
     grown = growth(unit_of(fmt), steps)
-    spacing = b.power(fmt.emin - fmt.p)
-    lost = b.times_up(b.times_up(from_int(steps), spacing), b.times_up(furthest, b.up(fone, most)))
-    error = b.up(b.times_up(grown, size), b.times_up(lost, b.up(fone, grown)))
-    top = b.times_up(b.up(b.up(most, error), furthest), b.up(fone, grown))
-    return b.spread(total, error) if b.less(top, b.raw(fmt.max)) else None
+    spacing = power(fmt.emin - fmt.p)
+    lost = times_up(times_up(number(steps), spacing), times_up(furthest, up(ONE, peak)))
+    error = up(times_up(grown, size), times_up(lost, up(ONE, grown)))
+    top = times_up(up(up(peak, error), furthest), up(ONE, grown))
+    return iv.spread(total, error) if top < number(fmt.max) else None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from mpmath.libmp import fone, fzero
-
-from render.witness import balls as b
-from render.witness.balls import Interval
+from render.exact import intervals as iv
+from render.exact.intervals import Interval
+from render.exact.points import ONE, ZERO
 from render.witness.document import Operation
 from render.witness.rule import Rule, Truth, Value
 
@@ -20,7 +19,7 @@ Test = Callable[[Interval, Interval], bool]
 
 def from_truth(e: Evaluator, op: Operation, k: int) -> Interval:
     surely, possibly = e.args(op, k)[0]
-    return (fone if surely else fzero), (fone if possibly else fzero)
+    return (ONE if surely else ZERO), (ONE if possibly else ZERO)
 
 
 def select(e: Evaluator, op: Operation, k: int) -> Value:
@@ -29,7 +28,7 @@ def select(e: Evaluator, op: Operation, k: int) -> Value:
     if surely == possibly:
         return x if surely else y
     truths = isinstance(x, tuple) and isinstance(x[0], bool)
-    return (x[0] and y[0], x[1] or y[1]) if truths else b.hull(x, y)
+    return (x[0] and y[0], x[1] or y[1]) if truths else iv.hull(x, y)
 
 
 def compared(certain: Test, excluded: Test) -> Rule:
@@ -43,11 +42,11 @@ def compared(certain: Test, excluded: Test) -> Rule:
 
 
 def lt(x: Interval, y: Interval) -> bool:
-    return b.less(x[1], y[0])
+    return x[1] < y[0]
 
 
 def le(x: Interval, y: Interval) -> bool:
-    return not b.less(y[0], x[1])
+    return y[0] >= x[1]
 
 
 def swap(test: Test) -> Test:
@@ -88,7 +87,7 @@ def negated(x: Truth) -> Truth:
 
 def is_infinite(e: Evaluator, op: Operation, k: int) -> Truth:
     (x,) = e.args(op, k)
-    return (False, True) if x is None else (x[0] == x[1] and b.infinite(x), b.infinite(x))
+    return (False, True) if x is None else (x[0] == x[1] and iv.infinite(x), iv.infinite(x))
 
 
 def is_nan(e: Evaluator, op: Operation, k: int) -> Truth:
@@ -97,7 +96,7 @@ def is_nan(e: Evaluator, op: Operation, k: int) -> Truth:
 
 def is_finite(e: Evaluator, op: Operation, k: int) -> Truth:
     (x,) = e.args(op, k)
-    return (False, True) if x is None else (not b.infinite(x), x[0] != x[1] or not b.infinite(x))
+    return (False, True) if x is None else (not iv.infinite(x), x[0] != x[1] or not iv.infinite(x))
 
 
 RULES: dict[str, Rule] = {

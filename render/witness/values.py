@@ -1,15 +1,13 @@
-"""The values of an evaluation: mpmath intervals, or the float64 ends of many values that were made at once."""
+"""The values of an evaluation: intervals, or the float64 ends of many values that were made at once."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from mpmath import libmp
-from mpmath.libmp import finf, fninf
 
-from render.witness import balls as b
-from render.witness.balls import Raw
+from render.exact import intervals as iv
+from render.exact.points import above, below
 from render.witness.rule import Value
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -29,7 +27,7 @@ class Values:
         if n in self._single:
             return self._single[n]
         low, high = float(self.low[n]), float(self.high[n])
-        return (low != 0, high != 0) if self.truth[n] else b.interval(low, high)
+        return (low != 0, high != 0) if self.truth[n] else iv.interval(low, high)
 
     def __setitem__(self, n: int, value: Value) -> None:
         self._single[n] = value
@@ -51,19 +49,3 @@ class Values:
 
     def ends(self, numbers: np.ndarray) -> Ends:
         return self.low[numbers], self.high[numbers]
-
-
-def below(x: Raw) -> float:
-    """A float64 number that is at most x."""
-    return -above(libmp.mpf_neg(x))
-
-
-def above(x: Raw) -> float:
-    """A float64 number that is at least x."""
-    if x in (finf, fninf) or not x[1]:
-        return float(libmp.to_float(x))
-    if b.binary_exponent(x) > 1022:
-        return -(2.0**1022) if x[0] else float("inf")
-    if b.binary_exponent(x) < -1000:
-        return 0.0 if x[0] else 2.0**-1000
-    return float(libmp.to_float(libmp.mpf_pos(x, 53, "c")))

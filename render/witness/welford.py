@@ -20,11 +20,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpmath import libmp
-from mpmath.libmp import fone, from_int, fzero
-
-from render.witness import balls as b
-from render.witness.balls import PREC, Interval, Maybe, Raw
+from render.exact import intervals as iv
+from render.exact.intervals import Interval, Maybe
+from render.exact.points import (
+    ONE,
+    PREC,
+    ZERO,
+    Point,
+    down,
+    least,
+    most,
+    number,
+    power,
+    precision,
+    shifted,
+    times_down,
+    times_up,
+    up,
+)
 from render.witness.document import Operation
 from render.witness.rule import fmt_of
 from render.witness.sums import growth
@@ -36,123 +49,118 @@ if TYPE_CHECKING:
 def formula(e: Evaluator, op: Operation, k: int) -> Maybe:
     """Operands: means, M2 and weights of the parts; `part` says which of the three results is meant."""
     means, squares, weights = (e.terms(op, k, place) for place in range(3))
-    counts = [x[0] for x in weights if x is not None and x[0] == x[1] and not b.less(x[0], fzero)]
-    if len(counts) < len(weights) or any(x is None or b.infinite(x) for x in (*means, *squares)):
+    counts = [x[0] for x in weights if x is not None and x[0] == x[1] and x[0] >= ZERO]
+    if len(counts) < len(weights) or any(x is None or iv.infinite(x) for x in (*means, *squares)):
         return None
-    total = fzero
-    for w in counts:
-        total = libmp.mpf_add(total, w)
+    total, top = iv.total([(w, w) for w in counts])
+    if total != top:
+        return None
     if op.attrs["part"] == "weight":
         return total, total
-    if not op.attrs.get("guarded") and sum(w == fzero for w in counts) > 1:
+    if not op.attrs.get("guarded") and sum(w == ZERO for w in counts) > 1:
         return None
     fmt, error = fmt_of(op), e.error("div", fmt_of(op))
-    u, eta = b.power(-fmt.p), b.power(fmt.emin - fmt.p)
-    division = b.most((u, b.up(b.raw(error["r"]), b.times_up(b.raw(error["a"]), b.power(fmt.p)))))
+    u, eta = power(-fmt.p), power(fmt.emin - fmt.p)
+    division = most((u, up(number(error["r"]), times_up(number(error["a"]), power(fmt.p)))))
     off = _error_of_mean(means, counts, u, eta, division)  # type: ignore[arg-type]
-    if off is None or b.less(b.power(fmt.p), total):
+    if off is None or power(fmt.p) < total:
         return None
     if op.attrs["part"] == "mean":
         found = _mean(means, counts, total)  # type: ignore[arg-type]
-        return _finite(b.spread(found, off), b.raw(fmt.max / 4))
+        return _finite(iv.spread(found, off), number(fmt.max / 4))
     out = _second(means, squares, counts, total, off, u, eta, division)  # type: ignore[arg-type]
-    return _finite(out, b.raw(fmt.max / 4))
+    return _finite(out, number(fmt.max / 4))
 
 
-def _finite(x: Maybe, limit: Raw) -> Maybe:
-    return x if x is not None and b.less(b.magnitude(x), limit) else None
+def _finite(x: Maybe, limit: Point) -> Maybe:
+    return x if x is not None and iv.magnitude(x) < limit else None
 
 
-def _range(means: list[Interval]) -> tuple[Raw, Raw]:
+def _range(means: list[Interval]) -> tuple[Point, Point]:
     """(R, X)."""
-    reach = b.up(b.most(x[1] for x in means), libmp.mpf_neg(b.least(x[0] for x in means)))
-    return reach, b.most(b.magnitude(x) for x in means)
+    reach = up(most(x[1] for x in means), -least(x[0] for x in means))
+    return reach, most(iv.magnitude(x) for x in means)
 
 
-def _product(u: Raw, division: Raw, factors: int) -> Raw:
+def _product(u: Point, division: Point, factors: int) -> Point:
     """Relative error of a product with so many roundings and one division."""
-    whole = b.times_up(b.up(fone, growth(u, factors)), b.up(fone, division))
-    return libmp.mpf_sub(whole, fone, PREC, "c")
+    whole = times_up(up(ONE, growth(u, factors)), up(ONE, division))
+    return up(whole, -ONE)
 
 
-def _merges(counts: list[Raw]) -> Raw:
+def _merges(counts: list[Point]) -> Point:
     """m."""
-    weights = [w for w in counts if w != fzero]
+    weights = [w for w in counts if w != ZERO]
     zeros = len(counts) - len(weights)
-    most = from_int(len(counts) - 1)
+    most = number(len(counts) - 1)
     if any(w != weights[0] for w in weights):
         return most
-    return b.least((most, libmp.mpf_shift(from_int(len(weights) + 1 + 2 * zeros), -1)))
+    return least((most, shifted(number(len(weights) + 1 + 2 * zeros), -1)))
 
 
-def _error_of_mean(means: list[Interval], counts: list[Raw], u: Raw, eta: Raw, division: Raw) -> Raw | None:
+def _error_of_mean(means: list[Interval], counts: list[Point], u: Point, eta: Point, division: Point) -> Point | None:
     """e, from e <= m (A0 + A1 e)."""
     reach, size = _range(means)
     merges = _merges(counts)
     c = _product(u, division, 2)
-    own = b.up(b.up(b.times_up(b.times_up(c, reach), b.up(fone, u)), b.times_up(u, size)), b.times_up(from_int(3), eta))
-    again = b.up(b.times_up(b.times_up(from_int(2), c), b.up(fone, u)), u)
-    rest = libmp.mpf_sub(fone, b.times_up(merges, again), PREC, "f")
-    return libmp.mpf_div(b.times_up(merges, own), rest, PREC, "c") if b.less(b.power(-1), rest) else None
+    own = up(up(times_up(times_up(c, reach), up(ONE, u)), times_up(u, size)), times_up(number(3), eta))
+    again = up(times_up(times_up(number(2), c), up(ONE, u)), u)
+    rest = down(ONE, -times_up(merges, again))
+    return (times_up(merges, own) / rest).upper() if rest > 0.5 else None
 
 
-def _mean(means: list[Interval], counts: list[Raw], total: Raw) -> Interval:
+def _mean(means: list[Interval], counts: list[Point], total: Point) -> Interval:
     """The exact weighted mean; of no weight at all, any of the inputs."""
-    if total == fzero:
-        return b.least(x[0] for x in means), b.most(x[1] for x in means)
-    low = high = fzero
-    for x, w in zip(means, counts, strict=True):
-        low, high = libmp.mpf_add(low, libmp.mpf_mul(w, x[0])), libmp.mpf_add(high, libmp.mpf_mul(w, x[1]))
-    return libmp.mpf_div(low, total, PREC, "f"), libmp.mpf_div(high, total, PREC, "c")
+    if total == ZERO:
+        return least(x[0] for x in means), most(x[1] for x in means)
+    ends = (sum([w * x[i] for x, w in zip(means, counts, strict=True)], ZERO) / total for i in (0, 1))
+    low, high = (iv.enclosed(end) for end in ends)
+    assert low is not None and high is not None
+    return low[0], high[1]
 
 
-def _root_of_scatter(means: list[Interval], counts: list[Raw], total: Raw) -> Interval:
+def _root_of_scatter(means: list[Interval], counts: list[Point], total: Point) -> Interval:
     """sqrt(M0), a seminorm of the inputs: that of their midpoints, give or take that of their radii."""
-    mids = [libmp.mpf_shift(libmp.mpf_add(*x), -1) for x in means]
-    first = second = rough = fzero
-    for x, mid, w in zip(means, mids, counts, strict=True):
-        first = libmp.mpf_add(first, libmp.mpf_mul(w, mid))
-        second = libmp.mpf_add(second, libmp.mpf_mul(w, libmp.mpf_mul(mid, mid)))
-        radius = libmp.mpf_sub(x[1], mid)
-        rough = libmp.mpf_add(rough, libmp.mpf_mul(w, libmp.mpf_mul(radius, radius)))
-    if total == fzero:
-        return b.ZERO
-    square = libmp.mpf_mul(first, first)
-    ends = (libmp.mpf_sub(second, libmp.mpf_div(square, total, 4 * PREC, way), PREC, w2) for way, w2 in ("cf", "fc"))
-    low, high = (libmp.mpf_sqrt(b.most((end, fzero)), PREC, way) for end, way in zip(ends, "fc", strict=True))
-    spread = libmp.mpf_sqrt(rough, PREC, "c")
-    return b.most((fzero, b.down(low, libmp.mpf_neg(spread)))), b.up(high, spread)
+    if total == ZERO:
+        return iv.NOTHING
+    with precision(4 * PREC):  # sums of squares cancel
+        mids = [(x[0] + x[1]) / 2 for x in means]
+        first = sum([w * mid for mid, w in zip(mids, counts, strict=True)], ZERO)
+        second = sum([w * mid * mid for mid, w in zip(mids, counts, strict=True)], ZERO)
+        radii = [x[1] - mid for x, mid in zip(means, mids, strict=True)]
+        spread = sum([w * r * r for r, w in zip(radii, counts, strict=True)], ZERO).upper().sqrt()
+        square = second - first * first / total
+        low, high = (most((end, ZERO)).sqrt() for end in (square.lower(), square.upper()))
+    return most((ZERO, (low - spread).lower())), (high + spread).upper()
 
 
-def _heads(total: Raw) -> Raw:
+def _heads(total: Point) -> Point:
     """W log2(W) / 4, rounded up."""
-    if not b.less(fone, total):
-        return fzero
-    levels = libmp.mpf_div(libmp.mpf_log(total, PREC, "c"), libmp.mpf_log(from_int(2), PREC, "f"), PREC, "c")
-    room = b.up(levels, b.power(-100))
-    return libmp.mpf_shift(b.times_up(total, room), -2)
+    if total <= ONE:
+        return ZERO
+    return (total * total.log_base(2) / 4).upper()
 
 
 def _second(
-    means: list[Interval], squares: list[Interval], counts: list[Raw], total: Raw, off: Raw, u: Raw, eta: Raw,
-    division: Raw,
+    means: list[Interval], squares: list[Interval], counts: list[Point], total: Point, off: Point, u: Point, eta: Point,
+    division: Point,
 ) -> Maybe:  # fmt: skip
     """The computed M2."""
     reach, _ = _range(means)
-    twice = b.times_up(from_int(2), off)
-    q = b.up(b.up(twice, b.times_up(u, b.up(reach, twice))), eta)
-    wrong = b.times_up(q, libmp.mpf_sqrt(_heads(total), PREC, "c"))
+    twice = times_up(number(2), off)
+    q = up(up(twice, times_up(u, up(reach, twice))), eta)
+    wrong = times_up(q, _heads(total).sqrt().upper())
     low, high = _root_of_scatter(means, counts, total)
-    low, high = b.most((fzero, b.down(low, libmp.mpf_neg(wrong)))), b.up(high, wrong)
+    low, high = most((ZERO, down(low, -wrong))), up(high, wrong)
     product = _product(u, division, 3)
-    low = libmp.mpf_mul(libmp.mpf_mul(low, low, PREC, "f"), libmp.mpf_sub(fone, product, PREC, "f"), PREC, "f")
-    high = b.times_up(b.times_up(high, high), b.up(fone, product))
-    base_low = base_high = size = fzero
+    low = times_down(times_down(low, low), down(ONE, -product))
+    high = times_up(times_up(high, high), up(ONE, product))
+    base_low = base_high = size = ZERO
     for x in squares:
-        base_low, base_high = b.down(base_low, x[0]), b.up(base_high, x[1])
-        size = b.up(size, b.magnitude(x))
+        base_low, base_high = down(base_low, x[0]), up(base_high, x[1])
+        size = up(size, iv.magnitude(x))
     merges = len(means) - 1
-    lost = b.times_up(growth(u, 2 * merges), b.up(size, high))
-    tiny = b.times_up(b.times_up(from_int(3 * merges), eta), b.up(total, b.times_up(from_int(2), b.up(reach, fone))))
-    lost = b.up(lost, b.times_up(tiny, b.up(from_int(2), q)))
-    return b.down(b.down(base_low, low), libmp.mpf_neg(lost)), b.up(b.up(base_high, high), lost)
+    lost = times_up(growth(u, 2 * merges), up(size, high))
+    tiny = times_up(times_up(number(3 * merges), eta), up(total, times_up(number(2), up(reach, ONE))))
+    lost = up(lost, times_up(tiny, up(number(2), q)))
+    return down(down(base_low, low), -lost), up(up(base_high, high), lost)

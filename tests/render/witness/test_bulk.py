@@ -12,8 +12,9 @@ import render
 from interval_ops.formats.model import FORMATS
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
+from render.exact import intervals as iv
+from render.exact.points import up
 from render.trace import slice_of
-from render.witness import balls as b
 from render.witness import bulk, chains, sums
 from render.witness.check import rechecked
 from render.witness.evaluate import Evaluator
@@ -48,13 +49,13 @@ def test_as_a_whole_it_holds_the_plain_enclosure_and_little_more(case: Case, mon
             patch.setattr(bulk, "VERY_MANY", 1)
             many = Evaluator(made).result()
         assert plain is not None and many is not None
-        assert not b.less(plain[0], many[0]) and not b.less(many[1], plain[1])
-        size = float(b.libmp.to_float(b.magnitude(plain)))
+        assert plain[0] >= many[0] and many[1] >= plain[1]
+        size = float(iv.magnitude(plain))
         assert wide(many) <= 2.01 * wide(plain) + 2.0**-36 * size, "twice as wide where an end passes a tie"
 
 
 def wide(x):
-    return float(b.libmp.to_float(b.up(x[1], b.libmp.mpf_neg(x[0]))))
+    return float(up(x[1], -x[0]))
 
 
 @pytest.mark.parametrize(
@@ -74,11 +75,11 @@ def test_terms_in_an_array_are_those_one_by_one(grid):
     e = Evaluator(made)
     e.values.put(np.arange(x.size), (x, x))
     many = bulk.terms_of(e, np.arange(x.size))
-    one = sums.gathered([b.point(float(v)) for v in x])
+    one = sums.gathered([iv.point(float(v)) for v in x])
     assert many is not None and (many.count, many.step) == (one.count, one.step)
     ends = [sums.block_sum(t, x.size, fmt, False) for t in (one, many)]
     assert ends[0] is not None and ends[1] is not None
-    assert not b.less(ends[0][0], ends[1][0]) and not b.less(ends[1][1], ends[0][1])
+    assert ends[0][0] >= ends[1][0] and ends[1][1] >= ends[0][1]
     if grid:
         assert ends[0] == ends[1] and ends[0][0] == ends[0][1]
 
@@ -94,12 +95,12 @@ def test_products_in_arrays_are_those_one_by_one(truncate):
     half = x.size // 2
     many = bulk.products(e, np.arange(half), np.arange(half, 2 * half), model)
     one = chains.summed(
-        [(b.point(float(p)), b.point(float(q))) for p, q in zip(x[:half], x[half : 2 * half], strict=True)], model
+        [(iv.point(float(p)), iv.point(float(q))) for p, q in zip(x[:half], x[half : 2 * half], strict=True)], model
     )
     assert many is not None and many.count == one.count and many.peak == one.peak and many.largest == one.largest
     for p, q in ((many.exact, one.exact), (many.read, one.read)):
-        assert not b.less(q[0], p[0]) and not b.less(p[1], q[1])
-    assert not b.less(many.weight, one.weight) and not b.less(many.ends, one.ends)
+        assert q[0] >= p[0] and p[1] >= q[1]
+    assert many.weight >= one.weight and many.ends >= one.ends
 
 
 def test_a_wrong_formula_for_many_is_found_out(always, monkeypatch):

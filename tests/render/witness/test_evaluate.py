@@ -7,22 +7,18 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from mpmath import libmp
 
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import load_profile
-from render.witness import balls as b
+from render.exact import intervals as iv
+from render.exact.formats import to_format
+from render.exact.points import INF, NINF, ZERO, number
 from render.witness import chains, errors, sums
 from render.witness.evaluate import Evaluator
+from tests.render.exact.oracle import holds
 from tests.support import rng, special_values, trials
 
 FP32, FP16 = FORMATS["fp32"], FORMATS["fp16"]
-
-
-def holds(x, value):
-    """Whether an interval (None: anything) holds an exact value."""
-    r = value if isinstance(value, tuple) else b.raw(float(value))
-    return x is None or not (b.less(r, x[0]) or b.less(x[1], r))
 
 
 def document(nodes, root, rules=None):
@@ -35,7 +31,7 @@ def test_rounding_picks_the_nearest_number_of_the_format(name):
     for x in special_values(fmt, halfway=True):
         if not np.isfinite(x) or abs(x) > fmt.max:
             continue
-        got = Fraction(libmp.to_float(b.to_format(b.raw(float(x)), fmt)))
+        got = Fraction(float(to_format(number(float(x)), fmt)))
         step = Fraction(2) ** (max(int(np.floor(np.log2(abs(x)))) if x else fmt.emin, fmt.emin) - fmt.p + 1)
         below = (Fraction(float(x)) / step).__floor__()
         near = min((below, below + 1), key=lambda k: (abs(k * step - Fraction(float(x))), k % 2))
@@ -45,7 +41,7 @@ def test_rounding_picks_the_nearest_number_of_the_format(name):
 def test_truncation_never_grows_a_number():
     for x in special_values(FP32):
         if np.isfinite(x):
-            cut = libmp.to_float(b.to_format(b.raw(float(x)), FORMATS["tf32"], "rtz"))
+            cut = float(to_format(number(float(x)), FORMATS["tf32"], "rtz"))
             assert abs(cut) <= abs(x) and abs(x - cut) <= max(abs(x) * 2.0**-10, 2.0**-136)
 
 
@@ -57,13 +53,13 @@ def test_functions_hold_every_result_within_the_documented_error(name):
     for _ in range(trials(60)):
         x = float(np.float32(abs(r.normal()) * 10.0 ** r.integers(-3, 2)))
         width = float(r.random()) * 1e-3 * (r.random() < 0.5)
-        bound = errors.apply(name, b.interval(x, x + width), figures, FP32)
+        bound = errors.apply(name, iv.interval(x, x + width), figures, FP32)
         at = x + width * float(r.random())
         with mpmath.workprec(300):
             special = {"exp2": lambda v: mpmath.power(2, v), "rsqrt": lambda v: 1 / mpmath.sqrt(v)}
             y = special.get(name, getattr(mpmath, name, None))(mpmath.mpf(at))
             for sign in (-1, 0, 1):
-                assert holds(bound, (y * (1 + sign * mpmath.mpf(error.r)))._mpf_)
+                assert holds(bound, y * (1 + sign * mpmath.mpf(error.r)))
             assert holds(bound, np.float32(float(y)))
 
 
@@ -73,10 +69,10 @@ def test_exp_through_exp2_is_inside():
     figures = {"r": error.r, "a": error.a, "ftz": error.ftz}
     for x in r.uniform(-80, 80, trials(80)).astype(np.float32):
         p = np.float32(x) * np.float32(1.4426950408889634)
-        bound = errors.apply("exp", b.point(float(x)), figures, FP32, True)
+        bound = errors.apply("exp", iv.point(float(x)), figures, FP32, True)
         assert holds(bound, np.float32(2.0 ** np.float64(p)))
         with mpmath.workprec(300):
-            assert holds(bound, mpmath.exp(mpmath.mpf(float(x)))._mpf_)
+            assert holds(bound, mpmath.exp(mpmath.mpf(float(x))))
 
 
 def test_sums_hold_every_order():
@@ -84,8 +80,8 @@ def test_sums_hold_every_order():
     for fmt, dtype in ((FP32, np.float32), (FP16, np.float16)):
         for _ in range(trials(40)):
             x = (r.normal(size=int(r.integers(2, 40))) * 10.0 ** r.integers(-2, 3)).astype(dtype)
-            bound = sums.plain_sum([b.point(float(v)) for v in x], fmt)
-            assert holds(bound, mpmath.fsum(map(float, x))._mpf_)
+            bound = sums.plain_sum([iv.point(float(v)) for v in x], fmt)
+            assert holds(bound, mpmath.fsum(map(float, x)))
             for _ in range(5):
                 parts = list(r.permutation(x))
                 while len(parts) > 1:
@@ -96,8 +92,8 @@ def test_sums_hold_every_order():
 
 
 def test_sums_on_a_grid_are_exact():
-    assert sums.plain_sum([b.point(v) for v in (3.0, -8.0, 0.5)], FP32) == b.point(-4.5)
-    assert sums.plain_sum([b.point(v) for v in (2.0**24, 1.0, -(2.0**24))], FP32) != b.point(1.0)
+    assert sums.plain_sum([iv.point(v) for v in (3.0, -8.0, 0.5)], FP32) == iv.point(-4.5)
+    assert sums.plain_sum([iv.point(v) for v in (2.0**24, 1.0, -(2.0**24))], FP32) != iv.point(1.0)
 
 
 @pytest.mark.parametrize("kind", ["fp16", "tf32", "ieee", "fp8", "fp16acc"])
@@ -114,16 +110,16 @@ def test_dots_hold_the_block_model_in_any_order(device, kind):
     for _ in range(trials(25)):
         k = int(r.integers(1, 70))
         scale = 2.0 ** r.integers(-8, 8, (2, k))
-        a, c = ([libmp.to_float(b.to_format(b.raw(v), fmt)) for v in r.normal(size=k) * s] for s in scale)
+        a, c = ([float(to_format(number(v), fmt)) for v in r.normal(size=k) * s] for s in scale)
         start = float(np.float32(r.normal()))
         chain = chains.Chain()
-        chain.dot([(b.point(x), b.point(y)) for x, y in zip(a, c, strict=True)], model, None)
-        chain.add(b.point(start), model, False)
+        chain.dot([(iv.point(x), iv.point(y)) for x, y in zip(a, c, strict=True)], model, None)
+        chain.add(iv.point(start), model, False)
         bound = chains.dot(chain, model)
         exact = sum((Fraction(x) * Fraction(y) for x, y in zip(a, c, strict=True)), Fraction(start))
         assert bound is not None
-        assert Fraction(libmp.to_float(bound[0])) - Fraction(1, 2**80) <= exact
-        assert exact <= Fraction(libmp.to_float(bound[1])) + Fraction(1, 2**80)
+        assert Fraction(float(bound[0])) - Fraction(1, 2**80) <= exact
+        assert exact <= Fraction(float(bound[1])) + Fraction(1, 2**80)
         for _ in range(3):
             assert holds(bound, float(_unit(a, c, start, model, r.permutation(k), kind)))
 
@@ -131,7 +127,7 @@ def test_dots_hold_the_block_model_in_any_order(device, kind):
 def _unit(a, c, start, model, order, kind):
     """One legal execution, in exact rationals."""
     if kind == "tf32":
-        a, c = ([libmp.to_float(chains.cut_tf32(b.raw(v))) for v in x] for x in (a, c))
+        a, c = ([float(chains.cut_tf32(number(v))) for v in x] for x in (a, c))
     acc = Fraction(start)
     if model["block"] == 1:
         for i in order:
@@ -177,7 +173,7 @@ def test_undecided_conditions_give_both_sides():
     leaf = {"op": "leaf", "size": 3, "attrs": {}, "low": "-0x1p+0 0x0p+0 0x1.4p+2", "high": "0x1p+0 0x0p+0 0x1.4p+2"}
     test = {"op": "fcmpOLT", "size": 1, "attrs": {"fmt": "fp32"}, "operands": [{"runs": "0"}, {"runs": "1"}]}
     pick = {"op": "select", "size": 1, "attrs": {}, "operands": [{"runs": "3"}, {"runs": "1"}, {"runs": "2"}]}
-    assert Evaluator(document([leaf, test, pick], 4)).result() == b.interval(0.0, 5.0)
+    assert Evaluator(document([leaf, test, pick], 4)).result() == iv.interval(0.0, 5.0)
 
 
 def test_casts_overflow_as_the_target_does():
@@ -190,16 +186,16 @@ def test_casts_overflow_as_the_target_does():
     }
     rules = {"double_rounding": {}, "overflow": {"fp16": "inf"}}
     bound = Evaluator(document([leaf, cast], 1, rules)).result()
-    assert bound == (b.raw(76800.0), libmp.finf)
+    assert bound == (number(76800.0), INF)
     rules["overflow"] = {"fp16": "saturate"}
-    assert Evaluator(document([leaf, cast], 1, rules)).result() == b.interval(65504.0, 76800.0)
+    assert Evaluator(document([leaf, cast], 1, rules)).result() == iv.interval(65504.0, 76800.0)
 
 
 def test_functions_far_outside_every_format_stay_cheap_and_right():
     exact = {"r": 2.0**-53, "a": 0.0, "ftz": False}
     fp64 = FORMATS["fp64"]
-    assert errors.apply("exp", b.point(1e300), exact, fp64)[1] == libmp.finf
-    low, high = errors.apply("exp", b.point(-1e300), exact, fp64)
-    assert low == libmp.fzero and libmp.to_float(high) == 0.0
-    low, high = errors.apply("sinh", b.point(-1e9), exact, fp64)
-    assert low == libmp.fninf
+    assert errors.apply("exp", iv.point(1e300), exact, fp64)[1] == INF
+    low, high = errors.apply("exp", iv.point(-1e300), exact, fp64)
+    assert low == ZERO and float(high) == 0.0
+    low, high = errors.apply("sinh", iv.point(-1e9), exact, fp64)
+    assert low == NINF

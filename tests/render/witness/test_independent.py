@@ -1,4 +1,4 @@
-"""The second evaluation shares data with the first, and no code."""
+"""The second evaluation and its arithmetic share data with the first, and no code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import render.exact
 import render.witness
 
-ROOM = Path(render.witness.__file__).parent
+ROOM, NUMBERS = (Path(package.__file__).parent for package in (render.witness, render.exact))
 FORMULAS = sorted(p for p in ROOM.glob("*.py") if p.name not in ("make.py", "second.py"))
 ALLOWED = {"interval_ops.formats.model"}
 
@@ -24,10 +25,11 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FORMULAS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [*FORMULAS, *sorted(NUMBERS.glob("*.py"))], ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_formulas_import_nothing_of_the_engine(path: Path) -> None:
+    rooms = ("render.exact", "render.witness") if path.parent == ROOM else ("render.exact",)
     for name in imported(path):
         root = name.split(".")[0]
         assert root not in ("numba", "torch", "triton"), name
         assert root != "interval_ops" or name in ALLOWED, name
-        assert root != "render" or name.startswith("render.witness"), name
+        assert root != "render" or name.startswith(rooms), name

@@ -10,9 +10,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from mpmath.libmp import from_float, from_int, to_int
 
 from render.classify import classify
+from render.exact.points import integer, number
 from render.trace.integers import COMPARED, OPERATIONS
 from render.witness.integers import RULES
 from tests.support import rng
@@ -24,7 +24,7 @@ NATIVE = {
 
 
 def evaluated(name: str, dtype: str, ends: list[tuple[int, int]]):
-    evaluator = SimpleNamespace(args=lambda op, k: [(from_int(a), from_int(b)) for a, b in ends])
+    evaluator = SimpleNamespace(args=lambda op, k: [(number(a), number(b)) for a, b in ends])
     return RULES[name](evaluator, SimpleNamespace(attrs={"type": dtype}), 0)
 
 
@@ -51,15 +51,15 @@ def test_all_combinations_are_held(name, dtype):
                 assert got[0] <= truth <= got[1]
             else:
                 with np.errstate(over="ignore"):
-                    assert to_int(got[0]) <= int(NATIVE[name](x, y)[0]) <= to_int(got[1])
+                    assert integer(got[0]) <= int(NATIVE[name](x, y)[0]) <= integer(got[1])
     assert held > 20
 
 
 @pytest.mark.parametrize(("lo", "hi", "cut"), [(1.5, 2.5, (1, 2)), (-0.9, 0.9, (0, 0)), (-3.5, -2.0, (-3, -2))])
 def test_a_float_is_cut_towards_zero(lo, hi, cut):
-    evaluator = SimpleNamespace(args=lambda op, k: [(from_float(lo), from_float(hi))])
+    evaluator = SimpleNamespace(args=lambda op, k: [(number(lo), number(hi))])
     found = RULES["to_integer"](evaluator, SimpleNamespace(attrs={"type": "int8"}), 0)
-    assert (to_int(found[0]), to_int(found[1])) == cut
+    assert (integer(found[0]), integer(found[1])) == cut
 
 
 @pytest.mark.parametrize(("name", "ends"), [("int add", [(100, 100), (20, 30)]), ("int mul", [(-64, 2), (-2, 3)])])

@@ -7,13 +7,13 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from mpmath import libmp
 
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import load_profile
-from render.witness import balls as b
+from render.exact import intervals as iv
 from render.witness import sums
 from render.witness.evaluate import Evaluator
+from tests.render.exact.oracle import fraction
 from tests.support import rng, trials
 
 F = np.float32
@@ -24,9 +24,7 @@ def holds(x, value):
     if x is None:
         return True
     exact = value if isinstance(value, Fraction) else Fraction(float(value))
-    return all(b.infinite((e, e)) for e in x) or (
-        Fraction(*libmp.to_rational(x[0])) <= exact <= Fraction(*libmp.to_rational(x[1]))
-    )
+    return all(iv.infinite((e, e)) for e in x) or fraction(x[0]) <= exact <= fraction(x[1])
 
 
 def evaluated(columns, op, attrs, rules, second=None):
@@ -85,7 +83,7 @@ def test_recurrences_of_any_bracketing_stay_inside():
     for _ in range(trials(40)):
         n = int(r.integers(1, 20))
         a, c = (r.normal(size=n) * 1.3).astype(F), (r.normal(size=n) * 10.0 ** r.integers(-3, 3)).astype(F)
-        bound = sums.recurrence([b.point(float(v)) for v in a], [b.point(float(v)) for v in c], FP32)
+        bound = sums.recurrence([iv.point(float(v)) for v in a], [iv.point(float(v)) for v in c], FP32)
         exact = Fraction(float(c[0]))
         for x, y in zip(a[1:], c[1:], strict=True):
             exact = Fraction(float(x)) * exact + Fraction(float(y))
@@ -137,7 +135,7 @@ def test_scaled_numbers_are_those_of_ml_dtypes(widen):
         number = float(np.uint8(code).view(ml_dtypes.float4_e2m1fn)) * 2.0 ** (bits - 127)
         assert holds(bound, number)
         if widen is None:
-            assert bound == b.point(number)
+            assert bound == iv.point(number)
         elif widen == "fp16":
             assert holds(bound, np.float16(number)) or np.isinf(np.float16(number))
 

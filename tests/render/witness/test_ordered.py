@@ -11,12 +11,12 @@ import triton
 import triton.language as tl
 
 import render
+from interval_ops.formats.model import FORMATS
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.trace import slice_of
-from render.witness import balls as b
 from render.witness.make import Claim, make
-from tests.support import rng, trials
+from tests.support import rng, round_fraction, trials
 
 N, K = 16, 96
 
@@ -76,10 +76,7 @@ def test_it_is_as_close_as_the_bound(how):
 
 def rounded(x: Fraction) -> Fraction:
     """To fp32, to nearest even."""
-    scale = Fraction(2) ** 120
-    man = int(x * scale)
-    assert man == x * scale
-    return Fraction(*b.libmp.to_rational(b.nearest(b.libmp.from_man_exp(man, -120), b.FP32)))
+    return round_fraction(x, FORMATS["fp32"])
 
 
 @pytest.mark.parametrize("how", HOWS)
