@@ -19,7 +19,7 @@ _WIDE = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperationRow:
     """One operation as `render ops` shows it; `tight` is False where the interval is wider than it need be."""
 
     op: str
@@ -57,18 +57,18 @@ def command(
     return 0
 
 
-def table(profile: Profile) -> list[Row]:
+def table(profile: Profile) -> list[OperationRow]:
     """The rules in the order of `render.ops.table.RULES`, with the error terms of `profile`."""
     from render.ops import table as rules
 
     return [_row(rule, profile) for rule in rules.RULES.values()]
 
 
-def _row(rule: Any, profile: Profile) -> Row:
+def _row(rule: Any, profile: Profile) -> OperationRow:
     error, source = _split(_error(rule, profile))
     shape = str(getattr(rule.shape, "value", rule.shape))
     doc = " ".join((rule.doc or "").split())
-    return Row(rule.op, shape, rule.cause or "", error, bool(rule.tight), doc, source or rule.source or "")
+    return OperationRow(rule.op, shape, rule.cause or "", error, bool(rule.tight), doc, source or rule.source or "")
 
 
 def _error(rule: Any, profile: Profile) -> str:
@@ -98,7 +98,7 @@ def _profile(name: str) -> Profile:
         raise typer.BadParameter(str(error), param_hint="--device") from None
 
 
-def _json(profile: Profile, rows: list[Row], exact: list[str], missing: dict[str, str]) -> str:
+def _json(profile: Profile, rows: list[OperationRow], exact: list[str], missing: dict[str, str]) -> str:
     from dataclasses import asdict
     from json import dumps
 
@@ -114,7 +114,7 @@ def _json(profile: Profile, rows: list[Row], exact: list[str], missing: dict[str
     )
 
 
-def _print(profile: Profile, rows: list[Row], exact: list[str], missing: dict[str, str]) -> None:
+def _print(profile: Profile, rows: list[OperationRow], exact: list[str], missing: dict[str, str]) -> None:
     width = console().width
     lines = [f"device {profile.name}: {profile.title}, {profile.confidence}", ""]
     lines += _grid(rows, width)
@@ -127,7 +127,7 @@ def _print(profile: Profile, rows: list[Row], exact: list[str], missing: dict[st
     typer.echo("\n".join(lines))
 
 
-def _grid(rows: list[Row], width: int) -> Iterator[str]:
+def _grid(rows: list[OperationRow], width: int) -> Iterator[str]:
     """One rule per line; the error term comes last and wraps, its source only where there is room for it."""
     if not rows:
         return

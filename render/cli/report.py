@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
 
-class Format(StrEnum):
+class ReportFormat(StrEnum):
     """How a verdict is written."""
 
     text = "text"
@@ -32,7 +32,7 @@ def command(
         list[str] | None,
         typer.Argument(metavar="[REPORT ...]", help="Saved verdicts (JSON), or `last`. Default: last."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="Format to write.")] = Format.text,
+    format: Annotated[ReportFormat, typer.Option(help="ReportFormat to write.")] = ReportFormat.text,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: stdout.")] = None,
 ) -> int:
     """Print saved verdicts as text, HTML, Markdown, JSON, SARIF or JUnit. The last two take several verdicts."""
@@ -49,13 +49,13 @@ def command(
     return 0
 
 
-def written(verdicts: list[Verdict], format: Format) -> str:
+def written(verdicts: list[Verdict], format: ReportFormat) -> str:
     """The text of the file."""
-    if format is Format.sarif:
+    if format is ReportFormat.sarif:
         from render.report import sarif
 
         return sarif.dumps(verdicts)
-    if format is Format.junit:
+    if format is ReportFormat.junit:
         from render.report import junit
 
         return junit.dumps(verdicts)
@@ -64,13 +64,13 @@ def written(verdicts: list[Verdict], format: Format) -> str:
     return _one(verdicts[0], format)
 
 
-def _one(verdict: Verdict, format: Format) -> str:
+def _one(verdict: Verdict, format: ReportFormat) -> str:
     from render.report import html, markdown, terminal
 
-    if format is Format.json:
+    if format is ReportFormat.json:
         return verdict.to_json()
-    if format is Format.html:
+    if format is ReportFormat.html:
         return html.page(verdict)
-    if format is Format.md:
+    if format is ReportFormat.md:
         return markdown.page(verdict)
     return "".join(f"{line.plain}\n" for line in terminal.full(verdict, 100, verbose=True))

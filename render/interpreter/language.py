@@ -17,7 +17,7 @@ from render.interpreter.memo import remember_types
 from render.interpreter.ordering import Ordering
 from render.interpreter.planted import Helpers
 from render.interpreter.reduce import Reductions
-from render.interpreter.rewrite import Code, code_of, namespace_of
+from render.interpreter.rewrite import RewrittenKernel, code_of, namespace_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.statements import Statements, uniform, unwrap
 
@@ -72,7 +72,7 @@ class Language:
         fn = jit_fn.fn
         if fn not in self._bound:
             change = self.ctx.change
-            code = code_of(jit_fn) if change is None else Code(jit_fn, change)
+            code = code_of(jit_fn) if change is None else RewrittenKernel(jit_fn, change)
             if code.is_user:
                 self.ctx.files.add(code.file)
             self._bound[fn] = code.bind(self._namespace(fn))

@@ -116,7 +116,7 @@ def _source(jit_fn: Any) -> tuple[str, int]:
     return "".join(raw), start
 
 
-class Code:
+class RewrittenKernel:
     """Compiled body of one jitted function; `bind` gives a callable over the given globals."""
 
     __slots__ = ("code", "file", "fn", "is_user", "line")
@@ -146,14 +146,14 @@ class Code:
         return fn
 
 
-_cache: dict[Any, Code] = {}
+_cache: dict[Any, RewrittenKernel] = {}
 
 
-def code_of(jit_fn: Any) -> Code:
+def code_of(jit_fn: Any) -> RewrittenKernel:
     """Rewritten code of a JITFunction, cached by the Python function that it wraps."""
     key = jit_fn.fn
     if key not in _cache:
-        _cache[key] = Code(jit_fn)
+        _cache[key] = RewrittenKernel(jit_fn)
     return _cache[key]
 
 

@@ -18,7 +18,7 @@ from render.interpreter.device import Description, described, target
 from render.interpreter.eager import uncompiled
 from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.launch import Launch, run_launch
-from render.interpreter.memory import Envelope, Finding, Memory, Taint
+from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.writers import Writers
 
@@ -110,7 +110,7 @@ class Session:
             self.notes.append(text)
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[MemoryFinding]:
         return self.memory.findings
 
     @property

@@ -22,7 +22,7 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Table:
     """A titled list or table. `kind` says what of, `note` stands below it."""
 
     kind: str
@@ -69,4 +69,4 @@ class Closing:
     versions: str
 
 
-Block = Headline | Rows | Quote | Listing | Picture | Closing
+Block = Headline | Table | Quote | Listing | Picture | Closing

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from render.report import details, words
-from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Rows
+from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Table
 from render.report.frame import frame
 from render.report.growth import growth
 from render.report.text import place
@@ -22,10 +22,10 @@ def compose(verdict: Verdict) -> list[Block]:
 
 
 def _blocks(v: Verdict) -> Iterator[Block]:
-    yield Rows("header", "", ((words.header(v),),))
+    yield Table("header", "", ((words.header(v),),))
     yield _headline(v)
     for output in v.outputs:
-        yield Rows("output", words.output_title(output, v.reference), tuple(words.output_rows(output)))
+        yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output)))
         yield Picture(output.name, output.uses)
     yield from _rows("differs", "why the outputs differ", _lines(words.differs(v)))
     budget = sorted(v.budget, key=lambda item: -item.share)
@@ -58,9 +58,9 @@ def _blocks(v: Verdict) -> Iterator[Block]:
 
 def _rows(
     kind: str, title: str, rows: Iterable[tuple[str, ...]], note: str = "", detail: bool = False
-) -> Iterator[Rows]:
+) -> Iterator[Table]:
     if found := tuple(rows):
-        yield Rows(kind, title, found, note, detail)
+        yield Table(kind, title, found, note, detail)
 
 
 def _lines(*lines: str) -> Iterator[tuple[str]]:

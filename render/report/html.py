@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from render.report import svg
-from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Rows
+from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Table
 from render.report.compose import compose
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write(verdict: Verdict, path: str | Path) -> None:
 def fragment(verdict: Verdict) -> str:
     """The report as one `div`; details are folded up at its end."""
     blocks = compose(verdict)
-    details = [block for block in blocks if isinstance(block, Rows) and block.detail]
+    details = [block for block in blocks if isinstance(block, Table) and block.detail]
     parts = [part for block in blocks if block not in details for part in _block(block)]
     if details:
         inner = "".join(part for block in details for part in _block(block))
@@ -67,7 +67,7 @@ def fragment(verdict: Verdict) -> str:
 def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Headline):
         yield _headline(block)
-    elif isinstance(block, Rows):
+    elif isinstance(block, Table):
         yield from _rows(block)
     elif isinstance(block, Picture):
         yield _pictures(block)
@@ -89,7 +89,7 @@ def _headline(block: Headline) -> str:
     )
 
 
-def _rows(block: Rows) -> Iterator[str]:
+def _rows(block: Table) -> Iterator[str]:
     if block.kind == "header":
         yield f'<p style="{_FAINT};margin:0">{_cell(block.rows[0][0])}</p>'
         return

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from render.report.blocks import Block, Closing, Headline, Listing, Quote, Rows
+from render.report.blocks import Block, Closing, Headline, Listing, Quote, Table
 from render.report.compose import compose
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ def unescaped(text: str) -> str:
 
 
 def _detail(block: Block) -> bool:
-    return isinstance(block, Rows) and block.detail
+    return isinstance(block, Table) and block.detail
 
 
 def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Headline):
         yield from (f"### {block.label.upper()} {_text(block.message)} ({block.code})", "")
         yield from [_text(block.title), ""] if block.title else []
-    elif isinstance(block, Rows):
+    elif isinstance(block, Table):
         yield from _rows(block)
     elif isinstance(block, Quote):
         yield from _quote(block)
@@ -47,7 +47,7 @@ def _block(block: Block) -> Iterator[str]:
         yield f"{_text(block.summary)}, exit {block.exit_code}. {_text(block.versions)}"
 
 
-def _rows(block: Rows) -> Iterator[str]:
+def _rows(block: Table) -> Iterator[str]:
     if block.title:
         yield from (f"**{_text(block.title)}**", "")
     if block.kind == "header":

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 from render.report import words
-from render.report.blocks import Block, Closing, Headline, Listing, Quote, Rows
+from render.report.blocks import Block, Closing, Headline, Listing, Quote, Table
 from render.report.compose import compose
 from render.report.text import count
 
@@ -69,8 +69,8 @@ class _Printer:
     def blocks(self, blocks: Iterable[Block]) -> Iterator[Text]:
         last, outputs = "", 0
         for block in blocks:
-            kind = block.kind if isinstance(block, Rows | Listing) else type(block).__name__
-            if isinstance(block, Rows) and block.detail and not self.verbose:
+            kind = block.kind if isinstance(block, Table | Listing) else type(block).__name__
+            if isinstance(block, Table) and block.detail and not self.verbose:
                 continue
             outputs += kind == "output"
             if kind == "output" and outputs > self._most(kind):
@@ -88,7 +88,7 @@ class _Printer:
     def _block(self, block: Block) -> Iterator[Text]:
         if isinstance(block, Headline):
             yield from self._headline(block)
-        elif isinstance(block, Rows):
+        elif isinstance(block, Table):
             yield from _LAYOUTS.get(block.kind, _Printer._section)(self, block)
         elif isinstance(block, Quote):
             yield from self._quote(block)
@@ -122,16 +122,16 @@ class _Printer:
         if block.title:
             yield from self._hanging("  ", block.title, body="dim")
 
-    def _header(self, block: Rows) -> Iterator[Text]:
+    def _header(self, block: Table) -> Iterator[Text]:
         yield from self._hanging("", block.rows[0][0], style="dim", body="dim")
 
-    def _output(self, block: Rows) -> Iterator[Text]:
+    def _output(self, block: Table) -> Iterator[Text]:
         yield from self._hanging("  ", block.title)
         yield Text()
         for name, value in block.rows:
             yield from self._hanging(f"  {name:<10}  ", value)
 
-    def _section(self, block: Rows) -> Iterator[Text]:
+    def _section(self, block: Table) -> Iterator[Text]:
         """A title, and one row per line: short cells in front, the rest as a sentence."""
         if block.title:
             yield Text(f"  {block.title}")
@@ -143,7 +143,7 @@ class _Printer:
         if block.note:
             yield from self._hanging(" " * 12, block.note)
 
-    def _table(self, block: Rows) -> Iterator[Text]:
+    def _table(self, block: Table) -> Iterator[Text]:
         """Shares, causes and places in columns, where they fit."""
         yield Text(f"  {block.title}")
         most = self._most(block.kind)
@@ -156,24 +156,24 @@ class _Printer:
         if block.note:
             yield from self._hanging(" " * 12, block.note)
 
-    def _changes(self, block: Rows) -> Iterator[Text]:
+    def _changes(self, block: Table) -> Iterator[Text]:
         yield Text(f"  {block.title}")
         for what, effect in block.rows:
             yield from self._hanging("    ", f"{effect} with {what}")
 
-    def _labelled(self, block: Rows) -> Iterator[Text]:
+    def _labelled(self, block: Table) -> Iterator[Text]:
         most = self._most(block.kind)
         for (line,) in block.rows[:most]:
             yield from self._hanging(_LABELS[block.kind], line)
         yield from self._rest(len(block.rows) - most, block.kind)
 
-    def _named(self, block: Rows) -> Iterator[Text]:
+    def _named(self, block: Table) -> Iterator[Text]:
         """Lines beside their name; those after the first where power tells more are set below it."""
         for i, (line,) in enumerate(block.rows[: self._most(block.kind)]):
             name = _NAMES[block.kind] if i == 0 or block.kind != "power" else ""
             yield from self._hanging(f"  {name:<12}", line)
 
-    def _assumes(self, block: Rows) -> Iterator[Text]:
+    def _assumes(self, block: Table) -> Iterator[Text]:
         yield from self._hanging("  assumes     ", "; ".join(line for (line,) in block.rows))
 
     def _quote(self, block: Quote) -> Iterator[Text]:
@@ -191,7 +191,7 @@ class _Printer:
         yield line.append(f"{carets} {block.note}".rstrip() if fits else carets, style=style)
 
 
-_LAYOUTS: dict[str, Callable[[_Printer, Rows], Iterator[Text]]] = {
+_LAYOUTS: dict[str, Callable[[_Printer, Table], Iterator[Text]]] = {
     "header": _Printer._header,
     "output": _Printer._output,
     "budget": _Printer._table,

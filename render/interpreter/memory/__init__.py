@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from render.interpreter.memory.core import Memory
-from render.interpreter.memory.findings import Finding, Taint, TaintLog
+from render.interpreter.memory.findings import MemoryFinding, Taint, TaintLog
 from render.interpreter.memory.records import Envelope, Hazard, LaunchInfo, LoadResult, Request, Retry
 from render.interpreter.memory.registry import Storage
 
 __all__ = [
-    "Envelope", "Finding", "Hazard", "LaunchInfo", "LoadResult", "Memory", "Request", "Retry", "Storage", "Taint",
+    "Envelope",
+    "Hazard",
+    "LaunchInfo",
+    "LoadResult",
+    "Memory",
+    "MemoryFinding",
+    "Request",
+    "Retry",
+    "Storage",
+    "Taint",
     "TaintLog",
 ]  # fmt: skip

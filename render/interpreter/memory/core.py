@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
-from render.interpreter.memory.findings import Finding, FindingLog, TaintLog
+from render.interpreter.memory.findings import FindingLog, MemoryFinding, TaintLog
 from render.interpreter.memory.operands import Since, Who
 from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult, Request
 from render.interpreter.memory.registry import PROGRAM, Registry, Storage
@@ -90,7 +90,7 @@ class Memory:
         return self.registry.find(address)
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[MemoryFinding]:
         """Findings of committed work."""
         return self._findings.all
 
@@ -331,7 +331,7 @@ class Memory:
     def taint(self, code: str, op: str, site: Site, message: str) -> int:
         return self._add_taint(code, op, site, message)
 
-    def report(self, finding: Finding, addresses: np.ndarray) -> None:
+    def report(self, finding: MemoryFinding, addresses: np.ndarray) -> None:
         self._findings.add(finding, addresses)
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from render.interpreter.memory.findings import Finding, distinct
+from render.interpreter.memory.findings import MemoryFinding, distinct
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, NEVER, OUTSIDE, OVERWRITE, RACE
 from render.interpreter.memory.lanes import Plan
 from render.interpreter.memory.records import NO_TAINT, program_of
@@ -126,7 +126,7 @@ def _report(
     pid = int(access.pids[row if len(access.pids) == rows else 0])
     index = tuple(int(i) for i in np.unravel_index(lane, plan.shape[1:])) if len(plan.shape) > 1 else ()
     offset = int(addresses[0]) - storage.base - storage.start
-    finding = Finding(
+    finding = MemoryFinding(
         code, message, storage.name, program_of(pid, memory.grid), index, access.site.file, access.site.line,
         len(lanes) * access.copies, access.kind, 0, offset, storage.extent, taint,
     )  # fmt: skip

@@ -19,7 +19,7 @@ DISTINCT_LIMIT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MemoryFinding:
     """One defect at one line for one tensor.
 
     `count` lanes at `addresses` distinct addresses; `program`, `index` and `offset` (bytes from the start of the
@@ -64,7 +64,7 @@ def distinct(x: np.ndarray) -> np.ndarray:
 
 @dataclass
 class _Case:
-    finding: Finding
+    finding: MemoryFinding
     where: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
@@ -75,7 +75,7 @@ class FindingLog:
         self._settled: dict[tuple, _Case] = {}
         self._open: list[_Case] = []
 
-    def add(self, finding: Finding, addresses: np.ndarray) -> None:
+    def add(self, finding: MemoryFinding, addresses: np.ndarray) -> None:
         """Add `finding` (its `count` lanes at these byte addresses) to the chunk in progress."""
         self._open.append(_Case(finding, distinct(addresses)))
 
@@ -91,7 +91,7 @@ class FindingLog:
         del self._open[mark:]
 
     @property
-    def all(self) -> list[Finding]:
+    def all(self) -> list[MemoryFinding]:
         return [replace(case.finding, addresses=len(case.where)) for case in self._settled.values()]
 
 

@@ -42,7 +42,7 @@ class ReferenceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.precision if self.precision.startswith("tf32") else "ieee"
 
 
-class Tolerance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IssueTolerance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The comparison of the issue; `none` where the script only prints a difference."""
 
     source: Literal["issue", "allclose", "assert_close", "none"]
@@ -95,7 +95,7 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     blocks: dict[str, int]
     data: str
     reference: ReferenceSpec
-    tolerance: Tolerance
+    tolerance: IssueTolerance
     label: Literal["Type-I", "Type-II"]
     root_cause: str
     evidence: str

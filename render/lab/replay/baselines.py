@@ -21,7 +21,7 @@ from render.entry.outputs import flatten, match, stored_arguments
 from render.entry.target import returned_names
 from render.judgement.composition import Judged
 from render.judgement.measure import tolerances
-from render.lab.corpus.case import Tolerance
+from render.lab.corpus.case import IssueTolerance
 from render.lab.replay.rows import Answer
 from render.result.pieces import blocks, flat
 
@@ -96,7 +96,7 @@ def flash_answer(judged: Sequence[Judged]) -> Answer:
     return Answer(label(not bad), note=f"{ours:.3g} against 2 * {theirs:.3g}", max_abs_diff=ours)
 
 
-def tolerance_of(given: Tolerance, dtype: torch.dtype) -> tuple[float, float]:
+def tolerance_of(given: IssueTolerance, dtype: torch.dtype) -> tuple[float, float]:
     """(rtol, atol) of the issue's own comparison, else assert_close's for the original output dtype."""
     if given.source == "allclose":
         return ALLCLOSE

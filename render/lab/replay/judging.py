@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from render.lab.corpus.case import Case
 
 
-class Source(NamedTuple):
+class SourceLevel(NamedTuple):
     """The verdict at source level."""
 
     label: str
@@ -67,13 +67,13 @@ class Twofold(Judgement):
             self._weak = decision, super()._unstable(study, run, decision)
         return self._weak[1]
 
-    def source_level(self, verdict: Verdict) -> Source:
+    def source_level(self, verdict: Verdict) -> SourceLevel:
         """What `verdict` would have been without a device output.
 
         The bound and its causes are the same; only where none were looked for do they have to be found now.
         """
         if self.execution is None or all(j.case.device is None for j in self.judged):
-            return Source(verdict.label, verdict.code)
+            return SourceLevel(verdict.label, verdict.code)
         bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
         decided = self._decided(self.execution, bare)
         label, code, _ = decided.decision
@@ -82,7 +82,7 @@ class Twofold(Judgement):
         elif code == "RND100":
             items = verdict.budget or self._items(decided, bare)
             code = cause_of(items, self.execution, bare)
-        return Source(label, code)
+        return SourceLevel(label, code)
 
     def _items(self, decided: Decided, bare: list[Judged]) -> Sequence[BudgetItem]:
         assert self.execution is not None
@@ -97,7 +97,7 @@ class Replayed:
     module: ModuleType
     inputs: Inputs
     verdict: Verdict
-    source: Source
+    source: SourceLevel
     judged: list[Judged]
     programs: int
     model_s: float

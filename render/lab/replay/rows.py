@@ -13,7 +13,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from render.lab.corpus.case import Case
-    from render.lab.replay.judging import Source
+    from render.lab.replay.judging import SourceLevel
     from render.result.verdict import Verdict
 
 SCHEMA = 1
@@ -177,7 +177,7 @@ def axes_of(verdict: Verdict) -> tuple[str, str]:
     return axis(sum(o.outside_reference for o in verdict.outputs)), axis(sum(device)) if device else "none"
 
 
-def disagreements(case: Case, verdict: Verdict, source: Source) -> list[str]:
+def disagreements(case: Case, verdict: Verdict, source: SourceLevel) -> list[str]:
     """Every axis on which the answer is not the one that `case.toml` expects."""
     want = case.facts.expected
     reference, device = axes_of(verdict)

@@ -14,7 +14,7 @@ import pytest
 
 from render.classify import classify_file
 from render.report import html, markdown, terminal
-from render.report.blocks import Closing, Headline, Listing, Quote, Rows
+from render.report.blocks import Closing, Headline, Listing, Quote, Table
 from render.report.compose import compose
 from render.result import schema
 from render.result.loading import verdict_of
@@ -150,7 +150,7 @@ def texts(verdict: Verdict) -> list[str]:
     for block in compose(verdict):
         if isinstance(block, Headline):
             found += [block.label.upper(), block.message, block.code, block.title]
-        elif isinstance(block, Rows):
+        elif isinstance(block, Table):
             found += [cell for row in block.rows for cell in row] + [block.note]
         elif isinstance(block, Quote):
             found += [block.place, *(text for _, text in block.lines)]

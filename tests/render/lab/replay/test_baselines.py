@@ -11,7 +11,7 @@ import torch
 from support import rng, trials
 
 from render.judgement.composition import Judged
-from render.lab.corpus.case import Tolerance
+from render.lab.corpus.case import IssueTolerance
 from render.lab.replay import baselines as rules
 from render.lab.replay.select import select
 from render.lab.replay.worker import Plan, replay
@@ -70,10 +70,10 @@ def test_without_a_device_output_the_interpreter_is_judged():
 
 
 def test_tolerance_of_the_issue():
-    issue = Tolerance("issue", atol=1e-2, rtol=0.0)
+    issue = IssueTolerance("issue", atol=1e-2, rtol=0.0)
     assert rules.tolerance_of(issue, torch.float16) == (0.0, 1e-2)
-    assert rules.tolerance_of(Tolerance("none"), torch.float16) == (1e-3, 1e-5)
-    assert rules.tolerance_of(Tolerance("allclose"), torch.float16) == (1e-5, 1e-8)
+    assert rules.tolerance_of(IssueTolerance("none"), torch.float16) == (1e-3, 1e-5)
+    assert rules.tolerance_of(IssueTolerance("allclose"), torch.float16) == (1e-5, 1e-8)
 
 
 def test_computed_for_both_cases(corpus):
