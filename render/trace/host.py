@@ -109,6 +109,7 @@ class RecordingHost(HostTracker):
         return HostStep(func._schema.name, func, args, dict(kwargs), blocks, site.file, site.line, launches)
 
     def after(self, seen: Any, out: Any) -> None:
+        out = out[0] if isinstance(out, tuple) and out else out  # what comes beside it is not traced
         if not isinstance(out, torch.Tensor) or not out.is_floating_point():
             return  # nothing is traced to it; its elements are taken as they are
         start = out.untyped_storage().data_ptr()

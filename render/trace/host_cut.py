@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from render.trace.host import Block, HostLog, HostStep
-from render.trace.host_links import Number, Plan, plan
+from render.trace.host_links import numbers_of
+from render.trace.host_nodes import Making
 from render.trace.model import ABSENT, LEAF, Node, NotSliceable
 
 STEPS = 64
@@ -25,6 +26,7 @@ class HostCutter:
         self.log = log
         self.nodes: list[Node] = []
         self.total = 0
+        self._values = np.empty(256)
         self.known: dict[int, dict[int, int]] = {}
 
     def number(self, at: int, before: int | None = None) -> int | None:
@@ -45,39 +47,20 @@ class HostCutter:
         if fresh.size:
             if len(self.known) > STEPS:
                 raise NotSliceable("the host", f"more than {STEPS} operations lie behind this element")
-            step = self.log.steps[k]
-            numbers = self._step(k, step, plan(step, fresh), fresh)
+            numbers = numbers_of(Making(self, k, self.log.steps[k], fresh))
             mine.update(zip(fresh.tolist(), numbers.tolist(), strict=True))
         return np.array([mine[w] for w in wanted.tolist()], np.int64)
 
-    def _step(self, k: int, step: HostStep, found: Plan, wanted: np.ndarray) -> np.ndarray:
-        assert step.out is not None
-        ends = step.out.ends(wanted)
-        operands = [self._operand(k, step, source, flat) for source, flat in found.links]
-        if not found.chain:
-            numbers = np.full(wanted.shape, ABSENT)
-            for o in operands:
-                numbers = np.where(numbers == ABSENT, o, numbers)
-            left = np.flatnonzero(numbers == ABSENT)
-            if left.size:
-                constant = {"source": "constant"}
-                numbers[left] = self._add(LEAF, constant, step, (), *(end[left] for end in ends))
-            return numbers
-        for place, (op, attrs, extra) in enumerate(found.chain):
-            operands += [self._operand(k, step, source, flat) for source, flat in extra]
-            last = place == len(found.chain) - 1
-            inner = (np.full(wanted.shape, np.nan),) * 3
-            operands = [self._add(op, attrs, step, tuple(operands), *(ends if last else inner))]
-        return operands[0]
+    @property
+    def values(self) -> np.ndarray:
+        """What the run, or real arithmetic between its results, gave every value so far."""
+        return self._values[: self.total]
 
-    def _operand(self, k: int, step: HostStep, source: Any, flat: np.ndarray) -> np.ndarray:
+    def operand(self, k: int, step: HostStep, source: torch.Tensor, flat: np.ndarray) -> np.ndarray:
         """Numbers of the elements `flat` (-1: none) of an operand as it was."""
-        if isinstance(source, Number):
-            ends = (np.array([source.low]), np.array([source.low]), np.array([source.high]))
-            return np.broadcast_to(self._add(LEAF, {"source": "constant"}, step, (), *ends), flat.shape)
         if not source.is_floating_point():
             whole = source.detach().numpy().reshape(-1)[flat].astype(np.float64).reshape(-1)
-            return self._add(LEAF, {"source": "integer"}, step, (), whole, whole, whole).reshape(flat.shape)
+            return self.add(LEAF, {"source": "integer"}, step, (), whole, whole, whole).reshape(flat.shape)
         block = step.blocks[id(source)]
         wanted = np.unique(flat[flat != ABSENT])
         numbers = self._before(k, step, block, wanted)
@@ -105,7 +88,7 @@ class HostCutter:
             left = np.flatnonzero((numbers == ABSENT) & ((ends[1] != ends[2]) == wide))
             if left.size:
                 attrs = self._leaf(block.tensor, step.launches, addresses[left], wide)
-                numbers[left] = self._add(LEAF, attrs, step, (), *(end[left] for end in ends))
+                numbers[left] = self.add(LEAF, attrs, step, (), *(end[left] for end in ends))
         return numbers
 
     def _leaf(self, tensor: torch.Tensor, launches: int, addresses: np.ndarray, wide: bool) -> dict[str, Any]:
@@ -117,10 +100,13 @@ class HostCutter:
         writers = self.log.session.writers[:launches]
         return {"source": "memory", "name": name, "base": base, "addresses": addresses, "writers": writers}
 
-    def _add(
+    def add(
         self, op: str, attrs: dict[str, Any], step: HostStep, operands: tuple[np.ndarray, ...], v: np.ndarray,
         lo: np.ndarray, hi: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         self.nodes.append(Node(op, attrs, step.file, step.line, self.total, operands, v, lo, hi))
+        if self.total + len(v) > len(self._values):
+            self._values = np.concatenate([self._values, np.empty(self.total + len(v))])
+        self._values[self.total : self.total + len(v)] = v
         self.total += len(v)
         return np.arange(self.total - len(v), self.total)

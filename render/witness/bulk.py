@@ -167,11 +167,11 @@ def _function(name: str, key: str) -> Formula:
     def rule(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
         fmt = FORMATS[op.attrs["fmt"]]
         wide = _wide(fmt)
-        error = e.error(key, fmt)
+        error = e.error_of(op, key)
         (given,) = _operands(e, op, rows)
         x = _with_zero(given, wide) if error["ftz"] else given
         y = f.function(name, x)
-        if name == key == "exp" and e.rules["exp_via_exp2"] and wide is _FP32:
+        if name == key == "exp" and e.rules["exp_via_exp2"] and wide is _FP32 and "error" not in op.attrs:
             factor = np.array(float(errors.LOG2E))
             power = f.mul(x, (factor, factor))
             power = f.nearest(power[0], _FP32), f.nearest(power[1], _FP32)

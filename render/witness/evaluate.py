@@ -93,7 +93,7 @@ class Evaluator:
             model = dict(self.rules["dots"][op.attrs["kind"]])
             self._collect(op, k, chain, model)
             found = chains.dot(chain, model)
-            if found is None or not ordered.applies(self, model):
+            if found is None or op.attrs.get("any_order") or not ordered.applies(self, model):
                 return found
             return ordered.narrowed(found, chains.exact(chain, model), ordered.Ordered(self).result(op, k))
         rule = RULES.get(op.op)
@@ -143,6 +143,11 @@ class Evaluator:
 
     def terms(self, op: Operation, k: int, place: int = 0) -> list[Maybe]:
         return [self.values[n] for n in op.row(place, k) if n >= 0]
+
+    def error_of(self, op: Operation, key: str) -> dict[str, Any]:
+        """The error that the operation brings along (host code: another library), or the target's entry `key`."""
+        own: dict[str, Any] | None = op.attrs.get("error")
+        return self.error(key, FORMATS[op.attrs["fmt"]]) if own is None else own
 
     def error(self, key: str, fmt: Format) -> dict[str, Any]:
         found: dict[str, Any] = self.rules["functions"][f"{key} {fmt.name}"]

@@ -59,8 +59,8 @@ def function(name: str, key: str) -> Rule:
 
     def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
         fmt = fmt_of(op)
-        through = name == key == "exp" and bool(e.rules["exp_via_exp2"])
-        return errors.apply(name, e.args(op, k)[0], e.error(key, fmt), fmt, through)
+        through = name == key == "exp" and bool(e.rules["exp_via_exp2"]) and "error" not in op.attrs
+        return errors.apply(name, e.args(op, k)[0], e.error_of(op, key), fmt, through)
 
     return rule
 
@@ -80,7 +80,7 @@ def _jointly(name: str, formula: Callable[..., Maybe], positive: bool = False) -
 
     def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
         fmt, args = fmt_of(op), e.args(op, k)
-        error = e.error(name, fmt)
+        error = e.error_of(op, name)
         if error["ftz"] and fmt.bits == 32:
             args = [_rescaled(x) if name == "pow" and i == 0 else errors.with_zero(x, FP32) for i, x in enumerate(args)]
         return errors.within(formula(*args), error, fmt, positive)

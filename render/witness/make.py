@@ -101,7 +101,7 @@ def make(found: Slice, claim: Claim, figures: Figures | None = None) -> tuple[di
 def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
     functions, dots, overflow, older = {}, {}, {}, {}
     for node in found.nodes:
-        if node.op in FUNCTIONS:
+        if node.op in FUNCTIONS and "error" not in node.attrs:
             fmt = FORMATS[node.attrs["fmt"]]
             key = FUNCTIONS[node.op]
             error = profile.fn(key.removeprefix("libdevice_") if fmt.bits == 64 else key, fmt.name)
@@ -144,7 +144,7 @@ def _error(error: FnError) -> dict[str, Any]:
 
 _ATTRS = (
     "fmt", "kind", "src", "dst", "mode", "imprecise", "source", "name", "scan", "overflow", "part", "guarded", "code",
-    "scale", "widen", "type",
+    "scale", "widen", "type", "error", "any_order",
 )  # fmt: skip
 
 

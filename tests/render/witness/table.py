@@ -22,13 +22,17 @@ N = 16
 
 @dataclass(frozen=True)
 class Case:
-    """`fn` launches kernels on `args()`; `covers` names entries of the tables of rules."""
+    """`fn` launches kernels on `args()`; `covers` names entries of the tables of rules.
+
+    `room`: how many times wider than the run's bound the second evaluation may be.
+    """
 
     name: str
     fn: Callable[..., Any]
     args: Callable[[], tuple[Any, ...]]
     covers: tuple[str, ...] = ()
     device: str = "any"
+    room: float = 1.001
 
 
 def generator(seed: int = 5) -> torch.Generator:
@@ -248,12 +252,61 @@ HOST: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str, ...]]] 
     "chosen": (lambda x: torch.where(x > 0, x, _selu(x)), ()),
     "padded": (lambda x: torch.nn.functional.pad(_selu(x), (2, 3), value=1.5).flip(0), ()),
     "between": (lambda x: _selu(_selu(x) * 1.1), ()),
+    "nan_to_num": (lambda x: torch.nan_to_num(_selu(x)), ("nan_to_num",)),
+    "sort": (lambda x: _selu(x).reshape(4, 8).sort(1, descending=True)[0], ("sort",)),
+    "sort down": (lambda x: _selu(x).reshape(4, 8).sort(0)[0], ("sort",)),
+    "topk": (lambda x: _selu(x).reshape(4, 8).topk(3, 1)[0], ("topk",)),
+    "ranks": (lambda x: _selu(x).reshape(4, 8).kthvalue(2, 1)[0] + _selu(x).reshape(4, 8).median(1)[0],
+              ("kthvalue", "median")),
+    "max": (lambda x: _selu(x).reshape(4, 8).max(1)[0] - _selu(x).min(), ("max", "min")),
+    "running extrema": (lambda x: _selu(x).cummax(0)[0] + _selu(x).cummin(0)[0], ("cummax", "cummin")),
 }  # fmt: skip
+"""As close as the run."""
+
+
+def _matrix(x: torch.Tensor) -> torch.Tensor:
+    return _selu(x).reshape(4, 8)
+
+
+HOST_COMPOSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str, ...]]] = {
+    "cumsum": (lambda x: _selu(x).cumsum(0), ("cumsum",)),
+    "cumprod": (lambda x: _selu(x).cumprod(0), ("cumprod",)),
+    "prod": (lambda x: _matrix(x).prod(1), ("prod",)),
+    "softmax": (lambda x: torch.softmax(_matrix(x), 1), ("_softmax",)),
+    "softmax in half": (lambda x: torch.softmax(_matrix(x).half(), 0), ("_softmax",)),
+    "log_softmax": (lambda x: torch.log_softmax(_matrix(x), 1), ("_log_softmax",)),
+    "logsumexp": (lambda x: torch.logsumexp(_matrix(x), 1), ("logsumexp",)),
+    "layer_norm": (lambda x: torch.nn.functional.layer_norm(_matrix(x), (8,), x[:8], x[8:16]), ("native_layer_norm",)),
+    "var": (lambda x: _matrix(x).var(1) + _matrix(x).std(1), ("var", "std")),
+    "norm": (lambda x: _matrix(x).norm(dim=1) + torch.linalg.vector_norm(_matrix(x), 1, 1), ("linalg_vector_norm",)),
+    "power": (lambda x: _selu(x) ** 2 + (_selu(x) + 3) ** 2.5 + (_selu(x) + 3) ** 0.5, ("pow",)),
+    "angle": (lambda x: torch.atan2(_selu(x) + 3, _selu(x) + 4) + torch.hypot(_selu(x), x), ("atan2", "hypot")),
+    "glu": (lambda x: torch.nn.functional.glu(_matrix(x)), ("glu",)),
+    "matmul": (lambda x: _matrix(x) @ x.reshape(8, 4), ("mm",)),
+    "matmul in half": (lambda x: _matrix(x).half() @ x.half().reshape(8, 4), ("mm",)),
+    "batches": (lambda x: torch.bmm(_selu(x).reshape(2, 2, 8), x.reshape(2, 8, 2)), ("bmm",)),
+    "vectors": (lambda x: (_matrix(x) @ x[:8]).sum() + _selu(x) @ x, ("mv", "dot", "vdot")),
+    "linear": (lambda x: torch.nn.functional.linear(_matrix(x), x.reshape(4, 8), x[:4]), ("addmm",)),
+    "added products": (
+        lambda x: torch.addmv(_selu(x)[:4], _matrix(x), x[:8], beta=0.5, alpha=2.0).sum()
+        + torch.baddbmm(_selu(x).reshape(2, 4, 4), _selu(x).reshape(2, 4, 4), x.reshape(2, 4, 4)), ("addmv", "baddbmm"),
+    ),
+    "functions": (lambda x: _selu(x).exp() + _selu(x).tanh() + (_selu(x) + 3).sqrt() + (_selu(x) + 3).log(), ()),
+    "activations": (lambda x: torch.nn.functional.gelu(torch.nn.functional.silu(_selu(x).sigmoid())), ()),
+    "half activations": (lambda x: torch.nn.functional.gelu(torch.nn.functional.silu(_selu(x).half())), ()),
+    "choices": (lambda x: torch.nn.functional.elu(torch.nn.functional.softplus(_selu(x) - 0.3) - 1), ()),
+    "of three": (lambda x: torch.lerp(_selu(x), x, 0.75) + torch.addcmul(x, _selu(x), x, value=0.3), ()),
+    "double": (lambda x: (_selu(x).double().exp() @ x.double()).float(), ()),
+}  # fmt: skip
+"""Of many steps: the run bounds the whole more tightly than the steps one by one."""
 
 
 def host() -> list[Case]:
     """What a launcher may do to a kernel's result."""
-    return [Case(f"host {n}", fn, lambda: (normal(2 * N),), names) for n, (fn, names) in HOST.items()]
+    close = [Case(f"host {n}", fn, lambda: (normal(2 * N),), names) for n, (fn, names) in HOST.items()]
+    return close + [
+        Case(f"host {n}", fn, lambda: (normal(2 * N),), names, room=40.0) for n, (fn, names) in HOST_COMPOSED.items()
+    ]
 
 
 # the vendor's library
