@@ -37,8 +37,12 @@ LONGEST = 1 << 15
 
 
 @njit(**OPTIONS)
-def _row(x, rx, y, ry, low, high, mid, rad, err, top, outside, u, least):  # type: ignore[no-untyped-def]
+def _row(left, right, start, state, outside, u, least):  # type: ignore[no-untyped-def]
     """One step of all columns: flat arrays of equal length, see `_steps`."""
+    x, rx = left
+    y, ry = right
+    low, high = start
+    mid, rad, err, top = state
     for j in range(mid.size):
         r = abs(x) * ry[j] + rx * (abs(y[j]) + ry[j])
         s, t = mid[j] + x * y[j], rad[j] + r
@@ -50,18 +54,22 @@ def _row(x, rx, y, ry, low, high, mid, rad, err, top, outside, u, least):  # typ
 
 
 @njit(**OPTIONS)
-def _steps(am, ar, bm, br, low, high, mid, rad, err, top, outside, u, least):  # type: ignore[no-untyped-def]
+def _steps(a, b, start, state, outside, u, least):  # type: ignore[no-untyped-def]
     """One dot of (g, M, K) and (g, K, N) midpoints and radii, added to the running sums of shape (g, M, N).
 
-    `mid`, `rad` enclose s_k, `err` is E_k, `top` the largest rounded number so far; `low` and `high` are the least and
-    the greatest running sum at which the compiler may have started from zero.
+    `state`: midpoint and radius enclose s_k, then E_k and the largest rounded number so far; `start` the least and the
+    greatest running sum at which the compiler may have started from zero.
     """
+    am, ar = a
+    bm, br = b
+    low, high = start
+    mid, rad, err, top = state
     for g in range(am.shape[0]):
         for i in range(am.shape[1]):
             for k in range(am.shape[2]):
                 if am[g, i, k] != 0.0 or ar[g, i, k] != 0.0:
-                    _row(am[g, i, k], ar[g, i, k], bm[g, k], br[g, k], low[g, i], high[g, i], mid[g, i], rad[g, i],
-                         err[g, i], top[g, i], outside[g, i], u, least)  # fmt: skip
+                    _row((am[g, i, k], ar[g, i, k]), (bm[g, k], br[g, k]), (low[g, i], high[g, i]),
+                         (mid[g, i], rad[g, i], err[g, i], top[g, i]), outside[g, i], u, least)  # fmt: skip
 
 
 def chain_interval(
@@ -111,7 +119,7 @@ def _run(
         low = np.minimum.reduce([sums[start] for start in p.starts])
         high = np.maximum.reduce([sums[start] for start in p.starts])
         a, b = _split(p.a, (*lead, last[0], p.k)), _split(p.b, (*lead, p.k, last[1]))
-        _steps(*a, *b, low, high, mid, rad, err, top, outside, u, least)
+        _steps(a, b, (low, high), (mid, rad, err, top), outside, u, least)
         sums = {start: x for start, x in sums.items() if wanted[start] > i}
     return mid, rad, top
 

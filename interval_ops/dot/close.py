@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from interval_ops.dot import kernels
+from interval_ops.dot.kernels import Addends, Evaluated, Parameters, Peaks
 from interval_ops.dot.sums import Array, Centred, Pair, Sums
 from interval_ops.reduction.grid import last_bits
 
 
-def close(sums: Sums, addends: Sequence[Pair], parameters: Array, ramped: bool) -> Pair:
+def close(sums: Sums, addends: Sequence[Pair], parameters: Parameters, ramped: bool) -> Pair:
     """Adds the addends and the target's rounding to the sums."""
     lo, hi, tlo, thi = sums.lo, sums.hi, sums.tlo, sums.thi
     none = np.zeros((1,) * (lo.ndim - 2))
@@ -32,18 +33,21 @@ def close(sums: Sums, addends: Sequence[Pair], parameters: Array, ramped: bool) 
         return flats[id(x)]
 
     out_lo, out_hi = np.empty(shape), np.empty(shape)
+    nothing = flat(none, (-2, -1)).reshape(-1)
     kernels.finisher(ramped, lo is not tlo, kind, False)(
-        *(flat(x) for x in (lo, hi, tlo, thi, sums.mag)), 1.0,
-        *(flat(none, (-2, -1)).reshape(-1) for _ in range(2)), *(flat(x) for x in (less, more, weight)),
-        flat(sums.rows, (-1,)), flat(sums.columns, (-2,)), flat(sums.row_grid, (-1,)), flat(sums.column_grid, (-2,)),
-        flat(grid), parameters, *(x.reshape(-1, *shape[-2:]) for x in (out_lo, out_hi)),
+        Evaluated(flat(lo), flat(hi), flat(tlo), flat(thi), flat(sums.mag), 1.0, nothing, nothing),
+        Addends(*(flat(x) for x in (less, more, weight, grid))),
+        Peaks(
+            flat(sums.rows, (-1,)), flat(sums.columns, (-2,)), flat(sums.row_grid, (-1,)), flat(sums.column_grid, (-2,))
+        ),
+        parameters, (out_lo.reshape(-1, *shape[-2:]), out_hi.reshape(-1, *shape[-2:])),
     )  # fmt: skip
     return out_lo, out_hi
 
 
 def close_near(
-    shape: tuple[int, ...], spread: bool, parts: Iterable[Centred | None], addends: Sequence[Pair], parameters: Array,
-    ramped: bool,
+    shape: tuple[int, ...], spread: bool, parts: Iterable[Centred | None], addends: Sequence[Pair],
+    parameters: Parameters, ramped: bool,
 ) -> Pair | None:  # fmt: skip
     """The same of sums of this shape; None where a part has no such form, or the addends have more slices."""
     if np.broadcast_shapes(shape, *(c[0].shape for c in addends)) != shape:
@@ -61,8 +65,9 @@ def close_near(
         (lo, tlo), (hi, thi), at = part.centre, part.radius, part.at
         less, more, weight, grid = (known[id(x)][at] if id(x) in known else lo for x in extra)
         kernels.finisher(ramped, lo is not tlo, kind, spread)(
-            lo, hi, tlo, thi, part.mag, part.factor, part.tiny, part.underflow, less, more, weight,
-            part.rows, part.columns, part.row_grid, part.column_grid, grid, parameters, *(x[at] for x in outs),
+            Evaluated(lo, hi, tlo, thi, part.mag, part.factor, part.tiny, part.underflow),
+            Addends(less, more, weight, grid), Peaks(part.rows, part.columns, part.row_grid, part.column_grid),
+            parameters, (outs[0][at], outs[1][at]),
         )  # fmt: skip
     return bounds
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -155,13 +155,76 @@ def spread(lo: Array, hi: Array, radius: Array, inflate: float, tiny: Array) -> 
                 hi[g, i, j] = centre + r
 
 
-PARAMETERS = (
-    "eps", "growth", "floor", "floor2", "align", "rho", "omega", "leaf", "blocks", "step", "adds", "add_omega",
-    "add_growth", "sign_growth", "work_relative", "work_power", "off_work", "depth_relative", "depth_power",
-    "off_depth", "off_signs", "least", "subnormal", "emin_acc", "limit", "slack",
-    "ulp", "finest", "cut", "outer", "far",
-)  # fmt: skip
-"""Order of the scalars of `finish`; `dot` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
+class Parameters(NamedTuple):
+    """The scalars of `finish`; `dot.rule` says what they mean. The `off_` ones are inf to leave a bound out, else 0."""
+
+    eps: float
+    growth: float
+    floor: float
+    floor2: float
+    align: float
+    rho: float
+    omega: float
+    leaf: float
+    blocks: float
+    step: float
+    adds: float
+    add_omega: float
+    add_growth: float
+    sign_growth: float
+    work_relative: float
+    work_power: float
+    off_work: float
+    depth_relative: float
+    depth_power: float
+    off_depth: float
+    off_signs: float
+    least: float
+    subnormal: float
+    emin_acc: float
+    limit: float
+    slack: float
+    ulp: float
+    finest: float
+    cut: float
+    outer: float
+    far: float
+
+
+class Evaluated(NamedTuple):
+    """Sums of products, (slices, M, N): their ends, and those of the operands as the unit reads them (`tlo`, `thi`).
+
+    Where they are `spread`, `lo` and `tlo` are centres, `hi` and `thi` radii to be taken times `factor` plus the
+    `underflow` of the slice. `mag` times `factor` plus the slice's `tiny` bounds the sum of product magnitudes.
+    """
+
+    lo: Array
+    hi: Array
+    tlo: Array
+    thi: Array
+    mag: Array
+    factor: float
+    tiny: Array
+    underflow: Array
+
+
+class Peaks(NamedTuple):
+    """Largest magnitudes of the operands by row and column (NaN: not finite), and powers of two that divide them."""
+
+    rows: Array
+    columns: Array
+    row_grid: Array
+    column_grid: Array
+
+
+class Addends(NamedTuple):
+    """Ends of the sum of the other addends; of several also the sum of magnitudes, and a power of two dividing all."""
+
+    lo: Array
+    hi: Array
+    weight: Array
+    grid: Array
+
 
 _NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
 
@@ -202,33 +265,20 @@ def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[.
     """
 
     @_jit
-    def finish(
-        lo: Array,
-        hi: Array,
-        tlo: Array,
-        thi: Array,
-        mag: Array,
-        factor: float,
-        tiny: Array,
-        underflow: Array,
-        add_lo: Array,
-        add_hi: Array,
-        weight: Array,
-        rows: Array,
-        columns: Array,
-        row_grid: Array,
-        column_grid: Array,
-        grid: Array,
-        p: Array,
-        out_lo: Array,
-        out_hi: Array,
-    ) -> None:
-        eps, growth, floor, floor2, align, rho, omega, leaf = p[0], 1.0 + p[1], p[2], p[3], p[4], p[5], p[6], p[7]
-        blocks, step, adds, add_omega, add_growth, sign_growth = p[8], p[9], p[10], p[11], 1.0 + p[12], 1.0 + p[13]
-        work_relative, work_power, off_work, depth_relative, depth_power = p[14], p[15], p[16], p[17], p[18]
-        off_depth, off_signs, least, subnormal, emin_acc = p[19], p[20], p[21], p[22], p[23]
-        limit, slack, ulp, finest, cut_at = p[24], p[25], 0.5 * p[26], p[27], p[28]
-        outer, far = p[29], p[30]
+    def finish(sums: Evaluated, addend: Addends, peaks: Peaks, p: Parameters, out: tuple[Array, Array]) -> None:
+        lo, hi, tlo, thi, mag, factor, tiny, underflow = sums
+        add_lo, add_hi, weight, grid = addend
+        rows, columns, row_grid, column_grid = peaks
+        out_lo, out_hi = out
+        eps, growth, floor, floor2 = p.eps, 1.0 + p.growth, p.floor, p.floor2
+        align, rho, omega, leaf = p.align, p.rho, p.omega, p.leaf
+        blocks, step, adds, add_omega = p.blocks, p.step, p.adds, p.add_omega
+        add_growth, sign_growth = 1.0 + p.add_growth, 1.0 + p.sign_growth
+        work_relative, work_power, off_work = p.work_relative, p.work_power, p.off_work
+        depth_relative, depth_power, off_depth = p.depth_relative, p.depth_power, p.off_depth
+        off_signs, least, subnormal, emin_acc = p.off_signs, p.least, p.subnormal, p.emin_acc
+        limit, slack, ulp, finest, cut_at = p.limit, p.slack, 0.5 * p.ulp, p.finest, p.cut
+        outer, far = p.outer, p.far
         first, each_block = 1.0 if step == 1.0 else 0.0, 1.0 if ramped else blocks
         part, share = blocks if ramped else 1.0, max(each_block, 1.0)
         steps = 2.0**-51 if slack > 0.0 else 0.0
@@ -302,11 +352,7 @@ def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[.
 
     finish.__doc__ = """The bound around the hull of [lo, hi] and [tlo, thi], plus [add_lo, add_hi], as proved in `dot`.
 
-    With `spread` lo and tlo are centres, hi and thi radii, to be taken times `factor` plus the `underflow` of the
-    slice; their rounding is covered by the float64 slack. `mag` times `factor` plus the slice's `tiny` bounds the sum
-    of product magnitudes, `weight` is that of the other addends (read where there are several). `rows` and `columns`
-    are the largest operand magnitudes (NaN where one is not finite); `row_grid`, `column_grid` and `grid` (of several
-    addends) powers of two that divide them, 0 where that is not known. `p` holds the numbers of `PARAMETERS`.
+    What `spread` sums are is said in `Evaluated`; their rounding is covered by the float64 slack.
     Results that may overflow the accumulator, and lanes with non-finite operands, become NaN in both ends; a sum whose
     terms are all exactly zero stays exactly zero.
     """

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from interval_ops.dot import kernels
-from interval_ops.dot.sums import Array
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import DotModel, Profile
 
@@ -36,8 +33,8 @@ EXACT = Roundings()
 
 def parameters(
     model: DotModel, profile: Profile, terms: int, parts: int, work: Roundings, depth: Roundings, free: int
-) -> Array:
-    """The scalars of `dot_kernels.finish`, each rounded up.
+) -> kernels.Parameters:
+    """The scalars of `kernels.finish`, each rounded up.
 
     `terms` products; `parts` sums that were added up in float64 before; counts of roundings as in `dot.PendingDot`.
     """
@@ -83,7 +80,7 @@ def parameters(
         "outer": model.extra * loud,
         "far": 0.0 if model.apart else math.inf,
     }
-    return np.array([values[name] for name in kernels.PARAMETERS])
+    return kernels.Parameters(**values)
 
 
 def _grids(model: DotModel) -> dict[str, float]:

@@ -75,9 +75,10 @@ import numpy as np
 
 from interval_ops.dot.chain import LONGEST, chain_interval
 from interval_ops.dot.close import close, close_near
+from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot.sums import Array, Pair, Product, Reader, Sums, centred, evaluate, flush_small, truncate_tf32
+from interval_ops.dot.sums import Pair, Product, Reader, Sums, centred, evaluate, flush_small, truncate_tf32
 from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import DotModel, Profile
 
@@ -292,7 +293,7 @@ class PendingDot:
         return self.model.cause == "lowacc"
 
     @property
-    def _parameters(self) -> Array:
+    def _parameters(self) -> Parameters:
         parts = self.parts + len(self.addends)
         return parameters(self.model, self.profile, self.terms, parts, self.work, self.depth, self.free)
 
