@@ -19,7 +19,7 @@ import typer
 from render.report.text import place
 from render.result import codes
 from render.result.defects import inside
-from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.errors import Endless, KernelError, RenderError, UnsupportedOp
 
 TYPE_I, TYPE_II, INCONCLUSIVE = (codes.EXIT_CODES[label] for label in ("Type-I", "Type-II", "Inconclusive"))
 INTERRUPTED = 130
@@ -37,8 +37,8 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             code = command(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):  # typer's own: it prints the usage line and exits 2
             raise
-        except KeyboardInterrupt:
-            _say(["interrupted"])
+        except KeyboardInterrupt as stop:
+            _say(["interrupted" + (f": {stop}" if str(stop) else "")])
             code = INTERRUPTED
         except BrokenPipeError:  # `render ... | head`: the reader has gone, and that is no error of ours
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -86,6 +86,12 @@ def _kernel(error: KernelError) -> tuple[list[str], int]:
     return lines, codes.USAGE_ERROR
 
 
+def _endless(error: Endless) -> tuple[list[str], int]:
+    where = [f"  --> {place(error.file, error.line or 0)}"] if error.file else []
+    help_ = f"  help: `render explain {error.code}` says what this means"
+    return [f"error[{error.code}]: {error}", *where, help_], codes.CODES[error.code].exit_code
+
+
 def _unsupported(error: UnsupportedOp) -> tuple[list[str], int]:
     return [f"error[RND302]: {error}", "  help: `render ops` lists what has a rule"], INCONCLUSIVE
 
@@ -103,6 +109,7 @@ def _internal(error: Exception) -> tuple[list[str], int]:
 _WORDS: dict[type[Exception], Callable[[Any], tuple[list[str], int]]] = {
     RenderError: _usage,
     KernelError: _kernel,
+    Endless: _endless,
     UnsupportedOp: _unsupported,
 }
 

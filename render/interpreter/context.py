@@ -18,6 +18,9 @@ from render.result.errors import UnsupportedOp
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
+    from render.interpreter.steps import Steps
+    from render.interpreter.turns import Turns
+    from render.interpreter.waiting import Activity
 
 TRITON_ROOT = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 OWN_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -61,6 +64,10 @@ class Context:
     change: Callable[[Any, ast.Module], ast.Module] | None = None
     assume_exact: frozenset[str] = frozenset()
     writers: Writers = field(default_factory=Writers)
+    steps: Steps = field(init=False)
+    activity: Activity = field(init=False)
+    in_turns: Turns | None = None
+    """What lets other programs run, where the programs of the launch wait for each other."""
     _muted: dict[str, Profile] = field(default_factory=dict)
 
     @property

@@ -11,3 +11,11 @@ class Diverge(BaseException):
     def __init__(self, values: np.ndarray) -> None:
         super().__init__("programs of this chunk take different branches")
         self.values = values
+
+
+class Waits(BaseException):
+    """The one program that runs waits for another: undo it, and run the programs in turns from here on."""
+
+
+class Abandoned(BaseException):
+    """The launch is over for this program, which waited when another one failed."""

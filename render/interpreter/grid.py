@@ -2,7 +2,8 @@
 
 Every handle has a leading axis over programs, so one Python pass over the kernel body runs a whole chunk. Where
 programs of a chunk disagree on control flow the chunk is undone and its parts are run apart; where they touch each
-other's memory it is undone and its programs run one at a time, in order. Neighbours often agree (the rows of one block
+other's memory it is undone and its programs run one at a time, in order; where one waits for another they run in turns
+(`turns`) from there on. Neighbours often agree (the rows of one block
 of a causal attention, over all heads), so the part at the end of a chunk that was split waits for the next chunk, and
 chunks are cut to the length of such runs.
 """
@@ -16,12 +17,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from render.interpreter.context import Context
-from render.interpreter.control import Diverge
+from render.interpreter.control import Diverge, Waits
 from render.interpreter.handle import Handle
 from render.interpreter.memory import Hazard, Retry
+from render.interpreter.steps import innermost
+from render.interpreter.turns import Turns
 
 TARGET_ELEMENTS = 3 << 16
 """Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
+ORDERED = 1 << 22
+"""Programs of a launch up to which an order of one's own can be asked for; larger ones run as they come."""
 
 
 @dataclass
@@ -32,6 +37,7 @@ class GridStats:
     sequential: bool = False
     chunk_size: int = 1
     programs: int = 0
+    in_turns: bool = False
 
 
 @dataclass
@@ -49,23 +55,46 @@ class Grid:
     _run_length: int = 0
 
     def run(self) -> GridStats:
-        pids = program_ids(self.ctx.grid)
-        linear = np.arange(len(pids), dtype=np.int32) if self.order is None else self.order(len(pids))
-        pids = pids[linear]
-        self.stats.programs = total = len(pids)
+        try:
+            return self._run()
+        except KeyboardInterrupt as stop:
+            stop.args = stop.args or (self.ctx.steps.still(innermost(stop)),)
+            raise
+
+    def _run(self) -> GridStats:
+        whole = self.ctx.steps.total
+        order = None if self.order is None or whole > ORDERED else self.order(whole)
+        self.stats.programs = total = whole if order is None else len(order)
         done = 0
         # The first program runs alone: it shows how large the blocks are, and its own results count.
         size = min(self.chunk or 1, 1) if total else 0
         while done < total:
-            chunk = slice(done, done + size)
-            ran = self._top_level(pids[chunk], linear[chunk], last=chunk.stop >= total)
+            linear = np.arange(done, done + size) if order is None else order[done : done + size]
+            try:
+                ran = self._top_level(program_ids(self.ctx.grid, linear), linear, last=done + size >= total)
+            except Waits:
+                self._undo()
+                rest = np.arange(done, total) if order is None else order[done:]
+                self._in_turns(rest, done, total)
+                break
             done += ran
             if ran < size:
                 self._run_length, self._split_at = done - self._split_at, done
-            if self.on_progress is not None:
-                self.on_progress(min(done, total), total)
+            self._progress(done)
             size = self._next_size(total - done)
         return self.stats
+
+    def _progress(self, done: int) -> None:
+        self.ctx.steps.passed(done)
+        if self.on_progress is not None:
+            self.on_progress(min(done, self.stats.programs), self.stats.programs)
+
+    def _in_turns(self, linear: np.ndarray, done: int, total: int) -> None:
+        """The rest of the launch, where programs wait for each other."""
+        self.stats.sequential = self.stats.in_turns = True
+        pids = program_ids(self.ctx.grid, linear)
+        turns = Turns(self.ctx, self._pass, self.begin_pass, whole=total == self.ctx.steps.total)
+        turns.run(pids, linear, lambda n: self._progress(done + n))
 
     def _next_size(self, left: int) -> int:
         if self.stats.sequential:
@@ -102,7 +131,13 @@ class Grid:
             memory.commit()
             return done
         for i in range(len(pids)):
-            self._sequential(pids[i : i + 1], linear[i : i + 1])
+            try:
+                self._sequential(pids[i : i + 1], linear[i : i + 1])
+            except Waits:
+                if i == 0:
+                    raise
+                self._undo()
+                return i
         return len(pids)
 
     def _sequential(self, pids: np.ndarray, linear: np.ndarray) -> None:
@@ -146,6 +181,8 @@ class Grid:
     def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:
         ctx = self.ctx
         ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
+        ctx.activity.looks = []
+        ctx.steps.tick()
         self.stats.passes += 1
         if self.begin_pass is not None:
             self.begin_pass(linear)
@@ -159,7 +196,7 @@ def _start_of_last(values: np.ndarray) -> int:
     return start if (values[:start] != values[-1]).all() else len(values)
 
 
-def program_ids(grid: tuple[int, int, int]) -> np.ndarray:
-    """(programs, 3) int32 in the stock interpreter's order: x outermost, z innermost."""
-    axes = [np.arange(n, dtype=np.int32) for n in grid]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
+def program_ids(grid: tuple[int, int, int], linear: np.ndarray | None = None) -> np.ndarray:
+    """(programs, 3) int32 in the stock interpreter's order: x outermost, z innermost; of these ranks (all)."""
+    ranks = np.arange(math.prod(grid)) if linear is None else linear
+    return np.stack(np.unravel_index(ranks, grid), -1).astype(np.int32) if len(ranks) else np.zeros((0, 3), np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,6 +18,8 @@ from render.interpreter.handle import Handle
 from render.interpreter.language import Language
 from render.interpreter.rewrite import code_of
 from render.interpreter.scope import PatchScope
+from render.interpreter.steps import Steps
+from render.interpreter.waiting import Activity
 
 if TYPE_CHECKING:
     from render.interpreter.session import Session
@@ -107,6 +110,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: Call) -> Launch:
     language = Language(ctx, semantic)
     code = code_of(kernel)
     described = {k: _describe(v) for k, v in arguments.items()}
+    ctx.steps, ctx.activity = Steps(ctx, math.prod(extents), session.steps), Activity()
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     constant = constexpr_names(kernel)
     Handle.largest = Handle.work = 0

@@ -5,6 +5,7 @@ Python and Triton disagree on a few statements; each is turned into a call of a 
   a and b, not a elementwise on blocks, no short cut on tensors
   a < b < c      elementwise
   assert c       a device assertion, never a Python one
+  while c        asks at every turn whether it waits for another program
 Line numbers and columns stay those of the user's file.
 """
 
@@ -19,13 +20,14 @@ from typing import Any
 
 from render.interpreter.context import is_user_file
 
-ASSIGN, AND, OR, NOT, CHAIN, ASSERT = (
+ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP = (
     "__render_assign__",
     "__render_and__",
     "__render_or__",
     "__render_not__",
     "__render_chain__",
     "__render_assert__",
+    "__render_loop__",
 )
 
 
@@ -88,6 +90,14 @@ class _Rewriter(ast.NodeTransformer):
             compare.append(ast.Lambda(arguments, ast.Compare(_name("x"), [op], [_name("y")])))
         operands = ast.Tuple([node.left, *node.comparators], ast.Load())
         return _call(CHAIN, [operands, ast.Tuple(list(compare), ast.Load())], node)
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        """`loop = LOOP()` before it, and `while loop(c)`; loops of one function have names of their own."""
+        self.generic_visit(node)
+        name = f"{LOOP}{node.lineno}_{node.col_offset}"
+        before = ast.Assign([ast.Name(name, ast.Store())], _call(LOOP, [], node.test))
+        node.test = ast.copy_location(ast.Call(_name(name), [node.test], []), node.test)
+        return [ast.copy_location(before, node.test), node]
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)

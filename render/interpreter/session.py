@@ -20,6 +20,7 @@ from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.launch import Launch, run_launch
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
+from render.interpreter.steps import BUDGET
 from render.interpreter.writers import Writers
 
 
@@ -35,7 +36,8 @@ class Session:
     documented or unknown error is left out: their results are tainted. `sum_order` ("any", "tree"), `fp_contraction`
     ("any", "on", "off") and `triton_version` ("3.9"; the installed one unless told) are what bounds may assume of the
     compiler; None leaves the profile's. ValueError for an unknown one.
-    `tracker` makes what follows the host's operations. Sessions nest; the innermost one interprets.
+    `tracker` makes what follows the host's operations. Sessions nest; the innermost one
+    interprets. `steps` is the budget of a launch (see `steps`).
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Session:
         fp_contraction: str | None = None,
         triton_version: str | None = None,
         tracker: Callable[[Session], HostTracker] | None = None,
+        steps: int = BUDGET,
     ) -> None:
         base = profile if profile is not None else load_profile(device).chosen(triton=installed())
         base = base.chosen(sum_order, fp_contraction, None if triton_version is None else version(triton_version))
@@ -66,6 +69,7 @@ class Session:
         self.config = config
         self.progress = progress
         self.printer = printer
+        self.steps = steps
         self.undefined = undefined
         self.builder = builder
         self.change = change

@@ -16,6 +16,7 @@ from render.interpreter.context import Context
 from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle
 from render.interpreter.types import carrier
+from render.interpreter.waiting import Loop
 
 # Triton's own layers ask `if mask` to see whether there is one; only user code asks for a value.
 _PRESENCE_FILES = {semantic.__file__, core.__file__, math.__file__}
@@ -64,6 +65,7 @@ class Statements:
             rewrite.NOT: self.logical_not,
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
+            rewrite.LOOP: lambda: Loop(self.ctx),
         }
 
     def overrides(self) -> dict[str, Any]:
@@ -161,9 +163,12 @@ class Statements:
     def print(self, *args: Any, **kwargs: Any) -> None:
         self.ctx.printer(" ".join(str(a.handle.v if is_tensor(a) else a) for a in args))
 
-    def static_range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> builtins.range:
+    def static_range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Iterator[int]:
         first, last = (0, start) if stop is None else (start, stop)
-        return builtins.range(int(unwrap(first)), int(unwrap(last)), 1 if step is None else int(unwrap(step)))
+        by = 1 if step is None else int(unwrap(step))
+        for i in builtins.range(int(unwrap(first)), int(unwrap(last)), by):
+            self.ctx.steps.tick()
+            yield i
 
     def range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Iterator[Any]:
         """A device loop: the induction variable is a tensor; only the trip count must agree between programs."""
@@ -183,4 +188,5 @@ class Statements:
         trips = np.maximum(0, -(-span // by))
         count = int(uniform(self.ctx, trips))
         for i in builtins.range(count):
+            self.ctx.steps.tick()
             yield core.tensor(Handle((first + i * by).astype(carrier(ty)), ty, ()), ty)

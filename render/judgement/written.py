@@ -15,9 +15,9 @@ from render.judgement.composition import UNKNOWN, Judged, place_of
 from render.judgement.measure import measure, unmeasured
 from render.judgement.sides import blamed
 from render.judgement.unrounded import CODE
-from render.result.codes import EXIT_CODES
+from render.result.codes import CODES, EXIT_CODES
 from render.result.decision import Decision, Masks
-from render.result.errors import UnsupportedOp
+from render.result.errors import Endless, UnsupportedOp
 from render.result.records import Counterfactual, Instability, Origin, Unrounded
 from render.result.verdict import BudgetItem, Finding, Outputs, OutputVerdict, TaintNote, Verdict
 from render.result.versions import versions
@@ -74,15 +74,19 @@ def written(
 
 
 def unsupported(error: UnsupportedOp | MissingRule, **known: Any) -> Verdict:
-    """Nothing was guessed: the interpreter stopped at an operation without a rule."""
+    """Nothing was guessed: the interpreter stopped at an operation without a rule, or where a kernel does not end."""
     op = error.op if isinstance(error, UnsupportedOp) else error.name
     file, line = getattr(error, "file", None), getattr(error, "line", None) or 0
     first, last = advice.columns(file, line)
+    row = CODES[error.code if isinstance(error, Endless) else UNKNOWN]
+    assert row.label is not None
+    given_up = isinstance(error, Endless)
     return Verdict(
-        label="Inconclusive", code=UNKNOWN, subtype="taint", paper_rule="unknown", message=f"cannot tell: {error}",
-        taints=(TaintNote(UNKNOWN, op, str(error), file, line),), versions=versions(),
-        exit_code=EXIT_CODES["Inconclusive"], file=file, line=line, column=first, end_column=last,
-        help=tuple(advice.advice(UNKNOWN, ())), **known,
+        label=row.label, code=row.code, subtype=row.subtype if given_up else "taint", paper_rule="unknown",
+        message=row.sentence.format(detail=error) if given_up else f"cannot tell: {error}",
+        taints=() if given_up else (TaintNote(UNKNOWN, op, str(error), file, line),), versions=versions(),
+        exit_code=row.exit_code, file=file, line=line, column=first, end_column=last,
+        help=tuple(advice.advice(row.code, ())), **known,
     )  # fmt: skip
 
 

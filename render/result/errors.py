@@ -28,6 +28,15 @@ class UnsupportedOp(Exception):
         self.line = line
 
 
+class Endless(UnsupportedOp):
+    """The run of a kernel was given up: it can never end (`code` RND212), or not within the budget (RND309)."""
+
+    def __init__(self, code: str, message: str, file: str | None = None, line: int | None = None) -> None:
+        super().__init__("while", message, file, line)
+        self.code = code
+        self.args = (message,)
+
+
 class KernelError(Exception):
     """The user's kernel or launcher raised; `frames` holds the user's own frames, innermost last."""
 

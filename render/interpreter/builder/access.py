@@ -16,6 +16,7 @@ from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
 from render.interpreter.memory.records import Request
 from render.interpreter.types import carrier, elem_of
+from render.interpreter.waiting import changed
 
 
 def _atomic_kinds() -> dict[Any, str]:
@@ -64,6 +65,7 @@ class Access(Base):
         other_iv = None if other is None or other.is_point else tuple(other.full(a) for a in other.pair)
         request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
         got = ctx.memory.load(request, other_v, other_iv)
+        ctx.activity.read(ptr.v, got.v)
         taint = got.taint | lost.active(_possible(sure, possible), ptr) | taint_of(mask, other)
         v = got.v
         if pointee.is_int1():
@@ -111,6 +113,7 @@ class Access(Base):
             if opened.holds(np.int64, *ends):
                 lo, hi = ends
                 taint = lost.active(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
+        ctx.activity.changes += 1
         request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
         ctx.memory.store(request, value.full(value.v), lo, hi, taint)
         ctx.writers.note(ptr, ctx.linear)
@@ -157,8 +160,10 @@ class Access(Base):
         request = Request(np.broadcast_to(ptr.v, shape), elem, ptr.origin, ctx.linear, ctx.site(), active)
         new, expected = (None if h is None else whole(h.v) for h in (value, cmp))
         got = ctx.memory.atomic(kind, request, new, lo, hi, expected, taint)
+        ctx.activity.read(ptr.v, got.v)
         if value is not None:
             ctx.writers.note(ptr, ctx.linear)
+            ctx.activity.changes += changed(kind, got.v, value.v, None if cmp is None else cmp.v, active)
         v = got.v.astype(carrier(pointee), copy=False)
         if elem.fmt is None and got.lo is not None:
             taint = taint | ctx.taint("RND302", f"atomic_{kind}", LEFT_OPEN)

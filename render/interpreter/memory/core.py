@@ -55,6 +55,8 @@ class Memory:
         self._launch = self._chunk = self._epoch = 0
         self._first_program: int | None = None
         self._several = False
+        self.in_turns = False
+        """Whether the programs of the chunk run one at a time, in turns: then there are no hazards between them."""
         self._synced = np.zeros(1, np.bool_)
         self._used: dict[int, Storage] = {}
         self._snapped: dict[int, int] = {}
@@ -228,7 +230,7 @@ class Memory:
 
     def note_programs(self, pids: np.ndarray) -> None:
         """Programs that access memory now: hazards exist only between programs of one chunk."""
-        if not self._several:
+        if not self._several and not self.in_turns:
             if self._first_program is None:
                 self._first_program = int(pids[0])
             self._several = len(pids) > 1 or int(pids[0]) != self._first_program

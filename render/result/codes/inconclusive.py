@@ -125,4 +125,17 @@ INCONCLUSIVE = (
             "a smaller shape with the same fault, or another output, may have a second evaluation",
         ),
     ),
+    Code(
+        code="RND309",
+        title="the run was given up: more work than the budget",
+        sentence="cannot tell: {detail}",
+        rank=9,
+        subtype="budget",
+        prose="A launch may take a counted number of steps (turns of loops, passes over the kernel's body) and lanes. "
+        "This one took all of them, or what it did so far shows that the rest is far out of reach. The verdict says "
+        "which program it was in and at which line. No clock takes part.",
+        maths="steps + lanes / 2^17 >= 2^21",
+        example="a grid of 2^31 programs; while i >= 0: i += 1",
+        steps=("look at the loop that is named: can it end?", "try a smaller shape: fewer programs, fewer turns"),
+    ),
 )

@@ -141,4 +141,19 @@ TYPE_II = (
         ),
         more="Where the approximation is meant, make the reference compute the same one.",
     ),
+    Code(
+        code="RND212",
+        title="the kernel never ends",
+        sentence="bug: the kernel never ends: {detail}",
+        rank=10,
+        subtype="deadlock",
+        at_line=True,
+        prose="Every program that has not ended waits in a loop: it reads the same again, its variables repeat, and "
+        "no other program is left that could change what it reads. Programs ran in turns, so each that could go on "
+        "did. A loop that reads nothing and repeats itself is such a loop as well.",
+        maths="state(p, t + 1) = state(p, t) for every program p that has not ended, and memory(t + 1) = memory(t)",
+        example="program 1 holds lock a and spins on b, program 2 holds b and spins on a",
+        steps=("look at what the named lines wait for: who should store it, and does that program wait itself?",),
+        more="Locks are to be taken in one order; a barrier of n programs needs a grid of n.",
+    ),
 )
