@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -55,15 +56,21 @@ def _bessel(kind: str, order: int) -> Callable[[Array], Array]:
     return function
 
 
-EXACT: dict[str, Callable[[Array], Array]] = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "sqrt_rn": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "erf": _erf, "tanh": np.tanh, "tan": np.tan,
-    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "cbrt": np.cbrt, "sinh": np.sinh, "asinh": np.arcsinh,
-    "atanh": np.arctanh, "acosh": np.arccosh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "libdevice_exp": np.exp, "libdevice_rsqrt": lambda x: 1 / np.sqrt(x), "j0": _bessel("j", 0), "j1": _bessel("j", 1),
-    "y0": _bessel("y", 0), "y1": _bessel("y", 1), "cyl_bessel_i0": _bessel("i", 0), "cyl_bessel_i1": _bessel("i", 1),
-}  # fmt: skip
-"""Functions in the extended precision of the host (64 bits of significand on x86), or in float64."""
+def exact(name: str) -> Callable[[Array], Array] | None:
+    """A function in the extended precision of the host (64 bits of significand on x86), or in float64; None: unknown.
+
+    What numpy has is numpy's, Bessel functions are mpmath's.
+    """
+    if name == "rsqrt":
+        return lambda x: 1 / np.sqrt(x)
+    if name == "erf":
+        return lambda x: _erf(np.asarray(x, np.float64))
+    bessel = re.fullmatch(r"(?:cyl_bessel_)?([jyi])([01])", name)
+    if bessel:
+        return _bessel(bessel[1], int(bessel[2]))
+    found: Callable[[Array], Array] | None = getattr(np, name, None)
+    return found
+
 
 _UNDERFLOW = 2.0**-100
 
@@ -72,9 +79,9 @@ LOG2E = np.float32(1.4426950408889634)
 
 def evaluate(name: str, x: Array) -> Array:
     """The exact value to within 2^-50 relative, far below any documented error."""
-    if name == "erf":
-        return _erf(np.asarray(x, np.float64))
-    return EXACT[name](np.asarray(x, np.longdouble))
+    function = exact(name)
+    assert function is not None, name
+    return function(np.asarray(x, np.longdouble))
 
 
 def around(exact: Array, error: FnError, fmt: Format, bias: str, flush: str, rng: np.random.Generator) -> Array:
@@ -139,12 +146,15 @@ def flushed(x: Array, error: FnError, fmt: Format, flush: str, rng: np.random.Ge
 
 
 def function(
-    name: str, x: Array, fmt: Format, error: FnError, through_exp2: bool, bias: str, flush: str, fl_in: str,
+    name: str, x: Array, fmt: Format, error: FnError, through: bool, bias: str, flush: str, fl_in: str,
     rng: np.random.Generator,
 ) -> Array:  # fmt: skip
-    """`name` at `x` as a target may compute it, in fp32 (fp64) and rounded to `fmt` where that is narrower."""
+    """`name` at `x` as a target may compute it, in fp32 (fp64) and rounded to `fmt` where that is narrower.
+
+    `through`: e^x as the target compiles it, 2 to the rounded product of x and log2 e.
+    """
     x = flushed(x, error, fmt, fl_in, rng)
-    if name == "exp" and through_exp2 and fmt.bits != 64:
+    if through and fmt.bits != 64:
         x = flushed(np.multiply(x, LOG2E, dtype=np.float32), error, fmt, fl_in, rng)
         name = "exp2"
     exact = evaluate(name, x)

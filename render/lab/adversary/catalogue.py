@@ -15,8 +15,6 @@ from render.lab.adversary import subjects as make
 from render.lab.adversary.material import DTYPES, Inputs, stagnant_operands, values
 from render.lab.adversary.subjects import Subject
 
-_BESSEL = ("j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1")
-
 
 def small() -> Iterator[Subject]:
     """Kernels of `kernels.py`, in every format that the language allows."""
@@ -24,7 +22,7 @@ def small() -> Iterator[Subject]:
         yield make.unary(op, "fp32")
     for op in ("exp", "log", "sqrt", "sin"):
         yield make.unary(op, "fp64")
-    for op in ("tanh", "expm1", "log1p", "atan", "sinh", "cbrt", "exp", "rsqrt", "rint", *_BESSEL):
+    for op in ("rint", *make.LIBRARY_FUNCTIONS):
         yield make.library(op)
     for op in make.BINARY:
         yield make.binary(op, "fp32")

@@ -16,15 +16,12 @@ from render.interpreter.types import format_of
 from render.lab.adversary import approximate, numbers, older
 from render.lab.adversary.numbers import Array
 from render.lab.adversary.plan import Plan
+from render.ops.library import LIBRARY
+from render.ops.rule import Rule
+from render.ops.table import RULES
 
-FUNCTIONS = {
-    "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin", "cos": "cos", "erf": "erf",
-    "sqrt": "sqrt", "precise_sqrt": "sqrt_rn", "rsqrt": "rsqrt",
-}  # fmt: skip
-"""Builder methods of one argument and their entries in a profile."""
-
-_LIBRARY = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt", "sqrt": "sqrt_rn"}
-_RENAMED = {"div_rn": "precise_divf", "fma": "fma", "fmod": "frem", "floor": "floor", "ceil": "ceil"}
+_TWINS = {"div_rn": "precise_divf", "fmod": "frem"}
+"""Library functions that a builder method of another name does as well."""
 
 
 class Product(Handle):
@@ -133,23 +130,25 @@ class Elementwise(Builder):
         return Handle(v if fmt.bits >= 32 else numbers.to_format(v, fmt), x.dtype, x.shape)
 
     # functions
-    def function(self, name: str, x: Handle) -> Handle:
+    def function(self, rule: Rule, x: Handle) -> Handle:
+        """A function of one argument: any value within the error of the rule's entry in the profile."""
         fmt = format_of(x.dtype)
         assert fmt is not None
-        error = self.ctx.profile.fn(name, fmt.name)
-        bias, flush = self._where(name, error)
-        argument = self.pick(f"read {name}", *approximate.FLUSHES) if error.ftz else "keep"
-        through = self.ctx.profile.exp_via_exp2
-        v = approximate.function(name, x.v, fmt, error, through, bias, flush, argument, self.rng)
+        wide = fmt.bits == 64
+        entry = rule.entry.removeprefix("libdevice_") if wide else rule.entry
+        error = self.ctx.profile.fn(entry, fmt.name)
+        bias, flush = self._where(entry, error)
+        argument = self.pick(f"read {entry}", *approximate.FLUSHES) if error.ftz else "keep"
+        through = entry == "exp" and self.ctx.profile.exp_via_exp2
+        v = approximate.function(rule.function, x.v, fmt, error, through, bias, flush, argument, self.rng)
         return Handle(v, x.dtype, x.shape)
 
     def vendor(self, name: str) -> Callable[..., Handle] | None:
-        if name in _RENAMED:
-            return getattr(type(self), f"create_{_RENAMED[name]}")
-        entry = _LIBRARY.get(name, name)
-        if entry not in approximate.EXACT or entry not in self.ctx.profile.functions:
-            return None
-        return lambda self, x: self.function(entry, x)
+        rule, twin = LIBRARY.get(name), _TWINS.get(name, name)
+        if rule is None or rule.function:
+            known = rule is not None and approximate.exact(rule.function) and rule.entry in self.ctx.profile.functions
+            return (lambda self, x: self.function(rule, x)) if known else None
+        return getattr(type(self), f"create_{twin}") if twin in RULES else None
 
     def create_floor(self, x: Handle) -> Handle:
         return self._integral(x, np.floor, "floor")
@@ -211,9 +210,10 @@ class Elementwise(Builder):
         return numbers.to_format(x.astype(np.float64), fmt, "rtne", self.overflow(fmt))
 
 
-def _unary(name: str) -> Callable[[Elementwise, Handle], Handle]:
-    return lambda self, x: self.function(name, x)
+def _unary(rule: Rule) -> Callable[[Elementwise, Handle], Handle]:
+    return lambda self, x: self.function(rule, x)
 
 
-for _op, _entry in FUNCTIONS.items():
-    setattr(Elementwise, f"create_{_op}", _unary(_entry))
+for _op, _rule in RULES.items():
+    if _rule.function:
+        setattr(Elementwise, f"create_{_op}", _unary(_rule))

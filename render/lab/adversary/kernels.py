@@ -9,34 +9,12 @@ from triton.language.extra import libdevice
 def unary_kernel(x, out, n, OP: tl.constexpr, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, other=1.0)
-    if OP == "exp":
-        v = tl.exp(v)
-    elif OP == "exp2":
-        v = tl.exp2(v)
-    elif OP == "log":
-        v = tl.log(v)
-    elif OP == "log2":
-        v = tl.log2(v)
-    elif OP == "sin":
-        v = tl.sin(v)
-    elif OP == "cos":
-        v = tl.cos(v)
-    elif OP == "erf":
-        v = tl.erf(v)
-    elif OP == "sqrt":
-        v = tl.sqrt(v)
-    elif OP == "sqrt_rn":
-        v = tl.sqrt_rn(v)
-    elif OP == "rsqrt":
-        v = tl.rsqrt(v)
-    elif OP == "floor":
-        v = tl.floor(v * 1.0009765625)
-    elif OP == "ceil":
-        v = tl.ceil(v * 1.0009765625)
-    elif OP == "abs":
+    if OP == "abs":
         v = -tl.abs(v * v - v)
-    elif OP == "sigmoid":
-        v = tl.sigmoid(v)
+    elif OP == "floor" or OP == "ceil":
+        v = getattr(tl, OP)(v * 1.0009765625)
+    else:
+        v = getattr(tl, OP)(v)
     tl.store(out + i, v, mask=i < n)
 
 
@@ -44,38 +22,9 @@ def unary_kernel(x, out, n, OP: tl.constexpr, B: tl.constexpr):
 def library_kernel(x, out, n, OP: tl.constexpr, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, other=0.5)
-    if OP == "tanh":
-        v = libdevice.tanh(v)
-    elif OP == "expm1":
-        v = libdevice.expm1(v)
-    elif OP == "log1p":
-        v = libdevice.log1p(tl.abs(v))
-    elif OP == "atan":
-        v = libdevice.atan(v)
-    elif OP == "sinh":
-        v = libdevice.sinh(v)
-    elif OP == "cbrt":
-        v = libdevice.cbrt(v)
-    elif OP == "exp":
-        v = libdevice.exp(v)
-    elif OP == "rsqrt":
-        v = libdevice.rsqrt(tl.abs(v))
-    elif OP == "rint":
-        v = libdevice.rint(v * 1.0009765625) + libdevice.trunc(v)
-    elif OP == "j0":
-        v = libdevice.j0(v)
-    elif OP == "j1":
-        v = libdevice.j1(v)
-    elif OP == "y0":
-        v = libdevice.y0(v)
-    elif OP == "y1":
-        v = libdevice.y1(v)
-    elif OP == "cyl_bessel_i0":
-        v = libdevice.cyl_bessel_i0(v)
-    elif OP == "cyl_bessel_i1":
-        v = libdevice.cyl_bessel_i1(v)
-    else:
-        tl.static_assert(False, "a function that this kernel does not call")
+    if OP == "rint":
+        v = v * 1.0009765625
+    v = getattr(libdevice, OP)(v)
     tl.store(out + i, v, mask=i < n)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,13 @@ import numpy as np
 import torch
 import triton.language as tl
 
-from render.lab.adversary import kernels
+from interval_ops.profiles.profile import load_profile
+from render.lab.adversary import approximate, kernels
 from render.lab.adversary.aligned import split_operands
 from render.lab.adversary.material import BOTTOM, DTYPES, Inputs, stagnant_operands, values
+from render.ops.library import LIBRARY
+from render.ops.rule import EVERYWHERE, Rule
+from render.ops.table import RULES
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,14 @@ class Subject:
 SIZE = 2048
 _BLOCK = 512
 _GRID = (SIZE // _BLOCK,)
+_PROFILE = load_profile("sm_80")
 
-UNARY = {
-    "exp": ("exp",), "exp2": ("exp2",), "log": ("log",), "log2": ("log2",), "sin": ("sin",), "cos": ("cos",),
-    "erf": ("erf",), "sqrt": ("sqrt",), "sqrt_rn": ("precise_sqrt",), "rsqrt": ("rsqrt",), "floor": ("floor",),
-    "ceil": ("ceil",), "abs": ("fabs", "fneg"), "sigmoid": (),
+UNARY: dict[str, tuple[str, ...]] = {
+    **{rule.entry: (op,) for op, rule in RULES.items() if rule.function},
+    "floor": ("floor",), "ceil": ("ceil",), "abs": ("fabs", "fneg"), "sigmoid": (),
 }  # fmt: skip
-_POSITIVE = ("log", "log2", "sqrt", "sqrt_rn", "rsqrt", "y0", "y1")
-_SPREAD = dict.fromkeys(("j0", "j1", "y0", "y1"), 6.0)
-"""Arguments on both sides of 8, where the documented error changes."""
+"""Functions of `tl` with one argument, and the rules that they exercise."""
+LIBRARY_FUNCTIONS = [name for name, rule in LIBRARY.items() if rule.function and approximate.exact(rule.function)]
 
 BINARY = {
     "add": ("fadd",), "sub": ("fsub",), "mul": ("fmul",), "div": ("fdiv",), "div_rn": ("precise_divf",),
@@ -60,10 +64,21 @@ _ALIGNED = {
 """Styles in which the errors of these kernels add up."""
 
 
+def _inside(x: torch.Tensor, rule: Rule | None) -> torch.Tensor:
+    """Numbers of every size as arguments: in the domain, on both sides of where the documented error changes."""
+    low, high = rule.domain if rule is not None else EVERYWHERE
+    if high < math.inf:
+        return low + (high - low) * (0.5 + 0.5 * x / (1 + x.abs()))
+    far = rule is not None and rule.function and _PROFILE.functions[rule.entry].until < math.inf
+    x = x * 6.0 if far else x
+    return low + x.abs() if low > -math.inf else x
+
+
 def unary(op: str, fmt: str) -> Subject:
+    rule = RULES.get(UNARY[op][0]) if UNARY[op] else None
+
     def inputs(rng: np.random.Generator, style: str) -> Inputs:
-        x = values(rng, (SIZE,), fmt, style)
-        return (x.abs() if op in _POSITIVE else x,)
+        return (_inside(values(rng, (SIZE,), fmt, style), rule),)
 
     def run(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)
@@ -82,8 +97,7 @@ def library(op: str, fmt: str = "fp32") -> Subject:
         return out
 
     def inputs(rng: np.random.Generator, style: str) -> Inputs:
-        x = values(rng, (SIZE,), fmt, style)
-        return ((x.abs() if op in _POSITIVE else x) * _SPREAD.get(op, 1.0),)
+        return (_inside(values(rng, (SIZE,), fmt, style), LIBRARY[op]),)
 
     styles = ("normal", "wide", "tiny", "powers")
     return Subject(f"libdevice {op} {fmt}", run, inputs, (), styles)
