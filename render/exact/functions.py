@@ -104,8 +104,16 @@ def value(formula: Formula, x: Point) -> Ball:
 
 
 def _odd(formula: Formula) -> Formula:
-    """An odd function that Arb has for positive numbers."""
-    return lambda x: -formula(-x) if x < 0 else formula(x) if x > 0 else x
+    """An odd, rising function that Arb has for positive numbers."""
+
+    def both(x: Ball) -> Ball:
+        if x > 0:
+            return formula(x)
+        low, high = -x.lower(), x.upper()
+        left = -formula(low) if low > 0 else ZERO
+        return left.union(formula(high) if high > 0 else -formula(-high) if high < 0 else ZERO)
+
+    return both
 
 
 def _scaled_erfc(x: Ball) -> Ball:
@@ -267,17 +275,32 @@ def _order(kind: str, n: int) -> Range:
     return lambda x: bessel(kind, n, x)
 
 
+FORMULAS: dict[str, Formula] = {
+    **{name: row.formula for name, row in (MONOTONE | EVEN).items()},
+    "sin": lambda x: x.sin(),
+    "cos": lambda x: x.cos(),
+    "sinpi": lambda x: x.sin_pi(),
+    "cospi": lambda x: x.cos_pi(),
+    "tan": lambda x: x.tan(),
+    "gamma": lambda x: x.gamma(),
+    "lgamma": lambda x: abs(x.gamma()).log(),
+    "digamma": lambda x: x.digamma(),
+    "floor": lambda x: x.floor(),
+    "ceil": lambda x: x.ceil(),
+}
+"""What balls can be put into, wide ones as well."""
+
 RANGES: dict[str, Range] = {
     **{name: row.range for name, row in MONOTONE.items()},
     **{name: _even(row) for name, row in EVEN.items()},
-    "sin": _wave(lambda x: x.sin(), 0.5, False),
-    "cos": _wave(lambda x: x.cos(), 0.0, False),
-    "sinpi": _wave(lambda x: x.sin_pi(), 0.5, True),
-    "cospi": _wave(lambda x: x.cos_pi(), 0.0, True),
+    "sin": _wave(FORMULAS["sin"], 0.5, False),
+    "cos": _wave(FORMULAS["cos"], 0.0, False),
+    "sinpi": _wave(FORMULAS["sinpi"], 0.5, True),
+    "cospi": _wave(FORMULAS["cospi"], 0.0, True),
     "tan": _tan,
     "rcbrt": _rcbrt,
-    "tgamma": _gamma(lambda x: x.gamma(), lambda x: x.gamma(), _GROWS[1]),
-    "lgamma": _gamma(lambda x: x.lgamma(), lambda x: abs(x.gamma()).log(), INF),
+    "tgamma": _gamma(FORMULAS["gamma"], FORMULAS["gamma"], _GROWS[1]),
+    "lgamma": _gamma(lambda x: x.lgamma(), FORMULAS["lgamma"], INF),
     "j0": _order("j", 0),
     "j1": _order("j", 1),
     "y0": _order("y", 0),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import mpmath
@@ -88,7 +89,10 @@ class Ball:
         return self + -(other if isinstance(other, Ball) else Ball(other))
 
     def __mul__(self, other: Any) -> Ball:
-        return self._pairs(other, libmp.mpf_mul)
+        y = other if isinstance(other, Ball) else Ball(other)
+        if self.lo[1] and y.lo[1] and not self.lo[0] and not y.lo[0]:  # both positive
+            return Ball.of(libmp.mpf_mul(self.lo, y.lo, ctx.prec, "f"), libmp.mpf_mul(self.hi, y.hi, ctx.prec, "c"))
+        return self._pairs(y, libmp.mpf_mul)
 
     def __truediv__(self, other: Any) -> Ball:
         y = other if isinstance(other, Ball) else Ball(other)
@@ -319,10 +323,16 @@ class Ball:
 ANYTHING = Ball(math.nan)
 
 
+@lru_cache(maxsize=16)
+def _context(bits: int) -> Any:
+    made = mpmath.mp.clone()
+    made.prec = bits
+    return made
+
+
 def _at(formula: Callable[..., Any], x: Raw) -> Ball:
     """A function at a point; results of 0, 1 and -1, and infinities, are taken for exact at short arguments."""
-    m = mpmath.mp.clone()
-    m.prec = ctx.prec + SPARE
+    m = _context(ctx.prec + SPARE)
     try:
         y = formula(m, m.make_mpf(x))
     except (ValueError, ZeroDivisionError, OverflowError):

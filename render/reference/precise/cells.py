@@ -14,8 +14,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
+from render.exact.numbers import Num, Numbers
 from render.reference.precise.graph import Graph, Ids, Leaf, Map, Refused, Rows, Sums
-from render.reference.precise.numbers import Num, Numbers
 
 F64 = torch.float64
 

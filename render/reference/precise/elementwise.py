@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from render.exact.functions import FORMULAS
+from render.exact.numbers import Num, Numbers
 from render.reference.precise.graph import Ids, Refused
-from render.reference.precise.numbers import FUNCTIONS, Num, Numbers
 
 if TYPE_CHECKING:
     from render.reference.precise.cells import Cells
@@ -132,10 +133,6 @@ def _atan2(n: Numbers, y: Num, x: Num) -> Num:
     raise Refused("atan2 at its cut")
 
 
-def _lgamma(n: Numbers, x: Num) -> Num:
-    return n.call("log", abs(n.call("gamma", x)))
-
-
 def _threshold(r: Cells, x: Any, at: float, value: float) -> Ids:
     fn = lambda n, a: n.choose(a - n.number(float(at)), lambda: a, lambda: n.number(float(value)))  # noqa: E731
     return r.map("threshold", fn, x)
@@ -173,21 +170,16 @@ def _threshold_backward(r: Cells, grad: Any, x: Any, at: float) -> Ids:
 
 
 ELEMENTWISE: dict[str, Rule] = {
-    **{name: _named(name) for name in FUNCTIONS if name != "gamma"},
+    **{name: _named(name) for name in FORMULAS},
     "neg": _unary("neg", lambda n, x: -x, 1),
     "abs": _unary("abs", lambda n, x: abs(x), 1),
     "square": _unary("square", lambda n, x: x * x, 1),
     "reciprocal": _unary("reciprocal", lambda n, x: 1 / x, 1),
-    "rsqrt": _unary("rsqrt", lambda n, x: 1 / n.call("sqrt", x), 2),
-    "exp2": _unary("exp2", lambda n, x: n.number(2.0) ** x),
-    "log2": _unary("log2", lambda n, x: n.call("log", x) / n.call("log", n.number(2.0))),
-    "log10": _unary("log10", lambda n, x: n.call("log", x) / n.call("log", n.number(10.0))),
     "sigmoid": _unary("sigmoid", _sigmoid),
     "silu": _unary("silu", lambda n, x: x * _sigmoid(n, x)),
     "mish": _unary("mish", lambda n, x: x * n.call("tanh", n.call("log1p", n.call("exp", x))), 3 * HEAVY),
     "log_sigmoid_forward": _unary("log_sigmoid", lambda n, x: -n.call("log1p", n.call("exp", -x)), 2 * HEAVY),
     "relu": _unary("relu", lambda n, x: n.larger(x, n.number(0.0)), 1),
-    "lgamma": _unary("lgamma", _lgamma, 4 * HEAVY),
     "trunc": _unary("trunc", _truncated, 1),
     "round": _rounded,
     "sign": _unary("sign", _sign, 1),

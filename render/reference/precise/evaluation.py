@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from render.exact.numbers import Numbers
 from render.reference.oracle import Oracle
 from render.reference.precise.functions import Functions
 from render.reference.precise.graph import Graph, Ids, Refused, Tick
-from render.reference.precise.numbers import Balls, Numbers, Reals, have_balls
 from render.reference.precise.recorder import Recorder
 from render.reference.shadow import F64, default_dtype, is_float
 
@@ -85,21 +85,18 @@ def evaluate(
     float64, or not one element can be had.
     """
     budget = OPERATIONS if budget is None else budget
-    outcome = Outcome()
-    rigorous = have_balls()
-    kind: type[Balls] | type[Reals] = Balls if rigorous else Reals
-    outcome.rigorous = rigorous
+    outcome = Outcome(rigorous=Numbers.rigorous)
     total = sum(p.size for p in wanted.values())
-    need, cost, wanted = _within(recording, wanted, budget / kind.cost)
+    need, cost, wanted = _within(recording, wanted, budget / Numbers.cost)
     outcome.left = total - sum(p.size for p in wanted.values())
     close: Undecided | None = None
     for bits in BITS:
-        if outcome.cost and outcome.cost + cost * kind.cost * bits / BITS[0] > budget:
+        if outcome.cost and outcome.cost + cost * Numbers.cost * bits / BITS[0] > budget:
             break
-        outcome.cost += cost * kind.cost * bits / BITS[0]
-        seconds = SECONDS * cost * kind.cost * bits / BITS[0]
+        outcome.cost += cost * Numbers.cost * bits / BITS[0]
+        seconds = SECONDS * cost * Numbers.cost * bits / BITS[0]
         try:
-            outcome.found = _at(recording, wanted, need, kind, bits, _timed(tick, seconds))
+            outcome.found = _at(recording, wanted, need, bits, _timed(tick, seconds))
         except Undecided as undecided:
             close = undecided
             continue
@@ -139,19 +136,13 @@ def _within(
 
 
 def _at(
-    recording: Recording, wanted: dict[int, np.ndarray], need: np.ndarray, kind: Any, bits: int, tick: Tick
+    recording: Recording, wanted: dict[int, np.ndarray], need: np.ndarray, bits: int, tick: Tick
 ) -> dict[int, Evaluated]:
-    if kind is Balls:
-        n = Balls(bits)
-        with n.active():
-            numbers = recording.graph.evaluate(n, need, tick)
-            _decide(recording, n, numbers)
-            return {i: _enclosed(n, _of(recording, numbers, i, p), p) for i, p in wanted.items()}
-    n1, n2 = Reals(bits), Reals(2 * bits)
-    first, second = (recording.graph.evaluate(n, need, tick) for n in (n1, n2))
-    _decide(recording, n1, first)
-    _decide(recording, n2, second)
-    return {i: _estimated(n2, _of(recording, first, i, p), _of(recording, second, i, p), p) for i, p in wanted.items()}
+    n = Numbers(bits)
+    with n.active():
+        numbers = recording.graph.evaluate(n, need, tick)
+        _decide(recording, n, numbers)
+        return {i: _enclosed(n, _of(recording, numbers, i, p), p) for i, p in wanted.items()}
 
 
 def _of(recording: Recording, numbers: np.ndarray, i: int, places: np.ndarray) -> list[Any]:
@@ -163,17 +154,6 @@ def _of(recording: Recording, numbers: np.ndarray, i: int, places: np.ndarray) -
 def _enclosed(n: Numbers, values: Sequence[Any], places: np.ndarray) -> Evaluated:
     rows = np.array([n.enclose(x) for x in values], np.float64).reshape(-1, 3)
     return Evaluated(places, rows[:, 0], rows[:, 1], rows[:, 2])
-
-
-ESTIMATE = 16.0
-"""What the difference of two precisions is multiplied by, as an estimate of the error of the lower one."""
-
-
-def _estimated(n: Reals, first: Sequence[Any], second: Sequence[Any], places: np.ndarray) -> Evaluated:
-    found = _enclosed(n, second, places)
-    moved = np.array([float(abs(n.mp.mpf(a) - b)) for a, b in zip(first, second, strict=True)], np.float64)
-    reach = ESTIMATE * moved
-    return Evaluated(places, found.value, found.lo - reach, found.hi + reach)
 
 
 _HOLDS = {"gt": {1}, "lt": {-1}, "ge": {0, 1}, "le": {-1, 0}, "eq": {0}, "ne": {-1, 1}}

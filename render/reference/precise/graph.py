@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from render.reference.precise.numbers import Num, Numbers
+from render.exact.numbers import Num, Numbers
 
 Ids = np.ndarray
 """int64 numbers of cells, in the shape of the tensor whose elements they are."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from render.exact.numbers import Num, Numbers
 from render.reference.precise.composites import average, variance
 from render.reference.precise.elementwise import HEAVY, Rule
 from render.reference.precise.graph import Ids, Refused
-from render.reference.precise.numbers import Num, Numbers
 
 if TYPE_CHECKING:
     from render.reference.precise.cells import Cells
