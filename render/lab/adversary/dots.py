@@ -54,7 +54,7 @@ class Open(Handle):
     def __init__(self, chain: Chain, dtype: Any, shape: tuple[int, ...]) -> None:
         self.dtype, self.shape, self.chain = dtype, shape, chain
         self._value: Array | None = None
-        self._lo = self._hi = self.pend = self.origin = self.place = self.grown = None
+        self._lo = self._hi = self.pend = self.origin = self.place = self.grown = self.open = self.lost = None
         self.taint = frozenset()
         Handle.largest = max(Handle.largest, math.prod(shape))
 
