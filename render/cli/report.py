@@ -58,7 +58,7 @@ def written(verdicts: list[Verdict], format: ReportFormat) -> str:
     if format is ReportFormat.junit:
         from render.report import junit
 
-        return junit.dumps(verdicts)
+        return junit.dumps(map(junit.of_verdict, verdicts))
     if len(verdicts) > 1:
         raise RenderError("RND902", f"--format {format.value} takes one verdict", "give them one after the other")
     return _one(verdicts[0], format)

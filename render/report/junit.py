@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -14,32 +16,55 @@ if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
 _KINDS = {"Type-II": "failure", "Inconclusive": "error"}
+_COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that XML has no way to write."""
 
 
-def dumps(verdicts: Sequence[Verdict]) -> str:
-    """One suite with all verdicts."""
-    kinds = [_KINDS.get(verdict.label) for verdict in verdicts]
-    numbers = {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error")}
-    suite = ET.Element("testsuite", {"name": "render", **{name: str(n) for name, n in numbers.items()}})
-    for verdict in verdicts:
-        _case(suite, verdict)
-    suites = ET.Element("testsuites")
-    suites.append(suite)
-    ET.indent(suites)
-    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+@dataclass(frozen=True)
+class TestCase:
+    """One case. `kind`: "failure", "error", "skipped", or "" for one that passes; `type` and `message` say why."""
+
+    __test__ = False  # no test of pytest's
+
+    file: str
+    name: str
+    seconds: float
+    kind: str = ""
+    type: str = ""
+    message: str = ""
+    text: str = ""
 
 
-def _case(suite: ET.Element, verdict: Verdict) -> None:
-    seconds = verdict.timing.get("total_s") or 0.0
-    name = ", ".join(verdict.kernels) or "no kernel"
-    where = relative(verdict.file) if verdict.file else "render"
-    case = ET.SubElement(suite, "testcase", {"classname": where, "name": name, "time": f"{seconds:.3f}"})
-    text = _CONTROL.sub("?", "\n".join(line.plain for line in full(verdict, 100, verbose=True)))
-    kind = _KINDS.get(verdict.label)
-    if kind is None:
-        ET.SubElement(case, "system-out").text = text
-    else:
-        message = _CONTROL.sub("?", verdict.message)
-        ET.SubElement(case, kind, {"type": verdict.code, "message": message}).text = text
+def of_verdict(verdict: Verdict) -> TestCase:
+    text = "\n".join(line.plain for line in full(verdict, 100, verbose=True))
+    file = relative(verdict.file) if verdict.file else "render"
+    name, seconds = ", ".join(verdict.kernels) or "no kernel", verdict.timing.get("total_s") or 0.0
+    return TestCase(file, name, seconds, _KINDS.get(verdict.label, ""), verdict.code, verdict.message, text)
+
+
+def dumps(cases: Iterable[TestCase]) -> str:
+    """One suite with all cases."""
+    cases = list(cases)
+    kinds = Counter(case.kind for case in cases)
+    suite = ET.Element("testsuite", {"name": "render", "tests": str(len(cases))})
+    for name, kind in _COUNTED.items():
+        suite.set(name, str(kinds[kind]))
+    suite.set("time", f"{sum(case.seconds for case in cases):.3f}")
+    for case in cases:
+        _written(suite, case)
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _written(suite: ET.Element, case: TestCase) -> None:
+    attributes = {"classname": case.file, "name": case.name, "time": f"{case.seconds:.3f}"}
+    element = ET.SubElement(suite, "testcase", {name: _clean(value) for name, value in attributes.items()})
+    if case.kind:
+        ET.SubElement(element, case.kind, message=_clean(case.message), type=case.type).text = _clean(case.text)
+    elif case.text:
+        ET.SubElement(element, "system-out").text = _clean(case.text)
+
+
+def _clean(text: str) -> str:
+    return _CONTROL.sub("?", text)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 from render.lab.suite.accept import Accepted
 from render.lab.suite.rows import ERROR, SKIPPED, Row, counts, exit_code
+from render.report import junit as junit_cases
+from render.report.junit import TestCase
 
 SCHEMA = 1
 _ORDER = ("Type-I", "Type-II", "Inconclusive", ERROR, "accepted", SKIPPED)
@@ -45,22 +46,14 @@ def dumps(rows: Sequence[Row]) -> str:
 
 def junit(rows: Sequence[Row]) -> str:
     """JUnit XML: Type-II and errors fail, Inconclusive is an error of its own kind, accepted and Type-I pass."""
-    suite = ElementTree.Element("testsuite", name="render", tests=str(len(rows)))
-    tally = {"failures": 0, "errors": 0, "skipped": 0}
-    for row in rows:
-        file, _, name = row.test.partition("::")
-        case = ElementTree.SubElement(suite, "testcase", classname=file, name=name or file, time=f"{row.seconds:.3f}")
-        kind = _junit_kind(row)
-        if kind:
-            tally[{"failure": "failures", "error": "errors", "skipped": "skipped"}[kind]] += 1
-            ElementTree.SubElement(case, kind, message=row.message, type=row.code or row.label).text = row.place
-        elif row.code:
-            ElementTree.SubElement(case, "system-out").text = f"{row.label} {row.code} {row.accepted}".strip()
-    for name, count in tally.items():
-        suite.set(name, str(count))
-    suite.set("time", f"{sum(row.seconds for row in rows):.3f}")
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return junit_cases.dumps(_case(row) for row in rows)
+
+
+def _case(row: Row) -> TestCase:
+    file, _, name = row.test.partition("::")
+    kind = _junit_kind(row)
+    text = row.place if kind else f"{row.label} {row.code} {row.accepted}".strip() if row.code else ""
+    return TestCase(file, name or file, row.seconds, kind, row.code or row.label, row.message, text)
 
 
 def _junit_kind(row: Row) -> str:
