@@ -66,7 +66,7 @@ class Access(Base):
         request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
         got = ctx.memory.load(request, other_v, other_iv)
         ctx.activity.read(ptr.v, got.v)
-        taint = got.taint | lost.active(_possible(sure, possible), ptr) | taint_of(mask, other)
+        taint = (got.taint - got.why) | lost.active(_possible(sure, possible), ptr) | taint_of(mask, other)
         v = got.v
         if pointee.is_int1():
             v = v.astype(np.bool_)
@@ -77,10 +77,12 @@ class Access(Base):
         if elem.fmt is None and got.lo is not None and got.hi is not None:
             between = got.lo.astype(v.dtype), got.hi.astype(v.dtype)
             why = ctx.taint("RND302", "load", LEFT_OPEN)
-            out = opened.integer(v, pointee, ptr.shape, between, taint, why)
+            out = opened.integer(v, pointee, ptr.shape, between, taint | got.why, why)
         else:
             lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
             out = Handle(v, pointee, ptr.shape, lo, hi, taint)
+            if got.void is not None:
+                lost.mark(out, got.void, got.why)
             if ctx.locks and elem.fmt is not None:
                 out.place = Place(ptr, mask)
         self.emit("load", (ptr, mask, other), (out,))

@@ -61,7 +61,7 @@ def dispatch(rule: Rule, value: Value) -> Callable[..., Handle]:
 
     create.__name__ = f"create_{rule.op}"
     create.__doc__ = rule.doc
-    return create
+    return lost.lanewise(create)
 
 
 def dispatch_comparison(rule: Rule, value: Value) -> Callable[..., Handle]:
@@ -76,7 +76,7 @@ def dispatch_comparison(rule: Rule, value: Value) -> Callable[..., Handle]:
 
     create.__name__ = f"create_{rule.op}"
     create.__doc__ = rule.doc
-    return create
+    return lost.lanewise(create)
 
 
 def opened_by(

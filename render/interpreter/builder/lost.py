@@ -1,7 +1,8 @@
 """Lanes in which an instruction gives nothing: the taint stays with them, and goes where no one looks at them.
 
-`where(n < 32, x >> n, 0)`, padded lanes that divide by zero and are masked off at the store: such values are fine, and
-the handle knows which of its lanes are not. An operation that is not written here hands the taint on for all lanes.
+`where(n < 32, x >> n, 0)`, padded lanes that divide by zero and are masked off at the store, the half of a triangle
+that nothing has written and that a `where` leaves out: such values are fine, and the handle knows which of its lanes
+are not. An operation that is not written here hands the taint on for all lanes.
 """
 
 from __future__ import annotations

@@ -105,6 +105,7 @@ def _load_one(
     v = np.empty(p.size, dtype)
     noted, masked_off = _gather(memory, storage, p, flat, elem, v)
     taint, void = NO_TAINT, _NO_LANES
+    never: tuple[np.ndarray | None, frozenset[int]] = None, NO_TAINT
     if noted or storage.written is not None or storage.stored or storage.tracked:
         flags = None if doubtful is None else np.broadcast_to(doubtful, p.shape).reshape(-1)
         copies = copies_of(p, ptr, mask, len(pids))
@@ -113,6 +114,7 @@ def _load_one(
         taint, by_kind = digest(memory, access, codes)
         void = np.concatenate([by_kind.get(k, _NO_LANES) for k in (OUTSIDE, NEVER)])
         v[void] = 0
+        never = _never_written(memory, taint, by_kind, p)
     if memory.interval:
         taint |= gather_taints(memory, storage, p, flat, size)
     undefined = bool(masked_off) and other is None
@@ -120,9 +122,20 @@ def _load_one(
         taint |= _foreign(memory, storage, p, flat, elem, site)[0]
         between = integers.loaded(storage, p, flat, elem, v) if memory.interval and storage.shadows else None
         low, high = between or (None, None)
-        return LoadResult(v.reshape(p.shape), low, high, taint, undefined)
+        return LoadResult(v.reshape(p.shape), low, high, taint, undefined, False, *never)
     lo, hi, more = _bounds(memory, storage, p, flat, elem, v, void, site)
-    return LoadResult(v.reshape(p.shape), lo, hi, taint | more, undefined)
+    return LoadResult(v.reshape(p.shape), lo, hi, taint | more, undefined, False, *never)
+
+
+def _never_written(
+    memory: Memory, taint: frozenset[int], by_kind: dict[int, np.ndarray], p: Plan
+) -> tuple[np.ndarray | None, frozenset[int]]:
+    """The lanes that nothing has written, and the taints that concern no other lane."""
+    if NEVER not in by_kind:
+        return None, NO_TAINT
+    lanes = np.zeros(p.size, np.bool_)
+    lanes[by_kind[NEVER]] = True
+    return lanes.reshape(p.shape), frozenset(i for i in taint if memory.taints.all[i].code == "RND208")
 
 
 def load_quietly(

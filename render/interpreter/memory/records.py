@@ -67,6 +67,7 @@ class LoadResult:
 
     `masked_off`: some lane was masked off and had no `other`; it reads zero here, the language leaves it undefined.
     `ordered`: the value comes from an atomic and depends on the order in which the programs ran.
+    `void`: lanes that nothing has written, `why` those of the taints that concern only them.
     """
 
     v: np.ndarray
@@ -75,6 +76,8 @@ class LoadResult:
     taint: frozenset[int] = NO_TAINT
     masked_off: bool = False
     ordered: bool = False
+    void: np.ndarray | None = None
+    why: frozenset[int] = NO_TAINT
 
     @property
     def pair(self) -> tuple[np.ndarray, np.ndarray]:

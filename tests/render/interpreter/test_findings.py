@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -24,6 +25,13 @@ def careless_store_kernel(x, out, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     v = tl.load(x + i, mask=i < n)
     tl.store(out + i, v)  # no mask
+
+
+@triton.jit
+def partly_written_kernel(x, out, n, B: tl.constexpr, SEEN: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i) * 2.0 + 1.0
+    tl.store(out + i, tl.where(i < SEEN, v, 0.0))
 
 
 @triton.jit
@@ -95,6 +103,20 @@ def test_sums_into_memory_that_nobody_wrote():
     with Session("any") as s:
         accumulate_kernel[(2,)](x, out := torch.empty(1).zero_(), 64, 32)
     assert not s.findings and np.isfinite(s.envelope(out).lo).all()
+
+
+@pytest.mark.parametrize("seen", [20, 21])
+def test_memory_that_nobody_wrote_counts_only_where_it_is_looked_at(seen):
+    """A lower triangle is stored, the whole square loaded and the rest selected away: nothing of it arrives."""
+    x, out = torch.empty(32), torch.zeros(32)
+    with Session("any") as s:
+        x[:20] = 3.0
+        partly_written_kernel[(1,)](x, out, 32, 32, seen)
+        env = s.envelope(out)
+    (finding,) = s.findings
+    assert finding.code == "RND208" and finding.count == 12
+    assert (finding.taint in env.taints) == (seen > 20)
+    assert np.isfinite(env.lo).all() == (seen == 20)
 
 
 def test_a_wild_pointer_is_a_finding_not_a_crash():
