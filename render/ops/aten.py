@@ -92,11 +92,11 @@ def _all(form: Form, names: str, integers: bool = False) -> None:
         _add(Aten(name, form, integers=integers))
 
 
-def _function(names: str) -> None:
+def _function(names: str, form: Form = Form.FUNCTION) -> None:
     """Functions of one argument that the engine knows, by `name` or `name=engine's name`."""
     for item in names.split():
         name, _, known = item.partition("=")
-        _add(Aten(name, Form.FUNCTION, known or name))
+        _add(Aten(name, form, known or name))
 
 
 def _formula(
@@ -110,7 +110,7 @@ def _formula(
 
 _all(Form.MADE, """
     zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
-    scalar_tensor empty_strided new_empty_strided arange tril_indices triu_indices linspace empty_permuted
+    scalar_tensor empty_strided new_empty_strided arange tril_indices triu_indices empty_permuted
 """)  # fmt: skip
 _all(Form.RANDOM, """
     rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
@@ -128,11 +128,16 @@ _all(Form.MOVE, """
     transpose_copy unfold_copy squeeze_copy unsqueeze_copy detach_copy alias_copy split_with_sizes_copy
     upsample_nearest1d upsample_nearest2d channel_shuffle unsafe_split_with_sizes take_along_dim lift
 """)  # fmt: skip
+_formula("relu", lambda n, x: n.larger(x, n.number(0.0)), None, form=Form.ORDER)
+_formula("maximum", lambda n, x, y: n.larger(x, y), None, form=Form.ORDER, operands=2)
+_formula("minimum", lambda n, x, y: n.smaller(x, y), None, form=Form.ORDER, operands=2)
 _all(Form.ORDER, """
-    relu clamp clamp_min clamp_max hardtanh maximum minimum fmax fmin amax amin aminmax max min floor ceil trunc round
+    clamp clamp_min clamp_max hardtanh fmax fmin amax amin aminmax max min floor ceil trunc round
     sign sort topk kthvalue median cummax cummin max_pool2d_with_indices relu6
 """)  # fmt: skip
-_all(Form.EXACT, "neg abs mode frexp ldexp argsort nonzero nan_to_num copysign heaviside positive _unique2 unique_dim")
+_formula("neg", lambda n, x: -x, None, form=Form.EXACT)
+_formula("abs", lambda n, x: abs(x), None, form=Form.EXACT)
+_all(Form.EXACT, "mode frexp ldexp argsort nonzero nan_to_num positive _unique2 unique_dim")
 _formula("threshold", f.threshold, lambda threshold, **_: (float(threshold),), form=Form.EXACT,
          keywords="threshold value")  # fmt: skip
 _add(Aten("_to_copy", Form.CAST, integers=True))
@@ -149,11 +154,12 @@ _formula("addcmul", f.addcmul, None, form=Form.ARITHMETIC, operands=3, keywords=
 _formula("addcdiv", f.addcdiv, None, form=Form.ARITHMETIC, operands=3, keywords="value")
 _formula("hypot", f.hypot, None, form=Form.ARITHMETIC, operands=2)
 _add(Aten("sqrt", Form.ARITHMETIC, "sqrt"))
-_all(Form.ARITHMETIC, "remainder fmod floor_divide frac")
+_all(Form.ARITHMETIC, "remainder fmod")
 _function("""
     exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc erfinv
-    rsqrt lgamma special_erfcx=erfcx special_ndtr=normcdf special_ndtri=normcdfinv
+    rsqrt lgamma special_erfcx=erfcx
 """)  # fmt: skip
+_function("special_ndtr=normcdf special_ndtri=normcdfinv", Form.COMPOSITE)
 _formula("sigmoid", f.sigmoid)
 _formula("silu", f.silu, (-1.2784645427610738,))
 _formula("mish", f.mish, (-1.1924312145154497,), cancels=True)
@@ -167,15 +173,13 @@ _formula("leaky_relu", f.leaky_relu, (0.0,), keywords="negative_slope")
 _formula("hardsigmoid", f.hardsigmoid, (-3.0, 3.0))
 _formula("hardswish", f.hardswish, (-3.0, -1.5, 3.0))
 _formula("logaddexp", f.logaddexp, None, operands=2, cancels=True)
-_add(Aten("glu", Form.FUNCTION))
-_all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc logit polygamma i0 special_i0e special_i1 mvlgamma")
-_all(Form.FUNCTION, "prod")
+_all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc prod")
 _all(Form.SUM, """
-    sum mean nansum cumsum trace index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
+    sum mean nansum cumsum trace addr index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
     upsample_bilinear2d segment_reduce col2im
 """)  # fmt: skip
 _all(Form.PRODUCT, """
-    mm bmm addmm baddbmm addbmm mv dot vdot addmv addr convolution _convolution mkldnn_convolution linear mkldnn_linear
+    mm bmm addmm baddbmm addbmm mv dot vdot addmv convolution _convolution mkldnn_convolution linear mkldnn_linear
     _trilinear
 """)  # fmt: skip
 _all(Form.CHOICE, """
@@ -183,6 +187,7 @@ _all(Form.CHOICE, """
     argmax argmin signbit count_nonzero searchsorted bucketize histc bincount equal allclose isin
 """)  # fmt: skip
 _all(Form.COMPOSITE, """
+    glu floor_divide frac logit polygamma i0 special_i0e special_i1 mvlgamma
     _softmax _log_softmax _safe_softmax logsumexp native_layer_norm native_group_norm native_batch_norm var std var_mean
     std_mean linalg_vector_norm norm cumprod mse_loss huber_loss smooth_l1_loss nll_loss_forward nll_loss2d_forward
     logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _fused_rms_norm _cdist_forward _pdist_forward
@@ -223,7 +228,8 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
     if name == "cumsum":
         return int(max(tensors[0].shape, default=1))
     if name in ("index_add", "scatter_add"):
-        return int(tensors[-1].numel()) + 1
+        index = args[2]
+        return int(index.shape[args[1]] if len(index.shape) > 1 else index.numel()) + 1
     return max(int(tensors[0].numel() // max(results, 1)), 64)
 
 

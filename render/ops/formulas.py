@@ -89,18 +89,6 @@ def hardswish(n: Arithmetic, x: Num) -> Num:
     return x * n.smaller(n.larger(x + 3, n.number(0.0)), n.number(6.0)) / 6
 
 
-def inverse_root(n: Arithmetic, x: Num) -> Num:
-    return 1 / n.call("sqrt", x)
-
-
-def power_of(base: float) -> Formula:
-    return lambda n, x: n.number(base) ** x
-
-
-def logarithm_to(base: float) -> Formula:
-    return lambda n, x: n.call("log", x) / n.call("log", n.number(base))
-
-
 def added(n: Arithmetic, x: Num, y: Num, alpha: float = 1) -> Num:
     return x + y if alpha == 1 else x + n.number(float(alpha)) * y
 

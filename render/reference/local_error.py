@@ -20,56 +20,21 @@ from typing import Any
 
 import torch
 
-from interval_ops.formats.model import FORMATS, Format
+from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.aten import ATEN, Form, addends, of_form
+from render.ops.aten import base_name as key_of
 
-TORCH_FORMATS: dict[torch.dtype, Format] = {
-    torch.float64: FORMATS["fp64"],
-    torch.float32: FORMATS["fp32"],
-    torch.float16: FORMATS["fp16"],
-    torch.bfloat16: FORMATS["bf16"],
-    torch.float8_e5m2: FORMATS["fp8e5"],
-    torch.float8_e4m3fn: FORMATS["fp8e4nv"],
-    torch.float8_e4m3fnuz: FORMATS["fp8e4b8"],
-    torch.float8_e5m2fnuz: FORMATS["fp8e5b16"],
-}
-
-_EXACT = """
-    clone copy alias detach lift_fresh view _unsafe_view reshape contiguous expand t transpose permute squeeze
-    unsqueeze select slice narrow split chunk unbind cat stack index gather scatter take embedding index_select
-    masked_fill where max min amax amin aminmax maximum minimum fmax fmin clamp clamp_min clamp_max neg abs relu
-    sign floor ceil round trunc sort topk kthvalue median mode flip roll pad constant_pad_nd triu tril diag diagonal
-    diag_embed zeros ones empty zeros_like ones_like empty_like full full_like new_zeros new_ones new_full new_empty
-    arange eye fill zero fill_ repeat repeat_interleave as_strided unfold movedim swapaxes masked_select nonzero
-    index_put masked_scatter put leaky_relu_ hardtanh threshold max_pool2d_with_indices cummax cummin scalar_tensor
-    slice_scatter select_scatter empty_strided resize set_ _reshape_alias im2col replication_pad1d replication_pad2d
-    reflection_pad1d reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex nan_to_num frexp ldexp
-    argsort one_hot split_with_sizes new_empty_strided
-"""
-_ARITHMETIC = "add sub rsub mul div sqrt reciprocal square lerp addcmul addcdiv true_divide hypot remainder fmod"
-_FUNCTIONS = """
-    exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid silu gelu erf erfc rsqrt pow softplus mish elu selu
-    sinh cosh asin acos atan atan2 asinh acosh atanh log_sigmoid_forward hardswish hardsigmoid leaky_relu lgamma
-    digamma xlogy prelu celu erfinv special_erfcx logaddexp sinc prod
-"""
-_MULTILINEAR = """
-    mm bmm addmm baddbmm addbmm mv dot vdot addmv addr sum mean nansum cumsum convolution _convolution trace index_add
-    scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d mkldnn_convolution upsample_bilinear2d linear
-    mkldnn_linear _trilinear segment_reduce col2im
-"""
+TORCH_FORMATS = FORMAT_OF
+EXACT_OPS = of_form(Form.MADE, Form.MOVE, Form.ORDER, Form.EXACT)
+ARITHMETIC = of_form(Form.ARITHMETIC)
+FUNCTIONS = of_form(Form.FUNCTION)
+MULTILINEAR = of_form(Form.SUM, Form.PRODUCT)
+PRODUCTS = of_form(Form.PRODUCT)
+RANDOM = of_form(Form.RANDOM)
 # 1 + erf(x) and the like lose relative accuracy in their tails: torch's error is in units of the argument there.
-CANCELLING = frozenset(["gelu", "mish", "logaddexp"])
-EXACT_OPS = frozenset(_EXACT.split())
-ARITHMETIC = frozenset(_ARITHMETIC.split())
-FUNCTIONS = frozenset(_FUNCTIONS.split())
-MULTILINEAR = frozenset(_MULTILINEAR.split())
-PRODUCTS = frozenset(
-    ["mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "dot", "vdot", "addmv", "convolution", "_convolution", "linear"]
-)
-_RANDOM = """
-    rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
-    exponential random
-"""
-RANDOM = frozenset(_RANDOM.split())
+CANCELLING = frozenset(name for name, op in ATEN.items() if op.cancels)
+RULES = EXACT_OPS | ARITHMETIC | FUNCTIONS | MULTILINEAR | RANDOM | {"_to_copy", "_softmax", "_log_softmax"}
+REFUSED = dict.fromkeys(ATEN.keys() - RULES, "no local error: moved at random, an estimate (`running_error`)")
 
 OPERAND_FACTOR = 8.0
 TF32_PRODUCT = 2.0**-9
@@ -109,24 +74,7 @@ class Unit:
 
 def base_name(func: Any) -> str:
     """`aten.add_.Tensor` -> `add`."""
-    name = func.overloadpacket.__name__
-    return name if name.startswith("_") or not name.endswith("_") else name[:-1]
-
-
-def terms(name: str, args: tuple[Any, ...], out: torch.Tensor) -> int:
-    """K, the number of addends of one output element of a multilinear operation (an upper bound)."""
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    if name in ("mm", "bmm", "mv", "dot", "vdot", "linear"):
-        return tensors[0].shape[-1] + 1
-    if name in ("addmm", "baddbmm", "addmv"):
-        return tensors[1].shape[-1] + 1
-    if name == "addbmm":
-        return tensors[1].shape[0] * tensors[1].shape[-1] + 1
-    if name in ("convolution", "_convolution"):
-        return tensors[1].numel() // max(tensors[1].shape[0], 1) + 1
-    if name == "cumsum":
-        return max(tensors[0].shape, default=1)
-    return max(tensors[0].numel() // max(out.numel(), 1), 64)
+    return key_of(func._schema.name)
 
 
 def local_error(
@@ -148,7 +96,7 @@ def sum_error(
 ) -> torch.Tensor:
     """Bound for a multilinear operation; `size` is S, the same operation on the magnitudes of its operands."""
     u, floor = unit.rounding(dtype)
-    per_term = terms(name, args, values) * unit.inner(dtype)
+    per_term = addends(name, args, values.numel()) * unit.inner(dtype)
     if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
         per_term += TF32_PRODUCT
     return per_term * size + u * values.abs() + floor

@@ -44,13 +44,22 @@ class Operation:
         self.name = noise.base_name(func)
         if self.name in _SOFTMAX:
             args = (*args[:2], False)  # half_to_float wants a half operand
-        self.args = args
+        self.args, self.kwargs = args, kwargs
         self.leaves, self.spec = tree_flatten((args, kwargs))
         self.tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
         self.errors = dict(zip(self.tensors, errors, strict=False)) if errors else {}
         self.errors = {i: e for i, e in self.errors.items() if e is not None}
         self.estimated = False
         self._default_dtype = default_dtype
+
+    @property
+    def adds(self) -> bool:
+        """Whether a movement adds to what is there (`accumulate`, `reduce`)."""
+        names = [a.name for a in self.func._schema.arguments]
+        return any(
+            name in ("accumulate", "reduce") and place < len(self.args) and bool(self.args[place])
+            for place, name in enumerate(names)
+        ) or any(self.kwargs.get(name) for name in ("accumulate", "reduce"))
 
     def cast_operands(self, dtype: torch.dtype | None) -> None:
         """`torch.sum(x, dtype=torch.float16)` casts its operand first."""
@@ -94,7 +103,7 @@ def error_of(
         total = _multilinear(op, values, floats, dtypes, unit)
     elif op.name in _SOFTMAX:
         total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
-    elif op.name in noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS:
+    elif op.name in noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS and not op.adds:
         total = _elementwise(op, values, floats, dtypes, unit)
     else:
         total = _sampled(op, values, floats, dtypes, unit)

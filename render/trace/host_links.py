@@ -428,9 +428,9 @@ REFUSED: dict[str, str] = {
 def _derived(op: Aten) -> Rule | None:
     if op.form is Form.MOVE:
         return _moved
-    if op.formula is not None:
-        return _by_formula(op)
-    return _by_function(op) if op.function and op.function != "lgamma" else None
+    if op.function:
+        return _by_function(op)
+    return None if op.formula is None else _by_formula(op)
 
 
 RULES: dict[str, Rule] = {name: rule for name, op in ATEN.items() if (rule := _OWN.get(name) or _derived(op))}

@@ -85,10 +85,10 @@ def _derived(op: Aten) -> Rule | None:
         return m.moved
     if op.form is Form.ORDER:
         return m.ends
-    if op.formula is not None:
-        return e.by_formula(op)
     if op.function:
         return e.by_function(op)
+    if op.formula is not None:
+        return e.by_formula(op)
     if op.form in (Form.SUM, Form.PRODUCT):
         return p.linear(op)
     return None

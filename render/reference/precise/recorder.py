@@ -16,7 +16,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from render.reference.local_error import EXACT_OPS, RANDOM, base_name
+from render.ops.aten import Form, of_form
+from render.reference.local_error import RANDOM, base_name
 from render.reference.precise.cells import F64, Cells
 from render.reference.precise.choices import ORDERED, followed, integers
 from render.reference.precise.composites import COMPOSITES
@@ -28,19 +29,20 @@ from render.reference.precise.scatter import SCATTER
 from render.reference.shadow import is_float
 
 RULES = ELEMENTWISE | ROWS | PRODUCTS | COMPOSITES | SCATTER
-_MADE = """
-    zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
-    scalar_tensor empty_strided new_empty_strided arange tril_indices
-"""
-_VALUES = """
-    abs neg relu max min amax amin aminmax maximum minimum fmax fmin clamp clamp_min clamp_max sign floor ceil round
-    trunc sort topk kthvalue median mode hardtanh threshold cummax cummin frexp ldexp argsort max_pool2d_with_indices
-    nan_to_num leaky_relu_ nonzero
-"""
-_MOVED = "_to_copy copy _index_put_impl slice_backward select_backward"
-MADE = frozenset(_MADE.split())
-MOVES = (EXACT_OPS - MADE - frozenset(_VALUES.split())) | frozenset(_MOVED.split())
+REFUSED = {
+    **dict.fromkeys(
+        of_form(Form.COMPOSITE, Form.FUNCTION, Form.SUM, Form.PRODUCT, Form.ARITHMETIC), "no definition here"
+    ),
+    **dict.fromkeys(of_form(Form.CHOICE), "an integer or a truth value; comparisons are decided again (`choices`)"),
+    **dict.fromkeys(of_form(Form.GRADIENT), "no definition of this backward pass here"),
+    **dict.fromkeys(of_form(Form.ORDER, Form.EXACT), "its choice is not put as comparisons"),
+}
+MADE = of_form(Form.MADE)
+MOVES = of_form(Form.MOVE, Form.CAST)
 """Operations whose results are elements of their operands, or constants."""
+FOLLOWED = RULES.keys() | MADE | RANDOM | MOVES | ORDERED
+REFUSED = {name: why for name, why in REFUSED.items() if name not in FOLLOWED}
+"""Operations that end a recording, and why."""
 
 
 @dataclass(frozen=True)
