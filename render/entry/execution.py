@@ -15,7 +15,8 @@ from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, stored_arguments, values
-from render.entry.target import as_kernel_error, is_own_failure, returned_names
+from render.entry.target import as_kernel_error, returned_names
+from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 NOTHING_LAUNCHED = "RND904"

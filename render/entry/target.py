@@ -227,18 +227,8 @@ def user_frames(error: BaseException) -> list[tuple[str, int, str, str]]:
     return [(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames if not is_tool_file(f.filename)]
 
 
-def is_own_failure(error: BaseException) -> bool:
-    """Did RENDER itself break, as opposed to telling the user something?
-
-    True where the innermost frame is RENDER's and does not stand at a `raise`: what it says on purpose about a kernel
-    it raises; an operation that fails there by itself is a defect, which must not be blamed on the kernel.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or (frames[-1].line or "").startswith("raise"):
-        return False
-    own = [Path(sys.modules[name].__file__ or "").parent for name in ("render", "interval_ops") if name in sys.modules]
-    return any(Path(frames[-1].filename).is_relative_to(home) for home in own)
-
-
 def as_kernel_error(error: BaseException) -> KernelError:
-    return error if isinstance(error, KernelError) else KernelError(error, user_frames(error))
+    """What the user's code raised. Of Triton's `CompilationError` the report needs the words, not the excerpt."""
+    if isinstance(error, KernelError):
+        return error
+    return KernelError(getattr(error, "original", error), user_frames(error))

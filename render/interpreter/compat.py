@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from render.interpreter.scope import PatchScope
 from render.interpreter.script import LaunchOnImport
-
-if TYPE_CHECKING:
-    from render.interpreter.session import Session
 
 OLDEST = (3, 6)
 
@@ -29,57 +26,6 @@ def installed() -> tuple[int, int]:
     import triton
 
     return version(triton.__version__)
-
-
-def patch_autotuner(scope: PatchScope, session: Session) -> None:
-    """Autotuners run one configuration: the first that survives pruning, or the session's choice."""
-    from triton.runtime.autotuner import Autotuner
-
-    seen: set[tuple[int, tuple[Any, ...]]] = set()
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.nargs = dict(zip(self.arg_names, args, strict=False))
-        try:
-            config = _choose(self, kwargs, session.config)
-            self.best_config = config
-            full = {**self.nargs, **kwargs, **config.all_kwargs()}
-            key = (id(self), _tuning_key(self, {**self.nargs, **kwargs}))
-            if len(self.configs) > 1 and key not in seen:
-                seen.add(key)
-                _reset(self, full)
-            if config.pre_hook is not None:
-                config.pre_hook(full)
-            return self.fn.run(*args, **{**kwargs, **config.all_kwargs()})
-        finally:
-            self.nargs = None
-
-    scope.set(Autotuner, "run", run)
-
-
-def _choose(tuner: Any, kwargs: dict[str, Any], index: int) -> Any:
-    configs = tuner.configs
-    if len(configs) > 1 and getattr(tuner, "early_config_prune", None) is not None:
-        configs = (
-            tuner.prune_configs(kwargs)
-            if tuner.perf_model is None
-            else tuner.early_config_prune(configs, tuner.nargs, **kwargs)
-        )
-    if not 0 <= index < len(configs):
-        raise ValueError(f"autotune configuration {index} was asked for, the kernel has {len(configs)}")
-    return configs[index]
-
-
-def _tuning_key(tuner: Any, arguments: dict[str, Any]) -> tuple[Any, ...]:
-    keys = [str(arguments[k]) for k in tuner.keys if k in arguments]
-    return (*keys, *(str(a.dtype) for a in arguments.values() if hasattr(a, "dtype")))
-
-
-def _reset(tuner: Any, arguments: dict[str, Any]) -> None:
-    """What the tuner does once per key before the chosen configuration runs for good."""
-    try:
-        tuner.pre_hook(arguments, reset_only=True)
-    except TypeError:
-        tuner.pre_hook(arguments)
 
 
 def _no_launch(*args: Any, **kwargs: Any) -> Any:

@@ -96,6 +96,18 @@ class Grid:
         turns = Turns(self.ctx, self._pass, self.begin_pass, whole=total == self.ctx.steps.total)
         turns.run(pids, linear, lambda n: self._progress(done + n))
 
+    def probe(self) -> None:
+        """Runs the first program, for what it raises, and undoes it."""
+        first = np.arange(min(1, self.ctx.steps.total))
+        self.ctx.memory.begin_chunk()
+        try:
+            if len(first):
+                self._pass(program_ids(self.ctx.grid, first), first)
+        except (Retry, Waits):
+            pass
+        finally:
+            self.ctx.memory.undo()
+
     def _next_size(self, left: int) -> int:
         if self.stats.sequential:
             return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import triton.language as tl
@@ -17,6 +18,7 @@ from render.interpreter.memo import remember_types
 from render.interpreter.ordering import Ordering
 from render.interpreter.planted import Helpers
 from render.interpreter.reduce import Reductions
+from render.interpreter.refusals import StaticAssertion, codes_within
 from render.interpreter.rewrite import RewrittenKernel, code_of, namespace_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.statements import Statements, uniform, unwrap
@@ -63,6 +65,7 @@ class Language:
         self.mapping = Mapping(ctx, semantic, self.call)
         self._natives = Ordering(ctx, semantic).natives()
         self._bound: dict[Any, Callable[..., Any]] = {}
+        self.sources: dict[CodeType, RewrittenKernel] = {}
         self._wrapped: dict[int, Callable[..., Any]] = {}
         self._core_builtins: dict[str, Any] = {}
 
@@ -70,13 +73,15 @@ class Language:
     def bind(self, jit_fn: Any) -> Callable[..., Any]:
         """The rewritten body of a jitted function over today's globals."""
         fn = jit_fn.fn
-        if fn not in self._bound:
+        key = fn, getattr(jit_fn, "src", None)
+        if key not in self._bound:
             change = self.ctx.change
             code = code_of(jit_fn) if change is None else RewrittenKernel(jit_fn, change)
             if code.is_user:
                 self.ctx.files.add(code.file)
-            self._bound[fn] = code.bind(self._namespace(fn))
-        return self._bound[fn]
+            self.sources.update(dict.fromkeys(codes_within(code.code), code))
+            self._bound[key] = code.bind(self._namespace(fn))
+        return self._bound[key]
 
     def _namespace(self, fn: Any) -> dict[str, Any]:
         live = namespace_of(fn, {})
@@ -220,4 +225,4 @@ def _call_constexpr(fn: Any, /, *args: Any, _semantic: Any = None, **kwargs: Any
 
 def _static_assert(cond: Any, msg: Any = "", **_: Any) -> None:
     if not unwrap(cond):
-        raise AssertionError(unwrap(msg) or "tl.static_assert failed")
+        raise StaticAssertion(unwrap(msg) or "")

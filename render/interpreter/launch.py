@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from render.interpreter.arguments import Call, Converter, constant_value, conste
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Handle
 from render.interpreter.language import Language
+from render.interpreter.refusals import as_compilation_error
 from render.interpreter.rewrite import code_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import Steps
@@ -84,6 +87,17 @@ class RealSemantic(TritonSemantic):
         return super().atomic_min(ptr, val, mask, sem, scope)
 
 
+@contextmanager
+def _refused_as_by_triton(language: Language) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        found = as_compilation_error(error, language.sources)
+        if found is error:
+            raise
+        raise found  # noqa: B904 - it has its cause
+
+
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
     """Matrix products here are many and small: threads cost more than they bring, and results may depend on them."""
@@ -98,8 +112,11 @@ def _describe(value: Any) -> Any:
     return value
 
 
-def run_launch(session: Session, kernel: Any, grid: Any, call: Call) -> Launch:
-    """Converts and executes; the session's memory holds the results and findings."""
+def run_launch(session: Session, kernel: Any, grid: Any, call: Call, probe: bool = False) -> Launch:
+    """Converts and executes; the session's memory holds the results and findings.
+
+    `probe`: the first program is tried and undone, and the launch is not recorded.
+    """
     began = time.perf_counter()
     arguments, options = call.arguments, call.options
     extents = grid_of(grid, arguments)
@@ -117,7 +134,12 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: Call) -> Launch:
     Handle.muted = bool(ctx.mute)
     session.memory.begin_launch(record)
     try:
-        with PatchScope() as scope, np.errstate(all="ignore"), _blas().limit(limits=1, user_api="blas"):
+        with (
+            _refused_as_by_triton(language),
+            PatchScope() as scope,
+            np.errstate(all="ignore"),
+            _blas().limit(limits=1, user_api="blas"),
+        ):
             language.install(scope)
             convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor)
             values = {k: constant_value(v) if k in constant else convert(k, v) for k, v in arguments.items()}
@@ -133,11 +155,17 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: Call) -> Launch:
                 builder.begin_pass,
             )
             record.stats = grid_run.stats
-            grid_run.run()
+            if probe:
+                grid_run.probe()
+            else:
+                grid_run.run()
     finally:
         session.memory.end_launch()
         record.seconds = time.perf_counter() - began
         record.work = Handle.work
-        session.launches.append(record)
+        if probe:
+            session.writers.pop()
+        else:
+            session.launches.append(record)
     builder.ended()
     return record

@@ -43,7 +43,7 @@ class Reductions:
             tensors = [self.semantic.reshape(t, [int(t.numel.value)], True) for t in tensors]
             ax = 0
         else:
-            ax = int(axis) % rank
+            ax = core._wrap_axis(int(axis), rank)
         out = self._reduce([t.handle for t in tensors], ax, combine_fn)
         results = [self._tensor(h, t.dtype) for h, t in zip(out, tensors, strict=True)]
         if keep:
@@ -241,7 +241,7 @@ class Reductions:
     def scan(self, input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
         single = isinstance(input, core.tensor)
         tensors = [input] if single else list(input)
-        ax = int(core._unwrap_if_constexpr(axis)) % len(tensors[0].shape)
+        ax = core._wrap_axis(int(core._unwrap_if_constexpr(axis)), len(tensors[0].shape))
         backwards = bool(core._unwrap_if_constexpr(reverse))
         handles = [t.handle for t in tensors]
         kind = combine_kind(combine_fn)

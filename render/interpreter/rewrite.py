@@ -6,6 +6,7 @@ Python and Triton disagree on a few statements; each is turned into a call of a 
   a < b < c      elementwise
   assert c       a device assertion, never a Python one
   while c        asks at every turn whether it waits for another program
+  B.value        what a constexpr stands for: constants are plain values here
 Line numbers and columns stay those of the user's file.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import types
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from typing import Any
 
 from render.interpreter.context import is_user_file
 
-ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP = (
+ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP, VALUE = (
     "__render_assign__",
     "__render_and__",
     "__render_or__",
@@ -28,6 +30,7 @@ ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP = (
     "__render_chain__",
     "__render_assert__",
     "__render_loop__",
+    "__render_value__",
 )
 
 
@@ -49,6 +52,16 @@ def _is_constexpr(annotation: ast.expr) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.parameters: set[str] = set()
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr != "value" or not isinstance(node.ctx, ast.Load):
+            return node
+        given = isinstance(node.value, ast.Name) and node.value.id in self.parameters
+        return _call(VALUE, [node.value, ast.copy_location(ast.Constant(given), node)], node)
+
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         self.generic_visit(node)
         node.value = _call(ASSIGN, [node.value], node.value)
@@ -105,10 +118,11 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(_call(ASSERT, args, node)), node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        self.parameters |= {arg.arg for arg in every if arg is not None}
         self.generic_visit(node)
         node.decorator_list = []
         node.returns = None
-        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
         for arg in every:
             if arg is not None:
                 arg.annotation = None
@@ -118,25 +132,35 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
+_DEFINITION = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)
+
+
 def _source(jit_fn: Any) -> tuple[str, int]:
+    """Source and first line. A source that was put in the place of the file's (`_unsafe_update_src`) is what runs."""
     raw = getattr(jit_fn, "raw_src", None)
     start = getattr(jit_fn, "starting_line_number", None)
     if raw is None or start is None:
         raw, start = inspect.getsourcelines(jit_fn.fn)
-    return "".join(raw), start
+    text = "".join(raw)
+    found = _DEFINITION.search(textwrap.dedent(text))
+    own, begin = getattr(jit_fn, "src", None), 0 if found is None else found.start()
+    if own is None or own == textwrap.dedent(text)[begin:]:
+        return text, start
+    return own, start + textwrap.dedent(text)[:begin].count("\n")
 
 
 class RewrittenKernel:
     """Compiled body of one jitted function; `bind` gives a callable over the given globals."""
 
-    __slots__ = ("code", "file", "fn", "is_user", "line")
+    __slots__ = ("code", "file", "fn", "indent", "is_user", "jit_fn", "line")
 
     def __init__(self, jit_fn: Any, change: Callable[[Any, ast.Module], ast.Module] | None = None) -> None:
+        self.jit_fn = jit_fn
         self.fn = jit_fn.fn
         self.file = self.fn.__code__.co_filename
         self.is_user = is_user_file(self.file)
         source, start = _source(jit_fn)
-        indent = len(source) - len(source.lstrip(" \t"))
+        self.indent = indent = len(source) - len(source.lstrip(" \t"))
         tree = ast.parse(textwrap.dedent(source))
         ast.increment_lineno(tree, start - 1)
         self.line = next(node.lineno for node in tree.body if isinstance(node, ast.FunctionDef))
@@ -160,8 +184,8 @@ _cache: dict[Any, RewrittenKernel] = {}
 
 
 def code_of(jit_fn: Any) -> RewrittenKernel:
-    """Rewritten code of a JITFunction, cached by the Python function that it wraps."""
-    key = jit_fn.fn
+    """Rewritten code of a JITFunction, cached by the Python function that it wraps and its source."""
+    key = jit_fn.fn, getattr(jit_fn, "src", None)
     if key not in _cache:
         _cache[key] = RewrittenKernel(jit_fn)
     return _cache[key]

@@ -16,7 +16,7 @@ class PatchScope:
         self._changes: list[tuple[Any, str, Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        self._changes.append((owner, name, vars(owner).get(name, _MISSING)))
+        self._changes.append((owner, name, _own(owner, name)))
         setattr(owner, name, value)
 
     def restore(self) -> None:
@@ -27,7 +27,7 @@ class PatchScope:
     def lifted(self) -> Iterator[None]:
         """Everything as it was before this scope, for a while."""
         changes = self._changes
-        patched = [(owner, name, vars(owner).get(name, _MISSING)) for owner, name, _ in changes]
+        patched = [(owner, name, _own(owner, name)) for owner, name, _ in changes]
         for change in reversed(changes):
             _put(*change)
         try:
@@ -41,6 +41,11 @@ class PatchScope:
 
     def __exit__(self, *exc: object) -> None:
         self.restore()
+
+
+def _own(owner: Any, name: str) -> Any:
+    """The attribute as the owner itself has it; the code of a function is no entry of its dictionary."""
+    return owner.__code__ if name == "__code__" else vars(owner).get(name, _MISSING)
 
 
 def _put(owner: Any, name: str, value: Any) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.allocator import large_blocks_kept, trim
 from render.interpreter.arguments import Call, bind
 from render.interpreter.builder import Builder
-from render.interpreter.compat import installed, patch_autotuner, version
+from render.interpreter.compat import installed, version
 from render.interpreter.compiled import Compiled, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.device import Description, described, target
@@ -21,6 +21,7 @@ from render.interpreter.launch import Launch, run_launch
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
+from render.interpreter.tuning import patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
 
 
@@ -86,6 +87,7 @@ class Session:
         self._messages: dict[tuple[str, str, str, int], str] = {}
         self._stack = contextlib.ExitStack()
         self._registering = False
+        self._probing = False
         self.memory.bind(self.add_taint, lambda: self.profile)
 
     # findings
@@ -164,6 +166,7 @@ class Session:
             stack.enter_context(uncompiled())
             self._patch_kernels(scope)
             patch_autotuner(scope, self)
+            patch_benchmarks(scope)
             self._watch_addresses(scope)
             make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
             self._tracker = make(self)
@@ -236,8 +239,17 @@ class Session:
                 self._launch(kernel, grid, call)
         return compiled
 
+    @contextlib.contextmanager
+    def probing(self) -> Iterator[None]:
+        """Launches try their first program only, and leave nothing behind."""
+        before, self._probing = self._probing, True
+        try:
+            yield
+        finally:
+            self._probing = before
+
     def _launch(self, kernel: Any, grid: Any, call: Call) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         assert self._tracker is not None
         with self._tracker.paused():
-            run_launch(self, kernel, grid, call)
+            run_launch(self, kernel, grid, call, self._probing)

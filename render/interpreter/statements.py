@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import enum
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,6 +29,16 @@ def is_tensor(x: Any) -> bool:
 
 def unwrap(x: Any) -> Any:
     return x.value if isinstance(x, core.constexpr) else x
+
+
+def value_of(x: Any, parameter: bool) -> Any:
+    """`x.value` in a kernel. Constants are plain values here, so one that is no constexpr stands for itself.
+
+    `parameter`: x is one of the function's own; then an enumeration's member is what the constexpr holds.
+    """
+    if isinstance(x, enum.Enum) and parameter:
+        return x
+    return x.value if is_tensor(x) or hasattr(x, "value") else x
 
 
 def uniform(ctx: Context, values: np.ndarray) -> Any:
@@ -66,6 +77,7 @@ class Statements:
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
             rewrite.LOOP: lambda: Loop(self.ctx),
+            rewrite.VALUE: value_of,
         }
 
     def overrides(self) -> dict[str, Any]:
@@ -123,10 +135,8 @@ class Statements:
         return self.logical_and(*[lambda r=r: r for r in results])
 
     def device_assert(self, cond: Any, message: Any = "") -> None:
-        if is_tensor(cond):
-            self.semantic.device_assert(self.truth(cond), str(message), None)
-        elif not unwrap(cond):
-            raise AssertionError(message)
+        """Fails when the kernel runs, whatever is asserted: `tl.static_assert` is what refuses to compile."""
+        self.semantic.device_assert(self.truth(unwrap(cond)), str(unwrap(message)), None)
 
     def bool_of(self, x: Any) -> bool:
         """Truth of a tensor; called by the patched `__bool__`, whose caller decides what is being asked."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from render.entry.execution import on_cpu
 from render.entry.inputs import from_mapping
-from render.entry.target import as_kernel_error, find_entry, is_own_failure, load_module
+from render.entry.target import as_kernel_error, find_entry, load_module
 from render.interpreter.compat import import_scope
+from render.interpreter.refusals import is_own_failure
 from render.judgement.steps import Judgement
 from render.lab.suite.case import Case
 from render.lab.suite.find import Found, Kind

@@ -11,12 +11,12 @@ from render.entry.target import (
     as_kernel_error,
     find_entry,
     is_kernel,
-    is_own_failure,
     launchers,
     load_module,
     returned_names,
     user_frames,
 )
+from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError
 
 HEAD = """

@@ -205,3 +205,188 @@ def test_hooks_are_called_as_by_triton():
     assert [s[0] for s in seen] == ["before", "enter", "leave"]
     data = seen[1][1]
     assert (data["name"], data["grid"], data["n"], data["warps"]) == ("kernel", (1,), 1, 4)
+
+
+# What the compiler refuses.
+@triton.jit
+def inner(x, SIZE: tl.constexpr):
+    return x + tl.arange(0, SIZE)
+
+
+BODIES = {
+    "size that is no power of two": "tl.arange(0, 7)",
+    "shapes": "tl.zeros((4,), tl.float32) + tl.zeros((8,), tl.float32)",
+    "dot of vectors": "tl.dot(tl.zeros((16,), tl.float32), tl.zeros((16,), tl.float32))",
+    "pointer to pointer": "out + out",
+    "shift of floats": "tl.zeros((4,), tl.float32) >> 1",
+    "reshape": "tl.reshape(tl.arange(0, 8), (3, 4))",
+    "static assertion": "tl.static_assert(n is None, 'n is there')",
+    "name": "not_a_name",
+    "attribute": "tl.nonesuch(n)",
+    "arguments": "tl.arange(0)",
+    "axis": "tl.sum(tl.arange(0, 8), axis=3)",
+    "inner": "inner(n, 7)",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_kernels_are_refused_with_the_class_and_the_line_of_the_compiler(name):
+    text = "import triton, triton.language as tl\n@triton.jit\ndef kernel(out, n):\n    i = 0\n"
+    kernel = made(f"{text}    {'' if 'assert' in BODIES[name] else 'x = '}{BODIES[name]}\n", inner=inner)["kernel"]
+    source = triton.compiler.ASTSource(kernel, {"out": "*fp32", "n": "i32"}, {})
+    from triton.backends.compiler import GPUTarget
+
+    with pytest.raises(triton.CompilationError) as stock:
+        triton.compile(source, target=GPUTarget("cuda", 80, 32))
+    with pytest.raises(triton.CompilationError) as own, Session() as session:
+        kernel[(1,)](torch.zeros(8), 9)
+    assert type(own.value) is type(stock.value)
+    assert own.value.node.lineno == stock.value.node.lineno
+    assert own.value.src == stock.value.src == kernel.src
+    assert (own.value.__cause__ is None) <= (stock.value.__cause__ is None)
+    assert not session.findings
+
+
+def test_errors_in_a_called_function_name_the_call():
+    kernel = made("import triton\n@triton.jit\ndef kernel(n):\n    inner(n, 7)\n", inner=inner)["kernel"]
+    with pytest.raises(triton.CompilationError) as caught, Session():
+        kernel[(1,)](9)
+    assert caught.value.node.lineno == 2 and caught.value.src == kernel.src
+    cause = caught.value.__cause__
+    assert isinstance(cause, triton.CompilationError) and cause.src == inner.src and "power of 2" in str(cause)
+
+
+def test_a_source_put_in_place_of_the_file_is_what_runs():
+    kernel = made("import triton, triton.language as tl\n@triton.jit\ndef kernel(out):\n    tl.store(out, 1.0)\n")[
+        "kernel"
+    ]
+    out = torch.zeros(1)
+    with Session():
+        kernel[(1,)](out)
+        assert out.item() == 1
+        kernel._unsafe_update_src(kernel.src.replace("1.0", "2.0"))
+        kernel[(1,)](out)
+    assert out.item() == 2
+
+
+# Constants.
+class Mode(enum.Enum):
+    ADD = 1
+    MUL = 2
+
+
+SIZES = (tl.constexpr(2), tl.constexpr(4))
+WIDTH = tl.constexpr(8)
+
+
+@triton.jit
+def lowest(dtype: tl.constexpr):
+    return 1 if dtype.value == tl.float32 else 2
+
+
+@triton.jit
+def bare(dtype):
+    return dtype.value
+
+
+@triton.jit
+def constants(out, x, SHAPE: tl.constexpr, B: tl.constexpr, MODE: tl.constexpr, D: tl.constexpr, FLAG: tl.constexpr):
+    tl.static_assert(B.value == 8)
+    tl.static_assert(SHAPE[0] * SHAPE[1] == B)
+    tl.static_assert(MODE.value == MODE)
+    tl.static_assert(WIDTH.value == WIDTH)
+    tl.static_assert(D.value == tl.float32)
+    rows: tl.constexpr = SHAPE[0]
+    tl.static_assert(rows.value == 2)
+    a = tl.zeros(SHAPE, D.value) + tl.zeros([rows, SHAPE[1]], D)
+    b = tl.reshape(tl.load(x + tl.arange(0, B.value)), *SHAPE)
+    if MODE.value == Mode.ADD:
+        a += b
+    if FLAG.value:
+        a += lowest(a.dtype) + (bare(a.dtype) == tl.float32)
+    for i in tl.static_range(SIZES[0].value):
+        a += i
+    tl.store(out + tl.arange(0, WIDTH), tl.reshape(a, (WIDTH,)))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), SIZES, tl.constexpr((2, 4)), [2, 4]], ids=str)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_constants_have_their_value_in_every_form(shape, wrapped):
+    wrap = tl.constexpr if wrapped else lambda x: x
+    out, x = torch.zeros(8), torch.arange(8.0)
+    with Session() as session:
+        constants[(1,)](out, x, shape, B=wrap(8), MODE=wrap(Mode.ADD), D=wrap(tl.float32), FLAG=wrap(True))
+    assert torch.equal(out, x + 3)
+    assert not session.notes
+
+
+# Autotuners.
+CONFIGS = [triton.Config({"B": b}, num_warps=w) for b, w in ((16, 4), (8, 4), (4, 2))]
+
+
+class OwnTuner(triton.runtime.Autotuner):
+    """Benchmarks by itself, as libraries' tuners do."""
+
+    def run(self, *args, **kwargs):
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        timings = {c: self._bench(*args, config=c, **kwargs) for c in self.configs}
+        self.best_config = min(timings, key=timings.get)
+        return self.fn.run(*args, **kwargs, **self.best_config.all_kwargs())
+
+
+def tuned(cls, limit=8, **options):
+    @triton.jit
+    def count(out, n, LIMIT: tl.constexpr, B: tl.constexpr):
+        tl.static_assert(B <= LIMIT)
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        tl.store(out + i, tl.load(out + i, mask=i < n) + 1, mask=i < n)
+
+    kernel = cls(count, count.arg_names, CONFIGS, ["n"], None, None, **options)
+    return lambda out: kernel[lambda meta: (triton.cdiv(8, meta["B"]),)](out, 8, LIMIT=limit), kernel
+
+
+@pytest.mark.parametrize("cls", [triton.runtime.Autotuner, OwnTuner])
+@pytest.mark.parametrize(("limit", "block"), [(16, 16), (8, 8), (4, 4)])
+def test_the_first_configuration_that_compiles_runs_once(cls, limit, block):
+    launch, kernel = tuned(cls, limit)
+    out = torch.zeros(8)
+    with Session() as session:
+        launch(out)
+        launch(out)
+    assert out.tolist() == [2.0] * 8
+    assert len(session.launches) == 2 and kernel.best_config.kwargs == {"B": block}
+    assert not session.findings
+
+
+@pytest.mark.parametrize("cls", [triton.runtime.Autotuner, OwnTuner])
+def test_where_no_configuration_compiles_the_refusal_is_told(cls):
+    launch, _ = tuned(cls, limit=2)
+    with pytest.raises(triton.CompilationError), Session():
+        launch(torch.zeros(8))
+
+
+def test_an_asked_configuration_is_the_one():
+    for cls in (triton.runtime.Autotuner, OwnTuner):
+        launch, kernel = tuned(cls, limit=16)
+        with Session(config=2):
+            launch(torch.zeros(8))
+        assert kernel.best_config.kwargs == {"B": 4}
+
+
+def test_benchmarks_run_once():
+    from triton.testing import do_bench
+
+    calls = []
+    code = do_bench.__code__
+    with Session():
+        assert do_bench(lambda: calls.append(1)) > 0
+        assert len(do_bench(lambda: calls.append(1), quantiles=[0.5, 0.2, 0.8])) == 3
+        assert triton.testing.do_bench(lambda: calls.append(1), return_mode="all")
+        assert triton.runtime.driver.active.get_benchmarker()(lambda: calls.append(1), quantiles=(0.5, 0.2))
+    assert len(calls) == 4 and do_bench.__code__ is code
+
+
+def test_arguments_of_a_configuration_given_twice_are_refused():
+    _, kernel = tuned(triton.runtime.Autotuner)
+    with pytest.raises(TypeError, match="multiple values"), Session():
+        kernel[(1,)](torch.zeros(8), 8, LIMIT=16, B=16)
