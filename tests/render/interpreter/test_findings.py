@@ -108,8 +108,8 @@ def test_sums_into_memory_that_nobody_wrote():
 @pytest.mark.parametrize("seen", [20, 21])
 def test_memory_that_nobody_wrote_counts_only_where_it_is_looked_at(seen):
     """A lower triangle is stored, the whole square loaded and the rest selected away: nothing of it arrives."""
-    x, out = torch.empty(32), torch.zeros(32)
     with Session("any") as s:
+        x, out = torch.empty(32), torch.zeros(32)
         x[:20] = 3.0
         partly_written_kernel[(1,)](x, out, 32, 32, seen)
         env = s.envelope(out)
