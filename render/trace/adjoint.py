@@ -20,12 +20,12 @@ from interval_ops.dot.sums import truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import rounding_unit, sum_cause
-from render.ops.recorded import NODES
 from render.ops.rule import Shape
 from render.trace.check import value_of
 from render.trace.family import Family, sums, together
 from render.trace.graph import is_earlier
 from render.trace.model import LEAF, Node, Slice
+from render.trace.nodes import NODES
 from render.trace.slopes import SLOPES
 from render.trace.typical import typical
 

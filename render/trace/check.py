@@ -13,12 +13,12 @@ import numpy as np
 from interval_ops.formats.model import FORMATS
 from interval_ops.functions import bessel_orders
 from render.interpreter.values import VALUES
-from render.ops.recorded import NODES
 from render.ops.rule import Lane, NoRule, Shape
 from render.trace import integers
 from render.trace.family import Family
 from render.trace.joined_values import JOINED, scanned
 from render.trace.model import ABSENT, LEAF, Contradiction, Node, NotSliceable, Slice
+from render.trace.nodes import NODES
 
 _ROOM = 2.0**-34
 

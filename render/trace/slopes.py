@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from render.ops.recorded import NODES
 from render.ops.rule import Lane, Shape
 from render.trace.model import ABSENT, Node
+from render.trace.nodes import NODES
 
 if TYPE_CHECKING:
     from render.trace.adjoint import Sweep

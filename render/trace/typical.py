@@ -26,10 +26,10 @@ from interval_ops.dot.sums import truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import DotModel
 from interval_ops.reduction.rule import rounding_unit
-from render.ops.recorded import NODES
 from render.ops.rule import Lane, Shape
 from render.trace.family import sums
 from render.trace.model import ABSENT, Node
+from render.trace.nodes import NODES
 
 if TYPE_CHECKING:
     from render.trace.adjoint import Key, Sweep

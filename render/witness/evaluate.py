@@ -17,7 +17,7 @@ from render.exact.intervals import Maybe
 from render.exact.points import above, below, precision
 from render.witness import bulk, chains, ordered
 from render.witness.document import Operation, operations
-from render.witness.formulas import CHAINED, RULES
+from render.witness.formulas import CHAINED, rule_of
 from render.witness.rule import NoFormula, Value
 from render.witness.values import Values
 
@@ -96,7 +96,7 @@ class Evaluator:
             if found is None or op.attrs.get("any_order") or not ordered.applies(self, model):
                 return found
             return ordered.narrowed(found, chains.exact(chain, model), ordered.Ordered(self).result(op, k))
-        rule = RULES.get(op.op)
+        rule = rule_of(op)
         if rule is None:
             raise NoFormula(op.op)
         return rule(self, op, k)

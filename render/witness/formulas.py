@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from render.exact import functions
 from render.exact import intervals as iv
 from render.exact.intervals import Maybe
 from render.exact.points import least, most
@@ -26,8 +27,6 @@ def _atomic_sum(e: Evaluator, op: Operation, k: int) -> Maybe:
     return sums.atomic_sum(e.terms(op, k), fmt_of(op), bool(e.rules["atomic_flush"]))
 
 
-_FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf")
-
 RULES: dict[str, Rule] = {
     "fadd": a.rounding(iv.add),
     "fsub": a.rounding(iv.sub),
@@ -42,7 +41,7 @@ RULES: dict[str, Rule] = {
     "ceil": a.integral("ceil"),
     **dict.fromkeys(("maxnumf", "maximumf"), a.extremum(most)),
     **dict.fromkeys(("minnumf", "minimumf"), a.extremum(least)),
-    **{name: function(name, name) for name in _FUNCTIONS},
+    **{name: function(name, name) for name in functions.KNOWN},
     "precise_sqrt": function("sqrt", "sqrt_rn"),
     "sum": lambda e, op, k: sums.plain_sum(
         e.terms(op, k), fmt_of(op), bool(e.rules["trees"]) and "scan" not in op.attrs
@@ -65,18 +64,15 @@ RULES: dict[str, Rule] = {
 CHAINED = frozenset(["dot", "fold"])
 """Parts of a chain of dots, which the evaluator adds up itself (`chains`)."""
 
-FUNCTIONS: dict[str, str] = {
-    "fdiv": "div",
-    "precise_divf": "div_rn",
-    "precise_sqrt": "sqrt_rn",
-    "welford": "div",
-    **{name: name for name in _FUNCTIONS},
-    **library.ERRORS,
-}
-"""Operations with a documented error, and the profile's name of it."""
+
+def rule_of(op: Operation) -> Rule | None:
+    """The formula of an operation: by its name, or that of the exact function and the error that it names."""
+    name = op.attrs.get("function")
+    return RULES.get(op.op) or (function(name, op.attrs["entry"]) if name in functions.KNOWN else None)
+
 
 LOOSE = frozenset(["welford"])
 """Formulas that are knowingly wider than the bound of the run: where they reach a value, that proves nothing."""
 
 KNOWN = frozenset(RULES) | CHAINED | {"leaf"}
-"""Operations that can stand in a witness."""
+"""Operations that can stand in a witness by their names."""

@@ -231,13 +231,4 @@ _PLAIN: dict[str, Rule] = {
 
 RULES: dict[str, Rule] = {f"library {name}": rule for name, rule in _PLAIN.items()}
 
-ERRORS: dict[str, str] = {
-    **{f"library {name}": _KEYS.get(name, name) for name in functions.KNOWN},
-    **{f"library {name}": name for name in ("sqrt_rn", "rsqrt_rn", "pow", "atan2", *_NORMS)},
-    "library integer_power": "pow",
-    "library jn": "jn",
-    "library yn": "yn",
-}
-"""Functions with a documented error, and the profile's name of it."""
-
-__all__ = ["ERRORS", "RULES", "flushed", "function"]
+__all__ = ["RULES", "flushed", "function"]

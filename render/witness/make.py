@@ -11,10 +11,12 @@ import numpy as np
 
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import FnError, MissingRule, Profile
+from render.exact import functions
+from render.trace.nodes import NODES
 from render.witness import bulk
 from render.witness.check import NAMED, Answer, evaluated
 from render.witness.document import SCHEMA, digest, packed, runs
-from render.witness.formulas import CHAINED, FUNCTIONS, KNOWN
+from render.witness.formulas import CHAINED, KNOWN
 
 if TYPE_CHECKING:
     from render.trace import Node, Slice
@@ -47,7 +49,7 @@ class Claim:
 def document(found: Slice, claim: Claim) -> dict[str, Any]:
     """Everything that is needed to evaluate the slice again. Raises CannotMake."""
     for node in found.nodes:
-        if node.op not in KNOWN:
+        if node.op not in KNOWN and "function" not in _named(node):
             raise CannotMake(f"no second formula for {node.op} ({node.file.rsplit('/', 1)[-1]}:{node.line})")
     if cost(found) > LIMIT:
         raise CannotMake(f"evaluating {found.terms} operands again would take too long")
@@ -73,7 +75,7 @@ def document(found: Slice, claim: Claim) -> dict[str, Any]:
 
 def cost(found: Slice) -> int:
     """What evaluating the slice once takes, in operands read."""
-    weights = {op: _INVERSE if op.endswith("inv") else _FUNCTION for op in FUNCTIONS}
+    weights = {op: _INVERSE if op.endswith("inv") else _FUNCTION for op, rule in NODES.items() if rule.entry}
     dots = sum(_terms(n) for n in found.nodes if n.op in CHAINED)
     total = 0.0
     for node in found.nodes:
@@ -101,9 +103,9 @@ def make(found: Slice, claim: Claim, figures: Figures | None = None) -> tuple[di
 def _rules(found: Slice, profile: Profile) -> dict[str, Any]:
     functions, dots, overflow, older = {}, {}, {}, {}
     for node in found.nodes:
-        if node.op in FUNCTIONS and "error" not in node.attrs:
+        key = NODES[node.op].entry if node.op in NODES else ""
+        if key and "error" not in node.attrs:
             fmt = FORMATS[node.attrs["fmt"]]
-            key = FUNCTIONS[node.op]
             error = profile.fn(key.removeprefix("libdevice_") if fmt.bits == 64 else key, fmt.name)
             functions[f"{key} {fmt.name}"] = _error(error)
         elif node.op in ("dot", "fold"):
@@ -148,8 +150,16 @@ _ATTRS = (
 )  # fmt: skip
 
 
+def _named(node: Node) -> dict[str, str]:
+    """Of an operation without a formula of its own name: the exact function that it approximates and its error."""
+    rule = NODES.get(node.op)
+    if node.op in KNOWN or rule is None or rule.function not in functions.KNOWN:
+        return {}
+    return {"function": rule.function, "entry": rule.entry}
+
+
 def _node(node: Node) -> dict[str, Any]:
-    attrs = {k: v for k, v in node.attrs.items() if k in _ATTRS and v is not None}
+    attrs = {k: v for k, v in node.attrs.items() if k in _ATTRS and v is not None} | _named(node)
     item: dict[str, Any] = {"op": node.op, "size": node.size, "line": node.line, "attrs": attrs}
     if node.op == "leaf":
         item["low"] = packed(node.lo)

@@ -9,12 +9,14 @@ from render.interpreter.values import OWN, VALUES
 from render.interpreter.vendor.conversions import METHODS
 from render.interpreter.vendor.integers import VALUES as INTEGER_VALUES
 from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY
-from render.ops.recorded import NODES
 from render.ops.rule import Lane, NoRule, Rule, Shape
 from render.ops.table import EXACT, RULES
 from render.trace.check import REAL
+from render.trace.integers import OPERATIONS
+from render.trace.nodes import NODES
 from render.trace.slopes import SLOPES
 from render.trace.typical import DERIVATIVES
+from render.witness.formulas import KNOWN
 
 LANES = [REAL, SLOPES, DERIVATIVES]
 BOUNDED = {op for op, rule in RULES.items() if rule.apply is not None}
@@ -25,6 +27,19 @@ def test_a_lane_has_a_rule_or_a_reason_for_every_operation(lane: Lane[object]) -
     assert lane.keys is NODES
     assert not lane.missing() and not lane.stale()
     assert all(len(reason.split()) > 2 for reason in lane.reasons.values())
+
+
+WITHOUT_FORMULA = {
+    "clampf": "it is told as a maximum and a minimum",
+    **{name: "it is told as a conversion of the language" for name in NODES
+       if name.startswith("library ") and "2" in name and name.endswith("_rn") and NODES[name].shape is Shape.CAST},
+    **{f"int {op}": "it is taken by value" for op, rule in EXACT.items()
+       if rule.shape is Shape.INTEGER and op not in OPERATIONS},
+}  # fmt: skip
+
+
+def test_the_witness_has_a_formula_or_a_reason_for_every_operation() -> None:
+    assert {op for op, rule in NODES.items() if op not in KNOWN and rule.function not in KNOWN} == set(WITHOUT_FORMULA)
 
 
 def test_every_bounded_operation_has_a_value() -> None:
