@@ -17,6 +17,7 @@ from render.result.versions import VERSION as __version__
 
 _LAZY = {
     "classify": "render.classify",
+    "no_gpu": "render.interpreter.no_gpu",
     "Verdict": "render.result.verdict",
     "load": "render.result.loading",
     "load_profile": "interval_ops.profiles.profile",
@@ -35,12 +36,13 @@ __all__ = [
     "classify",
     "load",
     "load_profile",
+    "no_gpu",
     "profile_names",
 ]
 
 if TYPE_CHECKING:
     from interval_ops.profiles.profile import load_profile, profile_names
-    from render.classify import classify
+    from render.classify import classify, no_gpu
     from render.result.errors import KernelError, RenderError, UnsupportedOp
     from render.result.loading import load
     from render.result.verdict import Verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from render.entry import execution
 from render.entry.inputs import gather, of_call
@@ -21,6 +21,9 @@ from render.reference.resolve import resolve
 from render.result.errors import RenderError
 from render.result.options import Options, listing_options, split
 from render.result.verdict import Verdict
+
+if TYPE_CHECKING:
+    from render.interpreter.no_gpu import no_gpu as no_gpu
 
 __all__ = ["Judgement", "Options", "classify", "classify_file", "compiler_of"]
 

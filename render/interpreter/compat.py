@@ -32,17 +32,9 @@ def _no_launch(*args: Any, **kwargs: Any) -> Any:
     raise LaunchOnImport
 
 
-@contextlib.contextmanager
-def import_scope() -> Iterator[None]:
-    """What importing a user's file needs on a machine without a GPU; a launch or a benchmark raises LaunchOnImport.
-
-    Autotune keys that are no kernel argument are an error in newer Triton; older files carry them, so they are dropped.
-    """
-    from triton import testing
-    from triton.runtime import interpreter, jit
+def known_keys(scope: PatchScope) -> None:
+    """Autotune keys that are no kernel argument are an error in newer Triton; older files carry them: dropped."""
     from triton.runtime.autotuner import Autotuner
-
-    from render.interpreter.host import cuda_on_cpu
 
     original = Autotuner.__init__
 
@@ -50,8 +42,20 @@ def import_scope() -> Iterator[None]:
         known = [k for k in key or [] if k in arg_names]
         original(self, fn, arg_names, configs, known, *args, **kwargs)
 
+    scope.set(Autotuner, "__init__", init)
+
+
+@contextlib.contextmanager
+def import_scope() -> Iterator[None]:
+    """What importing a user's file needs on a machine without a GPU; a launch or a benchmark raises LaunchOnImport."""
+    from triton import testing
+    from triton.runtime import interpreter, jit
+    from triton.runtime.autotuner import Autotuner
+
+    from render.interpreter.host import cuda_on_cpu
+
     with PatchScope() as scope, cuda_on_cpu():
-        scope.set(Autotuner, "__init__", init)
+        known_keys(scope)
         for owner in (jit.JITFunction, interpreter.InterpretedFunction, Autotuner, testing.Mark):
             scope.set(owner, "run", _no_launch)
         for name in ("do_bench", "do_bench_cudagraph"):

@@ -58,6 +58,11 @@ def on_cpu(where: Any) -> Any:
     return _CPU if whole or is_gpu(where) else where
 
 
+def has_gpu() -> bool:
+    """Whether this machine has a GPU that torch can use, also while the redirect says so."""
+    return not _active and torch.cuda.is_available()
+
+
 def on_host(tensor: torch.Tensor) -> bool:
     """Whether a tensor lies in the memory of this machine, whatever it reports to host code."""
     with torch._C.DisableTorchFunction():
@@ -281,7 +286,7 @@ def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
     """Redirects GPU devices to the CPU where there is no GPU; nests. `profile`: the device that the host is told of."""
     global _active
     with device.described(profile):
-        if _active or torch.cuda.is_available():
+        if _active or has_gpu():
             yield
             return
         _active += 1

@@ -24,6 +24,13 @@ from render.interpreter.steps import BUDGET
 from render.interpreter.tuning import patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
 
+_open: list[Session] = []
+
+
+def innermost() -> Session | None:
+    """The session that interprets now."""
+    return _open[-1] if _open else None
+
 
 class Session:
     """Interprets every launch made inside the `with` block.
@@ -58,7 +65,7 @@ class Session:
         sum_order: str | None = None,
         fp_contraction: str | None = None,
         triton_version: str | None = None,
-        tracker: Callable[[Session], HostTracker] | None = None,
+        tracker: Callable[[Session], Any] | None = None,
         steps: int = BUDGET,
     ) -> None:
         base = profile if profile is not None else load_profile(device).chosen(triton=installed())
@@ -174,6 +181,8 @@ class Session:
         except BaseException:
             stack.close()
             raise
+        _open.append(self)
+        stack.callback(_open.remove, self)
         return self
 
     def __exit__(self, *exc: Any) -> None:
