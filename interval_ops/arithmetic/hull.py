@@ -14,7 +14,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from interval_ops.formats.model import FP32, FP64, Format
-from interval_ops.formats.rounding import EPS, TINY, Gate, _bits, _float
+from interval_ops.formats.rounding import TINY, Gate, _bits, _float
 
 FP64_MAX = FP64.max
 EXACT: Gate = (0.0, 0.0, 0.0, FP64_MAX)
@@ -22,6 +22,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 """Options of every kernel: never fastmath, never parallel."""
 
 _EXPONENT_MASK = 0x7FF0000000000000
+_STEP = 2.0**-53 * (1 + 2.0**-52)
 # Below this magnitude the error of a float64 product or quotient may itself underflow, so an fma residual of zero
 # proves nothing (2**-1074 * 2**106).
 _RESIDUAL_LOST = 2.0**-968
@@ -62,10 +63,12 @@ def nearest(x: float, gate: Gate) -> float:
 def down(x: float, inexact: bool) -> float:
     """Below every real that float64 may have rounded to x; x itself when the operation was exact.
 
-    An overflow of float64 (x = inf from finite operands) leaves the largest finite number.
+    One number down, two at the edge of the subnormal ones: S. Rump, P. Zimmermann, S. Boldo, G. Melquiond, Computing
+    predecessor and successor in rounding to nearest, BIT 49 (2009), algorithm 1. An overflow of float64 (x = inf from
+    finite operands) leaves about the largest finite number.
     """
     y = min(x, FP64_MAX)
-    return y - (abs(y) * EPS + TINY) if inexact else x
+    return y - (abs(y) * _STEP + TINY) if inexact else x
 
 
 @njit(**OPTIONS)
@@ -79,6 +82,13 @@ def sum_error(a: float, b: float, s: float) -> float:
     t = s - a
     overflow = (abs(s) > FP64_MAX) & (abs(a) <= FP64_MAX) & (abs(b) <= FP64_MAX)
     return -s if overflow else (a - (s - t)) + (b - t)
+
+
+@njit(**OPTIONS)
+def zero_by_infinity(a: float, b: float, c: float, d: float) -> bool:
+    """Whether one of [a, b], [c, d] holds 0 and the other an infinity, which an end is where an execution overflows."""
+    zero, other = (a <= 0.0) & (b >= 0.0), (c <= 0.0) & (d >= 0.0)
+    return (zero & ((c < -FP64_MAX) | (d > FP64_MAX))) | (other & ((a < -FP64_MAX) | (b > FP64_MAX)))
 
 
 @njit(**OPTIONS)

@@ -25,6 +25,7 @@ from interval_ops.arithmetic.hull import (
     sum_error,
     up,
     widen_down,
+    zero_by_infinity,
 )
 from interval_ops.formats.rounding import _bits
 
@@ -97,7 +98,7 @@ def mul_intervals(alo, ahi, blo, bhi, lo, hi, gate):  # type: ignore[no-untyped-
         low = max(low, 0.0) if _same_sign(a, b, c, d) else low
         high = min(high, 0.0) if _same_sign(a, b, -d, -c) else high
         low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
-        top = isnan(p) | isnan(q) | isnan(r) | isnan(s)
+        top = isnan(p) | isnan(s) | zero_by_infinity(a, b, c, d)
         moved |= top | (low != high)
         lo[i] = np.nan if top else low
         hi[i] = np.nan if top else high
@@ -116,7 +117,7 @@ def scale_intervals(alo, ahi, b, lo, hi, gate):  # type: ignore[no-untyped-def]
         low = max(low, 0.0) if _same_sign(x, y, c, c) else low
         high = min(high, 0.0) if _same_sign(x, y, -c, -c) else high
         low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
-        top = isnan(p) | isnan(q)
+        top = isnan(p) | isnan(q) | ((abs(c) > FP64_MAX) & (x <= 0.0) & (y >= 0.0))
         moved |= top | (low != high)
         lo[i] = np.nan if top else low
         hi[i] = np.nan if top else high
@@ -154,7 +155,7 @@ def fma_intervals(alo, ahi, blo, bhi, clo, chi, lo, hi, gate):  # type: ignore[n
     moved = False
     for i in range(lo.size):
         low, high = math.inf, -math.inf
-        inexact = top = False
+        inexact, top = False, zero_by_infinity(alo[i], ahi[i], blo[i], bhi[i])
         for x in (alo[i], ahi[i]):
             for y in (blo[i], bhi[i]):
                 p, q = fused(x, y, clo[i]), fused(x, y, chi[i])
@@ -189,8 +190,8 @@ def div_intervals(alo, ahi, blo, bhi, lo, hi, r, a, flush, gate):  # type: ignor
         low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
         low, high = flush_lower(low, flush), flush_upper(high, flush)
         pole = (yl <= 0.0) & (yh >= 0.0)
-        indeterminate = pole & (((xl <= 0.0) & (xh >= 0.0)) | ((yl == 0.0) & (yh == 0.0)))
-        top = indeterminate | (not pole) & (isnan(p) | isnan(q) | isnan(s) | isnan(t))
+        top = pole & (xl <= 0.0) & (xh >= 0.0)
+        top |= ((xl < -FP64_MAX) | (xh > FP64_MAX)) & ((yl < -FP64_MAX) | (yh > FP64_MAX))
         top |= isnan(xl) | isnan(xh) | isnan(yl) | isnan(yh)
         moved |= pole | top | (low != high)
         lo[i] = np.nan if top else (-math.inf if pole else low)

@@ -45,7 +45,8 @@ def _sum(a: Pair, b: Pair, sign: float, fmt: Format, profile: Profile) -> Pair:
 
 
 def mul(a: Pair, b: Pair, fmt: Format, profile: Profile) -> Pair:
-    """a * b: least and greatest of the four products of ends, with their roundings; 0 * inf gives top.
+    """a * b: least and greatest of the four products of ends, with their roundings; 0 * inf gives top, also
+    where they lie inside of the operands.
 
     Products of fp32 numbers are exact in float64 (48 bits). Underflow: the exact product and the 0 or subnormal it
     rounds to are both inside.
@@ -84,7 +85,7 @@ def fma(a: Pair, b: Pair, c: Pair, fmt: Format, profile: Profile) -> Pair:
 def div(a: Pair, b: Pair, fmt: Format, profile: Profile, kind: str = "div") -> Pair:
     """a / b within the profile's error of function `kind` ("div": `/` and fdiv, "div_rn": correctly rounded).
 
-    A divisor that contains 0 gives [-inf, inf]; 0/0, inf/inf and a divisor that is 0 throughout give top. fp16 and
+    A divisor that contains 0 gives [-inf, inf], the sign of a zero being open; 0/0 and inf/inf give top. fp16 and
     bf16 divide in fp32 and round once more. Source of `div`: PTX ISA 8, div.full.f32, 2 ulp over the full range.
     """
     muted = profile.muted("function")

@@ -118,6 +118,8 @@ def _monotone(f: Monotone, point: bool, error: Error) -> Callable[..., bool]:
     params = (f.domain, f.tiny, f.floor, f.f0, *error.params)
 
     def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
+        if f.rounded:
+            return bool(kernels.close_root(x, y, lo, hi, f.floor, *error.params))
         same = kernels.close(x, y, lo, hi, *params)
         if f.f0 == math.inf and not point:
             same &= kernels.zero_pole(x, y, lo, hi)

@@ -11,7 +11,17 @@ from math import isnan
 import numpy as np
 from numba import njit
 
-from interval_ops.arithmetic.hull import FP64_MAX, OPTIONS, flush_lower, flush_upper, fused, nearest, widen_down
+from interval_ops.arithmetic.hull import (
+    FP64_MAX,
+    OPTIONS,
+    down,
+    flush_lower,
+    flush_upper,
+    fused,
+    nearest,
+    up,
+    widen_down,
+)
 from interval_ops.formats.rounding import TINY
 
 LIBM = 2.0**-49
@@ -41,6 +51,42 @@ def outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-unty
 def libm_down(y, tiny):  # type: ignore[no-untyped-def]
     """Below the exact value for y from a float64 library; an overflow leaves the largest finite number."""
     return widen_down(min(y, FP64_MAX), LIBM, tiny)
+
+
+@njit(**OPTIONS)
+def _root_rest(x, s):  # type: ignore[no-untyped-def]
+    """s^2 - x for s = fl(sqrt x), its sign exact: where that could underflow, of numbers 2^54 times as large."""
+    scale = 2.0**54 if x < 2.0**-900 else 1.0
+    return fused(s * scale, s * scale, -(x * scale * scale))
+
+
+@njit(**OPTIONS)
+def root_below(x, s):  # type: ignore[no-untyped-def]
+    """The number below the exact root for s = fl(sqrt x), which IEEE 754 rounds correctly; s where it is not above."""
+    return down(s, _root_rest(x, s) > 0.0)
+
+
+@njit(**OPTIONS)
+def root_above(x, s):  # type: ignore[no-untyped-def]
+    return up(s, _root_rest(x, s) < 0.0)
+
+
+@njit(**OPTIONS)
+def close_root(alo, ahi, lo, hi, floor, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+    """`close` of the square root, exact at ends that are squares."""
+    moved = False
+    for i in range(lo.size):
+        x, y = alo[i], ahi[i]
+        low, high = root_below(x, lo[i]), root_above(y, hi[i])
+        low, high = outward(low, high, r, a, floor, flush, gate, limit)
+        low = min(low, 0.0) if (x > 0.0) & (x < flush) else low
+        special = (x == y) & ((x == 0.0) | (x > FP64_MAX))
+        low, high = (lo[i] if special else low), (hi[i] if special else high)
+        top = isnan(x) | (x < 0.0)
+        moved |= top | (low != high)
+        lo[i] = np.nan if top else low
+        hi[i] = np.nan if top else high
+    return not moved
 
 
 @njit(**OPTIONS)

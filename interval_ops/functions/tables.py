@@ -30,6 +30,7 @@ class Monotone:
     f0: float = 0.0
     tiny: float = TINY
     floor: float = -math.inf
+    rounded: bool = False
     even: bool = False
 
 
@@ -95,7 +96,7 @@ FUNCTIONS: dict[str, Function] = {
     "log10": Monotone(np.log10, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
     "log1p": Monotone(np.log1p, domain=(-1.0, math.inf)),
     "expm1": Monotone(np.expm1),
-    "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0),
+    "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0, rounded=True),
     "rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
     "cbrt": Monotone(np.cbrt),
     "erf": Monotone(kernels.erf),

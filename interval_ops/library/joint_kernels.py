@@ -29,15 +29,8 @@ def _power(x, y):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def _integer_power(x0, x1, n):  # type: ignore[no-untyped-def]
-    """Range of x^n on an interval with a negative lower end, n an integer."""
+    """Range of x^n on an interval that holds 0 and something below it, n an integer."""
     odd = np.fmod(n, 2.0) != 0.0
-    if x1 <= 0.0:
-        p, q = math.pow(abs(x1), n), math.pow(-x0, n)  # -x1 would be a negative zero for x1 = +0
-        low, high = min(p, q), max(p, q)
-        if odd:
-            low, high = -high, -low
-            high = math.inf if x1 == 0.0 and n < 0.0 else high  # of a zero of unknown sign
-        return low, high
     p, q = math.pow(-x0, n), math.pow(x1, n)
     if n < 0.0:
         return (-math.inf if odd else min(p, q)), math.inf
@@ -47,10 +40,19 @@ def _integer_power(x0, x1, n):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
+def _odd_between(y0, y1):  # type: ignore[no-untyped-def]
+    """Whether [y0, y1] holds an odd integer."""
+    n = np.ceil(y0)
+    if abs(n) >= 2.0**53:  # all of them even; the next odd ones lie towards 0
+        return y0 != y1
+    return (n if np.fmod(n, 2.0) != 0.0 else n + 1.0) <= y1
+
+
+@njit(**OPTIONS)
 def close_pow(xlo, xhi, ylo, yhi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """x^y: corners for x >= 0, where it is monotone in either argument; below 0 for one integer y only, else top.
 
-    x^0 and 1^y are 1 (C99 F.10.4.4).
+    x^0 and 1^y are 1 (C99 F.10.4.4). A zero end of the base has either sign, a point that is zero its own.
     """
     same = True
     for i in range(lo.size):
@@ -59,27 +61,30 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, r, a, flush, gate, limit):  # type: ig
         x0 = 0.0 if 0.0 < x0 < flush else x0
         x1 = 0.0 if -flush < x1 < 0.0 else x1
         top = isnan(x0) or isnan(y0)
-        low, high = 0.0, 0.0
+        low, high, odd, mirrored = 0.0, 0.0, False, False
         if not top and x0 >= 0.0:
-            low, high = _corners(_power, x0, x1, y0, y1)
-            unsigned = x0 != x1 or math.copysign(1.0, xlo[i]) != math.copysign(1.0, xhi[i])
-            if x0 == 0.0 and y0 < 0.0 and unsigned and (y0 != y1 or abs(np.fmod(y0, 2.0)) == 1.0):
+            known = point and math.copysign(1.0, xlo[i]) == math.copysign(1.0, xhi[i])
+            low, high = _corners(_power, x0 if known else abs(x0), x1, y0, y1)
+            if x0 == 0.0 and y0 < 0.0 and not known and _odd_between(y0, min(y1, -1.0)):
                 low = -math.inf  # (-0)^y for an odd y
         elif not top and y0 == y1 and y0 == np.rint(y0) and abs(y0) <= FP64_MAX:
-            low, high = _integer_power(x0, x1, y0)
+            odd = np.fmod(y0, 2.0) != 0.0
+            mirrored = odd and x1 < 0.0  # magnitudes first, the sign at the end
+            low, high = _corners(_power, -x1, -x0, y0, y0) if x1 < 0.0 else _integer_power(x0, x1, y0)
         else:
             top = True
         one = (y0 == 0.0 and y1 == 0.0) or (x0 == 1.0 and x1 == 1.0)
         special = one or (
-            point
+            x0 == x1
             and low == high
             and (abs(low) == 0.0 or abs(low) > FP64_MAX)
-            and (x0 == 0.0 or abs(x0) > FP64_MAX or abs(y0) > FP64_MAX)
+            and (x0 == 0.0 or abs(x0) > FP64_MAX or (y0 == y1 and abs(y0) > FP64_MAX))
         )
         if not special and not top:
-            floor = 0.0 if low >= 0.0 else -math.inf
+            floor = 0.0 if low >= 0.0 and (x0 >= 0.0 or not odd or x1 < 0.0) else -math.inf
             low, high = libm_down(low, TINY), -libm_down(-high, TINY)
             low, high = outward(low, high, r, a, floor, flush, gate, limit)
+        low, high = (-high, -low) if mirrored else (low, high)
         same &= (low == high) and not top
         lo[i], hi[i] = (np.nan if top else low), (np.nan if top else high)
     return same

@@ -227,7 +227,9 @@ def test_division_by_intervals_with_zero() -> None:
         ((1.0, 2.0), (-1.0, 1.0)): (-math.inf, math.inf),
         ((1.0, 2.0), (0.0, 1.0)): (-math.inf, math.inf),
         ((-1.0, 2.0), (0.0, 1.0)): (math.nan, math.nan),
-        ((1.0, 1.0), (0.0, 0.0)): (math.nan, math.nan),
+        ((1.0, 1.0), (0.0, 0.0)): (-math.inf, math.inf),
+        ((1.0, math.inf), (0.0, math.inf)): (math.nan, math.nan),
+        ((0.0, 1.0), (0.0, 0.0)): (math.nan, math.nan),
         ((math.inf, math.inf), (1.0, math.inf)): (math.nan, math.nan),
         ((math.inf, math.inf), (1.0, 2.0)): (math.inf, math.inf),
         ((0.0, 0.0), (1.0, 2.0)): (0.0, 0.0),
@@ -353,7 +355,9 @@ def test_intervals_with_infinite_ends() -> None:
             out = getattr(arithmetic, op)(interval(p, q), interval(r, s), FP32, SM80)
             well_formed(out)
             with np.errstate(all="ignore"):
-                corner = np.array([function(u, v) for u in (p, q) for v in (r, s)])
+                # A zero inside of a box is what an infinite end of the other one must not meet.
+                (one, two) = ([*ends, *([0.0] if ends[0] < 0 < ends[1] else [])] for ends in ((p, q), (r, s)))
+                corner = np.array([function(u, v) for u in one for v in two])
             assert np.isnan(out[0][0]) == np.isnan(corner).any(), (op, p, q, r, s)
             if not np.isnan(out[0][0]):
                 assert out[0][0] == corner.min() and out[1][0] == corner.max()

@@ -1,0 +1,120 @@
+"""Every shared operation on drawn boxes: all results inside, and how far from the tightest bounds.
+
+On a profile without errors of a target, so that what is measured is the engine's own float64: at most 2 numbers of
+float64 on either side in arithmetic, `FUNCTION_ULPS` in functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import interval_vectors as oracle
+import numpy as np
+import pytest
+from interval_vectors import INF, MP, Ends
+from support import rng, trials
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.arithmetic import selection
+from interval_ops.formats.model import FP64
+from interval_ops.functions import elementary
+from interval_ops.library import joint
+from interval_ops.profiles.profile import load_profile
+
+QUIET = joint.quiet(load_profile("any"))
+Pair = tuple[np.ndarray, np.ndarray]
+
+ARITHMETIC: dict[str, tuple[int, Callable[..., Pair], Callable[..., Ends | None]]] = {
+    "add": (2, lambda x, y: arithmetic.add(x, y, FP64, QUIET), oracle.add),
+    "sub": (2, lambda x, y: arithmetic.sub(x, y, FP64, QUIET), oracle.sub),
+    "mul": (2, lambda x, y: arithmetic.mul(x, y, FP64, QUIET), oracle.mul),
+    "square": (1, lambda x: arithmetic.square(x, FP64, QUIET), oracle.square),
+    "fma": (3, lambda x, y, z: arithmetic.fma(x, y, z, FP64, QUIET), oracle.fma),
+    "div": (2, lambda x, y: arithmetic.div(x, y, FP64, QUIET), oracle.div),
+    "neg": (1, arithmetic.neg, oracle.negative),
+    "abs": (1, arithmetic.abs_, oracle.magnitude),
+    "floor": (1, lambda x: arithmetic.floor(x, FP64, QUIET), oracle.stepped(math.floor)),
+    "ceil": (1, lambda x: arithmetic.ceil(x, FP64, QUIET), oracle.stepped(math.ceil)),
+    "trunc": (1, arithmetic.trunc, oracle.stepped(math.trunc)),
+    "rint": (1, arithmetic.rint, oracle.stepped(round)),
+    "maximum": (2, selection.maximum, oracle.largest),
+    "minimum": (2, selection.minimum, oracle.least),
+    "hull": (2, selection.hull, oracle.hull),
+}
+
+
+def far(got: Pair, wanted: list[Ends | None], *operands: Pair) -> float:
+    """The largest distance from the tightest bounds; fails where a result is outside."""
+    worst, where = 0.0, ""
+    for i, (low, high, want) in enumerate(zip(*got, wanted, strict=True)):
+        said = f"{[(float(o[0][i]), float(o[1][i])) for o in operands]} gives [{low}, {high}], tightest {want}"
+        if want is None:
+            continue
+        if math.isnan(want[0]):
+            assert math.isnan(low), said
+            continue
+        assert not math.isnan(low), said
+        assert low <= want[0] and high >= want[1], said
+        distance = max(oracle.ulps(low, want[0]), oracle.ulps(high, want[1]))
+        if distance > worst:
+            worst, where = distance, said
+    print(f"{worst:g} at most: {where}")
+    return worst
+
+
+@pytest.mark.parametrize("points", [False, True])
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic_is_tight(name: str, points: bool) -> None:
+    arity, rule, tightest = ARITHMETIC[name]
+    g = rng(len(name) + 7 * points)
+    n = trials(6000)
+    for which in range(1 << arity if not points else 1):
+        drawn = [oracle.boxes(g, n) for _ in range(arity)]
+        operands = [(x[0], x[0]) if points or which >> k & 1 else x for k, x in enumerate(drawn)]
+        with np.errstate(all="ignore"):
+            got = rule(*operands)
+        wanted = [tightest(*box) for box in zip(*map(oracle.pairs, operands), strict=True)]
+        assert far(got, wanted, *operands) <= 2
+
+
+@pytest.mark.parametrize("integers", [True, False])
+def test_powers_hold_signed_zeros(integers: bool) -> None:
+    g = rng(17 + integers)
+    n = trials(4000)
+    x, y = oracle.boxes(g, n), oracle.boxes(g, n)
+    if integers:
+        whole = g.choice([-1074.0, -301.0, -101.0, -5.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 101.0, 1075.0], n)
+        y = (whole, whole)
+    with np.errstate(all="ignore"):
+        got = joint.power(x, y, FP64, QUIET)
+    wanted = [oracle.power(*box) for box in zip(oracle.pairs(x), oracle.pairs(y), strict=True)]
+    assert far(got, wanted, x, y) <= FUNCTION_ULPS
+
+
+def test_one_over_a_box_that_begins_at_minus_zero() -> None:
+    for low in (0.0, -0.0):
+        lo, hi = joint.power((np.array([low]), np.array([0.5])), (np.array([-1.0]),) * 2, FP64, QUIET)
+        assert (lo[0], hi[0]) == (-INF, INF)
+
+
+FUNCTION_ULPS = 17
+"""2^-49 relative is what float64 libraries are granted (SVML documents 4 spacings): up to 16, and the one beside."""
+
+
+def test_roots_are_exact_at_the_ends() -> None:
+    g = rng(3)
+    lo, hi = oracle.boxes(g, trials(6000))
+    x = (np.abs(lo), np.maximum(np.abs(lo), np.abs(hi)))
+    got = elementary.unary("sqrt", x, FP64, QUIET)
+    wanted: list[Ends | None] = [
+        tuple(
+            a if math.isinf(a) else f(MP.sqrt(MP.mpf(a)))
+            for a, f in zip(box, (oracle.below, oracle.above), strict=True)
+        )  # type: ignore[misc]
+        for box in oracle.pairs(x)
+    ]
+    assert far(got, wanted, x) <= 1
+    squares = np.array([0.0, 1.0, 4.0, 9.0, 2.0**-1074, 2.0**-1022, 2.25, 1e300, INF])
+    lo, hi = elementary.unary("sqrt", (squares, squares), FP64, QUIET)
+    assert [i for i in range(len(squares)) if lo[i] == hi[i]] == [0, 1, 2, 3, 4, 5, 6, 8]
