@@ -103,7 +103,7 @@ class Execution:
 
     @property
     def work(self) -> int:
-        """Counted lanes (`Handle.work`) of all launches: what the run costs, the same on every machine."""
+        """Counted lanes (`Meter.work`) of all launches: what the run costs, the same on every machine."""
         return sum(getattr(launch, "work", 0) for launch in self.session.launches)
 
     @property

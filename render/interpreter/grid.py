@@ -18,7 +18,7 @@ import numpy as np
 
 from render.interpreter.context import Context
 from render.interpreter.control import Diverge, Waits
-from render.interpreter.handle import Handle
+from render.interpreter.handle import METER
 from render.interpreter.memory import Hazard, Retry
 from render.interpreter.steps import innermost
 from render.interpreter.turns import Turns
@@ -111,7 +111,7 @@ class Grid:
     def _next_size(self, left: int) -> int:
         if self.stats.sequential:
             return 1
-        size = self.chunk or self._whole_runs(max(1, TARGET_ELEMENTS // max(1, Handle.largest)))
+        size = self.chunk or self._whole_runs(max(1, TARGET_ELEMENTS // max(1, METER.get().largest)))
         size = max(1, min(size, left))
         self.stats.chunk_size = max(self.stats.chunk_size, size)
         return size

@@ -6,6 +6,9 @@ logical extent: a broadcast is never written out before an operation needs it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,6 +70,32 @@ class Place:
         return masks and (self.ptr is other.ptr or np.array_equal(self.ptr, other.ptr))
 
 
+class Meter:
+    """What one launch has made so far: `work` counts lanes (a dot counts an eighth of its products), which is what a
+    run costs, without a clock; `largest` is the size of its largest block. `muted`: the launch leaves out causes of
+    error, then a bound without width need not hold the value.
+    """
+
+    __slots__ = ("largest", "muted", "work")
+
+    def __init__(self, muted: bool = False) -> None:
+        self.largest = self.work = 0
+        self.muted = muted
+
+
+METER: ContextVar[Meter] = ContextVar("meter", default=Meter())  # noqa: B039 (what no launch makes counts nowhere)
+
+
+@contextmanager
+def metered(meter: Meter) -> Iterator[None]:
+    """Inside, in this thread, handles count on this meter."""
+    token = METER.set(meter)
+    try:
+        yield
+    finally:
+        METER.reset(token)
+
+
 class Handle:
     """A batched value with its bounds.
 
@@ -83,12 +112,6 @@ class Handle:
 
     __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "lost", "open", "origin", "pend", "place", "shape", "taint")
 
-    largest = 0
-    work = 0
-    """Lanes made since the launch began (a dot counts an eighth of its products): what a run costs, without a clock."""
-    muted = False
-    """Whether the launch leaves out causes of error: then a bound without width need not hold the value."""
-
     def __init__(
         self,
         v: np.ndarray,
@@ -100,8 +123,9 @@ class Handle:
         pend: Pending | None = None,
         origin: Storage | None = None,
     ) -> None:
+        meter = METER.get()
         if lo is hi:  # the rules return one array for both ends where every lane is an exact point
-            if lo is None or lo is v or not Handle.muted:
+            if lo is None or lo is v or not meter.muted:
                 lo = hi = None
             else:
                 hi = lo.view()
@@ -117,10 +141,10 @@ class Handle:
         self.grown: tuple[Place, Handle] | None = None
         self.open: Open | None = None
         self.lost: Lost | None = None
-        Handle.work += v.size
+        meter.work += v.size
         per_program = v.size // v.shape[0]
-        if per_program > Handle.largest:
-            Handle.largest = per_program
+        if per_program > meter.largest:
+            meter.largest = per_program
 
     def _finalise(self) -> None:
         if self.pend is not None:

@@ -16,7 +16,7 @@ from triton.language.semantic import TritonSemantic
 
 from render.interpreter.arguments import Call, Converter, constant_value, constexpr_names, grid_of
 from render.interpreter.grid import Grid, GridStats
-from render.interpreter.handle import Handle
+from render.interpreter.handle import Meter, metered
 from render.interpreter.language import Language
 from render.interpreter.refusals import as_compilation_error
 from render.interpreter.rewrite import code_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Launch:
     """Record of one launch.
 
-    `seconds` is wall time, `work` counts lanes (`Handle.work`), `args` maps names to (dtype, shape, strides) or the
+    `seconds` is wall time, `work` counts lanes (`Meter.work`), `args` maps names to (dtype, shape, strides) or the
     scalar.
     """
 
@@ -130,11 +130,11 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: Call, probe: bool
     ctx.steps, ctx.activity = Steps(ctx, math.prod(extents), session.steps), Activity()
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     constant = constexpr_names(kernel)
-    Handle.largest = Handle.work = 0
-    Handle.muted = bool(ctx.mute)
     session.memory.begin_launch(record)
+    meter = Meter(bool(ctx.mute))
     try:
         with (
+            metered(meter),
             _refused_as_by_triton(language),
             PatchScope() as scope,
             np.errstate(all="ignore"),
@@ -162,7 +162,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: Call, probe: bool
     finally:
         session.memory.end_launch()
         record.seconds = time.perf_counter() - began
-        record.work = Handle.work
+        record.work = meter.work
         if probe:
             session.writers.pop()
         else:

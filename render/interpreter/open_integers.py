@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from render.interpreter.handle import NO_TAINT, Handle, Open, taint_of
+from render.interpreter.handle import METER, NO_TAINT, Handle, Open, taint_of
 from render.interpreter.types import carrier
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -61,7 +61,7 @@ def integer(
 ) -> Handle:  # fmt: skip
     """An integer with its ends; `soft` are the taints that they account for. Without an open lane it is a point."""
     lo, hi = between
-    if not (lo != hi).any() and not (Handle.muted and (lo != v).any()):
+    if not (lo != hi).any() and not (METER.get().muted and (lo != v).any()):
         return Handle(v, ty, shape, taint=hard)
     out = Handle(v, ty, shape, taint=hard | soft)
     if left := soft - hard:

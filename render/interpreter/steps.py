@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from render.interpreter.context import Context
-from render.interpreter.handle import Handle
+from render.interpreter.handle import METER
 from render.result.errors import Endless
 
 BUDGET = 1 << 21
@@ -44,9 +44,10 @@ class Steps:
             self._check()
 
     def _check(self) -> None:
-        spent = self.count + Handle.work // LANES
+        work = METER.get().work
+        spent = self.count + work // LANES
         if spent >= self.budget:
-            raise self.over(f"{self.still()} after {self.count} steps and {Handle.work} lanes")
+            raise self.over(f"{self.still()} after {self.count} steps and {work} lanes")
         if spent >= self._next:
             self._next *= 2
             self._say(self.still())
@@ -54,8 +55,9 @@ class Steps:
     def passed(self, done: int) -> None:
         """`done` programs of the launch are done: what is left can be told from what they took."""
         self._check()
-        if done >= _SAMPLE and (self.count + Handle.work // LANES) / done * self.total > _HOPELESS * self.budget:
-            each = f"about {max(1, Handle.work // done)} lanes each"
+        work = METER.get().work
+        if done >= _SAMPLE and (self.count + work // LANES) / done * self.total > _HOPELESS * self.budget:
+            each = f"about {max(1, work // done)} lanes each"
             raise self.over(f"{done} of {self.total} programs are done, {each}: the rest is out of reach")
 
     def over(self, said: str) -> Endless:

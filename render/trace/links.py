@@ -9,46 +9,39 @@ import numpy as np
 
 from interval_ops.formats.casting import holds
 from interval_ops.formats.model import FORMATS
+from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
-from render.interpreter.values import ARITHMETIC
-from render.ops.library import CONVERSIONS, LIBRARY
+from render.ops.library import CONVERSIONS
+from render.ops.rule import Shape
 from render.trace import integers, joins
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.moves import MOVES, at_lanes, lanes_of, moved
+from render.trace.nodes import NODES
 from render.trace.recorder import Entry
 from render.trace.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
     from render.trace.walk import Walk
 
-LOGIC = frozenset(["and", "or", "xor", "icmpEQ", "icmpNE"])
-_BITS = frozenset(["int_as_float", "uint_as_float", "longlong_as_double", "hiloint2double"])
-_LIBRARY = frozenset(["integer_power", *LIBRARY, *CONVERSIONS]) - _BITS
-
 
 def step_of(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     """Raises NotSliceable for an operation that is not known."""
     op = entry.op
-    if op in ("argument", "constant"):
+    if op in GIVEN:
         return Step([])
     if op in MOVES or "move" in entry.attrs:
         return Step(list(zip(_data(entry), moved(entry, out, wanted), strict=True)))
-    if op == "fadd":
-        return _fadd(walk, entry, out, wanted)
     if integers.is_integer(entry.outs[0]) and op in integers.CUTS:
         return _same(entry, wanted, integers.CUT)
     if op in integers.OPERATIONS and integers.is_integer(entry.args[0]):
         return _same(entry, wanted, f"int {op}")
     if op == "int_cast" and integers.is_integer(entry.outs[0]):
         return _same(entry, wanted, "from_truth")
-    if op in ARITHMETIC or op in LOGIC:
-        return _same(entry, wanted, op)
-    if op.startswith("library ") and op.removeprefix("library ") in _LIBRARY:
-        return _same(entry, wanted, op)
-    rule = _RULES.get(op)
-    if rule is None:
-        raise NotSliceable(op, "it is not known which values its result depends on", entry.site.file, entry.site.line)
-    return rule(walk, entry, out, wanted)
+    if rule := _RULES.get(op):
+        return rule(walk, entry, out, wanted)
+    if op not in NODES:
+        raise NotSliceable(op, "it is not known which values its result depends on", *where(entry))
+    return _same(entry, wanted, op)
 
 
 def _data(entry: Entry) -> tuple[Handle, ...]:
@@ -148,9 +141,10 @@ _RULES: dict[str, Callable[[Walk, Entry, int, np.ndarray], Step]] = {
     "si_to_fp": _from_integer,
     "ui_to_fp": _from_integer,
     "bitcast": _bits,
+    "fadd": _fadd,
     "select": _select,
     "load": _load,
-    **{f"library {name}": _bits for name in _BITS},
+    **{f"library {name}": _bits for name, rule in CONVERSIONS.items() if rule.shape is Shape.BITS},
     "reduce": joins.reduced,
     "scan": joins.scanned,
     "recurrence": joins.recurrence,

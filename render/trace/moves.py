@@ -12,14 +12,14 @@ import numpy as np
 
 from render.interpreter.builder import Builder
 from render.interpreter.handle import Handle
+from render.ops.rule import Shape
+from render.ops.table import RULES
 from render.trace.model import ABSENT
 
 if TYPE_CHECKING:
     from render.trace.recorder import Entry
 
-MOVES = frozenset(
-    "splat unsplat broadcast expand_dims reshape trans join split cat gather".split()  # noqa: SIM905
-)
+MOVES = frozenset(op for op, rule in RULES.items() if rule.shape is Shape.PASSTHROUGH)
 """Movements that are methods of the builder; its own bring their movement along in an attribute `move`."""
 
 

@@ -18,7 +18,7 @@ from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import Floats
-from render.interpreter.handle import Handle, Pair, Pending, taint_of
+from render.interpreter.handle import METER, Handle, Pair, Pending, taint_of
 from render.interpreter.types import carrier, float_format, format_of
 from render.interpreter.values import in_format
 
@@ -78,7 +78,7 @@ class Dots(Floats):
             a, b = _equal_lines(a, -2), _equal_lines(b, -1)
         x, y = _dense(a, a.v), _dense(b, b.v)
         v = self._value(x, y, acc, dot_kind(operand, out, precision))
-        Handle.work += v.size * x.shape[-1] // 8
+        METER.get().work += v.size * x.shape[-1] // 8
         taint = taint_of(a, b, acc)
         if not self.ctx.interval:
             return Handle(v, out, acc.shape, taint=taint)

@@ -16,7 +16,7 @@ from render.interpreter import open_integers as opened
 from render.interpreter.builder import lost
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
-from render.interpreter.handle import Handle, taint_of
+from render.interpreter.handle import METER, Handle, taint_of
 from render.interpreter.types import carrier, float_format
 from render.interpreter.values import ARITHMETIC, COMPARISONS, Value, in_format
 from render.ops.rule import Rule
@@ -95,7 +95,7 @@ def opened_by(
             out, ~inside, b.ctx.taint("RND302", "to(int)", "a float becomes an integer that cannot hold it")
         )
     decided = bool(casting.float_to_int_decided(*between, held or v.dtype).all())
-    if decided and not Handle.muted:
+    if decided and not METER.get().muted:
         return Handle(v, ty.scalar, x.shape, taint=x.taint)
     lo, hi = np.trunc(between[0]), np.trunc(between[1])
     bounded = not ty.scalar.is_int1() and opened.holds(v.dtype, lo, hi)

@@ -11,7 +11,7 @@ import numpy as np
 from interval_ops.formats.model import FORMATS, FP32, Format
 from interval_ops.profiles.profile import DotModel, MissingRule, Profile, load_profile
 from render.interpreter.builder.dots import dot_kind
-from render.interpreter.handle import Handle
+from render.interpreter.handle import METER, Handle
 from render.interpreter.types import carrier, format_of
 from render.lab.adversary import dot_kernels as kernels
 from render.lab.adversary import numbers
@@ -56,7 +56,8 @@ class Open(Handle):
         self._value: Array | None = None
         self._lo = self._hi = self.pend = self.origin = self.place = self.grown = self.open = self.lost = None
         self.taint = frozenset()
-        Handle.largest = max(Handle.largest, math.prod(shape))
+        meter = METER.get()
+        meter.largest = max(meter.largest, math.prod(shape))
 
     @property  # type: ignore[misc]
     def v(self) -> Array:
