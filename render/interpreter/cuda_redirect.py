@@ -244,6 +244,10 @@ def _host_type(t: Any) -> Any:
     return t.replace("torch.cuda.", "torch.") if isinstance(t, str) else t
 
 
+_WITH_GPU = frozenset(["torch.sparse._triton_ops"])
+"""Modules of torch that define kernels on import where there is a GPU, and keep nothing else of it."""
+
+
 class _TorchImports(importlib.abc.MetaPathFinder):
     """Torch imports parts of itself late; they are imported as without the redirect, and keep nothing of it."""
 
@@ -252,7 +256,7 @@ class _TorchImports(importlib.abc.MetaPathFinder):
         self._busy = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if self._busy or not name.startswith("torch."):
+        if self._busy or not name.startswith("torch.") or name in _WITH_GPU:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -269,6 +273,21 @@ class _TorchImports(importlib.abc.MetaPathFinder):
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+@contextlib.contextmanager
+def _asked_anew() -> Iterator[None]:
+    """Torch remembers for the whole process whether Triton has a device; inside and outside are two answers."""
+    from torch.utils import _triton
+
+    kept = [f for f in vars(_triton).values() if hasattr(f, "cache_clear")]
+    for ask in kept:
+        ask.cache_clear()
+    try:
+        yield
+    finally:
+        for ask in kept:
+            ask.cache_clear()
 
 
 @contextlib.contextmanager
@@ -291,7 +310,14 @@ def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
             return
         _active += 1
         try:
-            with quiet_driver(), PatchScope() as scope, uncompiled(), _late_imports(scope), RedirectMode():
+            with (
+                quiet_driver(),
+                PatchScope() as scope,
+                uncompiled(),
+                _asked_anew(),
+                _late_imports(scope),
+                RedirectMode(),
+            ):
                 _patch(scope)
                 yield
         finally:

@@ -78,7 +78,7 @@ def optimisers():
     def stepped(g, p, m, v):
         m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
         step = 1e-2 * (1 - 0.99**3) ** 0.5 / (1 - 0.9**3)
-        return (p - step * m / (v.sqrt() + 1e-8 * (1 - 0.99**3) ** 0.5)) * (1 - 1e-2 * 0.01), m, v
+        return p * (1 - 1e-2 * 0.01) - step * m / (v.sqrt() + 1e-8 * (1 - 0.99**3) ** 0.5), m, v
 
     yield Case(
         "adam 32 bit", adam, stepped, lambda: (torch.randn(300), torch.randn(300), torch.randn(300), torch.rand(300))

@@ -52,7 +52,7 @@ def cases():
 
     def picked(m, a, b):
         pattern = sparse(m)
-        full = 0.5 * m + 2.0 * (a @ b)
+        full = (0.5 * m.float() + 2.0 * (a.float() @ b.float())).half()
         crow, col = pattern.crow_indices(), pattern.col_indices()
         row = torch.repeat_interleave(torch.arange(len(crow) - 1), crow[1:] - crow[:-1])
         return torch.stack(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -153,3 +156,21 @@ def test_tritons_binding_of_cublas_is_there_and_goes_again():
         nvidia.cublas.CublasLt(torch.empty(1)).matmul(a, b, c)
     assert torch.equal(c, torch.full((2, 3), 8.0).half())
     assert nvidia.cublas.CublasLt is real
+
+
+TRITON_OF_TORCH = """
+from render.interpreter.host import cuda_on_cpu
+from torch.utils._triton import has_triton
+answers = [has_triton()]
+with cuda_on_cpu():
+    from torch.sparse import _triton_ops
+    answers += [has_triton(), _triton_ops.bsr_dense_mm is not None]
+print(*answers, has_triton())
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to be asked")
+def test_torch_defines_its_own_triton_kernels_inside_and_forgets_the_answer_outside():
+    """In a process of its own: torch remembers its modules, and asks once."""
+    done = subprocess.run([sys.executable, "-c", TRITON_OF_TORCH], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "False"]
