@@ -118,9 +118,22 @@ class RedirectMode(TorchFunctionMode):
         elif func is torch.Tensor.to and len(args) > 1:
             args = (args[0], on_cpu(args[1]), *args[2:])
         if isinstance(func, (OpOverload, OpOverloadPacket)) and _library_of(func) not in _NATIVE:
-            with LibraryOps():
-                return func(*args, **kwargs)
+            return _library_call(func, args, kwargs)
         return func(*args, **kwargs)
+
+
+def _library_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A library's operator; one that is only a composition of others is called as what it is written as."""
+    overload = getattr(func, "default", None) if isinstance(func, OpOverloadPacket) else func
+    if overload is not None and not any(_has(overload, key) for key in _KEYS) and _has(overload, _COMPOSED):
+        with RedirectMode():
+            return overload.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
+    with LibraryOps():
+        return func(*args, **kwargs)
+
+
+def _has(overload: OpOverload, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), key))
 
 
 def _library_of(func: Any) -> str:
@@ -128,7 +141,8 @@ def _library_of(func: Any) -> str:
     return str(name).split("::", 1)[0]
 
 
-_KEYS = ("CUDA", "XPU", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+_KEYS = ("CUDA", "XPU", "CPU", "CompositeExplicitAutograd")
+_COMPOSED = "CompositeImplicitAutograd"
 
 
 class LibraryOps(TorchDispatchMode):
@@ -144,8 +158,7 @@ class LibraryOps(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if isinstance(func, HigherOrderOperator) or _library_of(func) in _NATIVE:
             return func(*args, **kwargs)
-        has = torch._C._dispatch_has_kernel_for_dispatch_key
-        key = next((k for k in _KEYS if has(func.name(), k)), None)
+        key = next((k for k in _KEYS if _has(func, k)), None)
         if key is None:
             return func(*args, **kwargs)
         with RedirectMode():
