@@ -21,7 +21,7 @@ import numpy as np
 from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import WORTH_WORK
 from render.explain.shares import NEGLIGIBLE, Cause, Gathered
-from render.result.middle import middle
+from render.result.median import median_element
 from render.result.records import BudgetBasis, Differs
 from render.result.verdict import BudgetItem
 
@@ -169,15 +169,15 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
 def _contributions(slices: Sequence[Slice]) -> list[Contributions | Exception]:
     """Of each slice, or why there are none."""
     from render.trace.adjoint import contributions_of
-    from render.trace.family import families, together
+    from render.trace.batch import batches, together
     from render.trace.model import MISHAPS
 
     out: dict[int, Contributions | Exception] = {}
-    todo = families(slices)
+    todo = batches(slices)
     while todo:
-        places, family = todo.pop()
+        places, batch = todo.pop()
         try:
-            out.update(zip(places, contributions_of(family), strict=True))
+            out.update(zip(places, contributions_of(batch), strict=True))
         except MISHAPS as error:
             if len(places) > 1:
                 todo += [([i], together([slices[i]])) for i in places]
@@ -189,7 +189,7 @@ def _contributions(slices: Sequence[Slice]) -> list[Contributions | Exception]:
 def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:
     """The worst and the median element that have a bound with width."""
     lo, hi = o.bound.lo, o.bound.hi
-    median = middle(lo, hi)
+    median = median_element(lo, hi)
     if not o.elements or median is None:
         return []
     places = {"median": tuple(int(i) for i in np.unravel_index(median, lo.shape))}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from render.entry.execution import Execution
-from render.explain.asked import instability_notes
+from render.explain.requests import instability_notes
 from render.explain.study import Study
 from render.judgement import advice
 from render.judgement.composition import Judged, exact_everywhere, likely_code

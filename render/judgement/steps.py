@@ -11,9 +11,9 @@ from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution, described_as
 from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
-from render.explain.asked import Asked, departure, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade
+from render.explain.requests import departure, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import undefined_note
 from render.interpreter.allocator import large_blocks_kept, trim
@@ -49,11 +49,6 @@ class Judgement:
     recorded: Any
     options: Options
     told: tuple[str, ...] = ()
-
-    @property
-    def asked(self) -> Asked:
-        """What to find out beyond the verdict."""
-        return Asked.of(self.options)
 
     def verdict(self) -> Verdict:
         with large_blocks_kept(), described_as(self.options.device), collected() as caught:
@@ -104,7 +99,7 @@ class Judgement:
     def _finer(self, known: References, cases: list[Judged]) -> list[Judged]:
         """The outputs with E in more bits where float64's error matters."""
         began = time.perf_counter()
-        cases, self.finer = finer(known, self.places, cases, self.asked.progress)
+        cases, self.finer = finer(known, self.places, cases, self.options.progress)
         if self.finer:
             self.timing["finer_s"] = time.perf_counter() - began
         return cases
@@ -114,7 +109,6 @@ class Judgement:
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
         """Decides, and asks what explains the decision."""
-        asked = self.asked
         d = self._decided(run, judged)
         study, decision = d.study, d.decision
         notes += [*self.references.exact.notes, *d.notes]  # only now: what was looked at may have added to the first
@@ -123,9 +117,9 @@ class Judgement:
         notes += [parts.note] if parts.note else []
         price = downgrade(study, run, parts) if decision.label == "Type-I" else None
         notes += [price.sentence] if price else []
-        what_ifs, more = what_if(study, run, asked)
+        what_ifs, more = what_if(study, run, self.options)
         notes += [more] if more else []
-        power, decision = seeded_faults(study, run, decision, asked)
+        power, decision = seeded_faults(study, run, decision, self.options)
         cause = cause_of(parts.items, run, judged)
         if decision.code == "RND100":
             decision = decision._replace(code=cause)
@@ -133,11 +127,11 @@ class Judgement:
         found = written(
             run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
             device=self.options.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
-            power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, asked),
+            power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, self.options),
             divergence=d.left, differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
             finer=self.finer,
         )  # fmt: skip
-        found = with_origins(found, nonfinite(study, decision, run.work, asked))
+        found = with_origins(found, nonfinite(study, decision, run.work, self.options))
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
         return replace(found, timing=self._timing(began))
 
@@ -152,7 +146,7 @@ class Judgement:
         study = Study(self.entry, tuple(j.case for j in judged))
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         defect = decision.code if decision.code in DEFECTS else ""
-        left = departure(study, self.references.oracle, decision, self.asked)
+        left = departure(study, self.references.oracle, decision, self.options)
         formulas = self._formulas(run, judged, decision)
         weak, decision = self._unstable(study, run, formulas.decision)
         witness = witness or formulas.witness

@@ -8,7 +8,7 @@ from typing import Any
 
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Execution
-from render.explain.asked import gain_help, ieee_gain, ieee_help, origin_note
+from render.explain.requests import gain_help, ieee_gain, ieee_help, origin_note
 from render.judgement import advice
 from render.judgement.assumptions import compiler_of
 from render.judgement.composition import UNKNOWN, Judged, place_of

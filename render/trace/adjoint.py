@@ -21,8 +21,8 @@ from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import rounding_unit, sum_cause
 from render.ops.rule import Shape
+from render.trace.batch import Batch, sums, together
 from render.trace.check import value_of
-from render.trace.family import Family, sums, together
 from render.trace.graph import is_earlier
 from render.trace.model import LEAF, Node, Slice
 from render.trace.nodes import NODES
@@ -71,13 +71,13 @@ def contributions(found: Slice) -> Contributions:
     return contributions_of(together([found]))[0]
 
 
-def contributions_of(family: Family) -> list[Contributions]:
+def contributions_of(batch: Batch) -> list[Contributions]:
     """`contributions` of every member."""
-    sweep = Sweep(family)
+    sweep = Sweep(batch)
     sweep.forward()
-    amounts = sweep.backward(family)
-    errors = typical(sweep, family, amounts)
-    return [_found(*each) for each in zip(family.members, amounts, errors, strict=True)]
+    amounts = sweep.backward(batch)
+    errors = typical(sweep, batch, amounts)
+    return [_found(*each) for each in zip(batch.members, amounts, errors, strict=True)]
 
 
 def _found(found: Slice, amounts: dict[Key, float], errors: tuple[dict[Key, float], float]) -> Contributions:
@@ -111,7 +111,7 @@ def _rounds_to(node: Node, profile: Profile) -> tuple[str, str]:
 
 
 class Sweep:
-    def __init__(self, found: Slice | Family) -> None:
+    def __init__(self, found: Slice | Batch) -> None:
         self.found = found
         self.profile: Profile = found.profile
         # One value more than there are: what ABSENT picks is an exact zero.
@@ -219,13 +219,13 @@ class Sweep:
         return np.asarray(value_of(moved, known), float)
 
     # backwards: how far it reaches
-    def backward(self, family: Family) -> list[dict[Key, float]]:
+    def backward(self, batch: Batch) -> list[dict[Key, float]]:
         """The amounts of every member."""
         weight = np.zeros(len(self.v))
-        weight[list(family.roots)] = 1.0
-        amounts: list[dict[Key, float]] = [{} for _ in family.members]
-        for i in range(len(family.nodes) - 1, -1, -1):
-            node, bounds = family.nodes[i], family.bounds[i]
+        weight[list(batch.roots)] = 1.0
+        amounts: list[dict[Key, float]] = [{} for _ in batch.members]
+        for i in range(len(batch.nodes) - 1, -1, -1):
+            node, bounds = batch.nodes[i], batch.bounds[i]
             mine = weight[node.start : node.stop]
             for cause, own in self.own[i]:
                 key = (cause, node.file, node.line)

@@ -15,7 +15,7 @@ from interval_ops.functions import bessel_orders
 from render.interpreter.values import VALUES
 from render.ops.rule import Lane, NoRule, Shape
 from render.trace import integers
-from render.trace.family import Family
+from render.trace.batch import Batch
 from render.trace.joined_values import JOINED, scanned
 from render.trace.model import ABSENT, LEAF, Contradiction, Node, NotSliceable, Slice
 from render.trace.nodes import NODES
@@ -25,7 +25,7 @@ _ROOM = 2.0**-34
 Values = np.ndarray
 
 
-def evaluate(found: Slice | Family) -> Values:
+def evaluate(found: Slice | Batch) -> Values:
     """Every value of the slice in real arithmetic, from the leaves as they were."""
     out = np.empty(found.nodes[-1].stop)
     with np.errstate(all="ignore"):
@@ -117,7 +117,7 @@ def _magnitude(node: Node, known: Values) -> Values:
     return size
 
 
-def check(found: Slice | Family) -> None:
+def check(found: Slice | Batch) -> None:
     """Raises Contradiction for the first operation with a value outside its bound."""
     values = evaluate(found)
     with np.errstate(all="ignore"):

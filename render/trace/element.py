@@ -20,8 +20,8 @@ from render.interpreter.allocator import large_blocks_mapped
 from render.interpreter.events import listened
 from render.interpreter.memory.registry import address
 from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.trace.batch import batches, together
 from render.trace.check import check
-from render.trace.family import families, together
 from render.trace.follow import follow
 from render.trace.graph import pruned
 from render.trace.host import logged
@@ -247,11 +247,11 @@ def _sound(slices: Mapping[int, Slice]) -> set[int]:
 def _checked(slices: Sequence[Slice]) -> list[Slice | NotSliceable]:
     """The slices, or what is wrong with each: those of one shape at once, and apart only if one of them fails."""
     out: dict[int, Slice | NotSliceable] = {}
-    todo = families(slices)
+    todo = batches(slices)
     while todo:
-        places, family = todo.pop()
+        places, batch = todo.pop()
         try:
-            check(family)
+            check(batch)
             out.update((i, slices[i]) for i in places)
         except (NotSliceable, *MISHAPS) as error:
             if len(places) > 1:

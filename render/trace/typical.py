@@ -27,13 +27,13 @@ from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import DotModel
 from interval_ops.reduction.rule import rounding_unit
 from render.ops.rule import Lane, Shape
-from render.trace.family import sums
+from render.trace.batch import sums
 from render.trace.model import ABSENT, Node
 from render.trace.nodes import NODES
 
 if TYPE_CHECKING:
     from render.trace.adjoint import Key, Sweep
-    from render.trace.family import Family
+    from render.trace.batch import Batch
 
 _EXPONENT = np.uint64(0x7FF0000000000000)
 """All of a float64 but its sign and fraction."""
@@ -43,20 +43,20 @@ Error = tuple[str, Array, Array]
 """Cause, mean and variance of what an operation does to each of its values."""
 
 
-def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -> list[tuple[dict[Key, float], float]]:
+def typical(sweep: Sweep, batch: Batch, largest: Sequence[dict[Key, float]]) -> list[tuple[dict[Key, float], float]]:
     """Of every member: (mean square error by cause and line, that of the last rounding alone).
 
     `largest`: parts of the members' bounds.
     """
     weight = np.zeros(len(sweep.v))
-    weight[list(family.roots)] = 1.0
+    weight[list(batch.roots)] = 1.0
     members = range(len(largest))
     means: list[dict[Key, float]] = [{} for _ in members]
     squares: list[dict[Key, float]] = [{} for _ in members]
     last = [0.0 for _ in members]
     with np.errstate(all="ignore"):
-        for i in range(len(family.nodes) - 1, -1, -1):
-            node, bounds = family.nodes[i], family.bounds[i]
+        for i in range(len(batch.nodes) - 1, -1, -1):
+            node, bounds = batch.nodes[i], batch.bounds[i]
             mine = weight[node.start : node.stop]
             for cause, mean, variance in _errors(sweep, i):
                 key = (cause, node.file, node.line)
@@ -64,9 +64,9 @@ def typical(sweep: Sweep, family: Family, largest: Sequence[dict[Key, float]]) -
                 for m, shift, spread in zip(members, sums(shifts, bounds), sums(spreads, bounds), strict=True):
                     means[m][key] = means[m].get(key, 0.0) + shift
                     squares[m][key] = squares[m].get(key, 0.0) + spread
-                if any(node.start <= root < node.stop for root in family.roots):
+                if any(node.start <= root < node.stop for root in batch.roots):
                     ends = sums(shifts**2 + spreads, bounds)
-                    for m, root in enumerate(family.roots):
+                    for m, root in enumerate(batch.roots):
                         last[m] += ends[m] if node.start <= root < node.stop else 0.0
             if node in sweep.slopes:
                 _back(sweep, node, mine, weight)

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 import render
-from render.explain.asked import ieee_help
+from render.explain.requests import ieee_help
 from render.report.details import what_if_rows
 from render.result.records import Counterfactual
 

@@ -12,8 +12,8 @@ from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.trace import NotSliceable, moves
 from render.trace.adjoint import contributions, contributions_of
+from render.trace.batch import batches
 from render.trace.element import slices_of
-from render.trace.family import families
 from render.trace.observed import observed
 from tests.render.trace.test_slice import B, added, doubled_twice, doubled_with_a_host_step, on_host, reread, shuffle
 from tests.render.trace.test_slice import sorted_ as sort
@@ -79,10 +79,10 @@ def test_a_large_run_is_not_kept(monkeypatch):
 def test_slices_of_one_shape_get_together_what_they_get_alone():
     call = entry("movements")
     found = slices_of(call, observed(call), [("out", (i, j)) for i in (3, 9, B - 1) for j in (0, 4, 5)])
-    groups = families(found)
+    groups = batches(found)
     assert any(len(places) > 1 for places, _ in groups) and sorted(i for p, _ in groups for i in p) == list(range(9))
-    for places, family in groups:
-        for i, together in zip(places, contributions_of(family), strict=True):
+    for places, batch in groups:
+        for i, together in zip(places, contributions_of(batch), strict=True):
             alone = contributions(found[i])
             assert together.amounts == pytest.approx(alone.amounts) and together.half == alone.half
             assert together.squares == pytest.approx(alone.squares) and together.end == alone.end

@@ -1,10 +1,10 @@
-"""What the user asked for beyond the verdict, and the answers."""
+"""Explanations on request (`Options.explain`); each spends at most `explain_seconds` on runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,68 +15,54 @@ from render.reference.oracle import Oracle
 from render.result.decision import Decision, compare
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
-from render.result.options import EXPLANATIONS, Options, Progress
+from render.result.options import Options
 from render.result.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
 from render.result.verdict import BudgetItem
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Explanations on request; each of them spends at most `seconds` on runs."""
-
-    counterfactuals: bool = False
-    power: bool = False
-    lines: bool = False
-    nonfinite: bool = False
-    divergence: bool = False
-    seconds: float = 60.0
-    progress: Progress | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(cls, options: Options) -> Asked:
-        wanted = {name: name in options.explain for name in EXPLANATIONS}
-        return cls(**wanted, seconds=options.explain_seconds, progress=options.progress)
-
-
-def what_if(study: Study, run: Execution, asked: Asked) -> tuple[list[Counterfactual], str | None]:
+def what_if(study: Study, run: Execution, options: Options) -> tuple[list[Counterfactual], str | None]:
     """(counterfactuals that apply to this run; a note if time did not suffice for all)."""
-    if not asked.counterfactuals:
+    if "counterfactuals" not in options.explain:
         return [], None
     from render.explain.variants import variants
 
     causes = {cause[0] for cause in run.session.causes}
     todo = variants(run.session.profile, causes)
-    found, left = counterfactuals(study, todo, asked.seconds, run.seconds, asked.progress)
-    note = f"{left} counterfactuals were left out (they would take more than {asked.seconds:.0f} s)" if left else None
+    found, left = counterfactuals(study, todo, options.explain_seconds, run.seconds, options.progress)
+    note = (
+        f"{left} counterfactuals were left out (they would take more than {options.explain_seconds:.0f} s)"
+        if left
+        else None
+    )
     return found, note
 
 
-def seeded_faults(study: Study, run: Execution, decision: Decision, asked: Asked) -> tuple[Power | None, Decision]:
+def seeded_faults(study: Study, run: Execution, decision: Decision, options: Options) -> tuple[Power | None, Decision]:
     """(power, the decision in its light). Power is asked of what is in bound: a Type-I, or a bound that zeros fit."""
-    if not asked.power or decision.label == "Type-II":
+    if "power" not in options.explain or decision.label == "Type-II":
         return None, decision
     from render.explain.power import hollow, power
 
-    found = power(study, run, asked.seconds, asked.progress)
+    found = power(study, run, options.explain_seconds, options.progress)
     return found, (hollow(found) if decision.label == "Type-I" else None) or decision
 
 
-def widths(study: Study, asked: Asked) -> tuple[LineWidth, ...]:
+def widths(study: Study, options: Options) -> tuple[LineWidth, ...]:
     """The growth of the bound per line, if it was asked for."""
-    if not asked.lines:
+    if "lines" not in options.explain:
         return ()
     from render.explain.lines import line_widths
 
     return tuple(line_widths(study))
 
 
-def nonfinite(study: Study, decision: Decision, work: int, asked: Asked) -> tuple[Origin, ...]:
+def nonfinite(study: Study, decision: Decision, work: int, options: Options) -> tuple[Origin, ...]:
     """Where NaN and infinity are made (re-runs, values only; for an infinite bound, with bounds).
 
     Without being asked: for the first element with one that the reference does not have (RND204), or whose bound is
     infinite (RND304). On request also those behind an element where both sides agree, and those that no output has.
     """
-    if not asked.nonfinite and (decision.code not in ("RND204", "RND304") or work > WORTH_WORK):
+    if "nonfinite" not in options.explain and (decision.code not in ("RND204", "RND304") or work > WORTH_WORK):
         return ()
     from render.explain.masked import appearances
     from render.explain.nonfinite import origins
@@ -87,15 +73,15 @@ def nonfinite(study: Study, decision: Decision, work: int, asked: Asked) -> tupl
             found = tuple(origins(study, *place, bounds=decision.code == "RND304"))
         except RenderError:  # the host made it: there is no line of the kernel to name
             found = ()
-    if not asked.nonfinite:
+    if "nonfinite" not in options.explain:
         return found
     known = {(o.kind, o.file, o.line) for o in found}
     return found + tuple(o for o in appearances(study) if (o.kind, o.file, o.line) not in known)
 
 
-def departure(study: Study, oracle: Oracle, decision: Decision, asked: Asked) -> Divergence | None:
+def departure(study: Study, oracle: Oracle, decision: Decision, options: Options) -> Divergence | None:
     """Where the worst element that is outside leaves the reference, on request and where the bound says so."""
-    if not asked.divergence or decision.code not in ("RND201", "RND204"):
+    if "divergence" not in options.explain or decision.code not in ("RND201", "RND204"):
         return None
     from render.explain.divergence import divergence
 

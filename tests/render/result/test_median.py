@@ -7,7 +7,7 @@ import pytest
 
 import render.result.pieces
 from render.explain.budget import halves_of, of_outputs
-from render.result.middle import middle
+from render.result.median import median_element
 
 
 def sorted_out(lo, hi):
@@ -30,13 +30,13 @@ def test_as_a_stable_sort_finds_it(seed, monkeypatch):
     hi = lo.round() + width
     lo = np.where(rng.random(shape) < 0.1, -np.inf, lo.round())
     hi = np.where(rng.random(shape) < 0.1, np.nan, hi)
-    assert middle(lo, hi) == sorted_out(lo, hi)
-    assert middle(lo.T, hi.T) == sorted_out(lo.T, hi.T)
+    assert median_element(lo, hi) == sorted_out(lo, hi)
+    assert median_element(lo.T, hi.T) == sorted_out(lo.T, hi.T)
 
 
 def test_nothing_has_a_width():
-    assert middle(np.ones(5), np.ones(5)) is None
-    assert middle(np.zeros((0, 3)), np.zeros((0, 3))) is None
+    assert median_element(np.ones(5), np.ones(5)) is None
+    assert median_element(np.zeros((0, 3)), np.zeros((0, 3))) is None
 
 
 def test_half_widths_from_what_was_measured():

@@ -7,7 +7,7 @@ import numpy as np
 from render.result.pieces import blocks, flat
 
 
-def middle(lo: np.ndarray, hi: np.ndarray) -> int | None:
+def median_element(lo: np.ndarray, hi: np.ndarray) -> int | None:
     """Flat index of the element with the median half width (the lower of two) among those with a finite one above 0.
 
     Of several with that half width it is the one that a stable sort would put there. None where no element has one.

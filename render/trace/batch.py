@@ -17,7 +17,7 @@ from render.trace.model import ABSENT, LEAF, Node, Slice
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class Batch:
     """Node by node, the values of all members behind each other: member m has those from `bounds[i][m]` to
     `bounds[i][m + 1]` of node i. `roots`: numbers of the members' stored values."""
 
@@ -37,8 +37,8 @@ def sums(values: np.ndarray, bounds: tuple[int, ...]) -> list[float]:
     return [total if isfinite(total) else 0.0 for total in totals]
 
 
-def families(slices: Sequence[Slice]) -> list[tuple[list[int], Family]]:
-    """(places in `slices`, family) for each shape there is."""
+def batches(slices: Sequence[Slice]) -> list[tuple[list[int], Batch]]:
+    """(places in `slices`, batch) for each shape there is."""
     groups: list[list[int]] = []
     for i, one in enumerate(slices):
         for group in groups:
@@ -72,11 +72,11 @@ def _equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return False
 
 
-def together(slices: Sequence[Slice]) -> Family:
-    """Slices of one shape (see `families`) as a family."""
+def together(slices: Sequence[Slice]) -> Batch:
+    """Slices of one shape (see `batches`) as a batch."""
     if len(slices) == 1:
         (one,) = slices
-        return Family(one.nodes, tuple((0, n.size) for n in one.nodes), (one.root,), (one,))
+        return Batch(one.nodes, tuple((0, n.size) for n in one.nodes), (one.root,), (one,))
     numbers = [np.empty(one.size + 1, np.int64) for one in slices]  # one more: what ABSENT picks
     for table in numbers:
         table[ABSENT] = ABSENT
@@ -95,7 +95,7 @@ def together(slices: Sequence[Slice]) -> Family:
         nodes.append(made)
         total = made.stop
     roots = tuple(int(table[one.root]) for table, one in zip(numbers, slices, strict=True))
-    return Family(tuple(nodes), tuple(bounds), roots, tuple(slices))
+    return Batch(tuple(nodes), tuple(bounds), roots, tuple(slices))
 
 
 def _joined(row: Sequence[Node], numbers: Sequence[np.ndarray], start: int) -> Node:
