@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
@@ -39,51 +37,6 @@ def test_formats_are_those_of_the_verdict(reports: list[str], tmp_path: Path) ->
     assert "TYPE-I  round-off" in report(reports[0])
     report(reports[0], "--format", "html", "-o", str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").read_text() == html.page(live)
-
-
-def test_sarif(reports: list[str], tmp_path: Path) -> None:
-    log = json.loads(report(*reports, "--format", "sarif"))
-    (run,) = log["runs"]
-    rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
-    results = run["results"]
-    assert log["version"] == "2.1.0" and {r["ruleId"] for r in results} == rules == {
-        "RND101",
-        "RND201",
-        "RND207",
-        "RND301",
-    }
-    assert [r["level"] for r in results] == ["note", "error", "error", "warning"]
-    place = results[0]["locations"][0]["physicalLocation"]
-    assert place["region"] == {"startLine": 9, "startColumn": 9, "endColumn": 21}
-    assert place["artifactLocation"]["uri"].endswith("tl_dot.py")
-    assert "locations" not in results[-1]
-
-
-def test_fingerprints_follow_the_text_of_the_line(tmp_path: Path) -> None:
-    from render.report import sarif
-
-    def mark(text: str, line: int) -> str:
-        file = tmp_path / f"{line}.py"
-        file.write_text("\n" * (line - 1) + text)
-        result = json.loads(sarif.dumps([type_i(str(file), line=line)]))["runs"][0]["results"][0]
-        return next(iter(result["partialFingerprints"].values()))
-
-    assert mark("x = 1", 3) == mark("x = 1", 5) != mark("x = 2", 4)
-
-
-def test_junit(reports: list[str]) -> None:
-    suite = ET.fromstring(report(*reports, "--format", "junit"))
-    assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("3", "1", "1")
-    kinds = [[child.tag for child in case] for case in suite]
-    assert kinds == [["system-out"], ["failure"], ["error"]]
-    assert suite[1][0].attrib["type"] == "RND201"
-    assert "TYPE-II" in (suite[1][0].text or "")
-
-
-def test_text_that_xml_cannot_hold() -> None:
-    from render.report import junit
-
-    ET.fromstring(junit.dumps([junit.of_verdict(type_ii(message="bell \x07 and <tag> & more"))]))
 
 
 def test_one_page_holds_one_verdict(reports: list[str]) -> None:

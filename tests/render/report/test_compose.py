@@ -21,7 +21,7 @@ from render.result.loading import verdict_of
 from render.result.records import Counterfactual, Mutant, Power
 from render.result.verdict import BudgetItem, Outputs, Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
-from tests.render.result.test_loading import conforms
+from tests.render.result.test_schema import conforms
 
 SOURCE = """\
 import torch

@@ -93,7 +93,7 @@ def test_a_tally_that_cannot_be_read_is_none(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def swallows(source: str) -> Iterator[int]:
-    """Lines of handlers of all exceptions that neither raise (they or their function) nor count."""
+    """Lines of handlers of all exceptions that neither raise (they or their function), nor keep it, nor count."""
     tree = ast.parse(source)
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     for handler in (n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler)):
@@ -101,7 +101,8 @@ def swallows(source: str) -> Iterator[int]:
             continue
         around = min((f for f in functions if any(n is handler for n in ast.walk(f))), key=lambda f: len(ast.dump(f)))
         counts = any(getattr(getattr(n, "func", None), "id", "") == "caught" for n in ast.walk(handler))
-        if not counts and not any(isinstance(n, ast.Raise) for n in ast.walk(around)):
+        kept = any(isinstance(n, ast.Assign) and getattr(n.value, "id", "-") == handler.name for n in ast.walk(handler))
+        if not counts and not kept and not any(isinstance(n, ast.Raise) for n in ast.walk(around)):
             yield handler.lineno
 
 
@@ -119,4 +120,5 @@ def test_the_scan_sees_what_it_should() -> None:
     assert list(swallows("def f():\n try:\n  g()\n except Exception:\n  return None")) == [4]
     assert not list(swallows("def f():\n try:\n  g()\n except Exception as e:\n  caught(e, 'g')"))
     assert not list(swallows("def f():\n try:\n  g()\n except Exception:\n  raise"))
+    assert not list(swallows("def f():\n try:\n  g()\n except Exception as e:\n  self.error = e"))
     assert not list(swallows("def f():\n try:\n  g()\n except KeyError:\n  pass"))

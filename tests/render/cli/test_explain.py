@@ -1,4 +1,4 @@
-"""`render explain last`: a verdict told again from its JSON."""
+"""`render explain`: a code, or a verdict told again from its JSON."""
 
 from __future__ import annotations
 
