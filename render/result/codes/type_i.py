@@ -71,7 +71,7 @@ TYPE_I = (
     ),
     Code(
         code="RND104",
-        title="cast",
+        title="rounding of a cast",
         sentence=_SENTENCE,
         rank=4,
         causes=("cast", "input"),

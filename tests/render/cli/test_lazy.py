@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import render
+from tests.render.report.verdicts import type_ii
 
 HEAVY = ("torch", "triton", "numba", "numpy", "scipy", "mpmath")
 ROOT = Path(render.__file__).resolve().parent.parent
@@ -41,6 +42,14 @@ def command(*arguments: str) -> str:
 )
 def test_light_commands_import_nothing_heavy(line: tuple[str, ...]) -> None:
     assert not modules(command(*line)) & set(HEAVY)
+
+
+def test_a_saved_verdict_is_told_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "render").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    type_ii().save(tmp_path / "render" / "last.json")
+    for line in (("explain", "last"), *(("report", "--format", f) for f in ("html", "md", "sarif", "junit"))):
+        assert not modules(command(*line)) & {"torch", "triton", "numba", "scipy", "mpmath"}
 
 
 def test_import_render_is_light() -> None:

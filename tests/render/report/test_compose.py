@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from render.classify import classify_file
+from render.lab.corpus.case import load_case
+from render.lab.replay.judging import judge
 from render.report import html, markdown, terminal
 from render.report.blocks import Closing, Headline, Listing, Quote, Table
 from render.report.compose import compose
@@ -23,6 +25,7 @@ from render.result.verdict import BudgetItem, Outputs, Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
 from tests.render.result.test_schema import conforms
 
+ROOT = Path(__file__).resolve().parents[3]
 SOURCE = """\
 import torch
 import triton
@@ -51,6 +54,7 @@ def reference(x, y):
 def make_inputs():
     return dict(x=torch.randn(200), y=torch.randn(200))
 """
+FOLDERS = [path.parent for path in (ROOT / "datasets").glob("*/*/case.toml")]
 KINDS = {
     "round-off": ("", "", "RND105"),
     "exact": ("tl.exp(x) * y", "x", "RND201"),
@@ -75,6 +79,15 @@ def test_a_saved_verdict_reads_as_the_live_one(name: str, tmp_path: Path) -> Non
     data = json.loads(live.to_json())
     conforms(data, schema.schema(), schema.schema()["$defs"])
     path.write_text("# the file changes after it was judged\n" * 40)
+    agree(live, verdict_of(data))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", sorted(FOLDERS), ids=lambda f: f.name)
+def test_verdicts_on_the_corpus_read_as_the_live_ones(folder: Path) -> None:
+    live = judge(load_case(folder), small=True).verdict
+    data = json.loads(live.to_json())
+    conforms(data, schema.schema(), schema.schema()["$defs"])
     agree(live, verdict_of(data))
 
 
