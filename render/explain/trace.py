@@ -23,8 +23,7 @@ from render.interpreter.events import Listener, listened
 from render.interpreter.handle import Handle
 from render.result.errors import RenderError
 from render.trace.dependence import Dependence, Reached
-from render.trace.moves import lanes_of
-from render.trace.recorder import Entry, Recorder
+from render.trace.recorder import Recorder
 
 DEPTH = 8
 """Launches that a walk goes through at most; each one costs a run."""
@@ -108,8 +107,7 @@ class Programs(Recorder):
 class Hop:
     """One program on the way: what it did from its loads to the store that was asked about, the last result first.
 
-    `record` is what the session knows of the launch, `met` whether the store was met again, `complete` whether it is
-    known of every value behind it how it was made.
+    `record` is what the session knows of the launch, `met` whether the store to `place` was met again.
     """
 
     launch: int
@@ -117,7 +115,8 @@ class Hop:
     record: Any
     reached: list[Reached]
     met: bool
-    complete: bool
+    walk: Dependence
+    place: int
 
 
 @dataclass(frozen=True)
@@ -160,10 +159,9 @@ def _walk(
     hops: list[Hop] = []
     while True:
         walk = Dependence(recorder.of(launch))
-        start = next((e for e in reversed(walk.stores) if e.args and _hit(e, place).size), None)
-        reached = [] if start is None else walk.behind(start.args[0], _hit(start, place) % lanes_of(start.args[0]))
+        reached = walk.behind(place)
         pid = recorder.pids.get(launch, (recorder.targets[launch],))
-        hops.append(Hop(launch, pid, run.session.launches[launch], reached, start is not None, walk.complete))
+        hops.append(Hop(launch, pid, run.session.launches[launch], reached or [], reached is not None, walk, place))
         wanted = None if follow is None else follow(hops[-1])
         earlier = [] if wanted is None else stores.writers(wanted, before=launch)
         if wanted is None or not earlier:
@@ -173,11 +171,6 @@ def _walk(
             return hops, earlier[-1]
         if recorder.targets[launch] != earlier[-1][1]:  # another program of a recorded launch: one is enough
             return hops, None
-
-
-def _hit(entry: Entry, place: int) -> np.ndarray:
-    """Lanes of a store that touch this address."""
-    return np.flatnonzero((entry.attrs["ptr"] == place) & entry.attrs["active"])
 
 
 def place_of(run: Execution, output: str, index: tuple[int, ...]) -> int:

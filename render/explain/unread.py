@@ -1,9 +1,10 @@
 """Elements of the inputs on which the reference's value depends and that the kernel's element is computed without.
 
 The reference runs in float64 with derivatives: an element whose derivative is not 0 is one that it depends on. What the
-kernel's element is computed from are the loads behind it (`render.explain.trace`). A tensor of the launch is an input
-if its shape, strides and type are those of exactly one of them that holds every loaded value, bit for bit. Said only
-where nothing else can have read the inputs: one launch, no host code on its results, one program that stores.
+kernel's element is computed from are the loads behind it and behind what decides (`render.trace.dependence`). A tensor
+of the launch is an input if its shape, strides and type are those of exactly one of them that holds every loaded value,
+bit for bit. Said only where nothing else can have read the inputs: one launch, no host code on its results, one program
+that stores.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from render.explain.trace import Hop, Trace, named
 from render.reference.oracle import Oracle
 from render.reference.shadow import F64, default_dtype, is_float
 from render.result.defects import caught
+from render.trace.dependence import Dependence, Reached
 from render.trace.moves import at_lanes
 
 LARGEST = 1 << 24
@@ -30,9 +32,11 @@ def unread(found: Trace, oracle: Oracle, index: tuple[int, ...]) -> str:
     run, hop = found.run, found.hops[0]
     programs = {(launch, program) for launch, program, _ in found.writers}
     alone = len(run.session.launches) == len(programs) == 1 and not getattr(run.session, "host_steps", 0)
-    if not alone or not hop.met or not hop.complete:
+    walk = Dependence(hop.walk.recorder, decisions=True)
+    reached = walk.behind(hop.place)
+    if not alone or not reached or not walk.complete:
         return ""
-    loads = _loads(found, hop, oracle)
+    loads = _loads(found, hop, reached, oracle)
     slopes = _slopes(oracle, index)
     if loads is None or slopes is None:
         return ""
@@ -54,11 +58,11 @@ def _shown(name: str, mask: np.ndarray) -> str:
     return f"{name}[{', '.join(str(a) if a == b else f'{a}..{b}' for a, b in zip(low, high, strict=True))}]"
 
 
-def _loads(found: Trace, hop: Hop, oracle: Oracle) -> dict[str, np.ndarray] | None:
+def _loads(found: Trace, hop: Hop, behind: list[Reached], oracle: Oracle) -> dict[str, np.ndarray] | None:
     """Which elements of each input were loaded; None where a loaded tensor is not known to be one input."""
     memory = found.run.session.memory
     places: dict[str, list[np.ndarray]] = {}
-    for reached in hop.reached:
+    for reached in behind:
         if reached.outside.size:
             h = reached.out
             values = at_lanes(h, h.v, reached.lanes[reached.read])

@@ -64,12 +64,10 @@ class BlockPointers:
         ]
         return BlockPointer(base.base, base.extents, base.strides, moved, base.box)
 
-    @staticmethod
-    def _aligned(x: Handle, y: Handle) -> tuple[Handle, Handle]:
+    def _aligned(self, x: Handle, y: Handle) -> tuple[Handle, Handle]:
         if x.dtype == y.dtype:
             return x, y
-        wide = [Handle(h.v.astype(np.int64), tl.int64, h.shape, taint=h.taint) for h in (x, y)]
-        return wide[0], wide[1]
+        return self.builder.create_int_cast(x, tl.int64), self.builder.create_int_cast(y, tl.int64)
 
     def _lanes(self, p: BlockPointer, checked: Sequence[int]) -> tuple[Any, Any]:
         """Pointer block and bounds mask (None if no axis is checked), as tensors."""
@@ -91,7 +89,9 @@ class BlockPointers:
         ptr = core.tensor(Handle(address, p.base.dtype, p.box, taint=taint, origin=p.base.handle.origin), ptr_ty)
         if inside is None:
             return ptr, None
-        return ptr, core.tensor(Handle(inside, tl.int1, p.box, taint=taint), core.block_type(tl.int1, list(p.box)))
+        mask = Handle(inside, tl.int1, p.box, taint=taint)
+        self.builder.emit("inside", (*p.offsets, *p.extents), (mask,), {})
+        return ptr, core.tensor(mask, core.block_type(tl.int1, list(p.box)))
 
     def load(self, p: BlockPointer, boundary_check: Any = (), padding_option: Any = "") -> Any:
         checked = [int(core._unwrap_if_constexpr(d)) for d in core._unwrap_if_constexpr(boundary_check) or ()]

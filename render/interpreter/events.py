@@ -5,8 +5,9 @@ scans, sorts, movements, vendor functions and mapped functions. Results are thos
 and the ordinary builder tells nobody: a run without listeners pays nothing. Where an operation is made of others, these
 are told first, and the first report about a result says how it was made.
 
-Names are those of the builder's methods without `create_`; `library NAME` for a vendor function. A place in the user's
-source is `context.site()` at the time of the report.
+Names are those of the builder's methods without `create_`; `library NAME` for a vendor function, `inside` for the mask
+of a block pointer or descriptor, `branch` for a value that Python asks for. A place in the user's source is
+`context.site()` at the time of the report.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Listener:
         """One operation has run. `args` as the builder got them: handles, and what is none.
 
         load: (pointers, mask, other); store: (pointers, value, mask); atomic: (pointers, value, compared, mask) with
-        its `kind`, the result is what it returns.
+        its `kind`, the result is what it returns; branch: the value that Python asks for, of a condition or a count.
         """
 
     def before_atomic(self, ptr: Handle, value: Handle | None, mask: Handle | None) -> None:

@@ -142,10 +142,14 @@ class Statements:
         """Truth of a tensor; called by the patched `__bool__`, whose caller decides what is being asked."""
         if sys._getframe(2).f_code.co_filename in _PRESENCE_FILES:
             return True
-        return bool(scalar(self.ctx, x, "a condition"))
+        return bool(self._uniform(x, "a condition"))
 
     def index_of(self, x: Any) -> int:
-        return int(scalar(self.ctx, x, "a Python integer"))
+        return int(self._uniform(x, "a Python integer"))
+
+    def _uniform(self, x: Any, what: str) -> Any:
+        self.semantic.builder.emit("branch", (x.handle,), ())
+        return scalar(self.ctx, x, what)
 
     def minimum(self, *args: Any, **kwargs: Any) -> Any:
         return self._extremum(builtins.min, self.semantic.minimum, args, kwargs)

@@ -2,7 +2,8 @@
 
 A lane depends on the lanes of the operands that its operation reads, as in a slice. Where an operation has no formula
 there, every lane at the same place of operands of the result's shape counts, and every lane of any other: more than
-what is behind, never less. Addresses, masks and decided conditions are not followed: the walk is about values.
+what is behind, never less. The walk is about values: what decides which of them are taken (conditions, masks, indices
+of gathers, branches) is followed only where that is asked for, addresses never.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from render.interpreter.handle import Handle
 from render.trace.joins import rows
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.moves import MOVES, lanes_of
-from render.trace.recorder import Entry
+from render.trace.recorder import Entry, Recorder
 from render.trace.step import Link, Step, title
 from render.trace.walk import Walk
 
@@ -53,12 +54,14 @@ class Reached:
 
 
 class Dependence(Walk):
+    """`decisions`: what decides is followed too. `complete`: of every value behind it is known how it was made."""
+
     through_memory = True
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, recorder: Recorder, decisions: bool = False) -> None:
+        super().__init__(recorder)
+        self.decisions = decisions
         self.complete = True
-        """Whether an event says how each value was made that something depends on."""
 
     def follows(self, h: Handle) -> bool:
         return not h.dtype.scalar.is_ptr()
@@ -73,16 +76,44 @@ class Dependence(Walk):
             return Step(_everything(entry, out, wanted))
         return step if step.reads is None else Step(step.reads, attrs=step.attrs)
 
-    def behind(self, value: Handle, lanes: np.ndarray) -> list[Reached]:
-        """Every result that these lanes are computed from, the last one first."""
-        self.need(value, lanes)
+    def behind(self, place: int) -> list[Reached] | None:
+        """Every result that the last value stored at this address is computed from, the last one first.
+
+        None where the recorded programs stored nothing there.
+        """
+        store = next((e for e in reversed(self.stores) if e.args and _hit(e, place).size), None)
+        if store is None:
+            return None
+        self.need(store.args[0], _hit(store, place) % lanes_of(store.args[0]))
+        for entry in (store, *(e for e in self.entries if e.op == "branch")):
+            self._need_deciding(entry)
         found = []
         for entry, k, wanted, step in self.back():
             found.append(Reached(entry, entry.outs[k], wanted, step.links, _read(entry, wanted, step)))
+            self._need_deciding(entry)
         made = (id(h) in self.maker or (h.is_point and h.v.size == 1) or not self.follows(h)
                 for h in self.handles.values())  # fmt: skip
         self.complete = all(made)
         return found
+
+    def _need_deciding(self, entry: Entry) -> None:
+        for h in _deciding(entry) if self.decisions else ():
+            self.need(h, np.arange(lanes_of(h)))
+
+
+def _hit(store: Entry, place: int) -> np.ndarray:
+    """Lanes of a store that touch this address."""
+    return np.flatnonzero((store.attrs["ptr"] == place) & store.attrs["active"])
+
+
+def _deciding(entry: Entry) -> tuple[Handle, ...]:
+    """Operands that decide what the operation takes of the others."""
+    if entry.op in ("select", "branch"):
+        return entry.args[:1]
+    if entry.op == "gather":
+        return entry.args[1:]
+    mask = entry.attrs.get("mask")
+    return () if mask is None else (mask,)
 
 
 def _elementwise(entry: Entry, out: int) -> bool:

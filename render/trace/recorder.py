@@ -185,6 +185,9 @@ class Recorder(Listener):
             access = self._access(args[0], args[3]) | attrs
             self._add(op, args, args[1:2], (), access | ({} if self._there is None else {"before": self._there}))
             self._add("returned", args, (), outs, access)
+        elif op == "branch":
+            if self.everything:
+                self._add(op, args, args, (), {})
         else:
             self._add(op, args, args, outs, attrs)
 
@@ -198,7 +201,7 @@ class Recorder(Listener):
         at = np.broadcast_to(ptr.v, (self.context.programs, *ptr.shape))
         active = np.broadcast_to(True if mask is None else mask.full(mask.v), at.shape)
         name = None if ptr.origin is None else ptr.origin.name  # a later launch may call the same memory otherwise
-        return {"ptr": at, "active": active, "origin": ptr.origin, "name": name}
+        return {"ptr": at, "active": active, "origin": ptr.origin, "name": name, "mask": mask}
 
     def mark(self) -> int:
         return len(self.passes[-1].entries) if self._recording else 0

@@ -62,6 +62,7 @@ class Descriptors(Base):
             at.append(_column(offset, rank) + lanes)
         ptr, mask = self._pointers(desc, at, tuple(desc.box))
         ptr.taint = ptr.taint | taint_of(*offsets)
+        self.emit("inside", (*offsets, *desc.shape), (mask,), {})
         return ptr, mask
 
     def _padding(self, desc: DescriptorHandle, box: tuple[int, ...]) -> Handle:
@@ -92,6 +93,7 @@ class Descriptors(Base):
         ]
         ptr, mask = self._pointers(desc, at, (count, width))
         ptr.taint = ptr.taint | taint_of(rows, column)
+        self.emit("inside", (rows, column, *desc.shape), (mask,), {})
         return ptr, mask
 
     def create_descriptor_gather(self, desc: DescriptorHandle, rows: Handle, column: Handle, ty: Any) -> Handle:

@@ -26,7 +26,6 @@ from render.interpreter.ordering import Ordering
 from render.interpreter.session import Session
 from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY
 from render.trace.dependence import Dependence
-from render.trace.moves import lanes_of
 from tests.render.interpreter.test_public_api import BODY, CALLS, HEADER, METHODS, public
 
 SHAPES = {"xs": (16,), "ys": (16,), "ms": (16, 16), "scratch": (16,), "ints": (16,), "out": (8, 512)}
@@ -92,19 +91,17 @@ def place(tensors: dict[str, torch.Tensor], address: int) -> Place:
     raise AssertionError("an address outside of every tensor")
 
 
-def sources(made: Any) -> dict[Place, set[Place]]:
+def sources(made: Any, decisions: bool = False) -> dict[Place, set[Place]]:
     """What the walk names for every element that was stored."""
     recorder, tensors = Programs({0: 0}), inputs()
     run(made, tensors, recorder)
-    stored: dict[int, tuple[Any, int]] = {}
-    for entry in Dependence(recorder.of(0)).stores:
-        for lane in np.flatnonzero(entry.attrs["active"]) if entry.args else ():
-            stored[int(entry.attrs["ptr"].reshape(-1)[lane])] = entry.args[0], lane % lanes_of(entry.args[0])
+    stores = [e.attrs for e in Dependence(recorder.of(0)).stores if e.args]
+    stored = sorted({int(a) for at in stores for a in at["ptr"][at["active"]]})
     found = {}
-    for address in sorted(stored)[:: max(1, len(stored) // 12)]:
-        value, lane = stored[address]
-        walk = Dependence(recorder.of(0))
-        reached = walk.behind(value, np.array([lane]))
+    for address in stored[:: max(1, len(stored) // 12)]:
+        walk = Dependence(recorder.of(0), decisions)
+        reached = walk.behind(address)
+        assert reached is not None
         assert walk.complete, "a value that no event made"
         found[place(tensors, address)] = {place(tensors, int(a)) for r in reached for a in r.outside}
     return found
@@ -203,3 +200,17 @@ def test_an_operation_that_is_not_told_is_noticed(told: str, monkeypatch: pytest
     monkeypatch.setattr(owner, method, silent)
     with pytest.raises(AssertionError, match="no event"):
         sources(kernel(f"keep(out, {CALLS['sort' if place == 'Ordering' else 'map_elementwise']})"))
+
+
+DECIDED = [
+    "tl.where(x > 0.5, 1.0, 0.0)",
+    "tl.gather(y, (x * 15).to(tl.int32), 0)",
+    "tl.load(p, mask=x > 0.5, other=1.0)",
+]
+
+
+@pytest.mark.parametrize("expression", DECIDED)
+def test_what_decides_is_named_where_it_is_asked_for(expression: str) -> None:
+    made = kernel(f"keep(out, {expression})")
+    named = [{place.tensor for found in sources(made, how).values() for place in found} for how in (False, True)]
+    assert "xs" not in named[0] and "xs" in named[1]

@@ -86,6 +86,8 @@ def scaled(X, U, Out, N: tl.constexpr, WHAT: tl.constexpr):
         r = libdevice.fmod(x, u)
     elif WHAT == "scan":
         r = tl.cumsum(tl.flip(x), 0)
+    elif WHAT == "where":
+        r = tl.where(x > 0, u, -u)
     else:
         r = tl.map_elementwise(_clipped, x)
     tl.store(Out + i, r * 1.5)
@@ -99,7 +101,7 @@ def _clipped(a):
         return a
 
 
-@pytest.mark.parametrize("what", ["flip", "sort", "merge", "tanh", "fmod", "scan", "map"])
+@pytest.mark.parametrize("what", ["flip", "sort", "merge", "tanh", "fmod", "scan", "where", "map"])
 def test_what_is_read_behind_any_operation_is_not_missing(what):
     def run(x, u):
         out = torch.empty_like(x)
@@ -109,6 +111,7 @@ def test_what_is_read_behind_any_operation_is_not_missing(what):
     references = {
         "flip": lambda x, u: x + x.flip(0), "sort": lambda x, u: x + u.sort().values, "tanh": lambda x, u: x + u,
         "merge": lambda x, u: x + u.sum(), "scan": lambda x, u: x.flip(0).cumsum(0), "fmod": lambda x, u: x + u,
+        "where": lambda x, u: x * u,
     }  # fmt: skip
     reference = references.get(what, lambda x, u: x + 1)
     generator = torch.Generator().manual_seed(1)
