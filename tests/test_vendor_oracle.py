@@ -178,6 +178,32 @@ def test_derived_errors_hold_for_any_legal_instruction(name: str) -> None:
         assert all(error <= declared(name, 32, profile) for profile in NVIDIA), at
 
 
+FAST = {"fast_log2f": (2.0**-22, 2.0), "fast_logf": (2.0**-21.41, 3.0), "fast_log10f": (2.0**-24, 3.0)}
+"""Errors of the CUDA C Programming Guide: absolute in [0.5, 2], in ulp of the rounded value outside."""
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_fast_functions_stay_inside_wherever_the_instruction_lies(name: str) -> None:
+    """The library's own code, its instruction at both ends of its error; and the vendor's table around exact values."""
+    g, n = rng(23), trials(400)
+    near = 1 + np.ldexp(g.uniform(-1, 1, n), -g.integers(0, 24, n))
+    x = np.concatenate([special_values(FP32), near, np.ldexp(g.uniform(1, 2, n), g.integers(-125, 127, n)), [np.inf]])
+    x = x[x >= 0].astype(np.float32)
+    rule, wide = LIBRARY[name], x.astype(np.float64)
+    inside, outside = FAST[name]
+    for profile in NVIDIA:
+        lo, hi = rule.apply(((wide, wide),), FP32, load_profile(profile))  # type: ignore[misc]
+        for lean in (-1.0, 0.0, 1.0):
+            got = library().function(f"__nv_{name}")(x, lean_by=lean).astype(np.float64)
+            assert np.all((got >= lo) & (got <= hi)), x[~((got >= lo) & (got <= hi))][:4]
+        for v, low, high in zip(wide, lo, hi, strict=True):
+            value = exactly(rule.function, (v,)) if 2.0**-126 <= v < np.inf and v != 1 else None
+            if value is not None:
+                middle = float(value.mid())
+                reach = inside if 0.5 <= v <= 2 else (outside + 0.5) * np.spacing(np.float32(abs(middle)))
+                assert low <= middle - reach * (1 - 2.0**-20) and middle + reach * (1 - 2.0**-20) <= high, v
+
+
 @pytest.mark.parametrize("name", exact.EXACT)
 def test_references_in_float64_agree_with_ball_arithmetic(name: str) -> None:
     """To a thousandth of an fp32 ulp, also from a value that is an ulp off."""

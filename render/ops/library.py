@@ -176,6 +176,8 @@ function("sqrt", Shape.MONOTONE, domain=NON_NEGATIVE, doc="As tl.sqrt: the appro
 function("sqrt_rn", Shape.MONOTONE, "sqrt", "sqrt_rn", NON_NEGATIVE)
 function("rsqrt_rn", Shape.MONOTONE, "rsqrt", "rsqrt_rn", NON_NEGATIVE)
 monotone("exp2", "exp10", "expm1", "sinh", "tanh", "asinh", "atan", "cbrt", "erf", "erfc", "erfcx", "normcdf")
+for _name in ("log", "log2", "log10"):
+    function(f"fast_{_name}f", Shape.MONOTONE, _name, f"fast_{_name}f", NON_NEGATIVE)
 monotone("cyl_bessel_i1")
 monotone("log", "log2", "log10", domain=NON_NEGATIVE)
 monotone("log1p", domain=(-1.0, math.inf))
@@ -281,8 +283,8 @@ INTEGERS: dict[str, Rule] = {
 _FAST = "its error is documented for part of the range, or not at all; use the function without fast_"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
-        ("fast_sinf", "fast_cosf", "fast_tanf", "fast_log2f", "fast_logf", "fast_log10f", "fast_expf", "fast_exp10f",
-         "fast_powf", "fast_tanhf", "fast_dividef"), _FAST,
+        ("fast_sinf", "fast_cosf", "fast_tanf", "fast_expf", "fast_exp10f", "fast_powf", "fast_tanhf", "fast_dividef"),
+        _FAST,
     ),
     "rcp64h": "an approximation of unknown error to the high half of a reciprocal",
 }  # fmt: skip

@@ -61,12 +61,15 @@ DOMAIN = {
 }  # fmt: skip
 POSITIVE = {"log", "log2", "log10", "sqrt", "sqrt_rn", "rsqrt", "rsqrt_rn", "tgamma", "lgamma", "erfcinv", "normcdfinv",
             "y0", "y1"}  # fmt: skip
-ENTRIES = {"sqrt_rn": "sqrt", "rsqrt_rn": "rsqrt", "libdevice_exp": "exp", "libdevice_rsqrt": "rsqrt"}
+ENTRIES = {
+    "sqrt_rn": "sqrt", "rsqrt_rn": "rsqrt", "libdevice_exp": "exp", "libdevice_rsqrt": "rsqrt",
+    **{f"fast_{name}f": name for name in ("log", "log2", "log10")},
+}  # fmt: skip
 """Entries of profiles for another accuracy of a function."""
 for _entry, _name in ENTRIES.items():
     ORACLE[_entry] = ORACLE[_name]
     DOMAIN |= {_entry: DOMAIN[_name]} if _name in DOMAIN else {}
-POSITIVE.add("libdevice_rsqrt")
+    POSITIVE |= {_entry} & {_entry if _name in POSITIVE else ""}
 POLE_AT_ZERO = {*POSITIVE, "rcbrt"}
 NEVER_NEGATIVE = {
     "exp",
@@ -81,7 +84,7 @@ NEVER_NEGATIVE = {
     "normcdf",
 }
 NAMES = sorted([*functions.FUNCTIONS, *ENTRIES])
-SINGLE_ONLY = {"rsqrt_rn"}
+SINGLE_ONLY = {"rsqrt_rn", *(entry for entry in ENTRIES if entry.startswith("fast_"))}
 
 
 def unary(entry: str, a: tuple[np.ndarray, np.ndarray], fmt: Format, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
