@@ -70,6 +70,15 @@ def _same_sign(a: float, b: float, c: float, d: float) -> bool:
 
 
 @njit(**OPTIONS)
+def _invalid_inside(alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-untyped-def]
+    """Top where a zero inside of one operand meets an infinite end of the other: then the products of ends, which do
+    not show it, are infinite of both signs."""
+    for i in range(lo.size):
+        if zero_by_infinity(alo[i], ahi[i], blo[i], bhi[i]):
+            lo[i] = hi[i] = np.nan
+
+
+@njit(**OPTIONS)
 def mul_points(a, b, lo, hi, gate):  # type: ignore[no-untyped-def]
     moved = False
     for i in range(lo.size):
@@ -87,40 +96,47 @@ def mul_points(a, b, lo, hi, gate):  # type: ignore[no-untyped-def]
 
 @njit(**OPTIONS)
 def mul_intervals(alo, ahi, blo, bhi, lo, hi, gate):  # type: ignore[no-untyped-def]
-    moved = False
+    moved = endless = False
     for i in range(lo.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
         p, q, r, s = a * c, a * d, b * c, b * d
         inexact = product_inexact(a, c, p) | product_inexact(a, d, q)
         inexact |= product_inexact(b, c, r) | product_inexact(b, d, s)
         low, high = min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
+        endless |= (low < -FP64_MAX) & (high > FP64_MAX)
         low, high = down(low, inexact), up(high, inexact)
         low = max(low, 0.0) if _same_sign(a, b, c, d) else low
         high = min(high, 0.0) if _same_sign(a, b, -d, -c) else high
         low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
-        top = isnan(p) | isnan(s) | zero_by_infinity(a, b, c, d)
+        top = isnan(p) | isnan(q) | isnan(r) | isnan(s)
         moved |= top | (low != high)
         lo[i] = np.nan if top else low
         hi[i] = np.nan if top else high
+    if endless:
+        _invalid_inside(alo, ahi, blo, bhi, lo, hi)
     return not moved
 
 
 @njit(**OPTIONS)
 def scale_intervals(alo, ahi, b, lo, hi, gate):  # type: ignore[no-untyped-def]
     """`mul_intervals` where b is a point: half of the products."""
-    moved = False
+    moved = endless = False
     for i in range(lo.size):
         x, y, c = alo[i], ahi[i], b[i]
         p, q = x * c, y * c
         inexact = product_inexact(x, c, p) | product_inexact(y, c, q)
-        low, high = down(min(p, q), inexact), up(max(p, q), inexact)
+        low, high = min(p, q), max(p, q)
+        endless |= (low < -FP64_MAX) & (high > FP64_MAX)
+        low, high = down(low, inexact), up(high, inexact)
         low = max(low, 0.0) if _same_sign(x, y, c, c) else low
         high = min(high, 0.0) if _same_sign(x, y, -c, -c) else high
         low, high = min(low, nearest(low, gate)), max(high, nearest(high, gate))
-        top = isnan(p) | isnan(q) | ((abs(c) > FP64_MAX) & (x <= 0.0) & (y >= 0.0))
+        top = isnan(p) | isnan(q)
         moved |= top | (low != high)
         lo[i] = np.nan if top else low
         hi[i] = np.nan if top else high
+    if endless:
+        _invalid_inside(alo, ahi, b, b, lo, hi)
     return not moved
 
 
