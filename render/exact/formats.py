@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
 
 from interval_ops.formats.model import FORMATS, Format
 from render.exact.intervals import Maybe
@@ -12,11 +12,7 @@ from render.exact.points import INF, NINF, Ball, Point, endless, least, most, nu
 FP32 = FORMATS["fp32"]
 _FLOAT64 = 53
 _SMALL, _LARGE = 2.0**-1000, 2.0**1000
-
-
-@lru_cache(maxsize=64)
-def largest(fmt: Format) -> Point:
-    return number(fmt.max)
+_CUTS: dict[str, Callable[[float], int]] = {"rtne": round, "rtz": math.trunc}
 
 
 def to_format(x: Point, fmt: Format, mode: str = "rtne") -> Point:
@@ -25,10 +21,14 @@ def to_format(x: Point, fmt: Format, mode: str = "rtne") -> Point:
     `mode`: to nearest, ties to even ("rtne") or away from zero ("away"); towards zero ("rtz") or away from it ("up").
     """
     near = float(x)
-    if mode == "rtne" and fmt.p < _FLOAT64 and _SMALL <= abs(near) <= _LARGE and x == near:
-        place = max(math.frexp(near)[1] - 1, fmt.emin) - fmt.p + 1  # a float64 number: scaled and rounded by Python
-        made = math.ldexp(round(math.ldexp(near, -place)), place)
-        return x if made == near else Ball(made)
+    if mode in _CUTS and _SMALL <= abs(near) <= _LARGE and (fmt.p < _FLOAT64 - 1 or mode == "rtne"):
+        known = x == near
+        made = near
+        if fmt.p < _FLOAT64:
+            odd = near if known else _beside(x, near)
+            place = max(math.frexp(odd)[1] - 1, fmt.emin) - fmt.p + 1
+            made = math.ldexp(_CUTS[mode](math.ldexp(odd, -place)), place)
+        return x if known and made == near else Ball(made)
     if endless(x):
         return x
     man, exp = parts(x)
@@ -46,8 +46,15 @@ def to_format(x: Point, fmt: Format, mode: str = "rtne") -> Point:
     return shifted(number(-kept if man < 0 else kept), place)
 
 
+def _beside(x: Point, near: float) -> float:
+    """Of the two float64 numbers beside x the one with an odd last bit, which rounds to fewer bits as x does."""
+    if int(math.ldexp(math.frexp(near)[0], _FLOAT64)) & 1:
+        return near
+    return math.nextafter(near, math.inf if x > near else -math.inf)
+
+
 def too_large(x: Point, fmt: Format) -> bool:
-    return bool(abs(x) > largest(fmt))
+    return bool(abs(x) > fmt.max)
 
 
 def nearest(x: Point, fmt: Format) -> Point:

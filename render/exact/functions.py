@@ -237,6 +237,7 @@ def _gamma(formula: Formula, left: Formula, far: Point) -> Range:
 # Bessel functions of the first and second kind
 
 PIECES = 64
+_NARROW = 2.0**-10
 
 
 def bessel(kind: str, n: int, x: Interval) -> Maybe:
@@ -244,13 +245,17 @@ def bessel(kind: str, n: int, x: Interval) -> Maybe:
 
     Values in the middle of many pieces, and as far from there as the slope can lead: |J_n'| <= 2 / pi, the mean of
     |sin t| (NIST DLMF 10.9.2). J_n^2 + Y_n^2 falls with x (10.9.30, Nicholson), so that its root at the left end of a
-    piece bounds Y_n there, and Y_n' = Y_(n-1) - (n / x) Y_n (10.6.2) with it.
+    piece bounds Y_n there, and Y_n' = Y_(n-1) - (n / x) Y_n (10.6.2) with it. Over a narrow interval Arb encloses the
+    slope itself, half the difference of the neighbours (10.6.1).
     """
     if iv.infinite(x) or (kind == "y" and not x[0] > 0):
         return None
     formula: Formula = (lambda v: v.bessel_j(n)) if kind == "j" else (lambda v: v.bessel_y(n))
     if iv.single(x):
         return iv.enclosed(value(formula, x[0]))
+    near = _narrow(formula, kind, n, x) if up(x[1], -x[0]) < _NARROW else None
+    if near is not None:
+        return near
     step = up(x[1], -x[0]) / PIECES
     found: list[Maybe] = []
     for k in range(PIECES):
@@ -258,6 +263,17 @@ def bessel(kind: str, n: int, x: Interval) -> Maybe:
         middle = down(left, (step / 2).lower())
         found.append(iv.spread(iv.enclosed(value(formula, middle)), (_slope(kind, n, left) * (right - middle)).upper()))
     return iv.hull(*found)
+
+
+def _narrow(formula: Formula, kind: str, n: int, x: Interval) -> Maybe:
+    all_of_it = x[0].union(x[1])
+    neighbours = [getattr(all_of_it, f"bessel_{kind}")(m) for m in (n - 1, n + 1)]
+    slope = abs(neighbours[0] - neighbours[1]) / 2
+    if not slope.is_finite():
+        return None
+    middle = ((x[0] + x[1]) / 2).lower()
+    reach = (slope * most(((x[1] - middle).upper(), (middle - x[0]).upper()))).upper()
+    return iv.spread(iv.enclosed(value(formula, middle)), reach)
 
 
 def _slope(kind: str, n: int, x: Point) -> Ball:

@@ -26,8 +26,9 @@ def point(x: float) -> Maybe:
 
 def interval(lo: float, hi: float) -> Maybe:
     if lo == hi:
-        return point(lo)
-    return None if lo != lo or hi != hi else (number(lo), number(hi))
+        exact = Ball(lo)
+        return exact, exact
+    return None if lo != lo or hi != hi else (Ball(lo), Ball(hi))
 
 
 def single(x: Interval) -> bool:

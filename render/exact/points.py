@@ -157,7 +157,7 @@ def exponent(x: Point) -> int:
 
 def lowest_bit(x: Point) -> int:
     """e with x an odd multiple of 2^e, for finite x other than 0."""
-    return parts(x)[1]
+    return int(x.man_exp()[1])
 
 
 def above(x: Point) -> float:

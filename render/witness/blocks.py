@@ -19,24 +19,12 @@ from interval_ops.formats.model import FORMATS, Format
 from render.exact import intervals as iv
 from render.exact.formats import FP32
 from render.exact.intervals import Interval
-from render.exact.points import (
-    ONE,
-    ZERO,
-    Point,
-    exponent,
-    least,
-    lowest_bit,
-    most,
-    number,
-    power,
-    shifted,
-    times_up,
-    up,
-)
+from render.exact.points import ONE, ZERO, Point, exponent, least, most, number, power, shifted, times_up, up
 from render.witness.sums import growth
+from render.witness.tally import Tally
 
 if TYPE_CHECKING:
-    from render.witness.chains import Chain, Products
+    from render.witness.chains import Chain
 
 
 def floor_power(x: Point) -> Point:
@@ -48,11 +36,9 @@ def accumulator(model: dict[str, Any]) -> Format:
     return FORMATS[model["acc"]]
 
 
-def error(
-    chain: Chain, products: Products, model: dict[str, Any], total: Interval, size: Point, addends: Point
-) -> tuple[Point, Point]:
+def error(chain: Chain, model: dict[str, Any], total: Interval, size: Point, addends: Point) -> tuple[Point, Point]:
     """(bound of the error of every order, of every partial sum)."""
-    fmt, q = accumulator(model), _grid(chain, products, model)
+    fmt, q = accumulator(model), _grid(chain, model)
     emin = FP32.emin if model["convert"] else fmt.emin
     single = model["block"] == 1
     aligned = 0.0 if single else (model["block"] + (model["fraction"] < 23)) * 2.0 ** -model["fraction"]
@@ -61,8 +47,8 @@ def error(
     omega = up(times_up(power(emin), rho), power(-125) if model["flush"] else ZERO)
     omega = shifted(omega, int(single))
     leaf = times_up(rho, size) if single else ZERO
-    peak = times_up(products.peak, up(ONE, number(model["growth"])))
-    wide = _widest(products, model, emin, peak)
+    peak = times_up(chain.exact.largest, up(ONE, number(model["growth"])))
+    wide = _widest(chain, model, emin, peak)
     half = shifted(up(size, iv.magnitude(total)), -1)
     reach = least((size, half))
     if q is not None and _fits(q, reach, wide, model):
@@ -78,7 +64,7 @@ def error(
     step = times_up(number(int(model["block"])), peak)
     start = up(addends, up(first, grown))
     largest, sums = _blocks(chain.blocks, start, step, top, wide)
-    cut = _aligned(largest, chain, products, model, top, peak, wide)
+    cut = _aligned(largest, chain, model, top, peak, wide)
     if q is not None and q >= _least_kept(most((top, wide)), model):
         cut = ZERO
     refined = up(refined, up(times_up(inner, cut), times_up(outer, largest)))
@@ -90,10 +76,10 @@ def error(
     return wrong, up(top, wrong)
 
 
-def _widest(products: Products, model: dict[str, Any], emin: int, peak: Point) -> Point:
+def _widest(chain: Chain, model: dict[str, Any], emin: int, peak: Point) -> Point:
     """W: what products of subnormal operands, which the unit does not normalise, may be aligned to."""
     tiny = power(int(model["emin"]))
-    small = times_up(times_up(tiny, most((tiny, products.largest))), up(ONE, number(model["growth"])))
+    small = times_up(times_up(tiny, most((tiny, chain.operands.largest))), up(ONE, number(model["growth"])))
     return most((power(emin), small, times_up(number(model["subnormal"]), peak)))
 
 
@@ -125,29 +111,27 @@ def _blocks(blocks: int, start: Point, step: Point, top: Point, wide: Point) -> 
     return largest, sums
 
 
-def _aligned(
-    largest: Point, chain: Chain, products: Products, model: dict[str, Any], top: Point, peak: Point, wide: Point
-) -> Point:
+def _aligned(largest: Point, chain: Chain, model: dict[str, Any], top: Point, peak: Point, wide: Point) -> Point:
     """What the cuts of all blocks are relative to."""
     if not model.get("apart"):
         return largest
     count = number(chain.blocks)
     each = times_up(count, floor_power(most((least((top, peak)), wide))))
-    weight = times_up(products.weight, up(ONE, number(model["growth"])))
+    weight = times_up(chain.exact.size, up(ONE, number(model["growth"])))
     return least((largest, each, up(weight, times_up(count, wide))))
 
 
 # common grids
 
 
-def _grid(chain: Chain, products: Products, model: dict[str, Any]) -> Point | None:
+def _grid(chain: Chain, model: dict[str, Any]) -> Point | None:
     """A power of two of which all terms are multiples; None where none is known."""
     plain = not (model["flush"] or model["eps"] or model["floor"]) and model["terms"] == 1
-    if not plain or model["acc"] not in ("fp32", "fp16") or products.step is None:
+    if not plain or model["acc"] not in ("fp32", "fp16"):
         return None
-    if not all(map(iv.single, chain.addends)):
-        return None
-    return power(min([products.step, *(lowest_bit(x[0]) for x in chain.addends if x[0] != 0)]))
+    steps = [terms.step for terms in (chain.exact, chain.read, Tally(chain.addends))]
+    known = [step for step in steps if step is not None]
+    return power(min(known)) if len(known) == len(steps) else None
 
 
 def _least_kept(largest: Point, model: dict[str, Any]) -> Point:

@@ -13,39 +13,10 @@ from interval_ops.formats.model import FORMATS
 from render.exact import intervals as iv
 from render.exact.formats import FP32, to_format
 from render.exact.intervals import Interval, Maybe
-from render.exact.points import (
-    ONE,
-    ZERO,
-    Point,
-    least,
-    most,
-    number,
-    power,
-    shifted,
-    times_up,
-    up,
-)
+from render.exact.points import FULL, ONE, ZERO, Point, least, most, number, power, precision, shifted, times_up, up
 from render.witness import blocks
-from render.witness.sums import growth, lowest, magnitudes
-
-
-@dataclass(frozen=True)
-class Products:
-    """What the unit's model needs to know of the products of a chain, summed up.
-
-    `exact` and `read`: the sum of the products, of the operands as they are and as the unit reads them; `weight`: the
-    sum of their magnitudes, `ends` that of their operands'; `peak`: the largest product, `largest` the largest operand.
-    `step`: the products are points and multiples of 2^step, of operands as they are and as they are read.
-    """
-
-    count: int
-    exact: Interval
-    read: Interval
-    weight: Point
-    ends: Point
-    peak: Point
-    largest: Point
-    step: int | None
+from render.witness.sums import growth
+from render.witness.tally import Tally
 
 
 @dataclass
@@ -53,11 +24,14 @@ class Chain:
     """All terms of a chain of dots on one unit, and the roundings on the way.
 
     `deepest` is the longest run of blocks whose result is added elsewhere; `through`: some accumulator passes several.
-    `many`: products that were summed up elsewhere.
+    `exact` and `read`: the products, of the operands as they are and as the unit reads them; `operands`: their
+    magnitudes.
     """
 
-    products: list[tuple[Interval, Interval]] = field(default_factory=list)
-    many: Products | None = None
+    exact: Tally = field(default_factory=Tally)
+    read: Tally = field(default_factory=Tally)
+    operands: Tally = field(default_factory=lambda: Tally(grid=False))
+    factors: int = 0
     addends: list[Interval] = field(default_factory=list)
     blocks: int = 0
     adds: int = 0
@@ -67,15 +41,24 @@ class Chain:
 
     def dot(self, pairs: list[tuple[Maybe, Maybe]], model: dict[str, Any], imprecise: int | None) -> None:
         """One tl.dot."""
-        for x, y in pairs:
-            self.pair(x, y)
+        self.take(pairs, model)
         self.passed(len(pairs), model, imprecise)
 
-    def pair(self, x: Maybe, y: Maybe) -> None:
-        if x is None or y is None or iv.infinite(x) or iv.infinite(y):
+    def take(self, pairs: list[tuple[Maybe, Maybe]], model: dict[str, Any]) -> None:
+        """Factors of products; infinite ones, or such that are anything, leave the chain unknown."""
+        self.factors += len(pairs)
+        self.operands.take([x for pair in pairs for x in pair])
+        if not self.operands.known:
             self.known = False
+            return
+        with precision(FULL):
+            exact = [iv.mul(x, y) for x, y in pairs]
+            as_read = [iv.mul(_read(x, model), _read(y, model)) for x, y in pairs] if _reads(model) else exact
+        self.exact.take(exact)
+        if as_read is not exact:
+            self.read.take(as_read)
         else:
-            self.products.append((x, y))
+            self.read = self.exact
 
     def passed(self, k: int, model: dict[str, Any], imprecise: int | None) -> None:
         """The roundings of one tl.dot along k."""
@@ -102,69 +85,55 @@ def cut_tf32(x: Point) -> Point:
     return to_format(x, FORMATS["tf32"], "rtz")
 
 
-def _read(x: Interval, model: dict[str, Any]) -> Interval:
+def _reads(model: dict[str, Any]) -> bool:
+    """Whether the unit reads operands otherwise than they are."""
+    return model["truncate"] == "tf32" or (bool(model["flush"]) and model["terms"] == 1)
+
+
+def _read(x: Maybe, model: dict[str, Any]) -> Maybe:
     """An operand as the unit reads it; monotone."""
+    if x is None:
+        return None
     if model["truncate"] == "tf32":
         return cut_tf32(x[0]), cut_tf32(x[1])
-    if model["flush"] and model["terms"] == 1:
-        tiny = power(int(model["emin"]))
-        low, high = (ZERO if abs(end) < tiny else end for end in x)
-        return low, high
-    return x
-
-
-def summed(pairs: list[tuple[Interval, Interval]], model: dict[str, Any]) -> Products:
-    """The products of finite operands."""
-    exact = [_product(x, y) for x, y in pairs]
-    read = [_product(_read(x, model), _read(y, model)) for x, y in pairs]
-    sizes = [iv.magnitude(x) for pair in pairs for x in pair]
-    return Products(
-        len(pairs), iv.total(exact), iv.total(read), magnitudes(exact), magnitudes([(x, x) for x in sizes]),
-        most([ZERO, *(iv.magnitude(p) for p in exact)]), most([ZERO, *sizes]), lowest([*exact, *read]),
-    )  # fmt: skip
-
-
-def _product(x: Interval, y: Interval) -> Interval:
-    found = iv.mul(x, y)
-    assert found is not None
-    return found
+    tiny = power(int(model["emin"]))
+    low, high = (ZERO if abs(end) < tiny else end for end in x)
+    return low, high
 
 
 def dot(chain: Chain, model: dict[str, Any]) -> Maybe:
     """Everything that the unit may make of the chain, and its exact value."""
     if not chain.known:
         return None
-    terms = chain.many or summed(chain.products, model)
     base = iv.total(chain.addends)
-    total = iv.hull(iv.add(terms.exact, base), iv.add(terms.read, base))
+    total = iv.hull(iv.add(chain.exact.total, base), iv.add(chain.read.total, base))
     assert total is not None
-    lost, weight = _operands(terms, model)
+    lost, weight = _operands(chain, model)
     total = iv.spread(total, lost)
     assert total is not None
-    addends = magnitudes(chain.addends)
+    addends = Tally(chain.addends).size
     size = up(weight, addends)
     if size == ZERO:
         return iv.NOTHING
-    wrong, top = blocks.error(chain, terms, model, total, size, addends)
+    wrong, top = blocks.error(chain, model, total, size, addends)
     if top >= number(_limit(model)):
         return None
     out = iv.spread(total, wrong)
-    return _one_sided(out, total, size, chain.adds + terms.count * int(model["terms"]), chain, model)
+    return _one_sided(out, total, size, chain.adds + chain.factors * int(model["terms"]), chain, model)
 
 
 def exact(chain: Chain, model: dict[str, Any]) -> Maybe:
     """The sum without any rounding."""
-    terms = chain.many or summed(chain.products, model)
-    return iv.add(terms.exact, iv.total(chain.addends))
+    return iv.add(chain.exact.total, iv.total(chain.addends))
 
 
-def _operands(terms: Products, model: dict[str, Any]) -> tuple[Point, Point]:
+def _operands(chain: Chain, model: dict[str, Any]) -> tuple[Point, Point]:
     """(error of operands that are split into parts, sum of the magnitudes of the products of parts)."""
     eps, floor = number(model["eps"]), number(model["floor"])
-    lost = times_up(eps, terms.weight)
+    lost = times_up(eps, chain.exact.size)
     if floor != ZERO:  # floor (|x| + |y| + floor) of every product
-        lost = up(lost, times_up(floor, up(terms.ends, times_up(number(terms.count), floor))))
-    return lost, times_up(terms.weight, up(ONE, number(model["growth"])))
+        lost = up(lost, times_up(floor, up(chain.operands.size, times_up(number(chain.factors), floor))))
+    return lost, times_up(chain.exact.size, up(ONE, number(model["growth"])))
 
 
 def _limit(model: dict[str, Any]) -> float:

@@ -45,10 +45,10 @@ class Operation:
     high: np.ndarray = field(default_factory=lambda: np.empty(0))
     line: int = 0
 
-    def row(self, place: int, k: int) -> list[int]:
-        """The terms of value k in this operand, absent ones included."""
-        found: list[int] = self.operands[place][k].tolist()
-        return found
+    def terms(self, place: int, k: int) -> np.ndarray:
+        """The numbers of the terms of value k in this operand, without absent ones."""
+        numbers = self.operands[place][k]
+        return numbers[numbers >= 0]
 
 
 def runs(numbers: Iterable[int]) -> str:

@@ -6,7 +6,7 @@ One plain formula per operation (`formulas`), and for operations with thousands 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from render.witness import bulk, chains, ordered
 from render.witness.document import Operation, operations
 from render.witness.formulas import CHAINED, rule_of
 from render.witness.rule import NoFormula, Value
+from render.witness.tally import PIECE
 from render.witness.values import Values
 
 
@@ -129,20 +130,22 @@ class Evaluator:
         if not factors:
             return
         left, right = (np.concatenate(side) for side in zip(*factors, strict=True))
-        few = bulk.MANY if self.exact or FORMATS[model["acc"]].bits < 64 else bulk.VERY_MANY
-        if left.size >= few:
-            chain.many = bulk.products(self, left, right, model)
-            chain.known &= chain.many is not None
-            return
-        for n, m in zip(left.tolist(), right.tolist(), strict=True):
-            chain.pair(self.values[n], self.values[m])
+        for at in range(0, left.size, PIECE):
+            xs, ys = (self.values.some(side[at : at + PIECE]) for side in (left, right))
+            chain.take(list(zip(xs, ys, strict=True)), model)
 
     # operands
     def args(self, op: Operation, k: int) -> list[Value]:
-        return [self.values[operand[k]] for operand in op.operands]
+        return [self.values[operand.item(k)] for operand in op.operands]
 
     def terms(self, op: Operation, k: int, place: int = 0) -> list[Maybe]:
-        return [self.values[n] for n in op.row(place, k) if n >= 0]
+        return self.values.some(op.terms(place, k))
+
+    def each(self, op: Operation, k: int) -> Iterator[Maybe]:
+        """The terms of a sum, a piece after the other."""
+        numbers = op.terms(0, k)
+        for at in range(0, numbers.size, PIECE):
+            yield from self.values.some(numbers[at : at + PIECE])
 
     def error_of(self, op: Operation, key: str) -> dict[str, Any]:
         """The error that the operation brings along (host code: another library), or the target's entry `key`."""

@@ -23,7 +23,7 @@ from render.exact.points import (
     precision,
     rint,
     shifted,
-)
+)  # fmt: skip
 from render.witness import casts
 
 

@@ -6,7 +6,6 @@ rounding error of a sum is known (Knuth's TwoSum) or a product fits, no step is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -135,23 +134,6 @@ def rounded(x: Ends, fmt: Format) -> Ends:
             single = nearest(end, _FP32)
             ends += [single, nearest(single, fmt)]
     return whole(np.minimum.reduce(lows), np.maximum.reduce(highs))
-
-
-# sums
-
-
-def total(lo: Array, hi: Array) -> tuple[float, float]:
-    """The sum of finite intervals: correctly rounded (math.fsum), then one step outward unless it is exact."""
-    return -_above(-lo), _above(hi)
-
-
-def _above(x: Array) -> float:
-    terms = x.tolist()
-    try:
-        s = math.fsum(terms)
-        return s if math.fsum([*terms, -s]) <= 0 else math.nextafter(s, math.inf)
-    except OverflowError:
-        return math.inf
 
 
 # functions

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def _sum(e: Evaluator, op: Operation, k: int) -> Maybe:
     tree = bool(e.rules["trees"]) and "scan" not in op.attrs
-    return sums.plain_sum(e.terms(op, k), fmt_of(op), tree)
+    return sums.plain_sum(e.each(op, k), op.terms(0, k).size, fmt_of(op), tree)
 
 
 def _atomic_sum(e: Evaluator, op: Operation, k: int) -> Maybe:
-    return sums.atomic_sum(e.terms(op, k), fmt_of(op), bool(e.rules["atomic_flush"]))
+    return sums.atomic_sum(e.each(op, k), op.terms(0, k).size, fmt_of(op), bool(e.rules["atomic_flush"]))
 
 
 RULES: dict[str, Rule] = {
@@ -43,9 +43,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("minnumf", "minimumf"), a.extremum(least)),
     **{name: function(name, name) for name in functions.KNOWN},
     "precise_sqrt": function("sqrt", "sqrt_rn"),
-    "sum": lambda e, op, k: sums.plain_sum(
-        e.terms(op, k), fmt_of(op), bool(e.rules["trees"]) and "scan" not in op.attrs
-    ),
+    "sum": _sum,
     "prod": lambda e, op, k: sums.product(e.terms(op, k), fmt_of(op)),
     "max": lambda e, op, k: a.extreme(most, e.terms(op, k)),
     "min": lambda e, op, k: a.extreme(least, e.terms(op, k)),
@@ -63,6 +61,9 @@ RULES: dict[str, Rule] = {
 
 CHAINED = frozenset(["dot", "fold"])
 """Parts of a chain of dots, which the evaluator adds up itself (`chains`)."""
+
+SUMS = frozenset(["sum", "atomic_sum"])
+BESSEL = frozenset(f"library {name}" for name in ("j0", "j1", "jn", "y0", "y1", "yn"))
 
 
 def rule_of(op: Operation) -> Rule | None:

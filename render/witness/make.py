@@ -16,19 +16,17 @@ from render.trace.nodes import NODES
 from render.witness import bulk
 from render.witness.check import NAMED, Answer, evaluated
 from render.witness.document import SCHEMA, digest, packed, runs
-from render.witness.formulas import CHAINED, KNOWN
+from render.witness.formulas import BESSEL, CHAINED, KNOWN, SUMS
 
 if TYPE_CHECKING:
     from render.trace import Node, Slice
 
-LIMIT = 1_000_000
-"""Cost of the largest slice that is evaluated: about 14 seconds. The unit is an operand read (measured: 14 us)."""
-_TOGETHER = 1 / 30
-"""Cost of an operand of an operation that is evaluated as a whole (`render.witness.bulk`)."""
-_INVERSE = 90
-_FUNCTION = 10
-"""Cost of a value of an inverse error function, and of any other approximate function (1.1 ms and 0.14 ms)."""
-
+LIMIT = 16_000_000
+"""Work of the largest slice that is evaluated; a unit is about a microsecond, and counted."""
+_OPERAND, _TERM, _TOGETHER = 3.0, 1.5, 0.2
+"""Units of an operand; of a term of a sum or a dot; of an operand of an operation that is evaluated as a whole."""
+_FUNCTION, _BESSEL = 40, 400
+"""Units of a value of an approximate function besides; of a Bessel function of a narrow argument."""
 
 Figures = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -74,14 +72,18 @@ def document(found: Slice, claim: Claim) -> dict[str, Any]:
 
 
 def cost(found: Slice) -> int:
-    """What evaluating the slice once takes, in operands read."""
-    weights = {op: _INVERSE if op.endswith("inv") else _FUNCTION for op, rule in NODES.items() if rule.entry}
-    dots = sum(_terms(n) for n in found.nodes if n.op in CHAINED)
-    total = 0.0
-    for node in found.nodes:
-        together = dots >= bulk.MANY if node.op in CHAINED else bulk.applies(node.op, node.attrs, _terms(node))
-        total += _terms(node) * _TOGETHER if together else _terms(node) + weights.get(node.op, 0) * node.size
-    return int(total)
+    """What evaluating the slice once takes, in units."""
+    return int(sum(map(_cost, found.nodes)))
+
+
+def _cost(node: Node) -> float:
+    if node.op in CHAINED or node.op in SUMS:
+        return _terms(node) * _TERM
+    if bulk.applies(node.op, node.attrs, _terms(node)):
+        return _terms(node) * _TOGETHER
+    rule = NODES.get(node.op)
+    each = 0 if rule is None or not rule.entry else _BESSEL if node.op in BESSEL else _FUNCTION
+    return _terms(node) * _OPERAND + node.size * each
 
 
 def _terms(node: Node) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from render.witness.document import Operation
     from render.witness.evaluate import Evaluator
 
-STEPS = 150_000
+STEPS = 600_000
 """Multiply-adds of a chain that are done one by one: about three seconds."""
 _Factors = tuple[np.ndarray, np.ndarray]
 

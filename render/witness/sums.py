@@ -7,13 +7,14 @@ exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from interval_ops.formats.model import Format
 from render.exact import intervals as iv
 from render.exact.formats import FP32
-from render.exact.intervals import Interval, Maybe
-from render.exact.points import ONE, ZERO, Point, least, lowest_bit, most, number, power, times_down, times_up, up
+from render.exact.intervals import Maybe
+from render.exact.points import ONE, ZERO, Point, least, most, number, power, times_down, times_up, up
+from render.witness.tally import Tally
 
 
 def growth(unit: Point, count: int) -> Point:
@@ -29,65 +30,34 @@ def unit_of(fmt: Format) -> Point:
     return u if fmt.p >= FP32.p else up(u, power(1 - FP32.p))
 
 
-def magnitudes(terms: list[Interval]) -> Point:
-    out = ZERO
-    for x in terms:
-        out = up(out, iv.magnitude(x))
-    return out
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a sum needs to know of its terms: how many are not 0, their exact sum, the sum of their magnitudes.
-
-    `step`: all are points and multiples of 2^step (None: they are not).
-    """
-
-    count: int
-    total: Interval
-    size: Point
-    step: int | None
-
-
-def gathered(terms: list[Interval]) -> Terms:
-    """Of finite terms."""
-    known = [x for x in terms if x != iv.NOTHING]
-    return Terms(len(known), iv.total(known), magnitudes(known), lowest(known))
-
-
-def lowest(terms: list[Interval]) -> int | None:
-    """The place of the lowest bit in any of these points; None where there is an interval."""
-    if not all(map(iv.single, terms)):
-        return None
-    return min((lowest_bit(x[0]) for x in terms if x[0] != 0), default=0)
-
-
-def _no_rounding(terms: Terms, fmt: Format) -> bool:
+def _no_rounding(terms: Tally, fmt: Format) -> bool:
     """Whether every order of the sum is exact: points on a common grid that the format holds up to their size."""
     if terms.step is None:
         return False
     return terms.step >= fmt.emin - fmt.p + 1 and power(terms.step + fmt.p) >= terms.size
 
 
-def plain_sum(terms: list[Maybe], fmt: Format, tree: bool = False) -> Maybe:
-    """Sum of a block, rounded to `fmt` after every addition; `tree`: a term passes at most log2 of them."""
-    known = [x for x in terms if x is not None]
-    if len(known) < len(terms):
-        return None
-    if any(iv.infinite(x) for x in known):
-        return _with_infinities(known)
-    return block_sum(gathered(known), len(terms), fmt, tree)
-
-
-def block_sum(terms: Terms, width: int, fmt: Format, tree: bool) -> Maybe:
-    """`plain_sum` of finite terms, `width` of them with those that are 0."""
-    if not terms.count:
+def plain_sum(terms: Iterable[Maybe], width: int, fmt: Format, tree: bool = False) -> Maybe:
+    """Sum of a block of `width` terms, rounded after every addition; `tree`: a term passes at most log2 of them."""
+    found = Tally(terms)
+    if not found.known:
+        return _with_infinities(found)
+    if not found.count:
         return iv.NOTHING
-    passed = terms.count - 1
-    return closed(terms, fmt, min(passed, (width - 1).bit_length()) if tree else passed, ZERO)
+    passed = found.count - 1
+    return _closed(found, fmt, min(passed, (width - 1).bit_length()) if tree else passed, ZERO)
 
 
-def closed(terms: Terms, fmt: Format, roundings: int, flush: Point) -> Maybe:
+def atomic_sum(terms: Iterable[Maybe], width: int, fmt: Format, flushes: bool) -> Maybe:
+    """Base (first) plus contributions, one rounding each; fp32 adds of a flushing target lose up to 2^-126 twice."""
+    found = Tally(terms)
+    if not found.known:
+        return _with_infinities(found)
+    flush = times_up(number(2 * (width - 1)), power(fmt.emin)) if flushes and fmt.bits == 32 else ZERO
+    return _closed(found, fmt, width - 1, flush)
+
+
+def _closed(terms: Tally, fmt: Format, roundings: int, flush: Point) -> Maybe:
     """The sum after so many roundings of each term; every one of them may lose `flush` besides."""
     if flush == ZERO and _no_rounding(terms, fmt):
         return terms.total
@@ -98,29 +68,11 @@ def closed(terms: Terms, fmt: Format, roundings: int, flush: Point) -> Maybe:
     return iv.spread(terms.total, error)
 
 
-def _with_infinities(terms: list[Interval]) -> Maybe:
-    out: Maybe = iv.NOTHING
-    for x in terms:
+def _with_infinities(terms: Tally) -> Maybe:
+    out: Maybe = None if terms.open else terms.total
+    for x in terms.endless:
         out = iv.add(out, x)
     return out
-
-
-def atomic_sum(terms: list[Maybe], fmt: Format, flushes: bool) -> Maybe:
-    """Base (first) plus contributions, one rounding each; fp32 adds of a flushing target lose up to 2^-126 twice."""
-    known = [x for x in terms if x is not None]
-    if len(known) < len(terms):
-        return None
-    if any(iv.infinite(x) for x in known):
-        return _with_infinities(known)
-    return shared_sum(gathered(known), len(terms), fmt, flushes)
-
-
-def shared_sum(terms: Terms, width: int, fmt: Format, flushes: bool) -> Maybe:
-    """`atomic_sum` of finite terms."""
-    flush = ZERO
-    if flushes and fmt.bits == 32:
-        flush = times_up(number(2 * (width - 1)), power(fmt.emin))
-    return closed(terms, fmt, width - 1, flush)
 
 
 def product(terms: list[Maybe], fmt: Format) -> Maybe:

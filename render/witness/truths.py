@@ -69,7 +69,7 @@ def joined(what: Callable[[Iterable[bool]], bool]) -> Rule:
     """Any or all of the terms."""
 
     def rule(e: Evaluator, op: Operation, k: int) -> Truth:
-        terms: list[Truth] = [e.values[n] for n in op.row(0, k)]
+        terms: list[Truth] = [e.values[n] for n in op.terms(0, k).tolist()]
         return what(x[0] for x in terms), what(x[1] for x in terms)
 
     return rule

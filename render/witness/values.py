@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from render.exact import intervals as iv
+from render.exact.intervals import Maybe
 from render.exact.points import above, below
 from render.witness.rule import Value
 
@@ -15,32 +14,37 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 class Values:
-    """By number. Of truth values the ends are 0 and 1: (surely, possibly)."""
+    """By number: intervals, and truth values (surely, possibly)."""
 
     def __init__(self, total: int) -> None:
-        self.low, self.high = np.full(total, np.nan), np.full(total, np.nan)
+        self._low, self._high = np.full(total, np.nan), np.full(total, np.nan)
         self.truth = np.zeros(total, bool)
         self._single: dict[int, Value] = {}
+        self._late: list[int] = []
+        """Numbers whose float64 ends are not written down yet."""
 
-    def __getitem__(self, number: Any) -> Value:
-        n = int(number)
+    def __getitem__(self, n: int) -> Value:
         if n in self._single:
             return self._single[n]
-        low, high = float(self.low[n]), float(self.high[n])
-        return (low != 0, high != 0) if self.truth[n] else iv.interval(low, high)
+        return iv.interval(self._low.item(n), self._high.item(n))
 
     def __setitem__(self, n: int, value: Value) -> None:
         self._single[n] = value
-        if value is None:
-            return
-        if isinstance(value[0], bool):
+        if value is not None and isinstance(value[0], bool):
             self.truth[n] = True
-            self.low[n], self.high[n] = value
         else:
-            self.low[n], self.high[n] = below(value[0]), above(value[1])
+            self._late.append(n)
+
+    def some(self, numbers: np.ndarray) -> list[Maybe]:
+        """Intervals, none of them a truth value."""
+        single, lows, highs = self._single, self._low[numbers].tolist(), self._high[numbers].tolist()
+        return [
+            single[n] if n in single else iv.interval(low, high)
+            for n, low, high in zip(numbers.tolist(), lows, highs, strict=True)
+        ]
 
     def put(self, numbers: np.ndarray, ends: Ends) -> None:
-        self.low[numbers], self.high[numbers] = ends
+        self._low[numbers], self._high[numbers] = ends
 
     def many(self, found: list[Value]) -> Ends:
         """Single intervals as ends."""
@@ -48,4 +52,6 @@ class Values:
         return tuple(np.array(pairs, np.float64).reshape(-1, 2).T)  # type: ignore[return-value]
 
     def ends(self, numbers: np.ndarray) -> Ends:
-        return self.low[numbers], self.high[numbers]
+        late, self._late = self._late, []
+        self.put(np.array(late, np.int64), self.many([self._single[n] for n in late]))
+        return self._low[numbers], self._high[numbers]

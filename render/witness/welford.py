@@ -37,7 +37,7 @@ from render.exact.points import (
     times_down,
     times_up,
     up,
-)
+)  # fmt: skip
 from render.witness.document import Operation
 from render.witness.rule import fmt_of
 from render.witness.sums import growth

@@ -9,19 +9,17 @@ import triton
 import triton.language as tl
 
 import render
-from interval_ops.formats.model import FORMATS
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.exact import intervals as iv
 from render.exact.points import up
 from render.trace import slice_of
-from render.witness import bulk, chains, sums
+from render.witness import bulk
 from render.witness.check import rechecked
 from render.witness.evaluate import Evaluator
 from render.witness.make import Claim, document
 from tests.render.witness import test_legal as legal
 from tests.render.witness.table import Case, language
-from tests.support import rng, trials
 
 LANGUAGE = [c for c in language() if not c.name.startswith("welford")]
 
@@ -63,44 +61,6 @@ def wide(x):
 )
 def test_legal_executions_stay_inside_of_it_too(kernel, always):
     legal.test_legal_executions_stay_inside(kernel)
-
-
-@pytest.mark.parametrize("grid", [True, False])
-def test_terms_in_an_array_are_those_one_by_one(grid):
-    r = rng(9)
-    fmt = FORMATS["fp32"]
-    x = r.integers(-9, 9, trials(300)).astype(np.float64) if grid else r.normal(size=trials(300))
-    made = {"nodes": [{"op": "leaf", "size": x.size, "attrs": {}, "low": " ".join(float(v).hex() for v in x)}],
-            "root": 0, "rules": {}}  # fmt: skip
-    e = Evaluator(made)
-    e.values.put(np.arange(x.size), (x, x))
-    many = bulk.terms_of(e, np.arange(x.size))
-    one = sums.gathered([iv.point(float(v)) for v in x])
-    assert many is not None and (many.count, many.step) == (one.count, one.step)
-    ends = [sums.block_sum(t, x.size, fmt, False) for t in (one, many)]
-    assert ends[0] is not None and ends[1] is not None
-    assert ends[0][0] >= ends[1][0] and ends[1][1] >= ends[0][1]
-    if grid:
-        assert ends[0] == ends[1] and ends[0][0] == ends[0][1]
-
-
-@pytest.mark.parametrize("truncate", ["", "tf32"])
-def test_products_in_arrays_are_those_one_by_one(truncate):
-    model = {"truncate": truncate, "flush": False, "terms": 1, "emin": -126}
-    x = rng(10).normal(size=trials(200)).astype(np.float32).astype(np.float64)
-    made = {"nodes": [{"op": "leaf", "size": x.size, "attrs": {}, "low": " ".join(float(v).hex() for v in x)}],
-            "root": 0, "rules": {}}  # fmt: skip
-    e = Evaluator(made)
-    e.values.put(np.arange(x.size), (x, x))
-    half = x.size // 2
-    many = bulk.products(e, np.arange(half), np.arange(half, 2 * half), model)
-    one = chains.summed(
-        [(iv.point(float(p)), iv.point(float(q))) for p, q in zip(x[:half], x[half : 2 * half], strict=True)], model
-    )
-    assert many is not None and many.count == one.count and many.peak == one.peak and many.largest == one.largest
-    for p, q in ((many.exact, one.exact), (many.read, one.read)):
-        assert q[0] >= p[0] and p[1] >= q[1]
-    assert many.weight >= one.weight and many.ends >= one.ends
 
 
 def test_a_wrong_formula_for_many_is_found_out(always, monkeypatch):
