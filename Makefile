@@ -18,7 +18,7 @@ OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
 SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py value_lane.py lowering.py)
 
-.PHONY: help demo older test test-all test-oldest test-versions bench power soundness lint docs clean
+.PHONY: help demo older test test-all test-oldest test-versions bench power soundness libraries lint docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
 	@echo "make power     mutants of every packaged kernel: what would be noticed (docs/power.md, half an hour)"
+	@echo "make libraries kernels of published libraries, installed beside $(VENV), writes docs/libraries.md (half an hour)"
 	@echo "make lint      ruff and mypy"
 	@echo "make clean     remove $(VENV), builds and caches"
 
@@ -114,6 +115,17 @@ soundness: $(VENV)/.test
 
 power: $(VENV)/.core
 	$(BIN)/python benchmarks/power_table.py --rewrites --markdown docs/power.md $(ARGS)
+
+# The libraries lie in a folder of their own, without what they depend on: no other torch, Triton or numpy comes along.
+$(VENV)/libraries/.stamp: pyproject.toml | $(VENV)/.core
+	@echo "Fetching the libraries (once) ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check $(PIP_FLAGS) --no-deps --upgrade --target $(@D) \
+	  $$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['libraries'])")
+	@touch $@
+
+libraries: $(VENV)/libraries/.stamp
+	PYTHONPATH=.:$(VENV)/libraries $(BIN)/python benchmarks/libraries.py $(ARGS)
+	PYTHONPATH=.:$(VENV)/libraries $(BIN)/python benchmarks/libraries.py --page docs/libraries.md
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

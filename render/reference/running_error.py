@@ -229,9 +229,22 @@ def _add_constants(op: Operation, values: list[Any], floats: list[int], total: E
     def rounded(i: int, x: Any) -> Any:
         return float(np.float32(x)) if isinstance(x, float) and abs(x) < 3e38 else x
 
+    if op.name == "linspace":
+        _add_interpolated(op, values, floats, total)
     if all(rounded(i, x) == x for i, x in enumerate(op.leaves) if isinstance(x, float)):
         return
     moved = op.run(rounded)
     for i in floats:
         gap = _gap(moved[i], values[i])
         total[i] = gap if total.get(i) is None else total[i] + gap
+
+
+def _add_interpolated(op: Operation, values: list[Any], floats: list[int], total: Errors) -> None:
+    """The table that a float32 program makes: `start + i step` up to the middle, `end - (n - 1 - i) step` from there.
+
+    Step, product and sum round: |error| <= (|end - start| + 2 max(|start|, |end|)) u <= 4 u max(|start|, |end|).
+    """
+    size = max(abs(float(x)) for x in op.args[:2])
+    for i in floats:
+        own = torch.full_like(values[i], 4 * 2.0**-24 * size)
+        total[i] = own if total.get(i) is None else total[i] + own

@@ -112,20 +112,24 @@ def quantized():
         ),
     )
 
-    def packed():
-        return (
-            torch.randn(16, 64, dtype=torch.float16),
-            torch.randint(-(2**31), 2**31 - 1, (8, 32), dtype=torch.int32),
-            (torch.rand(1, 32) * 0.1).half(),
-        )
+    def packed(n):
+        def make():
+            words = torch.randint(-(2**31), 2**31 - 1, (16, n), dtype=torch.int32)
+            return torch.randn(16, 128, dtype=torch.float16), words, (torch.rand(1, n) * 0.1).half()
+
+        return make
 
     def unpacked(x, w, s):
-        digits = torch.stack([(w >> (4 * i)) & 15 for i in range(8)], 1).reshape(64, 32)
+        digits = torch.stack([(w >> (4 * i)) & 15 for i in range(8)], 1).reshape(128, -1)
         return (x.float() @ ((digits - 8).half() * s).float()).half()
 
-    yield Case(
-        "mixed_precision_gemm int4", lambda x, w, s: mixed_precision_gemm(x, w, s, None, 4, 8, 64), unpacked, packed
-    )
+    for n in (64, 32):
+        yield Case(
+            f"mixed_precision_gemm int4 n={n}",
+            lambda x, w, s: mixed_precision_gemm(x, w, s, None, 4, 8, 128),
+            unpacked,
+            packed(n),
+        )
 
     def there_and_back(kind):
         def run(x):
@@ -143,7 +147,7 @@ def quantized():
         table = torch.tensor(nf4, dtype=x.dtype)
         return (table[((blocks / scale)[..., None] - table).abs().argmin(-1)] * scale).reshape(x.shape)
 
-    yield Case("quantize and dequantize nf4", there_and_back("nf4"), nearest, randn((8, 128)))
+    yield Case("quantize and dequantize nf4", there_and_back("nf4"), nearest, randn((1024,)))
 
 
 def attentions():
@@ -189,18 +193,19 @@ def attentions():
         lengths = torch.tensor([10, 24], dtype=torch.int32)
         shape = 8, 16, 2, 32
         table = torch.arange(8, dtype=torch.int32).reshape(2, 4)
+        starts = torch.tensor([0, 10, 34], dtype=torch.int32)
         return (
-            torch.randn(20, 4, 32).half(),
+            torch.randn(34, 4, 32).half(),
             torch.randn(shape).half(),
             torch.randn(shape).half(),
-            torch.tensor([0, 8, 20], dtype=torch.int32),
+            starts,
             lengths,
             table,
         )
 
     yield Case(
         "varlen_attention causal",
-        lambda q, k, v, c, s, t: varlen_attention(q, k, v, c, 12, s, 24, t, causal=True),
+        lambda q, k, v, c, s, t: varlen_attention(q, k, v, c, 24, s, 24, t, causal=True),
         causal,
         ragged,
     )
@@ -239,7 +244,7 @@ def moved():
         "copy_blocks",
         copying,
         copied,
-        lambda: (torch.randn(6, 4, 2, 8), torch.randn(6, 4, 2, 8), torch.tensor([[0, 3], [1, 5]])),
+        lambda: (torch.randn(6, 64), torch.randn(6, 64), torch.tensor([[0, 3], [1, 5]])),
     )
 
     def cached(k, v, kc, vc, slots):

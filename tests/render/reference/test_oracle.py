@@ -138,6 +138,16 @@ def test_a_reference_that_draws_its_inputs_draws_the_same_in_float64():
     assert np.array_equal(exact.values[0], torch.randn(50).double().numpy())
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "count"), [(-1.0, 1.0, 256), (0.1, 7.3, 99), (5.0, -3.0, 1000), (1e-3, 1e3, 77)]
+)
+def test_a_table_that_float32_interpolates_is_one_of_its_constants(start, end, count):
+    """A launcher that makes the same table gets the float32 one: it must not count as another function."""
+    exact = oracle(lambda x: x * torch.linspace(start, end, count), torch.ones(count)).exact()
+    table = torch.linspace(start, end, count)
+    assert table.dtype == torch.float32 and inside(table.double().numpy(), exact).all()
+
+
 def test_infinite_and_nan_elements_are_points():
     x = torch.tensor([-1.0, 0.0, 4.0])
     exact = oracle(torch.log, x).exact()

@@ -1,0 +1,144 @@
+"""Every case of datasets/libraries: one warm process per library, verdicts, and time against the stock interpreter.
+
+python benchmarks/libraries.py [--library NAME ...] [--device NAME] [--no-stock] [--limit S] [--page PATH]
+
+Results are kept as .render/libraries/<device>/<library>.json; the page is written from whatever is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CASES = ROOT / "datasets" / "libraries"
+KEPT = Path(".render/libraries")
+
+
+@dataclass(frozen=True)
+class Times:
+    """CPU seconds of the second run on each side (None: the stock interpreter cannot run it), and of getting ready."""
+
+    interval: float
+    stock: float | None
+    startup: float
+    why: str = ""
+
+
+class TooLong(BaseException):
+    """Derives from BaseException so that no handler of a library takes it."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TooLong
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def timed(case: Any, device: str, limit: float) -> Times:
+    """Both runs on the same inputs, as the second of two: what is compiled or imported once is not counted."""
+    import torch
+    from stock import stock_interpreter
+
+    from render.entry.execution import Entry, on_cpu
+    from render.entry.inputs import from_mapping
+    from render.interpreter.session import Session
+
+    began = time.process_time()
+    with on_cpu():
+        torch.manual_seed(0)
+        given = from_mapping(case.fn, case.inputs())
+    with Session(device=device):
+        given.clone()
+    startup = time.process_time() - began
+    entry = Entry(case.fn, given, device)
+    entry.run()
+    began = time.process_time()
+    entry.run()
+    interval = time.process_time() - began
+    try:
+        with within(limit), on_cpu(), stock_interpreter():
+            for _ in range(2):
+                torch.manual_seed(0)
+                inputs = given.clone()
+                began = time.process_time()
+                case.fn(*inputs.args, **inputs.kwargs)
+                stock = time.process_time() - began
+    except (Exception, TooLong) as error:
+        return Times(interval, None, startup, f"{type(error).__name__}: {error}".split("\n")[0][:100])
+    return Times(interval, stock, startup)
+
+
+def one(folder: Path, device: str, limit: float, stock: bool) -> None:
+    """In a process of its own: all cases of a library."""
+    from render.entry.execution import on_cpu
+    from render.entry.target import load_module
+    from render.interpreter.compat import import_scope
+    from render.lab.suite.find import find
+    from render.lab.suite.options import SuiteOptions
+    from render.lab.suite.runner import run
+
+    found = find([str(folder)])
+    rows = []
+    for row in run(found, SuiteOptions(device=device, limit=limit)):
+        print(f"{row.label:<12} {row.code:<7} {row.seconds:6.2f} s  {row.test}", flush=True)
+        rows.append(row.to_dict() | {"test": row.test.split("::", 1)[-1]})
+    if stock:
+        with on_cpu(), import_scope():
+            cases = {case.name: case for file in found for case in load_module(file.path).cases()}
+        for row in rows:
+            if row["label"] in ("error", "skipped") or row["test"] not in cases:
+                continue
+            try:
+                times = timed(cases[row["test"]], device, limit)
+            except Exception as error:
+                row["untimed"] = f"{type(error).__name__}: {error}".split("\n")[0][:100]
+                continue
+            row |= {"warm_s": times.interval, "stock_s": times.stock, "startup_s": times.startup, "untimed": times.why}
+    target = KEPT / device / f"{folder.name}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps({"library": folder.name, "device": device, "rows": rows}, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = sorted(path.parent.name for path in CASES.glob("*/cases.py"))
+    parser.add_argument("--library", action="append", choices=known, help="only this one; repeatable")
+    parser.add_argument("--device", default="any")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for one case")
+    parser.add_argument("--no-stock", action="store_true")
+    parser.add_argument("--page", metavar="PATH", help="write the page from all results that are kept")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        one(options.one, options.device, options.limit, not options.no_stock)
+        return
+    for name in [] if options.page and not options.library else options.library or known:
+        command = [sys.executable, __file__, "--one", str(CASES / name), "--device", options.device]
+        command += ["--limit", str(options.limit), *(["--no-stock"] if options.no_stock else [])]
+        print(f"== {name}", flush=True)
+        subprocess.run(command, check=False)
+    if options.page:
+        from libraries_page import page
+
+        Path(options.page).write_text(page(KEPT, CASES / "findings.toml"), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
