@@ -85,7 +85,8 @@ def find_entry(module: ModuleType, entry: str | None = None, reference: str | No
             f"{len(names)} functions in {path} launch kernels: {listed}",
             f"choose one, e.g. --entry {names[0][0]}",
         )
-    return getattr(module, names[0][0])
+    found: Callable[..., Any] = getattr(module, names[0][0])
+    return found
 
 
 def _named(module: ModuleType, entry: str, path: str) -> Callable[..., Any]:
@@ -101,7 +102,8 @@ def _named(module: ModuleType, entry: str, path: str) -> Callable[..., Any]:
     if isinstance(owner, type):
         hint = f"write a function around it, e.g. `def run(x): return {entry}(...)(x)`"
         raise RenderError(NOT_FOUND, f"--entry {entry} is a class", hint)
-    return owner
+    found: Callable[..., Any] = owner
+    return found
 
 
 def is_kernel(value: Any) -> bool:

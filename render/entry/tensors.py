@@ -31,7 +31,8 @@ def load(path: Path) -> Any:
 def _safetensors(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
-    return load_file(path)
+    found: dict[str, torch.Tensor] = load_file(path)
+    return found
 
 
 def _npz(path: Path) -> dict[str, torch.Tensor]:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from render.judgement.sides import sides
-from render.judgement.tolerance import Tolerance, tolerance
+from render.judgement.tolerance import tolerance
 from render.result.decision import Case, Decision, Masks, device_bound, ref_bound
 from render.result.pieces import blocks, part, part_of_masks
+from render.result.tolerance import Tolerance
 from render.result.verdict import Bound, OutputVerdict
 
 # torch.testing.assert_close (2.6 .. 2.13), by the wider of the two dtypes.
@@ -82,7 +83,8 @@ _LOOKED_AT = {"nonfinite": "value", "outside_exact": "exact", "outside_device": 
 def _score(case: Case, masks: Masks, suspects: str, gap: np.ndarray) -> np.ndarray:
     """How far outside an element is, if some are outside; else the size of its difference."""
     if not suspects:
-        return np.nan_to_num(gap, nan=np.inf)
+        found: np.ndarray = np.nan_to_num(gap, nan=np.inf)
+        return found
     y = getattr(case, _LOOKED_AT[suspects])
     with np.errstate(invalid="ignore"):
         beyond = np.nan_to_num(np.maximum(case.lo - y, y - case.hi), nan=np.inf)

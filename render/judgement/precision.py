@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled
 from render.entry.execution import on_cpu
 from render.judgement.composition import Judged
 from render.judgement.references import References
@@ -107,10 +107,14 @@ def _matters(exact: Exact, case: Case) -> bool:
         return True
     fmt = max(case.fmt, case.ref_fmt, key=lambda f: f.u)
     arrays = (case.ref, case.exact, case.lo, case.hi)
-    return any(_seen(*(flat(x, at) for x in arrays), fmt.u, fmt.half_subnormal) for at in blocks(case.exact.size))
+    for at in blocks(case.exact.size):
+        ref, value, lo, hi = (flat(x, at) for x in arrays)
+        if _seen(ref, value, lo, hi, fmt.u, fmt.half_subnormal):
+            return True
+    return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _seen(ref, exact, lo, hi, u, floor):  # type: ignore[no-untyped-def]
     # One pass over large outputs: E outside of the bound, or the reference's error many rooms large.
     for i in range(exact.size):
@@ -129,7 +133,8 @@ def _room(case: Case, lo: np.ndarray, hi: np.ndarray, exact: np.ndarray) -> np.n
     """The larger of the bound's half width and one rounding of the output."""
     assert case.fmt is not None and case.ref_fmt is not None
     fmt = max(case.fmt, case.ref_fmt, key=lambda f: f.u)
-    return np.fmax((hi - lo) / 2, fmt.u * np.abs(exact) + fmt.half_subnormal)
+    found: np.ndarray = np.fmax((hi - lo) / 2, fmt.u * np.abs(exact) + fmt.half_subnormal)
+    return found
 
 
 def _all_open(oracle: Oracle, exact: Exact, looked: list[tuple[int, Case]]) -> list[Open]:
@@ -243,4 +248,5 @@ def _unknown(o: Open, exact: Exact) -> np.ndarray:
     with np.errstate(all="ignore"):
         meets = (e + s >= lo - c) & (e - s <= hi + c)
         inside = (e - s >= lo - c) & (e + s <= hi + c)
-    return p[meets & ~inside & (s > np.maximum(o.room[p], ILL * np.abs(e)))]
+    found: np.ndarray = p[meets & ~inside & (s > np.maximum(o.room[p], ILL * np.abs(e)))]
+    return found

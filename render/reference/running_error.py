@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from interval_ops.compiled import compiled
 from render.reference import local_error as noise
 
 F64 = torch.float64
@@ -165,12 +165,13 @@ def _gap(moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     if moved.shape != value.shape or moved.dtype != F64 or value.dtype != F64:
         moved, value = (x.to(F64) for x in torch.broadcast_tensors(moved, value))
     out = torch.empty(value.shape, dtype=F64)
-    _gaps(*(x.detach().contiguous().view(-1).numpy() for x in (moved, value)), out.view(-1).numpy())
+    one, other = (x.detach().contiguous().view(-1).numpy() for x in (moved, value))
+    _gaps(one, other, out.view(-1).numpy())
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gaps(moved, value, out):  # type: ignore[no-untyped-def]
+@compiled
+def _gaps(moved: np.ndarray, value: np.ndarray, out: np.ndarray) -> None:
     # One pass: as torch operations this is most of the time that a large reference takes.
     for i in range(out.size):
         a, b = moved[i], value[i]

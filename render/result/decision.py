@@ -140,7 +140,8 @@ def _spilling(case: Case, pattern: np.ndarray, odd: np.ndarray) -> np.ndarray:
     if not thresholds or not odd.any():
         return np.zeros(pattern.shape, bool)
     lo, hi = case.exact_ends()
-    return odd & (np.maximum(np.abs(lo), np.abs(hi)) >= min(thresholds))
+    found: np.ndarray = odd & (np.maximum(np.abs(lo), np.abs(hi)) >= min(thresholds))
+    return found
 
 
 def _allowed(case: Case, pattern: np.ndarray) -> np.ndarray:
@@ -148,7 +149,8 @@ def _allowed(case: Case, pattern: np.ndarray) -> np.ndarray:
     top = np.isnan(case.lo)
     finite = (case.lo < np.inf) & (case.hi > -np.inf)
     table = (finite, case.hi == np.inf, case.lo == -np.inf, np.zeros(top.shape, bool))
-    return top | np.choose(pattern, table)
+    found: np.ndarray = top | np.choose(pattern, table)
+    return found
 
 
 def _nonfinite(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -174,7 +176,8 @@ def _nonfinite(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 def _outside(y: np.ndarray, lo: np.ndarray, hi: np.ndarray, agrees: np.ndarray) -> np.ndarray:
     """Elements of y not in [lo, hi]; NaN is never inside, nothing else is outside an end that is NaN."""
-    return ~agrees & (np.isnan(y) | (y < lo) | (y > hi))
+    found: np.ndarray = ~agrees & (np.isnan(y) | (y < lo) | (y > hi))
+    return found
 
 
 def compare(case: Case) -> Masks:
@@ -207,7 +210,8 @@ def _misses(case: Case, counts: np.ndarray) -> np.ndarray:
     if missed.any():
         lo, hi = case.exact_ends()
         missed &= (hi < case.lo) | (lo > case.hi)
-    return missed
+    found: np.ndarray = missed
+    return found
 
 
 def ref_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,8 @@ def _nth(lo: np.ndarray, hi: np.ndarray, half: float, n: int) -> int:
     for at in blocks(lo.size):
         same = np.flatnonzero(_halves(lo, hi, at) == half)
         if n < same.size:
-            return at.start + int(same[n])
+            found: int = at.start + int(same[n])
+            return found
         n -= same.size
     raise AssertionError("the half width is that of an element")
 
@@ -42,4 +43,5 @@ def _halves(lo: np.ndarray, hi: np.ndarray, at: slice) -> np.ndarray:
 
 
 def _wide(half: np.ndarray) -> np.ndarray:
-    return half[(half > 0) & np.isfinite(half)]
+    found: np.ndarray = half[(half > 0) & np.isfinite(half)]
+    return found

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.rounding import _bits, rn
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE
+from render.interpreter.memory.operands import Bounded, Cells, Noted, Since, Sums, Undo, Update, Where, Who
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
-from render.interpreter.memory.shadow import JIT, log2
+from render.interpreter.memory.shadow import log2
 
 ADD, MAX, MIN, AND, OR, XOR, XCHG, CAS = range(8)
 
 
-@njit(inline="always", error_model="numpy")
-def order(t, r, me, synced, launch, chunk):
+@inlined
+def order(t: int, r: int, me: int, synced: bool, launch: int, chunk: int) -> int:
     """How an atomic by program `me` stands to earlier accesses: -1 hazard in the chunk, 1 race, 0 fine.
 
     Other atomics on the address are no race; plain accesses of other programs are, unless `me` synchronised before.
@@ -31,8 +32,8 @@ def order(t, r, me, synced, launch, chunk):
     return 1 if stranger and not synced and (plain or (t & STORED) != 0) else 0
 
 
-@njit(inline="always", error_model="numpy")
-def atomic_tag(t, me, launch, chunk, serial):
+@inlined
+def atomic_tag(t: int, me: int, launch: int, chunk: int, serial: int) -> int:
     tag = serial | ATOMIC | me
     if t < launch:
         return tag
@@ -46,23 +47,26 @@ def atomic_tag(t, me, launch, chunk, serial):
     return tag
 
 
-@njit(inline="always", error_model="numpy")
-def pack(x, p, emin, bias, nan_bits):
+@inlined
+def pack(x: float, p: int, emin: int, bias: int, nan_bits: int) -> int:
     """Bits of `x`, a number of the 16-bit format (p, emin, bias) or an infinity; NaN gives `nan_bits`."""
     if x != x:
         return nan_bits
-    wide = _bits(x)
+    wide: int = _bits(x)
     sign = (wide >> 48) & 0x8000
     exponent = ((wide >> 52) & 0x7FF) - 1023
     if exponent > bias:
         return sign | (2 * bias + 1) << (p - 1)
     if exponent < emin:
-        return sign | np.int64(math.ldexp(abs(x), p - 1 - emin))
+        return sign | int(math.ldexp(abs(x), p - 1 - emin))
     return sign | (exponent + bias) << (p - 1) | (wide & 0xFFFFFFFFFFFFF) >> (53 - p)
 
 
-@njit(**JIT)
-def atomic_float(where, values, who, update, cells, bounded, sums, since, undo, results):
+@compiled
+def atomic_float(
+    where: Where, values: tuple[np.ndarray, ...], who: Who, update: Update, cells: Cells,
+    bounded: Bounded, sums: Sums, since: Since, undo: Undo, results: Noted,
+) -> tuple[int, int, int, int]:  # fmt: skip
     """Float add, max and min. Value lane: one rounding to nearest per lane, in order.
 
     With `bounds`, adds are collected per element (base, sums, magnitude, count), closed later for any order; max and
@@ -100,7 +104,7 @@ def atomic_float(where, values, who, update, cells, bounded, sums, since, undo, 
                         events[noted] = n << KIND_BITS | OUTSIDE
                         noted += 1
                     else:
-                        k = off >> shift
+                        k = int(off >> shift)
                         first = min(first, k)
                         last = max(last, k)
                         t = tags[k]
@@ -199,8 +203,11 @@ def atomic_float(where, values, who, update, cells, bounded, sums, since, undo, 
     return noted, used, first, last
 
 
-@njit(**JIT)
-def atomic_int(where, values, who, op, cells, bounded, since, undo, results):
+@compiled
+def atomic_int(
+    where: Where, values: tuple[np.ndarray, ...], who: Who, op: int, cells: Cells, bounded: Bounded,
+    since: Since, undo: Undo, results: Noted,
+) -> tuple[int, int, int, int, bool]:  # fmt: skip
     """Integer operations in wrap-around arithmetic of `val`'s type, exchange and compare-and-swap on bits of any type.
 
     `cells.numbers` are the elements in that type. Returns (events, used, first, last, shared): `shared` if an address
@@ -234,7 +241,7 @@ def atomic_int(where, values, who, op, cells, bounded, since, undo, results):
                         events[noted] = n << KIND_BITS | OUTSIDE
                         noted += 1
                     else:
-                        k = off >> shift
+                        k = int(off >> shift)
                         first = min(first, k)
                         last = max(last, k)
                         t = tags[k]

@@ -31,6 +31,7 @@ _CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": A
           "cas": CAS}  # fmt: skip
 _NO_BOUNDS = np.zeros(1)
 _NO_FLAGS = np.zeros(1, np.bool_)
+Ends = tuple[np.ndarray, np.ndarray]
 
 
 def atomic(
@@ -64,7 +65,7 @@ def atomic(
         if memory.interval and storage.shadows and integers.any_open(storage):
             met = frozenset((memory.taint("RND302", f"atomic_{kind}", site, integers.LEFT_OPEN),))
         run = _float if elem.fmt is not None and kind in ("add", "max", "min") else _bits
-        bounds = (val, val) if exact else (lo, hi)
+        bounds = (val, val) if lo is None or hi is None or exact else (lo, hi)
         access, flat, v, ordered, more = run(
             memory, kind, request.into(storage, mine), storage, val, bounds, cmp, shape
         )
@@ -108,7 +109,8 @@ def _coarser(storage: Storage, size: int) -> np.ndarray:
     n = -(-len(storage.tags) // fine)
     padded = np.zeros(n * fine, np.int64)
     padded[: len(storage.tags)] = storage.tags
-    return padded.reshape(n, fine).max(axis=1)
+    found: np.ndarray = padded.reshape(n, fine).max(axis=1)
+    return found
 
 
 def _saved(memory: Memory, storage: Storage, shadow: Shadow | None, copied: bool) -> int:
@@ -151,7 +153,7 @@ def _accumulator(memory: Memory, storage: Storage, fmt: Format) -> tuple[Accumul
 
 
 def _float(
-    memory: Memory, kind: str, request: Request, storage: Storage, val: np.ndarray, bounds: tuple, cmp: Any,
+    memory: Memory, kind: str, request: Request, storage: Storage, val: np.ndarray, bounds: Ends, cmp: Any,
     shape: tuple[int, ...],
 ) -> tuple[Access, list[np.ndarray], np.ndarray, bool, frozenset[int]]:  # fmt: skip
     elem = request.elem
@@ -188,7 +190,7 @@ def _float(
 
 
 def _bits(
-    memory: Memory, kind: str, request: Request, storage: Storage, val: np.ndarray, bounds: tuple, cmp: Any,
+    memory: Memory, kind: str, request: Request, storage: Storage, val: np.ndarray, bounds: Ends, cmp: Any,
     shape: tuple[int, ...],
 ) -> tuple[Access, list[np.ndarray], np.ndarray, bool, frozenset[int]]:  # fmt: skip
     """Integers, and exchanges of any type (on bits; an exchanged float takes its bounds along)."""
@@ -222,7 +224,7 @@ def _bits(
 
 
 def _exchange_bounds(
-    shadow: Shadow, access: Access, flat: list[np.ndarray], bounds: tuple, old: np.ndarray, expected: np.ndarray | None,
+    shadow: Shadow, access: Access, flat: list[np.ndarray], bounds: Ends, old: np.ndarray, expected: np.ndarray | None,
 ) -> None:  # fmt: skip
     """Bounds of floats that an exchange (or a swap that succeeded) stored: the last lane to store wins."""
     storage, p, size = access.storage, access.plan, access.size

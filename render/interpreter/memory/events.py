@@ -43,7 +43,8 @@ class Access(NamedTuple):
 def spread(plan: Plan, buffer: np.ndarray, operand: int) -> np.ndarray:
     """An operand's flat buffer with one entry per lane."""
     steps = [np.arange(n) * s for n, s in zip(plan.dims, plan.strides[operand], strict=True)]
-    return buffer[(steps[0][:, None, None] + steps[1][:, None] + steps[2]).reshape(-1)]
+    found: np.ndarray = buffer[(steps[0][:, None, None] + steps[1][:, None] + steps[2]).reshape(-1)]
+    return found
 
 
 def inside_lanes(storage: Storage, plan: Plan, flat: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -72,7 +72,7 @@ class FindingLog:
     """Findings by (code, site, tensor, kind); those of the chunk in progress are provisional."""
 
     def __init__(self) -> None:
-        self._settled: dict[tuple, _Case] = {}
+        self._settled: dict[tuple[object, ...], _Case] = {}
         self._open: list[_Case] = []
 
     def add(self, finding: MemoryFinding, addresses: np.ndarray) -> None:
@@ -95,7 +95,7 @@ class FindingLog:
         return [replace(case.finding, addresses=len(case.where)) for case in self._settled.values()]
 
 
-def _merge(into: dict[tuple, _Case], case: _Case) -> None:
+def _merge(into: dict[tuple[object, ...], _Case], case: _Case) -> None:
     f = case.finding
     old = into.setdefault((f.code, f.file, f.line, f.tensor, f.kind), case)
     if old is case:

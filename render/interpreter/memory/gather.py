@@ -7,17 +7,20 @@ lane << 3 | kind; they return how many events they noted. `limit` is the number 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled
+from render.interpreter.memory.operands import Cells, Since, Where, Who
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
-from render.interpreter.memory.shadow import JIT, log2
+from render.interpreter.memory.shadow import log2
 
 OUTSIDE, NEVER, RACE, CONFLICT, OVERWRITE = 1, 2, 3, 4, 5
 KIND_BITS = 3
 
 
-@njit(**JIT)
-def gather_table(where, other, mem, table, out, events):
+@compiled
+def gather_table(
+    where: Where, other: np.ndarray, mem: np.ndarray, table: np.ndarray, out: np.ndarray, events: np.ndarray
+) -> tuple[int, int]:
     """Elements of at most 16 bits, decoded by `table`; lanes outside read 0 and are noted as OUTSIDE."""
     dims, st, ptr, mask, base, limit, size = where
     shift, align = log2(size), size - 1
@@ -49,8 +52,10 @@ def gather_table(where, other, mem, table, out, events):
     return noted, off_lanes
 
 
-@njit(**JIT)
-def gather_plain(where, other, mem, out, events):
+@compiled
+def gather_plain(
+    where: Where, other: np.ndarray, mem: np.ndarray, out: np.ndarray, events: np.ndarray
+) -> tuple[int, int]:
     """Elements whose bytes are already the value carrier (fp32, fp64, integers)."""
     dims, st, ptr, mask, base, limit, size = where
     shift, align = log2(size), size - 1
@@ -82,8 +87,8 @@ def gather_plain(where, other, mem, out, events):
     return noted, off_lanes
 
 
-@njit(**JIT)
-def check_reads(where, who, cells, use_tags, since, events):
+@compiled
+def check_reads(where: Where, who: Who, cells: Cells, use_tags: bool, since: Since, events: np.ndarray) -> int:
     """Who wrote what the lanes read: notes NEVER and RACE, records readers; -1 on a hazard within the chunk."""
     dims, st, ptr, mask, base, limit, size = where
     programs, synced, uniform = who

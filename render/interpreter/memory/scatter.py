@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled, inlined
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE
+from render.interpreter.memory.operands import Bounded, Cells, Since, Undo, Where, Who
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
-from render.interpreter.memory.shadow import JIT, log2
+from render.interpreter.memory.shadow import log2
 
 SAVE_BITS, SAVE_WRITTEN, SAVE_SHADOW = 1, 2, 4
 VIRGIN, TAGGED, BOUNDED, ENTRY_BITS = 1, 2, 4, 3
 HAZARD, CLASH, JOIN, WAS_READ = 1, 2, 4, 8
 
 
-@njit(inline="always", error_model="numpy")
-def joined(a, b, low):
+@inlined
+def joined(a: float, b: float, low: bool) -> float:
     """min (low) or max of two bounds; NaN in either gives NaN."""
     if a != a or b != b:
         return np.nan
@@ -24,8 +25,8 @@ def joined(a, b, low):
     return max(a, b)
 
 
-@njit(**JIT)
-def contest(t, me, agree, uniform, synced, chunk, serial):
+@compiled
+def contest(t: int, me: int, agree: bool, uniform: bool, synced: bool, chunk: int, serial: int) -> tuple[int, int]:
     """(what happens, tag flags to keep) where program `me` stores over the tag `t` of this launch.
 
     Values that disagree: two lanes of one access, or two programs without synchronisation, CLASH; two programs of one
@@ -47,8 +48,8 @@ def contest(t, me, agree, uniform, synced, chunk, serial):
     return (JOIN if foreign or t >= serial else 0), flags
 
 
-@njit(**JIT)
-def overwritten(r, me, changed, bounded, synced, chunk):
+@compiled
+def overwritten(r: int, me: int, changed: bool, bounded: bool, synced: bool, chunk: int) -> int:
     """What happens where program `me` stores over an element whose last reader left the tag `r` in this launch."""
     if (r & PROGRAM) == me and (r & SHARED) == 0:
         return 0
@@ -57,8 +58,11 @@ def overwritten(r, me, changed, bounded, synced, chunk):
     return WAS_READ if changed and not synced else 0
 
 
-@njit(**JIT)
-def scatter(where, values, who, cells, bounded, since, undo, events):
+@compiled
+def scatter(
+    where: Where, values: tuple[np.ndarray, ...], who: Who, cells: Cells, bounded: Bounded,
+    since: Since, undo: Undo, events: np.ndarray,
+) -> tuple[int, int, int, int]:  # fmt: skip
     """Store lanes in order; returns (events noted, undo entries used, first and last element stored).
 
     -1 events: a hazard within the chunk. `save` says which parts an undo entry has; an element that was written since
@@ -96,7 +100,7 @@ def scatter(where, values, who, cells, bounded, since, undo, events):
                         events[noted] = n << KIND_BITS | OUTSIDE
                         noted += 1
                     else:
-                        k = off >> shift
+                        k = int(off >> shift)
                         g = off >> grain_shift
                         first = min(first, k)
                         last = max(last, k)
@@ -158,7 +162,7 @@ def scatter(where, values, who, cells, bounded, since, undo, events):
                         if use_written:
                             written[k] = -1
                         if use_shadow:
-                            a, z = np.float64(low[w]), np.float64(high[y])
+                            a, z = float(low[w]), float(high[y])
                             if join:
                                 a, z = joined(a, c, True), joined(z, e, False)
                             slo[k] = a
@@ -173,8 +177,10 @@ def scatter(where, values, who, cells, bounded, since, undo, events):
     return noted, used, first, last
 
 
-@njit(**JIT)
-def restore(undo, mem, tags, out_written, bounded, canary):
+@compiled
+def restore(
+    undo: Undo, mem: np.ndarray, tags: np.ndarray, out_written: np.ndarray, bounded: Bounded, canary: np.uint64
+) -> None:
     """Put saved elements back (an element has one entry per epoch, so the order within a segment does not matter)."""
     save, index, bits, tag, written, lo, hi, _ = undo
     slo, shi, stamp, _ = bounded

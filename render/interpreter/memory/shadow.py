@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 
-JIT = {"cache": True, "nogil": True, "error_model": "numpy"}
+from interval_ops.compiled import compiled, inlined
+from render.interpreter.memory.operands import Bounded, Where
 
 
 class ElementType(Protocol):
@@ -46,8 +46,8 @@ class Shadow:
         self.stamp[index] = ~mem[index]
 
 
-@njit(inline="always", error_model="numpy")
-def log2(n):
+@inlined
+def log2(n: int) -> int:
     """Exponent of a power of two: divisions by element sizes in a lane loop cost more than everything else."""
     e = 0
     while (1 << e) < n:
@@ -55,8 +55,11 @@ def log2(n):
     return e
 
 
-@njit(**JIT)
-def gather_bounds(where, rows, other_lo, other_hi, mem, bounded, v, lo, hi):
+@compiled
+def gather_bounds(
+    where: Where, rows: tuple[int, int], other_lo: np.ndarray, other_hi: np.ndarray, mem: np.ndarray, bounded: Bounded,
+    v: np.ndarray, lo: np.ndarray, hi: np.ndarray,
+) -> bool:  # fmt: skip
     """Bounds of loaded lanes into `lo`, `hi` (flat), given their values `v`; True if any lane is not an exact point.
 
     Masked-off lanes take `other`'s bounds, walked by the strides of the two `rows`; lanes outside are left to the
@@ -103,8 +106,11 @@ def gather_bounds(where, rows, other_lo, other_hi, mem, bounded, v, lo, hi):
     return wide
 
 
-@njit(**JIT)
-def bounds_of(values, bits, bounded, use_written, written, lo, hi, all_written):
+@compiled
+def bounds_of(
+    values: np.ndarray, bits: np.ndarray, bounded: Bounded, use_written: bool, written: np.ndarray, lo: np.ndarray,
+    hi: np.ndarray, all_written: np.ndarray,
+) -> None:  # fmt: skip
     """Bounds of elements into `lo`, `hi`, flat; NaN where `written` is not -1, and `all_written` is False there."""
     slo, shi, stamp, use_shadow = bounded
     for n in range(len(bits)):
@@ -119,8 +125,8 @@ def bounds_of(values, bits, bounded, use_written, written, lo, hi, all_written):
         hi[n] = z
 
 
-@njit(**JIT)
-def overlapping(where, mem, bounded, events):
+@compiled
+def overlapping(where: Where, mem: np.ndarray, bounded: Bounded, events: np.ndarray) -> int:
     """Lanes whose bytes share memory with a live, non-point element of another format; their flat numbers.
 
     `mem` and `bounded` belong to that other format.
@@ -139,8 +145,8 @@ def overlapping(where, mem, bounded, events):
                 if mask[m]:
                     off = np.uint64(ptr[p] - base)
                     if off < top:
-                        first = np.int64(off) // width
-                        last = (np.int64(off) + size - 1) // width
+                        first = int(np.int64(off)) // width
+                        last = (int(np.int64(off)) + size - 1) // width
                         for k in range(first, min(last + 1, len(mem))):
                             if stamp[k] == mem[k] and slo[k] != shi[k]:
                                 events[found] = n

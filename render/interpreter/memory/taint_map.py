@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled
 from render.interpreter.memory import operands
+from render.interpreter.memory.operands import Where
 from render.interpreter.memory.records import NO_TAINT
-from render.interpreter.memory.shadow import JIT
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from render.interpreter.memory.registry import Storage
 
 
-@njit(**JIT)
-def _seen(dims, st, ptr, mask, base, limit, size, ids, seen):
+@compiled
+def _seen(where: Where, ids: np.ndarray, seen: np.ndarray) -> None:
+    dims, st, ptr, mask, base, limit, size = where
     for i in range(dims[0]):
         for j in range(dims[1]):
             p = i * st[0, 0] + j * st[0, 1]
@@ -26,7 +27,7 @@ def _seen(dims, st, ptr, mask, base, limit, size, ids, seen):
             for _ in range(dims[2]):
                 off = np.int64(ptr[p] - base)
                 if mask[m] and off >= 0 and off < limit:
-                    for q in range(off, min(off + size, limit)):
+                    for q in range(int(off), min(int(off) + size, limit)):
                         seen[ids[q]] = True
                 p += st[0, 2]
                 m += st[1, 2]
@@ -37,7 +38,8 @@ def gather_taints(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarr
     if storage.taint_map is None:
         return storage.taint
     seen = np.zeros(len(memory.taint_sets), np.bool_)
-    _seen(p.dims, p.strides, flat[0], flat[1], storage.base, storage.nbytes, size, storage.taint_map, seen)
+    everywhere = operands.where(storage, p, flat, size)._replace(limit=storage.nbytes)  # bytes, not whole elements
+    _seen(everywhere, storage.taint_map, seen)
     return storage.taint | union(memory, np.flatnonzero(seen))
 
 
@@ -45,8 +47,8 @@ def union(memory: Memory, ids: np.ndarray) -> frozenset[int]:
     return NO_TAINT.union(*(memory.taint_sets[i] for i in ids))
 
 
-@njit(**JIT)
-def _paint(where, ids, new, offsets, old):
+@compiled
+def _paint(where: Where, ids: np.ndarray, new: int, offsets: np.ndarray, old: np.ndarray) -> int:
     """Set the ids of all bytes of the active lanes; `offsets`, `old` keep offset and former ids in order of writing."""
     dims, st, ptr, mask, base, limit, size = where
     n = 0
@@ -67,11 +69,11 @@ def _paint(where, ids, new, offsets, old):
     return n
 
 
-@njit(**JIT)
-def _unpaint(ids, where, old):
-    for n in range(len(where) - 1, -1, -1):
+@compiled
+def _unpaint(ids: np.ndarray, offsets: np.ndarray, old: np.ndarray) -> None:
+    for n in range(len(offsets) - 1, -1, -1):
         for q in range(old.shape[1]):
-            ids[where[n] + q] = old[n, q]
+            ids[offsets[n] + q] = old[n, q]
 
 
 def paint(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int, taint: frozenset[int]) -> None:

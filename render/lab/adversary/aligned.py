@@ -21,7 +21,8 @@ def stagnant(rng: np.random.Generator, shape: tuple[int, ...], shift: int, bits:
     x = np.broadcast_to(scale * parts, shape) * rng.choice([-1.0, 1.0], rows)
     x = x.copy()
     x[..., 0] = 1.0
-    return x
+    found: Array = x
+    return found
 
 
 def roots(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Array:
@@ -30,7 +31,8 @@ def roots(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Array:
     half = 2.0 ** (-(bits + 1) / 2)
     x = half * (1 + np.ldexp(rng.uniform(1, 2, rows), -bits // 3)) * np.ones(shape)
     x[..., 0] = 1.0
-    return x * rng.choice([-1.0, 1.0], shape)
+    found: Array = x * rng.choice([-1.0, 1.0], shape)
+    return found
 
 
 def logs(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Array:
@@ -63,7 +65,8 @@ def climbing(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> Arr
 
 def _nearest(x: Array, bits: int) -> Array:
     last = np.ldexp(1.0, np.frexp(x)[1] - 1 - bits)
-    return np.rint(x / last) * last
+    found: Array = np.rint(x / last) * last
+    return found
 
 
 def split_pair(

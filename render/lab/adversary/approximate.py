@@ -24,7 +24,8 @@ FLUSHES = ("keep", "flush", "mixed")
 def _erf(x: Array) -> Array:
     from math import erf
 
-    return np.vectorize(erf, otypes=[np.float64])(x)
+    found: Array = np.vectorize(erf, otypes=[np.float64])(x)
+    return found
 
 
 @cache
@@ -100,13 +101,15 @@ def around(exact: Array, error: FnError, fmt: Format, bias: str, flush: str, rng
 
 def _unreachable(exact: Array, out: Array, error: FnError, wide: Format) -> Array:
     """Subnormal results that no subnormal number comes close enough to: the instruction flushes."""
-    return subnormal(exact, wide) & ~_legal(exact, out, error)
+    found: Array = subnormal(exact, wide) & ~_legal(exact, out, error)
+    return found
 
 
 def _legal(exact: Array, out: Array, error: FnError) -> Array:
     absolute = error.a if error.a < _UNDERFLOW else error.a * (1 - 2.0**-40)
     reach = np.abs(exact) * error.r * (1 - 2.0**-20) + absolute
-    return (np.abs(out - exact) <= reach) | (out == exact)
+    found: Array = (np.abs(out - exact) <= reach) | (out == exact)
+    return found
 
 
 def _inside(exact: Array, near: Array, error: FnError, wide: Format, bias: str, rng: np.random.Generator) -> Array:

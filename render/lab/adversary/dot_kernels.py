@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from interval_ops.compiled import compiled
 
 IN_ORDER, SHARED, RANDOM, GROWING, SHRINKING, RISING, FALLING, SPREAD = range(8)
 """How products meet blocks: as numbered, one random order for all outputs, one per output, or sorted per output."""
@@ -35,13 +35,13 @@ def fused64(typingctx, x, y, z):  # type: ignore[no-untyped-def]
     return types.float64(types.float64, types.float64, types.float64), codegen
 
 
-@njit(**_OPTIONS)
+@compiled
 def exponent(x: float, emin: int) -> int:
     """floor(log2 |x|), at least emin: subnormals are aligned at emin with an unnormalised significand."""
     return max(math.frexp(x)[1] - 1, emin)
 
 
-@njit(**_OPTIONS)
+@compiled
 def keep(x: float, bits: int, emin: int, nearest: bool, largest: float) -> float:
     """x with `bits` fraction bits, to nearest even or towards zero."""
     if x == 0.0 or not abs(x) < math.inf:
@@ -52,7 +52,7 @@ def keep(x: float, bits: int, emin: int, nearest: bool, largest: float) -> float
     return math.copysign(math.inf, r) if abs(r) > largest else r
 
 
-@njit(**_OPTIONS)
+@compiled
 def odd(x: float, y: float) -> float:
     """x + y in float64, brought to odd where inexact."""
     s = x + y
@@ -63,10 +63,11 @@ def odd(x: float, y: float) -> float:
     m = math.frexp(s)[0]
     if int(m * 9007199254740992.0) % 2 != 0:
         return s
-    return np.nextafter(s, math.inf if e > 0.0 else -math.inf)
+    found: float = np.nextafter(s, math.inf if e > 0.0 else -math.inf)
+    return found
 
 
-@njit(**_OPTIONS)
+@compiled
 def arrange(p, mode, shared, at):  # type: ignore[no-untyped-def]
     """Fills `at`: the products in the order in which they are dealt."""
     n = p.size
@@ -84,12 +85,12 @@ def arrange(p, mode, shared, at):  # type: ignore[no-untyped-def]
         at[:] = np.argsort(-p)
 
 
-@njit(**_OPTIONS)
+@compiled
 def seed(n: int) -> None:
     np.random.seed(n)  # noqa: NPY002
 
 
-@njit(**_OPTIONS)
+@compiled
 def one_block(acc, p, e, used, members, unit, fraction, bits, emin, largest):  # type: ignore[no-untyped-def]
     """acc + the products `members[:used]` through one block."""
     top = -100000
@@ -108,7 +109,7 @@ def one_block(acc, p, e, used, members, unit, fraction, bits, emin, largest):  #
     return keep(math.ldexp(total, last), bits, emin, unit == NEAREST, largest)
 
 
-@njit(**_OPTIONS)
+@compiled
 def cdna_block(acc, p, used, members, unit, fraction, top):  # type: ignore[no-untyped-def]
     """Products cut towards zero, their sum (fp8: two halves) and the accumulator rounded down, then to nearest."""
     even = 0.0
@@ -137,7 +138,7 @@ def cdna_block(acc, p, used, members, unit, fraction, top):  # type: ignore[no-u
     return keep(total + rest, 23, -126, True, 3.4028234663852886e38)
 
 
-@njit(**_OPTIONS)
+@compiled
 def products(a, b, emin, zeros, p, e):  # type: ignore[no-untyped-def]
     """Exact products and the exponents under which a unit aligns them; -100000 for those that take no part."""
     for k in range(p.size):
@@ -149,7 +150,7 @@ def products(a, b, emin, zeros, p, e):  # type: ignore[no-untyped-def]
             e[k] = -100000
 
 
-@njit(**_OPTIONS)
+@compiled
 def blocks(a, b, c, out, mode, shared, slots, unit, block, count, fraction, bits, emin, acc_emin, largest, zeros):  # type: ignore[no-untyped-def]
     """out = c + a b; a (G, M, K), b (G, N, K), c and out (G, M, N). Product i of an order sits in slot slots[i] of
     `count` blocks of `block` slots."""
@@ -172,7 +173,7 @@ def blocks(a, b, c, out, mode, shared, slots, unit, block, count, fraction, bits
                 out[g, m, n] = acc
 
 
-@njit(**_OPTIONS)
+@compiled
 def chains(a, b, c, out, mode, shared, cuts, bits, emin, largest, flush):  # type: ignore[no-untyped-def]
     """Fused multiply-adds to nearest; the chain starts anew from 0 wherever `cuts` says, the pieces are added up."""
     size = a.shape[2]
@@ -194,7 +195,7 @@ def chains(a, b, c, out, mode, shared, cuts, bits, emin, largest, flush):  # typ
                 out[g, m, n] = keep(odd(done, acc), bits, emin, True, largest)
 
 
-@njit(**_OPTIONS)
+@compiled
 def chains64(a, b, c, out, mode, shared, cuts):  # type: ignore[no-untyped-def]
     size = a.shape[2]
     p, at = np.empty(size), np.empty(size, np.int64)
@@ -214,12 +215,12 @@ def chains64(a, b, c, out, mode, shared, cuts):  # type: ignore[no-untyped-def]
                 out[g, m, n] = done + acc
 
 
-@njit(**_OPTIONS)
+@compiled
 def _flushed(x):  # type: ignore[no-untyped-def]
     return 0.0 if abs(x) < 1.1754943508222875e-38 else x
 
 
-@njit(**_OPTIONS)
+@compiled
 def groups(a, b, c, out, mode, shared, group):  # type: ignore[no-untyped-def]
     """CDNA2: pairwise trees of fp32 additions over groups of products, then the accumulator; tiny results become 0."""
     size, largest = a.shape[2], 3.4028234663852886e38

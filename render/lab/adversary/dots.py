@@ -150,7 +150,8 @@ class Dots(Elementwise):
             pairs = [(i, j) for i in range(len(left)) for j in range(len(right)) if i + j < most]
             operands = tuple((self._operands(model, left[i]), self._operands(model, right[j])) for i, j in pairs)
             total = self.sum_of(Chain(self, model, kind, np.zeros_like(c), operands, order, True))
-            return np.add(c, total, dtype=np.float32)
+            found: Array = np.add(c, total, dtype=np.float32)
+            return found
         operands = ((self._operands(model, x), self._operands(model, y)),)
         total = self.sum_of(Chain(self, replace(model, acc="fp32"), kind, c, operands, order, True))
         return numbers.to_format(total, FORMATS[model.acc])

@@ -47,7 +47,8 @@ def to_format(x: Array, fmt: Format, mode: str = "rtne", overflow: str = "inf") 
     out = np.where(np.isfinite(x) | ~np.isinf(x), out, np.copysign(_beyond(fmt, overflow), x))
     if not fmt.has_nan:
         out = np.where(np.isnan(out), fmt.max, out)
-    return out.astype(np.float32)
+    found: Array = out.astype(np.float32)
+    return found
 
 
 def _beyond(fmt: Format, overflow: str) -> float:
@@ -91,13 +92,15 @@ def odd_sum(x: Array, y: Array) -> Array:
 
 def add(x: Array, y: Array, fmt: Format, overflow: str = "inf") -> Array:
     if fmt in (FP32, FP64):
-        return np.add(x, y, dtype=carrier(fmt))
+        found: Array = np.add(x, y, dtype=carrier(fmt))
+        return found
     return to_format(odd_sum(_wide(x), _wide(y)), fmt, "rtne", overflow)
 
 
 def mul(x: Array, y: Array, fmt: Format, overflow: str = "inf") -> Array:
     if fmt in (FP32, FP64):
-        return np.multiply(x, y, dtype=carrier(fmt))
+        found: Array = np.multiply(x, y, dtype=carrier(fmt))
+        return found
     return to_format(_wide(x) * _wide(y), fmt, "rtne", overflow)
 
 
@@ -132,7 +135,8 @@ def _fma64(x: Array, y: Array, z: Array) -> Array:
 def _unbounded(x: Array, y: Array, z: Array) -> Array:
     """x * y + z where one of them is infinite or NaN: a finite product does not overflow before it is added."""
     product = np.where(np.isfinite(x) & np.isfinite(y), 0.0, x * y)
-    return product + z
+    found: Array = product + z
+    return found
 
 
 def _nearest64(x: Fraction) -> float:
@@ -147,7 +151,8 @@ def _wide(x: Array) -> Array:
 
 
 def subnormal(x: Array, fmt: Format = FP32) -> Array:
-    return (np.abs(x) < fmt.min_normal) & (x != 0)
+    found: Array = (np.abs(x) < fmt.min_normal) & (x != 0)
+    return found
 
 
 def truncate_fraction(x: Array, bits: int) -> Array:

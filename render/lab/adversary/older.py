@@ -33,7 +33,8 @@ def variants(target: str, triton: tuple[int, int], src: Format, dst: Format) -> 
 def _e5m2(bits: Array) -> Array:
     from ml_dtypes import float8_e5m2
 
-    return (bits & 0xFF).astype(np.uint8).view(float8_e5m2).astype(np.float32)
+    found: Array = (bits & 0xFF).astype(np.uint8).view(float8_e5m2).astype(np.float32)
+    return found
 
 
 def _from_fp16(x: Array) -> Array:

@@ -105,7 +105,8 @@ def execute(op: str, values: list[Array], fmt: Format, profile: Profile, seed: i
     shape = values[-1].shape[1:]
     handles = [Handle(v, tl.int1 if v.dtype == np.bool_ else _TYPES[fmt.name], shape) for v in values]
     with np.errstate(all="ignore"):
-        return getattr(builder, f"create_{op}")(*handles).v
+        found: Array = getattr(builder, f"create_{op}")(*handles).v
+        return found
 
 
 def attackable() -> Iterator[tuple[Rule, str]]:

@@ -58,7 +58,8 @@ def _chain(x: Array, combine: Step) -> Array:
     total = x[0]
     for term in x[1:]:
         total = combine(total, term)
-    return total
+    found: Array = total
+    return found
 
 
 def _tree(x: Array, combine: Step) -> Array:
@@ -66,7 +67,8 @@ def _tree(x: Array, combine: Step) -> Array:
         half = len(x) // 2
         left = combine(x[:half], x[half : 2 * half])
         x = np.concatenate([left, x[2 * half :]]) if len(x) % 2 else left
-    return x[0]
+    found: Array = x[0]
+    return found
 
 
 def _random_tree(x: Array, combine: Step, rng: np.random.Generator) -> Array:
@@ -75,7 +77,8 @@ def _random_tree(x: Array, combine: Step, rng: np.random.Generator) -> Array:
         pairs = int(rng.integers(1, len(x) // 2 + 1))
         x = x[rng.permutation(len(x))]
         x = np.concatenate([combine(x[:pairs], x[pairs : 2 * pairs]), x[2 * pairs :]])
-    return x[0]
+    found: Array = x[0]
+    return found
 
 
 def fused(x: Array, y: Array, order: str, fmt: Format, rng: np.random.Generator) -> Array:

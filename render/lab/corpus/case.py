@@ -143,10 +143,12 @@ class Case:
 
     def entry(self, module: ModuleType) -> Callable[..., Any]:
         """The function under test."""
-        return getattr(module, self.facts.entry)
+        found: Callable[..., Any] = getattr(module, self.facts.entry)
+        return found
 
     def reference(self, module: ModuleType) -> Callable[..., Any]:
-        return getattr(module, self.facts.reference.fn)
+        found: Callable[..., Any] = getattr(module, self.facts.reference.fn)
+        return found
 
     def inputs(self, module: ModuleType, small: bool = False) -> Inputs:
         """The published inputs, drawn from the seed on the CPU generator; `small`: at the reduced size of the tests."""

@@ -60,7 +60,8 @@ def multiply(a: np.ndarray, b: np.ndarray, unit: Unit) -> np.ndarray:
     shift = unit.aligned - 2 * unit.operand.fraction
     out = _run(ma, ea, mb, eb, unit.block, unit.aligned, shift, unit.kept)
     # Equal rows give equal results: the constant inputs of one case shrink to a single dot product.
-    return out[np.ix_(back_rows, back_cols)].astype(np.float32)
+    found: np.ndarray = out[np.ix_(back_rows, back_cols)].astype(np.float32)
+    return found
 
 
 def _distinct(x: np.ndarray) -> tuple[np.ndarray, list[int]]:

@@ -135,7 +135,8 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def published_width(self) -> float | None:
         """The original package's, as measured at its own size."""
-        return self.published.get("package", {}).get("median_relative_width")
+        found: float | None = self.published.get("package", {}).get("median_relative_width")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """JSON types; numbers that are not finite become null."""
