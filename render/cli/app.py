@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from render import __version__
 from render.cli import classify, doctor, explain, ops, replay, report, suite
+from render.result.versions import VERSION
 
 app = typer.Typer(
     name="render",
@@ -23,7 +23,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"render {__version__}")
+        typer.echo(f"render {VERSION}")
         raise typer.Exit
 
 

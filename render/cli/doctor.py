@@ -8,12 +8,12 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from render import __version__
 from render.cli.exits import guarded
 from render.cli.options import given, taking
 from render.result.defects import collected
 from render.result.errors import RenderError
 from render.result.options import ASSUMED
+from render.result.versions import VERSION
 
 _PACKAGES = ("triton", "torch", "numpy", "numba", "python-flint", "mpmath", "ml_dtypes", "typer", "rich", "safetensors")
 
@@ -84,7 +84,7 @@ def versions() -> Iterator[tuple[str, str]]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    yield "render", __version__
+    yield "render", VERSION
     yield "python", f"{platform.python_version()} ({platform.system()} {platform.machine()})"
     for package in _PACKAGES:
         try:

@@ -51,9 +51,9 @@ _known: str | None = None
 def _digest_of_code() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
-    from render import __version__
+    from render.result.versions import VERSION
 
-    state = hashlib.sha256(__version__.encode())
+    state = hashlib.sha256(VERSION.encode())
     root = Path(__file__).resolve().parents[3]
     for package in _SOURCES:
         for file in sorted(p for p in (root / package).rglob("*") if p.suffix in (".py", ".toml")):
