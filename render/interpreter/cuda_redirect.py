@@ -257,19 +257,18 @@ def _host_type(t: Any) -> Any:
     return t.replace("torch.cuda.", "torch.") if isinstance(t, str) else t
 
 
-_WITH_GPU = frozenset(["torch.sparse._triton_ops"])
-"""Modules of torch that define kernels on import where there is a GPU, and keep nothing else of it."""
-
-
 class _TorchImports(importlib.abc.MetaPathFinder):
-    """Torch imports parts of itself late; they are imported as without the redirect, and keep nothing of it."""
+    """Torch's compiler keeps what it sees of `torch.cuda` while it is imported: that happens without the redirect.
+
+    Other parts of torch, which define kernels on import where there is a GPU, are imported with it.
+    """
 
     def __init__(self, scope: PatchScope) -> None:
         self._scope = scope
         self._busy = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if self._busy or not name.startswith("torch.") or name in _WITH_GPU:
+        if self._busy or not name.startswith("torch._dynamo"):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:

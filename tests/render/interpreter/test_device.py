@@ -166,6 +166,23 @@ def test_the_compiler_of_torch_is_imported_and_keeps_nothing():
     assert done.returncode == 0, done.stderr
 
 
+SPARSE = """
+import torch
+from render.interpreter.host import cuda_on_cpu
+with cuda_on_cpu():
+    from torch.sparse import _triton_ops
+    assert _triton_ops.bsr_dense_mm is not None
+    from torch.utils._triton import has_triton
+    assert has_triton()
+assert not has_triton()
+"""
+
+
+def test_kernels_of_torch_itself_are_defined():
+    done = subprocess.run([sys.executable, "-c", SPARSE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_compiled_functions_run_as_eager_with_a_note():
     with Session() as session:
         double = torch.compile(lambda x: 2 * x)
