@@ -209,11 +209,12 @@ def build(raw: Table, where: str) -> Profile:
         raise ProfileError(f"{where}: missing {', '.join(missing)}")
     _source(lowering, sources, f"{where} [lowering]")
     overflow, via = _casts(raw.get("cast", {}), sources, where)
+    refused = {key: reason for key, reason in raw.get("refused", {}).items() if reason}  # "" as in [cast.via]
     functions = {
         name: _function(name, entry, sources, f"{where} [functions.{name}]")
         for name, entry in raw.get("functions", {}).items()
+        if name not in refused
     }
-    refused = {key: reason for key, reason in raw.get("refused", {}).items() if reason}  # "" as in [cast.via]
     dots = {
         name: _dot(entry, sources, f"{where} [dots.{name}]")
         for name, entry in raw.get("dots", {}).items()

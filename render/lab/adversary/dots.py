@@ -23,10 +23,10 @@ ORDERS = ("in order", "shared", "random", "growing", "shrinking", "rising", "fal
 MEMBERS = {"any": ("any", "sm_80", "sm_89", "sm_90", "sm_100")}
 """Targets that a profile stands for."""
 
-WIDENING = ("sm_90", "sm_100")
+WIDENING = ("sm_90", "sm_100", "sm_103")
 """Targets whose small tiles of fp8 are widened to fp16; the rest of them is multiplied as it is."""
 
-NATIVE = {"sm_100": "sm_120"}
+NATIVE = {"sm_100": "sm_120", "sm_103": "sm_121"}
 """Where the profile's model of fp8 holds both units: the profile that has the fp8 unit alone."""
 
 

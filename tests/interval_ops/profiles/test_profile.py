@@ -10,8 +10,8 @@ from interval_ops.profiles.profile import CAUSES, MissingRule, describe, load_pr
 
 FUNCTIONS = ["div", "div_rn", "sqrt", "sqrt_rn", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh"]
 NAMES = [
-    "ieee", "any", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942",
-    "torch-cpu", "inductor-cpu",
+    "ieee", "any", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121",
+    "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "xpu", "torch-cpu", "inductor-cpu",
 ]  # fmt: skip
 NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")
 DOTS = ["fp16", "bf16", "tf32", "ieee", "tf32x3", "bf16x3", "bf16x6", "fp8", "fp16acc", "fp64", "int8"]
@@ -286,3 +286,28 @@ def test_wrong_refusals_are_named(entry, message):
 
     with pytest.raises(ProfileError, match=message):
         _refused_casts({"refused": tomllib.loads(entry)}, "file.toml")
+
+
+@pytest.mark.parametrize("name", ["gfx950", "gfx1100", "gfx1201", "xpu"])
+def test_targets_without_published_numerics_are_as_wide_as_any(name):
+    """What a product loses, and that nothing is assumed of the direction."""
+    found, unknown = load_profile(name), load_profile("any")
+    assert found.confidence == "low"
+    for kind in ("fp16", "bf16", "bf16x3", "bf16x6", "fp16acc", "mxfp8", "mxfp4"):
+        if kind not in found.dots:
+            continue
+        model = found.dot(kind)
+        assert model.theta / model.block >= unknown.dot("fp16").theta / unknown.dot("fp16").block
+        assert not model.chops and not model.apart and not model.sequential
+    fp8 = found.dot("fp8")
+    assert "no published numerics" in fp8.source or "widened" in fp8.source
+    assert not fp8.chops and (fp8.theta >= unknown.dot("fp8").theta or fp8.theta >= unknown.dot("fp16").theta)
+    with pytest.raises(ValueError, match="not known"):
+        found.chosen(sum_order="tree")
+
+
+def test_a_file_takes_an_inherited_function_away_by_refusing_it():
+    profile = load_profile("xpu")
+    with pytest.raises(MissingRule, match="OpenCL gives no bound"):
+        profile.fn("lgamma")
+    assert load_profile("any").fn("lgamma").r > 0

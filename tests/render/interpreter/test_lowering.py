@@ -259,7 +259,9 @@ def every_cast(target: Any) -> list[tuple[str, str, str | None]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [70, 75, 80, 86, 89, 90, 100, 120, "gfx942"])
+@pytest.mark.parametrize(
+    "target", [70, 75, 80, 86, 89, 90, 100, 103, 120, 121, "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"]
+)
 def test_every_conversion_that_does_not_compile_is_refused(target: Any, capfd: Any) -> None:
     assert not disagreements(target, every_cast(target), capfd)
 
