@@ -26,6 +26,7 @@ from render.interpreter.ordering import Ordering
 from render.interpreter.session import Session
 from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY
 from render.trace.dependence import Dependence
+from tests.render.interpreter.test_dot_scaled import scaled_kernel
 from tests.render.interpreter.test_public_api import BODY, CALLS, HEADER, METHODS, public
 
 SHAPES = {"xs": (16,), "ys": (16,), "ms": (16, 16), "scratch": (16,), "ints": (16,), "out": (8, 512)}
@@ -214,3 +215,25 @@ def test_what_decides_is_named_where_it_is_asked_for(expression: str) -> None:
     made = kernel(f"keep(out, {expression})")
     named = [{place.tensor for found in sources(made, how).values() for place in found} for how in (False, True)]
     assert "xs" not in named[0] and "xs" in named[1]
+
+
+def test_a_scaled_dot_reads_numbers_and_their_scales() -> None:
+    """A row of the left operand (two numbers in a byte), a column of the right one, and the scales of both."""
+    generator = torch.Generator().manual_seed(4)
+    a, b, sa, sb = (torch.randint(120, 132, shape, generator=generator).to(torch.uint8)
+                    for shape in ((16, 32), (32, 16), (16, 2), (16, 2)))  # fmt: skip
+    out = torch.empty(16, 16)
+    recorder = Programs({0: 0})
+    with Session("sm_80", interval=False, builder=listened(recorder)):
+        scaled_kernel[(1,)](a, sa, b, sb, out, "e2m1", "e2m1", 16, 16, 32, 32, 2, True)
+    walk = Dependence(recorder.of(0))
+    reached = walk.behind(out.data_ptr() + (3 * 16 + 5) * 4)
+    assert reached is not None and walk.complete
+    read = {int(i) for r in reached for i in r.outside}
+
+    def places(t: torch.Tensor, *index: Any) -> set[int]:
+        return {
+            t.data_ptr() + int(i) * t.element_size() for i in torch.arange(t.numel()).view(t.shape)[index].flatten()
+        }
+
+    assert read == places(a, 3) | places(sa, 3) | places(b, slice(None), 5) | places(sb, 5)
