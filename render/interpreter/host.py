@@ -29,6 +29,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
+from render.interpreter.deferred import Deferred, Made
 from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
 from render.interpreter.hosted.moves import moved_flags
 from render.interpreter.hosted.table import MOVES, ROUNDS, RULES
@@ -105,7 +106,12 @@ def host_site() -> HostSite:
 
 
 class HostTracker(TorchDispatchMode):
-    """Use as a context manager around host code; `paused()` while a kernel runs."""
+    """Use as a context manager around host code; `paused()` while a kernel runs.
+
+    `lazy`: what inputs alone go into gets its bounds when they are asked for.
+    """
+
+    lazy = True
 
     supports_higher_order_operators = True
 
@@ -129,12 +135,15 @@ class HostTracker(TorchDispatchMode):
         self.rounded: dict[Cause, float] = {}
         self.given = False
         """Whether an operation without a rule made coarse floats of inputs: how it rounds is not known."""
-        self._paused = 0
+        self._paused = self._launches = 0
+        self.deferred = Deferred()
+        memory.deferred = self._settle
         self._prepared: set[int] = set()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         self._paused += 1
+        self._launches += 1
         self._prepared.clear()
         try:
             yield
@@ -158,7 +167,7 @@ class HostTracker(TorchDispatchMode):
         if op.name in _SHAPE_ONLY and not op.written:
             return func(*args, **kwargs)
         rounds = _rounded_to(op, args, kwargs) if op.cause else None
-        if rounds is None and not self.memory.knows_bounds():
+        if rounds is None and not self._concerned(op, args, kwargs):
             out = func(*args, **kwargs)
             self._take(op, args, kwargs, out)
             for target in _written_arguments(op, args, kwargs):
@@ -176,6 +185,11 @@ class HostTracker(TorchDispatchMode):
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
         }  # fmt: skip
         reads = {id(t): t for t in leaves if _plain(t) and id(t) not in skip}
+        if self._may_wait(op, reads, rounds):
+            return self._defer(func, op, args, kwargs, reads, rounds)
+        if self.deferred:
+            for t in (*reads.values(), *targets):
+                self._settle(t)
         known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
         site = None if known or rounds is None else self._note(op, rounds)
         if not known and (site is None or not self.memory.interval):
@@ -212,10 +226,74 @@ class HostTracker(TorchDispatchMode):
         self.after(seen, out)
         return out
 
+    def _concerned(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether any operand has bounds, or waits for them, or is to be overwritten before another's are computed."""
+        known, waiting = self.memory.knows_bounds(), bool(self.deferred)
+        if not known and not waiting:
+            return False
+        for x in (*args, *kwargs.values()):
+            for t in x if isinstance(x, (list, tuple)) else (x,):
+                if not isinstance(t, torch.Tensor) or not _plain(t):
+                    continue
+                if waiting and (self.deferred.made(t) or (op.written and self.deferred.reads(t))):
+                    return True
+                if known and self.memory.is_known(t, op.moves):
+                    return True
+        return False
+
+    def _may_wait(self, op: Operation, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
+        """Whether the bounds of the results may be computed when they are asked for: inputs alone go into them."""
+        if not self.lazy or op.written or op.name not in RULES or not self.memory.interval or not reads:
+            return False
+        if rounds is None and not any(self.deferred.made(t) for t in reads.values()):
+            return False
+        return not any(self.memory.is_known(t, op.moves) for t in reads.values())
+
+    def _defer(
+        self, func: Any, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], reads: dict[int, torch.Tensor],
+        rounds: Format | None,
+    ) -> Any:  # fmt: skip
+        """Run the operation; its bounds come later."""
+        site = host_site() if rounds is None else self._note(op, rounds)
+        out = func(*args, **kwargs)
+        starts = {_start(t) for t in reads.values()}
+        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        made = [Made.of(i, t) for i, t in enumerate(outputs) if t.numel() and _start(t) not in starts]
+        launches, count = self._launches, len(outputs)
+
+        def evaluate() -> None:
+            known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
+            self.followed += 1
+            found = _one_each(self._bounds_of(func, op, args, kwargs, known, site), count)
+            taint = NO_TAINT.union(*(e.taints for e in known.values()))
+            for one in made:
+                tensor = one.tensor()
+                if tensor is not None:
+                    self._attach(tensor, found[one.place], taint, True)
+                    if launches != self._launches:
+                        self._prepared.discard(_start(tensor))
+
+        if made:
+            self.deferred.add(reads.values(), made, evaluate)
+        return out
+
+    def _settle(self, tensor: torch.Tensor) -> None:
+        """Compute the bounds of what is pending of this tensor's storage."""
+        if self.deferred:
+            self._paused += 1
+            try:
+                self.deferred.settle(tensor)
+            finally:
+                self._paused -= 1
+
     def _take(self, op: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         """Results of inputs that no rule looked at are taken as given; note those of a coarse format."""
+        if self.given or op.name in RULES or op.name in _OVERWRITES:
+            return
+        if not any(isinstance(x, (list, tuple)) or (_plain(x) and x.is_floating_point()) for x in args):
+            return
         read = {_start(t) for t in tree_flatten((args, kwargs))[0] if _plain(t) and t.is_floating_point()}
-        if not read or op.name in RULES or op.name in _OVERWRITES:
+        if not read:
             return
         made = [t for t in tree_flatten(out)[0] if _plain(t) and _start(t) not in read]
         formats = [FORMAT_OF.get(t.dtype) for t in made]
@@ -268,6 +346,10 @@ class HostTracker(TorchDispatchMode):
     def _attach(self, tensor: Any, result: Found, taint: frozenset[int], prepared: bool) -> None:
         """`prepared`: nothing but inputs went into it."""
         written = None if result is None else result.written
+        exact = isinstance(result, Exact) and written is None and not taint
+        if prepared and exact and not self.memory.is_known(tensor, True):  # of inputs: a tensor like any other
+            self.memory.host_write(tensor)
+            return
         if prepared:
             self._prepared.add(_start(tensor))
         if not isinstance(result, Bounds) or (tensor.dtype not in FORMAT_OF and tensor.dtype not in INTEGERS):
@@ -339,6 +421,8 @@ def _wide(e: Envelope) -> bool:
 
 def _written_arguments(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Tensors that the operation's schema says it writes."""
+    if not op.written:
+        return []
     found: list[torch.Tensor] = []
     for i, name in op.written:
         value = args[i] if i < len(args) else kwargs.get(name)

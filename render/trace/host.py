@@ -89,6 +89,8 @@ class HostLog:
 
 
 class RecordingHost(HostTracker):
+    lazy = False  # an operation is written down with its operands as they are
+
     def __init__(self, session: Any, log: HostLog) -> None:
         super().__init__(session.memory, session.mute, session.causes)
         self.log, log.session = log, session

@@ -40,6 +40,8 @@ class Memory:
     def __init__(self, interval: bool = True, profile: Profile | None = None) -> None:
         self.interval = interval
         self.registry = Registry()
+        self.deferred: Callable[[torch.Tensor], None] | None = None
+        """Called before a tensor's bounds are used: what the host has not computed of them yet."""
         self.taints = TaintLog()
         self.taint_sets: list[frozenset[int]] = [NO_TAINT]
         self._taint_index: dict[frozenset[int], int] = {NO_TAINT: 0}
@@ -74,6 +76,8 @@ class Memory:
 
         Reports call it by the first argument of the launch in progress that lies in it.
         """
+        if self.deferred is not None:
+            self.deferred(tensor)
         storage = self.registry.register(tensor)
         if name is not None and id(storage) not in self._named:
             self._named.add(id(storage))
@@ -82,7 +86,7 @@ class Memory:
 
     def forget(self) -> None:
         """Drop every storage with its bounds; findings and taints stay. For when all results have been read."""
-        self.registry = Registry()
+        self.registry, self.deferred = Registry(), None
         self._used.clear()
         self.log.clear()
         self.log.arena = Arena()
@@ -191,6 +195,8 @@ class Memory:
 
         `take`: they may be the memory's own arrays, for when no kernel and no host code will write there any more.
         """
+        if self.deferred is not None:
+            self.deferred(tensor)
         return envelope.of_tensor(self, tensor, take)
 
     # host code between launches
@@ -212,6 +218,10 @@ class Memory:
     def host_envelope(self, tensor: torch.Tensor, move: bool) -> Envelope | None:
         """What a host operation should know of an operand (None: nothing); `move`: unwritten elements matter too."""
         return host_side.host_envelope(self, tensor, move)
+
+    def is_known(self, tensor: torch.Tensor, move: bool) -> bool:
+        """Whether `host_envelope` would give anything."""
+        return host_side.is_known(self, tensor, move)
 
     def knows_bounds(self) -> bool:
         """Whether any storage is known at all."""

@@ -56,7 +56,9 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = Fa
             written = element_view(storage.written_view(bits.itemsize), storage, tensor) == -1
     taints = storage.taint
     if storage.taint_map is not None:
-        taints |= union(memory, np.unique(byte_view(storage.taint_map, storage, tensor)))
+        marks = byte_view(storage.taint_map, storage, tensor)
+        if marks.any():
+            taints |= union(memory, np.flatnonzero(np.bincount(marks.ravel())))
     own = fmt or INTEGERS.get(tensor.dtype)
     foreign = _foreign(storage, tensor, None if own is None else own.name)
     if foreign is not None:

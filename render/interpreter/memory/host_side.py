@@ -44,6 +44,11 @@ def host_write(memory: Memory, tensor: torch.Tensor) -> None:
         if tensor.is_contiguous():
             first, last = byte_range(storage, tensor)
             shadow.void(mem, slice(first // size, min(-(-last // size), len(mem))))
+        elif size == tensor.element_size() and (address(tensor) - storage.base) % size == 0:
+            ends = (element_view(end, storage, tensor) for end in (shadow.lo, shadow.hi))
+            for end in ends:
+                end[...] = np.nan
+            element_view(shadow.stamp, storage, tensor)[...] = ~bits_view(storage, tensor)
         else:
             flags = np.zeros(len(mem) * size, np.bool_)
             # A tail shorter than one element of this shadow belongs to none of its elements.
@@ -95,6 +100,14 @@ def carry(
 
 def _covers(storage: Storage, tensor: torch.Tensor) -> bool:
     return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes
+
+
+def is_known(memory: Memory, tensor: torch.Tensor, move: bool) -> bool:
+    """See `Memory.is_known`."""
+    storage = memory.find(address(tensor)) if tensor.numel() else None
+    if storage is None:
+        return False
+    return (move and storage.written is not None) or (storage.kernel_range is not None and overlaps(storage, tensor))
 
 
 def host_envelope(memory: Memory, tensor: torch.Tensor, move: bool) -> Envelope | None:

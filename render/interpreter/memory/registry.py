@@ -211,7 +211,9 @@ class Registry:
         storage = Storage(base, nbytes, keep)
         if not nbytes:
             return storage
-        for other in [s for s in self if s.base < base + nbytes and base < s.base + s.nbytes]:
+        first = max(bisect.bisect_right(self._bases, base) - 1, 0)
+        near = [self._by_base[b] for b in self._bases[first : bisect.bisect_left(self._bases, base + nbytes)]]
+        for other in [s for s in near if base < s.base + s.nbytes]:
             _adopt(storage, other)
             self._remove(other)
         self._by_base[base] = storage
