@@ -134,7 +134,9 @@ exact("clampf", Shape.SELECTION, lambda args, fmt, profile: selection.clamp(*arg
 for _op, _name in (("OLT", "lt"), ("OLE", "le"), ("OGT", "gt"), ("OGE", "ge"), ("OEQ", "eq"), ("UNE", "ne")):
     comparison(f"fcmp{_op}", _name)
 
-for _op in ("fp_trunc", "fp_ext", "fp_to_fp"):
+CASTS = ("fp_trunc", "fp_ext", "fp_to_fp")
+"""Conversions between floats."""
+for _op in CASTS:
     external(
         _op, Shape.CAST, "cast", rule_errors.cast, "Hull of both ends and of both ends rounded; widening is exact."
     )

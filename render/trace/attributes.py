@@ -8,6 +8,7 @@ from typing import Any
 from render.interpreter.builder.dots import dot_kind
 from render.interpreter.handle import Handle
 from render.interpreter.types import float_format, format_name, format_of
+from render.ops.table import CASTS
 from render.trace import integers
 from render.trace.moves import MOVES
 
@@ -15,7 +16,7 @@ from render.trace.moves import MOVES
 def attributes(op: str, given: Sequence[Any], out: Handle) -> dict[str, Any]:
     """Attributes of an operation by its name in the stream of events; `given`: its arguments, handles or not."""
     handles = [a for a in given if isinstance(a, Handle)]
-    if op in ("fp_trunc", "fp_ext", "fp_to_fp"):
+    if op in CASTS:
         rtz = any("RTZ" in str(g) for g in given[2:])
         return {"src": format_name(handles[0].dtype), "dst": format_name(out.dtype), "mode": "rtz" if rtz else "rtne"}
     if op in ("si_to_fp", "ui_to_fp"):

@@ -13,6 +13,7 @@ from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.ops.library import CONVERSIONS
 from render.ops.rule import Shape
+from render.ops.table import CASTS
 from render.trace import integers, joins
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.moves import MOVES, at_lanes, lanes_of, moved
@@ -135,9 +136,7 @@ def _order(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
 
 
 _RULES: dict[str, Callable[[Walk, Entry, int, np.ndarray], Step]] = {
-    "fp_trunc": _cast,
-    "fp_ext": _cast,
-    "fp_to_fp": _cast,
+    **dict.fromkeys(CASTS, _cast),
     "si_to_fp": _from_integer,
     "ui_to_fp": _from_integer,
     "bitcast": _bits,

@@ -12,7 +12,9 @@ from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY
 from render.ops.rule import Lane, NoRule, Rule, Shape
 from render.ops.table import EXACT, RULES
 from render.trace.check import REAL
-from render.trace.integers import OPERATIONS
+from render.trace.integers import CUTS, OPERATIONS
+from render.trace.links import _RULES as RULES_OF_READS
+from render.trace.moves import MOVES
 from render.trace.nodes import NODES
 from render.trace.slopes import SLOPES
 from render.trace.typical import DERIVATIVES
@@ -40,6 +42,21 @@ WITHOUT_FORMULA = {
 
 def test_the_witness_has_a_formula_or_a_reason_for_every_operation() -> None:
     assert {op for op, rule in NODES.items() if op not in KNOWN and rule.function not in KNOWN} == set(WITHOUT_FORMULA)
+
+
+READ_ELSEWHERE: dict[str | Shape, str] = {
+    Shape.MEMORY: "memory is followed by its addresses",
+    "dot_scaled": "it is told as scaled numbers and a dot",
+    **dict.fromkeys(CUTS, "it makes an integer, which is followed as one"),
+}
+
+
+def test_what_every_operation_reads_is_known_or_has_a_reason() -> None:
+    """Movements by themselves, nodes by their operands, the rest by a rule of its own."""
+    known = {*NODES, *RULES_OF_READS} & {*RULES}
+    reads = Lane("reads", RULES, dict.fromkeys(known, True), {Shape.PASSTHROUGH: True}, READ_ELSEWHERE)
+    assert not reads.missing() and not reads.stale()
+    assert {op for op, rule in RULES.items() if rule.shape is Shape.PASSTHROUGH} == MOVES
 
 
 def test_every_bounded_operation_has_a_value() -> None:
