@@ -3,7 +3,7 @@
 import torch
 from gemlite import bitpack
 from gemlite.core import DType, GemLiteLinearTriton
-from gemlite.quant_utils import scale_activations_per_token_triton
+from gemlite.quant_utils import scale_activations_per_token
 
 from render.lab.suite.case import Case
 
@@ -46,7 +46,7 @@ def scaling():
 
     yield Case(
         "scale_activations_per_token scales",
-        lambda x: scale_activations_per_token_triton(x, torch.int8)[1],
+        lambda x: scale_activations_per_token(x, torch.int8)[1],
         scaled,
         lambda: (torch.randn(8, 256).half(),),
     )

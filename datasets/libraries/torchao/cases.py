@@ -9,7 +9,6 @@ from torchao.kernel.blockwise_quantization import (
 )
 from torchao.kernel.bsr_triton_ops import bsr_dense_addmm
 from torchao.kernel.intmm_triton import int_matmul_cuda, int_scaled_matmul_cuda
-from torchao.prototype.hqq.mixed_mm import pack_2xint4, triton_mixed_mm
 from torchao.prototype.mx_formats.kernels import triton_mxfp8_dequant_dim0, triton_to_mxfp8_dim0, triton_to_mxfp8_dim1
 from torchao.prototype.quantized_training.int8_mm import scaled_int8_mm_cuda
 
@@ -89,33 +88,6 @@ def products():
         lambda: (bytes_of(64, 96), bytes_of(96, 32), 0.01 * torch.rand(64), 0.01 * torch.rand(32)),
     )
 
-    def mixed(x, w, s, z):
-        return triton_mixed_mm(
-            x,
-            pack_2xint4(w.T.contiguous()),
-            s.T,
-            z.T,
-            transposed=False,
-            group_size=64,
-            fp8_fast_accum=False,
-            kernel_type="compute_bound",
-        )
-
-    def unpacked(x, w, s, z):
-        return x @ ((w.to(x.dtype) - z.repeat_interleave(64, 1)) * s.repeat_interleave(64, 1)).T
-
-    yield Case(
-        "triton_mixed_mm int4",
-        mixed,
-        unpacked,
-        lambda: (
-            torch.randn(16, 128).half(),
-            torch.randint(0, 16, (64, 128), dtype=torch.uint8),
-            torch.rand(64, 2).half(),
-            torch.randint(0, 16, (64, 2)).half(),
-        ),
-    )
-
     def sparse(c, a, b):
         return bsr_dense_addmm(c, a.to_sparse_bsr((16, 16)), b)
 
@@ -154,7 +126,7 @@ def micro():
     yield Case("triton_to_mxfp8_dim1", columns, down, lambda: (torch.randn(128, 64).bfloat16(),))
     yield Case(
         "triton_mxfp8_dequant_dim0",
-        lambda x, e: triton_mxfp8_dequant_dim0(x, e.view(torch.float8_e8m0fnu), torch.bfloat16, 32),
+        lambda x, e: triton_mxfp8_dequant_dim0(x, e, torch.bfloat16, 32),
         lambda x, e: (x.float() * (2.0 ** (e.float() - 127)).repeat_interleave(32, 1)).bfloat16(),
         lambda: (torch.randn(64, 128).to(FP8), torch.randint(110, 140, (64, 4), dtype=torch.uint8)),
     )
