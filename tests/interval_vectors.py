@@ -216,6 +216,50 @@ def _raised(x: float, y: float) -> Exact | None:
     return -value if odd and x < 0 else value
 
 
+def clamp(x: Ends, low: Ends, high: Ends) -> Ends:
+    return least(largest(x, low), high)
+
+
+def monotone(function: Callable[[Any], Any], domain: Ends, up: bool = True) -> Callable[[Ends], Ends | None]:
+    """Range of a function of mpmath that is monotone on its domain; top outside of it, None where mpmath gives up."""
+
+    def over(x: Ends) -> Ends | None:
+        if x[0] < domain[0] or x[1] > domain[1]:
+            return TOP
+        try:
+            values = [function(MP.mpf(a)) for a in (x if up else x[::-1])]
+        except (ValueError, ZeroDivisionError, OverflowError):
+            return None
+        if any(MP.isnan(v) for v in values):
+            return None
+        low, high = (float(v) if MP.isinf(v) else v for v in values)
+        return below(low), above(high)
+
+    return over
+
+
+def signed(x: Ends, y: Ends) -> Ends:
+    """|x| with the signs that y may have: a zero of known sign is a point."""
+    low, high = magnitude(x)
+    known = y[0] == y[1] and math.copysign(1, y[0]) == math.copysign(1, y[1])
+    minus = y[0] < 0 or (y[0] <= 0 <= y[1] and not known) or math.copysign(1, y[0]) < 0
+    plus = y[1] > 0 or (y[0] <= 0 <= y[1] and not known) or math.copysign(1, y[1]) > 0
+    return (-high if minus else low), (high if plus else -low)
+
+
+def positive_difference(x: Ends, y: Ends) -> Ends:
+    low, high = sub(x, y)
+    return TOP if math.isnan(low) else (max(low, 0.0), max(high, 0.0))
+
+
+def root_of_squares(x: Ends, y: Ends) -> Ends:
+    def root(a: float, b: float) -> Exact:
+        return INF if math.isinf(a) or math.isinf(b) else MP.sqrt(MP.mpf(a) ** 2 + MP.mpf(b) ** 2)
+
+    (a, b), (c, d) = magnitude(x), magnitude(y)
+    return below(root(a, c)), above(root(b, d))
+
+
 def ulps(x: float, y: float) -> float:
     """float64 numbers between the two, infinities counted as the next beyond the largest."""
     if math.isnan(x) or math.isnan(y):

@@ -41,6 +41,9 @@ ARITHMETIC: dict[str, tuple[int, Callable[..., Pair], Callable[..., Ends | None]
     "maximum": (2, selection.maximum, oracle.largest),
     "minimum": (2, selection.minimum, oracle.least),
     "hull": (2, selection.hull, oracle.hull),
+    "clamp": (3, selection.clamp, oracle.clamp),
+    "copysign": (2, joint.copysign, oracle.signed),
+    "fdim": (2, lambda x, y: joint.fdim(x, y, FP64, QUIET), oracle.positive_difference),
 }
 
 
@@ -100,6 +103,41 @@ def test_one_over_a_box_that_begins_at_minus_zero() -> None:
 
 FUNCTION_ULPS = 17
 """2^-49 relative is what float64 libraries are granted (SVML documents 4 spacings): up to 16, and the one beside."""
+
+
+LINE, HALF = (-INF, INF), (0.0, INF)
+FUNCTIONS: dict[str, tuple[Callable[..., object], tuple[float, float], bool]] = {
+    "exp": (MP.exp, LINE, True), "exp2": (lambda x: MP.power(2, x), LINE, True), "log": (MP.log, HALF, True),
+    "log2": (lambda x: MP.log(x, 2), HALF, True), "log1p": (MP.log1p, (-1.0, INF), True),
+    "expm1": (MP.expm1, LINE, True), "tanh": (MP.tanh, LINE, True), "sinh": (MP.sinh, LINE, True),
+    "asinh": (MP.asinh, LINE, True), "atanh": (MP.atanh, (-1.0, 1.0), True), "asin": (MP.asin, (-1.0, 1.0), True),
+    "acos": (MP.acos, (-1.0, 1.0), False), "atan": (MP.atan, LINE, True), "erf": (MP.erf, LINE, True),
+    "cbrt": (lambda x: MP.sign(x) * MP.cbrt(abs(x)), LINE, True), "log10": (MP.log10, HALF, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_hold_the_range(name: str) -> None:
+    function, domain, up = FUNCTIONS[name]
+    g = rng(len(name))
+    lo, hi = oracle.boxes(g, trials(1500))
+    inside = g.random(lo.size) < 0.7
+    reach = np.array([min(800.0, -domain[0]), min(800.0, domain[1])])
+    lo, hi = (
+        np.where(inside, np.clip(lo, -reach[0], reach[1]), lo),
+        np.where(inside, np.clip(hi, -reach[0], reach[1]), hi),
+    )
+    got = elementary.unary(name, (lo, hi), FP64, QUIET)
+    wanted = [oracle.monotone(function, domain, up)(box) for box in oracle.pairs((lo, hi))]
+    assert far(got, wanted, (lo, hi)) <= FUNCTION_ULPS
+
+
+def test_norms_hold_the_range() -> None:
+    g = rng(29)
+    x, y = oracle.boxes(g, trials(1500)), oracle.boxes(g, trials(1500))
+    got = joint.norm("hypot", (x, y), FP64, QUIET)
+    wanted = [oracle.root_of_squares(*box) for box in zip(oracle.pairs(x), oracle.pairs(y), strict=True)]
+    assert far(got, wanted, x, y) <= 2 * FUNCTION_ULPS  # one slack for the sum, one for the root
 
 
 def test_roots_are_exact_at_the_ends() -> None:
