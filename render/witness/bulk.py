@@ -14,6 +14,7 @@ import numpy as np
 
 from interval_ops.formats.model import FORMATS, Format
 from render.exact import intervals as iv
+from render.exact.functions import NEVER_NEGATIVE
 from render.witness import casts, errors
 from render.witness import floats as f
 from render.witness.document import Operation
@@ -174,7 +175,7 @@ def _function(name: str, key: str) -> Formula:
             power = f.nearest(power[0], _FP32), f.nearest(power[1], _FP32)
             out = _hull(f.rounded(y, _FP32), within(f.function("exp2", power), error, _FP32, True))
         else:
-            out = within(y, error, wide, name in f.POSITIVE)
+            out = within(y, error, wide, name in NEVER_NEGATIVE)
         out = f.whole(np.where(f.endless(given), np.minimum(out[0], y[0]), out[0]),
                       np.where(f.endless(given), np.maximum(out[1], y[1]), out[1]))  # fmt: skip
         if error.get("breaks") and wide is _FP32:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from interval_ops.formats.model import FORMATS, Format
+from render.exact.functions import MONOTONE, NEVER_NEGATIVE
 from render.witness.values import Ends
 
 Array = np.ndarray
@@ -105,10 +106,6 @@ def magnitudes(x: Ends) -> Ends:
     return np.where(has_zero(x), 0.0, np.minimum(first, second)), np.maximum(first, second)
 
 
-def spread(x: Ends, by: Array) -> Ends:
-    return whole(down(x[0] - by), up(x[1] + by))
-
-
 # roundings of formats
 
 
@@ -140,24 +137,22 @@ def rounded(x: Ends, fmt: Format) -> Ends:
 
 _MARGIN, _TINY = 2.0**-40, 2.0**-1070
 """float64 functions of numpy are documented to be within 4 units in the last place (2^-50); this allows for 2^-40."""
-RISING: dict[str, tuple[Callable[[Array], Array], float]] = {
-    "exp": (np.exp, -INF), "exp2": (np.exp2, -INF), "expm1": (np.expm1, -INF), "log": (np.log, 0.0),
-    "log2": (np.log2, 0.0), "log10": (np.log10, 0.0), "log1p": (np.log1p, -1.0), "sqrt": (np.sqrt, 0.0),
-    "tanh": (np.tanh, -INF), "rsqrt": (lambda x: 1 / np.sqrt(x), 0.0),
-}  # fmt: skip
-"""Monotone functions and where their domain begins; rsqrt alone falls."""
-POSITIVE = frozenset(["exp", "exp2", "sqrt", "rsqrt"])
+NUMPY: dict[str, Callable[[Array], Array]] = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "tanh")},
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+"""Monotone functions of `render.exact.functions`."""
 
 
 def function(name: str, x: Ends) -> Ends:
-    """The range of a function of `RISING`; anything where x leaves the domain."""
-    f, first = RISING[name]
-    ends = (x[1], x[0]) if name == "rsqrt" else x
+    """The range of a function of `NUMPY`; anything where x leaves the domain."""
+    f, row = NUMPY[name], MONOTONE[name]
+    ends = x if row.rising else (x[1], x[0])
     low, high = f(ends[0]), f(ends[1])
     largest = np.finfo(np.float64).max
     low = np.where(np.isfinite(ends[0]) & (low == INF), largest, low)
     high = np.where(np.isfinite(ends[1]) & (high == -INF), -largest, high)
     low, high = (y + way * (np.abs(y) * _MARGIN + _TINY) for y, way in ((low, -1), (high, 1)))
-    if name in POSITIVE:
+    if name in NEVER_NEGATIVE:
         low = np.maximum(low, 0.0)
-    return whole(np.where(x[0] < first, np.nan, low), high)
+    return whole(np.where(x[0] < float(row.domain[0]), np.nan, low), high)

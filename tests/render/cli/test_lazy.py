@@ -13,7 +13,7 @@ import pytest
 import render
 from tests.render.report.verdicts import type_ii
 
-HEAVY = ("torch", "triton", "numba", "numpy", "scipy", "mpmath")
+HEAVY = ("torch", "triton", "numba", "numpy", "scipy", "mpmath", "flint")
 ROOT = Path(render.__file__).resolve().parent.parent
 LIST = "import sys; print(*sorted(sys.modules), sep='\\n')"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from render.trace import slice_of
 from render.trace.host_links import KNOWN as ON_HOST_KNOWN
 from render.witness.check import rechecked
 from render.witness.formulas import LOOSE
-from render.witness.make import CannotMake, Claim, make
+from render.witness.make import LIMIT, CannotMake, Claim, cost, make
 from tests.render.witness.table import EXACT, Case, conversions, host, language, library
 
 LANGUAGE, SINGLE, DOUBLE, CONVERTED = language(), library(torch.float32), library(torch.float64), conversions()
@@ -112,6 +113,19 @@ def test_enclosures_and_bounds_meet() -> None:
     ends = interval(*(float.fromhex(end) for end in answer.enclosure))
     bound = interval(piece.lo, piece.hi)
     assert ends is not None and bound is not None and ends[1] >= bound[0] and bound[1] >= ends[0]
+
+
+@pytest.mark.parametrize(("op", "attrs", "size", "width", "fits"), [
+    ("dot", {"kind": "fp16"}, 50_000, 64, True), ("sum", {"fmt": "fp64"}, 1, 5_000_000, True),
+    ("fadd", {"fmt": "fp32"}, 2_000_000, 1, True), ("exp", {"fmt": "fp64"}, 60_000, 1, True),
+    ("library erfcinv", {"fmt": "fp32"}, 300_000, 1, True), ("library erfcinv", {"fmt": "fp32"}, 500_000, 1, False),
+    ("library j0", {"fmt": "fp32"}, 50_000, 1, False), ("fadd", {"fmt": "fp32"}, 50_000_000, 1, False),
+])  # fmt: skip
+def test_what_a_slice_costs_is_counted(op: str, attrs: dict[str, str], size: int, width: int, fits: bool) -> None:
+    """No clock: the work that was measured per operand, term and value."""
+    operand = np.broadcast_to(np.zeros(1, np.int64), (size, width))
+    node = SimpleNamespace(op=op, attrs=attrs, size=size, operands=[operand, operand])
+    assert (cost(SimpleNamespace(nodes=[node])) <= LIMIT) == fits
 
 
 def test_what_would_take_too_long_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
