@@ -14,8 +14,8 @@ from render.result.errors import RenderError
 from render.result.options import ASSUMED
 
 if TYPE_CHECKING:
-    from render.lab.replay.rows import Row
-    from render.lab.replay.worker import Plan
+    from render.lab.replay.rows import ReplayRow
+    from render.lab.replay.worker import ReplayPlan
 
 _STDOUT = "-"
 FEW = 3
@@ -60,7 +60,7 @@ def command(
     the same command continues. The answers are those expected under the weakest assumptions, the defaults.
     """
     from render.lab.replay.select import select
-    from render.lab.replay.worker import Plan
+    from render.lab.replay.worker import ReplayPlan
 
     folders = select(ids or [], expression)
     if not folders:
@@ -71,7 +71,7 @@ def command(
     if chosen:  # else there is nothing to check, and this process, which only waits, needs not load Triton
         checked(chosen)
     older, known = _older(stock, stock_triton), tuple(sorted(chosen.items()))
-    plan = Plan(not no_baselines, stock, small, stock_triton=older, assumed=known)
+    plan = ReplayPlan(not no_baselines, stock, small, stock_triton=older, assumed=known)
     rows = _run(folders, jobs, plan, fresh, err=json == _STDOUT)
     _write(rows, json)
     return TYPE_I if all(row.ok for row in rows) else TYPE_II
@@ -98,7 +98,7 @@ def _lint(folders: list[Path]) -> int:
     return TYPE_II if found else TYPE_I
 
 
-def _run(folders: list[Path], jobs: int, plan: Plan, fresh: bool, err: bool) -> list[Row]:
+def _run(folders: list[Path], jobs: int, plan: ReplayPlan, fresh: bool, err: bool) -> list[ReplayRow]:
     from render.lab.replay import table
     from render.lab.replay.pool import cores
     from render.lab.replay.runner import replay_all
@@ -110,7 +110,7 @@ def _run(folders: list[Path], jobs: int, plan: Plan, fresh: bool, err: bool) -> 
         store.forget(folders)
     _say(table.header(), err)
     order = {folder.name: i for i, folder in enumerate(folders)}
-    rows: list[Row] = []
+    rows: list[ReplayRow] = []
     try:
         for row, known in replay_all(folders, plan, jobs, store):
             rows.append(row)
@@ -133,7 +133,7 @@ def _say(text: str, err: bool) -> None:
     (sys.stderr if err else sys.stdout).flush()
 
 
-def _write(rows: list[Row], json: str | None) -> None:
+def _write(rows: list[ReplayRow], json: str | None) -> None:
     from render.lab.replay import report
 
     if json == _STDOUT:

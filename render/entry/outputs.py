@@ -19,7 +19,7 @@ Named = list[tuple[str, torch.Tensor]]
 
 
 @dataclass(frozen=True)
-class Pair:
+class OutputPair:
     """One output: its name and the places of the two tensors in the flattened results."""
 
     name: str
@@ -102,7 +102,7 @@ def of_reference(result: Any, values: Mapping[str, Any], kernel: Named) -> Named
     return [(name, values[name].detach()) for name, _ in kernel if isinstance(values.get(name), torch.Tensor)]
 
 
-def match(kernel: Named, reference: Named) -> tuple[list[Pair], list[str]]:
+def match(kernel: Named, reference: Named) -> tuple[list[OutputPair], list[str]]:
     """(pairs, notes): by name where the names agree, else by position; outputs without a partner are noted."""
     if not kernel or not reference:
         side = "the kernel's side" if not kernel else "the reference"
@@ -111,20 +111,20 @@ def match(kernel: Named, reference: Named) -> tuple[list[Pair], list[str]]:
     names = [n for n, _ in reference]
     if len(set(names)) == len(names) and set(names) <= {n for n, _ in kernel}:
         where = {n: i for i, (n, _) in enumerate(kernel)}
-        pairs = [Pair(n, where[n], i) for i, n in enumerate(names)]
+        pairs = [OutputPair(n, where[n], i) for i, n in enumerate(names)]
     else:
         pairs = _by_position(kernel, reference)
     return pairs, _left_over(kernel, reference, pairs)
 
 
-def _by_position(kernel: Named, reference: Named) -> list[Pair]:
+def _by_position(kernel: Named, reference: Named) -> list[OutputPair]:
     """In order; where the counts differ, each output of the shorter side takes the next of its own shape."""
     if len(kernel) == len(reference):
-        return [Pair(name, i, i) for i, (name, _) in enumerate(kernel)]
+        return [OutputPair(name, i, i) for i, (name, _) in enumerate(kernel)]
     swapped = len(kernel) > len(reference)
     short, long = (reference, kernel) if swapped else (kernel, reference)
     free = list(range(len(long)))
-    pairs: list[Pair] = []
+    pairs: list[OutputPair] = []
     for i, (_, tensor) in enumerate(short):
         same = [j for j in free if long[j][1].shape == tensor.shape]
         if not same:
@@ -136,11 +136,11 @@ def _by_position(kernel: Named, reference: Named) -> list[Pair]:
             )
         free.remove(same[0])
         k, r = (same[0], i) if swapped else (i, same[0])
-        pairs.append(Pair(kernel[k][0], k, r))
+        pairs.append(OutputPair(kernel[k][0], k, r))
     return pairs
 
 
-def _left_over(kernel: Named, reference: Named, pairs: list[Pair]) -> list[str]:
+def _left_over(kernel: Named, reference: Named, pairs: list[OutputPair]) -> list[str]:
     ours = [n for i, (n, _) in enumerate(kernel) if i not in {p.kernel for p in pairs}]
     theirs = [n for i, (n, _) in enumerate(reference) if i not in {p.reference for p in pairs}]
     notes = [f"output {n} has no counterpart in the reference and was not judged" for n in ours]

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from render.entry.execution import Execution
-from render.entry.outputs import Pair, shape_mismatch, values
+from render.entry.outputs import OutputPair, shape_mismatch, values
 from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
 from render.judgement.references import References
 from render.reference.local_error import TORCH_FORMATS
 from render.result.decision import Case
 
 
-def judged_of(run: Execution, references: References, pair: Pair, device: torch.Tensor | None) -> Judged:
+def judged_of(run: Execution, references: References, pair: OutputPair, device: torch.Tensor | None) -> Judged:
     """The case of one matched output; `device` is what a device returned for it."""
     ours, theirs = run.outputs[pair.kernel], references.native[pair.reference][1]
     why = shape_mismatch(pair.name, ours.tensor, theirs)

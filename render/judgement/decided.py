@@ -10,7 +10,7 @@ from render.explain.requests import instability_notes
 from render.explain.study import Study
 from render.judgement import advice
 from render.judgement.composition import Judged, exact_everywhere, likely_code
-from render.judgement.formulas import Formulas
+from render.judgement.formulas import FormulasCompared
 from render.judgement.sides import blamed
 from render.judgement.written import differing, measured
 from render.result.decision import Decision, Masks, follows_paper
@@ -34,7 +34,7 @@ class Decided:
     witness: Witness | None
     left: Divergence | None
     weak: Instability | None
-    formulas: Formulas
+    formulas: FormulasCompared
     defect: str
 
     @property

@@ -17,7 +17,7 @@ from render.witness.unrounded import unrounded as without_rounding
 
 
 @dataclass(frozen=True)
-class Formulas:
+class FormulasCompared:
     """The answers per output, what follows from them, and the witness of a difference."""
 
     decision: Decision
@@ -36,22 +36,22 @@ class Comparison:
     _answers: list[Unrounded] | None = field(default=None, init=False)
     _asked: bool = field(default=False, init=False)
 
-    def __call__(self, run: Execution, judged: Sequence[Judged], decision: Decision) -> Formulas:
+    def __call__(self, run: Execution, judged: Sequence[Judged], decision: Decision) -> FormulasCompared:
         """The decision in the light of F and E."""
         cases = [j.case for j in judged]
         if not unrounded.wanted(run, decision, self.references.exact):
-            return Formulas(decision)
+            return FormulasCompared(decision)
         if unrounded.too_much(run):
-            return Formulas(decision, notes=(unrounded.TOO_MUCH,))
+            return FormulasCompared(decision, notes=(unrounded.TOO_MUCH,))
         compared = self._compared(run, cases)
         if compared is None:
-            return Formulas(decision, notes=(unrounded.NOT_KNOWN,))
+            return FormulasCompared(decision, notes=(unrounded.NOT_KNOWN,))
         answers = tuple(compared)
         found = unrounded.decided(answers, decision)
         if found.code != unrounded.CODE:
-            return Formulas(found, answers, None, tuple(unrounded.notes(answers)))
+            return FormulasCompared(found, answers, None, tuple(unrounded.notes(answers)))
         witness, found = self._second(run, cases, answers, found)
-        return Formulas(found, answers, witness)
+        return FormulasCompared(found, answers, witness)
 
     def _compared(self, run: Execution, cases: Sequence[Case]) -> list[Unrounded] | None:
         if not self._asked:

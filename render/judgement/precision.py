@@ -50,7 +50,7 @@ TIGHT = 1 / 64
 
 
 @dataclass
-class Open:
+class OpenElements:
     """One output: c, s and `room` of every element, the flat places that are open (most important first)."""
 
     i: int
@@ -78,7 +78,7 @@ def finer(
     return [_with(j, exact, by_place.get(i)) for i, j in zip(places, judged, strict=True)], tuple(said)
 
 
-def _with(j: Judged, exact: Exact, known: tuple[Open, Finer] | None) -> Judged:
+def _with(j: Judged, exact: Exact, known: tuple[OpenElements, Finer] | None) -> Judged:
     if known is None:
         return j
     o, said = known
@@ -137,7 +137,7 @@ def _room(case: Case, lo: np.ndarray, hi: np.ndarray, exact: np.ndarray) -> np.n
     return found
 
 
-def _all_open(oracle: Oracle, exact: Exact, looked: list[tuple[int, Case]]) -> list[Open]:
+def _all_open(oracle: Oracle, exact: Exact, looked: list[tuple[int, Case]]) -> list[OpenElements]:
     """What is open with c = 0 holds what is open: c takes another run, and is asked for where that is anything."""
     found = [_open(exact, i, case, None) for i, case in looked]
     if any(o.places.size for o in found):
@@ -155,7 +155,7 @@ def _casts(oracle: Oracle, exact: Exact) -> list[np.ndarray] | None:
         return None
 
 
-def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> Open:
+def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> OpenElements:
     e = np.asarray(exact.values[i], np.float64)
     below, above = exact.ends(i)
     lo, hi = (np.asarray(x, np.float64) for x in (case.lo, case.hi))
@@ -177,10 +177,10 @@ def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> O
         outside = ((e < least) | (e > most)).ravel()
     places = np.flatnonzero(ratio > PART)
     places = places[np.lexsort((-ratio[places], ~outside[places]))]
-    return Open(i, case, c.ravel(), s.ravel(), room.ravel(), places)
+    return OpenElements(i, case, c.ravel(), s.ravel(), room.ravel(), places)
 
 
-def _evaluated(oracle: Oracle, exact: Exact, found: list[Open], progress: Progress | None) -> list[Finer]:
+def _evaluated(oracle: Oracle, exact: Exact, found: list[OpenElements], progress: Progress | None) -> list[Finer]:
     """Evaluates what is open, puts it into `exact`, and says so."""
     if not found:
         return []
@@ -219,7 +219,7 @@ def _tick(progress: Progress | None) -> Callable[[float, float], None]:
     return tick
 
 
-def _put(exact: Exact, o: Open, outcome: Any, why: str) -> Finer:
+def _put(exact: Exact, o: OpenElements, outcome: Any, why: str) -> Finer:
     at = outcome.found.get(o.i)
     with np.errstate(divide="ignore"):
         worst = int(o.places[np.argmax(o.error[o.places] / o.room[o.places])])
@@ -240,7 +240,7 @@ def _put(exact: Exact, o: Open, outcome: Any, why: str) -> Finer:
                  error, room, unknown, why)  # fmt: skip
 
 
-def _unknown(o: Open, exact: Exact) -> np.ndarray:
+def _unknown(o: OpenElements, exact: Exact) -> np.ndarray:
     """Open elements that are known to no better than the room there is, and may lie in the bound or not."""
     p = o.places
     e, s = exact.values[o.i].reshape(-1)[p], o.error[p]

@@ -22,7 +22,7 @@ from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
 from render.judgement.composition import Judged, findings_of, taints_of
 from render.judgement.decided import Decided, cause_of
-from render.judgement.formulas import Comparison, Formulas
+from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
 from render.judgement.quotes import quoted
@@ -162,7 +162,7 @@ class Judgement:
             self.timing["witness_s"] = time.perf_counter() - began
         return found
 
-    def _formulas(self, run: Execution, judged: list[Judged], decision: Decision) -> Formulas:
+    def _formulas(self, run: Execution, judged: list[Judged], decision: Decision) -> FormulasCompared:
         began = time.perf_counter()
         found = self.comparison(run, judged, decision)
         if found.answers:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from render.lab.replay.rows import Answer, Extreme, Output, Row
+from render.lab.replay.rows import Extreme, Output, ReplayRow, RuleAnswer
 
 FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "paper_tables.py"
 spec = importlib.util.spec_from_file_location("paper_tables", FILE)
@@ -18,14 +18,14 @@ spec.loader.exec_module(tables)
 
 
 def row(name, truth, label, difference, **more):
-    return Row(
+    return ReplayRow(
         id=name, operation="x + y", expected_label=truth, expected_codes=["RND102"], expected_paper_rule=truth,
         expected_source_label=truth, truth=truth, device_kind="model", label=label, code="RND102", paper_rule=label,
         reference_axis="inside", device_axis="inside", source_label=label, ok=label == truth,
         disagreements=[] if label == truth else ["label: wrong"],
         outputs=[Output("out", 4, 0, 0, 0, 1e-3, 1e-2, 0.5, difference)],
         extremes=[Extreme("out", side, [0], difference, 1e-2, 10.0) for side in ("left", "right")],
-        baselines={"paper": Answer(label), "high_precision": Answer(note="needs the device: a fault")},
+        baselines={"paper": RuleAnswer(label), "high_precision": RuleAnswer(note="needs the device: a fault")},
         published={"satire": "wrong", "high_precision": "right", "inside": truth == "Type-I",
                    "package": {"median_relative_width": 1e-2, "interval_s": 8.0, "plain_s": 1.0}}, **more,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from render.interpreter.context import Context
 from render.interpreter.session import Session
 from render.lab.adversary.builder import AdversaryBuilder
 from render.lab.adversary.material import Inputs
-from render.lab.adversary.plan import Plan
+from render.lab.adversary.plan import AttackPlan
 from render.lab.adversary.subjects import Subject
 from render.result.errors import UnsupportedOp
 
@@ -102,7 +102,7 @@ class Target:
         self.findings = session.findings
         self.sequential = any(launch.sequential for launch in session.launches)
 
-    def run(self, plan: Plan) -> list[Array]:
+    def run(self, plan: AttackPlan) -> list[Array]:
         """One execution: float64 values of the outputs."""
 
         def builder(ctx: Context) -> AdversaryBuilder:
@@ -129,7 +129,7 @@ class Target:
             out.append(np.where((half > 0) & np.isfinite(half), place, np.nan))
         return out
 
-    def check(self, found: list[Array], plan: Plan, tally: Tally) -> list[Array | None]:
+    def check(self, found: list[Array], plan: AttackPlan, tally: Tally) -> list[Array | None]:
         """Counts the elements outside and notes the first of each output; gives the places of all."""
         tally.runs += 1
         choices = {name: plan.pick(name, options) for name, options in plan.seen.items()}
@@ -168,30 +168,30 @@ class Climber:
         self.target, self.tally = target, tally
         self.rng = np.random.default_rng(seed)
 
-    def execute(self, plan: Plan) -> list[Array | None]:
+    def execute(self, plan: AttackPlan) -> list[Array | None]:
         return self.target.check(self.target.run(plan), plan, self.tally)
 
     def climb(self, steps: int) -> None:
         """The best of a few random starts for a random goal (all up, all down, outwards, one element), then changes."""
-        plan = Plan(int(self.rng.integers(1 << 31)))
+        plan = AttackPlan(int(self.rng.integers(1 << 31)))
         places = self.execute(plan)
         score = self.goal(places)
         best = score(places)
         for step in range(steps):
-            trial = Plan(int(self.rng.integers(1 << 31))) if step < steps // 3 else self.neighbour(plan)
+            trial = AttackPlan(int(self.rng.integers(1 << 31))) if step < steps // 3 else self.neighbour(plan)
             reached = score(self.execute(trial))
             if reached >= best:
                 plan, best = trial, reached
 
-    def neighbour(self, plan: Plan) -> Plan:
+    def neighbour(self, plan: AttackPlan) -> AttackPlan:
         """`plan` with one choice changed, or the same choices with new randomness within them."""
         fixed = {n: plan.pick(n, options) for n, options in plan.seen.items()}
         sites = [n for n in fixed if n not in _SCHEDULE or self.rng.random() < 0.2]
         if not sites or self.rng.random() < 0.2:
-            return Plan(int(self.rng.integers(1 << 31)), fixed)
+            return AttackPlan(int(self.rng.integers(1 << 31)), fixed)
         name = sites[int(self.rng.integers(len(sites)))]
         others = [o for o in plan.seen[name] if o != fixed[name]]
-        return Plan(plan.seed, fixed).changed(name, others[int(self.rng.integers(len(others)))])
+        return AttackPlan(plan.seed, fixed).changed(name, others[int(self.rng.integers(len(others)))])
 
     def goal(self, places: list[Array | None]) -> Any:
         kind = self.rng.choice(["up", "down", "out", "one"])

@@ -6,11 +6,11 @@ import numpy as np
 
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
-from render.lab.adversary.dots import Dots
+from render.lab.adversary.dots import LegalDots
 from render.lab.adversary.reductions import FreeReductions
 
 
-class AdversaryBuilder(Dots):
+class AdversaryBuilder(LegalDots):
     """One execution of a kernel, as its plan chooses."""
 
     reductions = FreeReductions

@@ -28,7 +28,7 @@ PATIENCE = 1e9
 
 
 @dataclass(frozen=True)
-class Pair:
+class Attacked:
     """One thing attacked on one profile: `kernel`, or the rule table where it is None."""
 
     kernel: Subject | None
@@ -65,14 +65,14 @@ def commit() -> str:
         return ""
 
 
-def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int, direct: bool = True) -> list[Pair]:
+def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int, direct: bool = True) -> list[Attacked]:
     """The cross product, in an order that mixes cheap and dear ones, so that the time left can be estimated."""
     attacked = (*found, None) if direct else found
-    every = [Pair(subject, profile) for profile in profiles for subject in attacked]
+    every = [Attacked(subject, profile) for profile in profiles for subject in attacked]
     return sorted(every, key=lambda pair: zlib.crc32(f"{seed} {pair.name} {pair.profile}".encode()))
 
 
-def attack_pair(pair: Pair, effort: Effort) -> Iterator[tuple[tuple[str, ...], Tally]]:
+def attack_pair(pair: Attacked, effort: Effort) -> Iterator[tuple[tuple[str, ...], Tally]]:
     """(names of rules that this measures, what was found)."""
     seed = pair.seed(effort.seed)
     if pair.kernel is not None:
@@ -82,7 +82,9 @@ def attack_pair(pair: Pair, effort: Effort) -> Iterator[tuple[tuple[str, ...], T
         yield (op,), tally
 
 
-def as_line(pair: Pair, effort: Effort, seconds: float, parts: list[tuple[tuple[str, ...], Tally]]) -> dict[str, Any]:
+def as_line(
+    pair: Attacked, effort: Effort, seconds: float, parts: list[tuple[tuple[str, ...], Tally]]
+) -> dict[str, Any]:
     return {
         "name": pair.name, "profile": pair.profile, "effort": asdict(effort), "seconds": round(seconds, 2),
         "commit": commit(), "parts": [{"rules": list(ops), **asdict(tally)} for ops, tally in parts],

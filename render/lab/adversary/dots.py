@@ -31,10 +31,10 @@ NATIVE = {"sm_100": "sm_120", "sm_103": "sm_121"}
 
 
 @dataclass(frozen=True)
-class Chain:
+class OpenSum:
     """An open sum: operands of every dot so far, (..., M, K) and (..., K, N), and the value it started from."""
 
-    builder: Dots
+    builder: LegalDots
     model: DotModel
     kind: str
     start: Array
@@ -46,12 +46,12 @@ class Chain:
         return self.builder.sum_of(self)
 
 
-class Open(Handle):
+class LazyDot(Handle):
     """A dot whose value is computed when it is first looked at."""
 
     __slots__ = ("_value", "chain")
 
-    def __init__(self, chain: Chain, dtype: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, chain: OpenSum, dtype: Any, shape: tuple[int, ...]) -> None:
         self.dtype, self.shape, self.chain = dtype, shape, chain
         self._value: Array | None = None
         self._lo = self._hi = self.pend = self.origin = self.place = self.grown = self.open = self.lost = None
@@ -70,7 +70,7 @@ class Open(Handle):
         return self.v
 
 
-class Dots(Elementwise):
+class LegalDots(Elementwise):
     """Dots by the unit that the profile describes, in a chosen order."""
 
     def dot_model(self, kind: str) -> DotModel:
@@ -101,25 +101,31 @@ class Dots(Elementwise):
         if model.promote and imprecise and imprecise < x.shape[-1]:
             return Handle(self._promoted(model, kind, x, y, acc, order, imprecise), out, acc.shape)
         x, y = self._operands(model, x), self._operands(model, y)
-        if isinstance(acc, Open) and acc._value is None and acc.chain.model == model:
+        if isinstance(acc, LazyDot) and acc._value is None and acc.chain.model == model:
             chain = replace(acc.chain, operands=(*acc.chain.operands, (x, y)), fresh=False)
         else:
             zero = acc.v.size == 1 and not acc.v.any()
-            chain = Chain(self, model, kind, acc.full(acc.v), ((x, y),), order, zero)
-        return Open(chain, out, acc.shape)
+            chain = OpenSum(self, model, kind, acc.full(acc.v), ((x, y),), order, zero)
+        return LazyDot(chain, out, acc.shape)
 
     def _sum(self, x: Handle, y: Handle, sign: float) -> Handle:
         """`c + dot(a, b)` may accumulate into c instead."""
         for c, dot in ((x, y), (y, x)):
-            if sign > 0 and isinstance(dot, Open) and dot.chain.fresh and dot._value is None and dot.shape == c.shape:
+            if (
+                sign > 0
+                and isinstance(dot, LazyDot)
+                and dot.chain.fresh
+                and dot._value is None
+                and dot.shape == c.shape
+            ):
                 chain = dot.chain
                 if chain.model.promote or self.pick("fold", "fold", "apart") == "apart":
                     continue
-                if isinstance(c, Open) and c._value is None and c.chain.model == chain.model:
+                if isinstance(c, LazyDot) and c._value is None and c.chain.model == chain.model:
                     longer = replace(c.chain, operands=c.chain.operands + chain.operands, fresh=False)
                 else:
                     longer = replace(chain, start=c.full(c.v), fresh=False)
-                return Open(longer, dot.dtype, dot.shape)
+                return LazyDot(longer, dot.dtype, dot.shape)
         return super()._sum(x, y, sign)
 
     # operands as the unit sees them
@@ -149,11 +155,11 @@ class Dots(Elementwise):
             most = 2 if model.terms == 3 else 3
             pairs = [(i, j) for i in range(len(left)) for j in range(len(right)) if i + j < most]
             operands = tuple((self._operands(model, left[i]), self._operands(model, right[j])) for i, j in pairs)
-            total = self.sum_of(Chain(self, model, kind, np.zeros_like(c), operands, order, True))
+            total = self.sum_of(OpenSum(self, model, kind, np.zeros_like(c), operands, order, True))
             found: Array = np.add(c, total, dtype=np.float32)
             return found
         operands = ((self._operands(model, x), self._operands(model, y)),)
-        total = self.sum_of(Chain(self, replace(model, acc="fp32"), kind, c, operands, order, True))
+        total = self.sum_of(OpenSum(self, replace(model, acc="fp32"), kind, c, operands, order, True))
         return numbers.to_format(total, FORMATS[model.acc])
 
     def _promoted(self, model: DotModel, kind: str, x: Array, y: Array, acc: Handle, order: str, size: int) -> Array:
@@ -161,11 +167,11 @@ class Dots(Elementwise):
         for k in range(0, x.shape[-1], size):
             part = (x[..., k : k + size], y[..., k : k + size, :])
             zero = np.zeros_like(total)
-            total = np.add(total, self.sum_of(Chain(self, model, kind, zero, (part,), order, True)), dtype=np.float32)
+            total = np.add(total, self.sum_of(OpenSum(self, model, kind, zero, (part,), order, True)), dtype=np.float32)
         return total
 
     # evaluation
-    def sum_of(self, chain: Chain) -> Array:
+    def sum_of(self, chain: OpenSum) -> Array:
         lead = np.broadcast_shapes(chain.start.shape[:-2], *(x.shape[:-2] for pair in chain.operands for x in pair))
         m, n = chain.start.shape[-2:]
         wide = chain.model.acc == "fp64"
@@ -180,7 +186,7 @@ class Dots(Elementwise):
         self._run(chain, a, b, c, out)
         return out.reshape(*lead, m, n).astype(dtype)
 
-    def _run(self, chain: Chain, a: Array, b: Array, c: Array, out: Array) -> None:
+    def _run(self, chain: OpenSum, a: Array, b: Array, c: Array, out: Array) -> None:
         model, k = chain.model, a.shape[2]
         mode = ORDERS.index(chain.order)
         shared = np.arange(k) if chain.order == "in order" else self.rng.permutation(k)
@@ -197,7 +203,7 @@ class Dots(Elementwise):
         else:
             kernels.chains(a, b, c, out, mode, shared, cuts, acc.p - 1, acc.emin, acc.max, model.flush)
 
-    def _blocks(self, chain: Chain, a: Array, b: Array, c: Array, out: Array, mode: int, shared: Array) -> None:
+    def _blocks(self, chain: OpenSum, a: Array, b: Array, c: Array, out: Array, mode: int, shared: Array) -> None:
         model = chain.model
         count = sum(-(-x.shape[-1] // model.block) for x, _ in chain.operands)
         k = a.shape[2]
@@ -240,4 +246,4 @@ def _nearest_tf32(x: Array) -> Array:
     return (bits & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-__all__ = ["FP32", "ORDERS", "Chain", "Dots", "Open"]
+__all__ = ["FP32", "ORDERS", "LazyDot", "LegalDots", "OpenSum"]

@@ -15,7 +15,7 @@ from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
 from render.lab.adversary import approximate, numbers, older
 from render.lab.adversary.numbers import Array
-from render.lab.adversary.plan import Plan
+from render.lab.adversary.plan import AttackPlan
 from render.ops.library import LIBRARY
 from render.ops.rule import Rule
 from render.ops.table import RULES
@@ -24,7 +24,7 @@ _TWINS = {"div_rn": "precise_divf", "fmod": "frem"}
 """Library functions that a builder method of another name does as well."""
 
 
-class Product(Handle):
+class ContractibleProduct(Handle):
     """The rounded product of two handles, which remembers its factors: an add that uses it may be contracted."""
 
     __slots__ = ("factors",)
@@ -37,7 +37,7 @@ class Product(Handle):
 class Elementwise(Builder):
     """A builder whose float operations return one legal value per lane, chosen by a plan."""
 
-    def __init__(self, ctx: Context, plan: Plan) -> None:
+    def __init__(self, ctx: Context, plan: AttackPlan) -> None:
         super().__init__(ctx)
         self.plan = plan
         self.rng = plan.generator()
@@ -67,14 +67,14 @@ class Elementwise(Builder):
     def _sum(self, x: Handle, y: Handle, sign: float) -> Handle:
         fmt = format_of(x.dtype)
         assert fmt is not None
-        fusable = [side for side, h in (("left", x), ("right", y)) if isinstance(h, Product)]
+        fusable = [side for side, h in (("left", x), ("right", y)) if isinstance(h, ContractibleProduct)]
         fusable = fusable if fmt.bits > 8 and self.ctx.profile.contraction != "off" else []
         how = self.pick("contract", "apart", *fusable) if fusable else "apart"
         one = np.float32(sign)
-        if how == "left" and isinstance(x, Product):
+        if how == "left" and isinstance(x, ContractibleProduct):
             left, right = x.factors
             v = numbers.fma(left, right, one * y.v, fmt)
-        elif how == "right" and isinstance(y, Product):
+        elif how == "right" and isinstance(y, ContractibleProduct):
             left, right = y.factors
             v = numbers.fma(one * left, right, x.v, fmt)
         else:
@@ -84,7 +84,7 @@ class Elementwise(Builder):
     def create_fmul(self, x: Handle, y: Handle) -> Handle:
         fmt = format_of(x.dtype)
         assert fmt is not None
-        return Product(numbers.mul(x.v, y.v, fmt, self.overflow(fmt)), x, (x.v, y.v))
+        return ContractibleProduct(numbers.mul(x.v, y.v, fmt, self.overflow(fmt)), x, (x.v, y.v))
 
     def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         fmt = format_of(x.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass
-class Plan:
+class AttackPlan:
     """`fixed` overrides what the seed would draw; `seen` collects the coordinates that a run met."""
 
     seed: int
@@ -34,5 +34,5 @@ class Plan:
         """Randomness within a choice, e.g. one direction per lane."""
         return np.random.default_rng(self.seed)
 
-    def changed(self, name: str, value: str) -> Plan:
+    def changed(self, name: str, value: str) -> AttackPlan:
         return replace(self, fixed={**self.fixed, name: value}, seen={})

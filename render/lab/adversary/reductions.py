@@ -11,7 +11,7 @@ from render.interpreter.handle import Handle
 from render.interpreter.reduce import Reductions
 from render.interpreter.types import format_of
 from render.lab.adversary import numbers, summation
-from render.lab.adversary.elementwise import Product
+from render.lab.adversary.elementwise import ContractibleProduct
 from render.lab.adversary.numbers import Array
 
 _SORTED_LIMIT = 1 << 16
@@ -29,7 +29,7 @@ class FreeReductions(Reductions):
         orders = summation.TREES if self.ctx.profile.trees else summation.ORDERS
         order = builder.pick(f"{kind} order", *orders)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        chained = kind == "sum" and isinstance(x, Product) and order in ("forward", "backward", "shuffled")
+        chained = kind == "sum" and isinstance(x, ContractibleProduct) and order in ("forward", "backward", "shuffled")
         chained = chained and self.ctx.profile.contraction != "off"
         if chained and builder.pick("contract sum", "apart", "fused") == "fused":
             left, right = (_leading(x, f, axis) for f in x.factors)  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from render.interpreter.handle import Handle
 from render.lab.adversary.attack import Array, Tally, Violation
 from render.lab.adversary.builder import AdversaryBuilder
 from render.lab.adversary.numbers import carrier, to_format
-from render.lab.adversary.plan import Plan
+from render.lab.adversary.plan import AttackPlan
 from render.ops.rule import Rule, Shape
 from render.ops.table import RULES
 
@@ -59,25 +59,25 @@ def numbers(rng: np.random.Generator, fmt: Format, n: int) -> Array:
 
 
 @dataclass
-class Operand:
+class AttackedOperand:
     """Bounds of one operand; a point passes one array for both ends."""
 
     lo: Array
     hi: Array
 
     @staticmethod
-    def point(x: Array) -> Operand:
-        return Operand(x, x)
+    def point(x: Array) -> AttackedOperand:
+        return AttackedOperand(x, x)
 
     @staticmethod
-    def interval(rng: np.random.Generator, fmt: Format, n: int) -> Operand:
+    def interval(rng: np.random.Generator, fmt: Format, n: int) -> AttackedOperand:
         """Narrow ones around a number, wide ones between any two, some without width."""
         x = numbers(rng, fmt, n).astype(np.float64)
         with np.errstate(over="ignore"):
             near = np.where(np.isfinite(x), x, 1.0) * (1 + rng.choice([0.0, 2.0**-fmt.p, 0.01, -0.3], n))
         other = np.where(rng.random(n) < 0.3, numbers(rng, fmt, n).astype(np.float64), near)
         other = to_format(other, fmt, "rtz").astype(np.float64)
-        return Operand(np.minimum(x, other)[None], np.maximum(x, other)[None])
+        return AttackedOperand(np.minimum(x, other)[None], np.maximum(x, other)[None])
 
     @property
     def pair(self) -> tuple[Array, Array]:
@@ -101,7 +101,7 @@ def context(profile: Profile) -> Context:
 
 def execute(op: str, values: list[Array], fmt: Format, profile: Profile, seed: int) -> Array:
     """One legal result per lane of a builder method."""
-    builder = AdversaryBuilder(context(profile), Plan(seed))
+    builder = AdversaryBuilder(context(profile), AttackPlan(seed))
     shape = values[-1].shape[1:]
     handles = [Handle(v, tl.int1 if v.dtype == np.bool_ else _TYPES[fmt.name], shape) for v in values]
     with np.errstate(all="ignore"):
@@ -127,7 +127,7 @@ def attack_rule(rule: Rule, fmt_name: str, target: str | Profile, seed: int, n: 
     rng = np.random.default_rng(seed)
     for points in (True, False):
         operands = [
-            Operand.point(numbers(rng, fmt, n)[None]) if points else Operand.interval(rng, fmt, n)
+            AttackedOperand.point(numbers(rng, fmt, n)[None]) if points else AttackedOperand.interval(rng, fmt, n)
             for _ in range(rule.arity - (rule.op == "select"))
         ]
         _one(rule, operands, fmt, profile, tally, rng, rounds)
@@ -137,7 +137,7 @@ def attack_rule(rule: Rule, fmt_name: str, target: str | Profile, seed: int, n: 
 
 
 def _one(
-    rule: Rule, operands: list[Operand], fmt: Format, profile: Profile, tally: Tally, rng: np.random.Generator,
+    rule: Rule, operands: list[AttackedOperand], fmt: Format, profile: Profile, tally: Tally, rng: np.random.Generator,
     rounds: int,
 ) -> None:  # fmt: skip
     pairs: list[Any] = [o.pair for o in operands]
@@ -183,11 +183,11 @@ def attack_cast(src_name: str, dst_name: str, mode: str, target: str | Profile, 
     """Conversions, whose rule is a function of its own."""
     src, dst, profile = FORMATS[src_name], FORMATS[dst_name], _profile(target)
     tally, rng = Tally(), np.random.default_rng(seed)
-    for operand in (Operand.point(_around(rng, src, dst, n)[None]), Operand.interval(rng, src, n)):
+    for operand in (AttackedOperand.point(_around(rng, src, dst, n)[None]), AttackedOperand.interval(rng, src, n)):
         lo, hi = casting.cast_interval(operand.lo, operand.hi, src, dst, profile, mode)  # type: ignore[arg-type]
         for _ in range(6):
             number = int(rng.integers(1 << 31))
-            builder = AdversaryBuilder(context(profile), Plan(number))
+            builder = AdversaryBuilder(context(profile), AttackPlan(number))
             handle = Handle(operand.member(rng, src), _TYPES[src_name], operand.lo.shape[1:])
             with np.errstate(all="ignore"):
                 value = builder._cast(handle, _TYPES[dst_name], mode).v

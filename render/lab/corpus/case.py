@@ -112,7 +112,7 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Case:
+class CorpusCase:
     """A case on disk. `path` is its folder; `arguments` of the facts go to the file's `make_inputs`."""
 
     path: Path
@@ -163,7 +163,7 @@ class Case:
             return from_mapping(self.entry(module), module.make_inputs(**sizes))
 
 
-def load_case(path: Path) -> Case:
+def load_case(path: Path) -> CorpusCase:
     """The case in the folder `path`. Raises RenderError naming the file and the field that is missing or wrong."""
     file = path / "case.toml"
     if not file.is_file():
@@ -174,7 +174,7 @@ def load_case(path: Path) -> Case:
         raise RenderError(NOT_FOUND, f"{file}: {error}", "datasets/README.md lists the fields") from None
     except ValueError as error:  # tomllib
         raise RenderError(NOT_FOUND, f"{file} is not TOML: {error}") from None
-    return Case(path, facts)
+    return CorpusCase(path, facts)
 
 
 def case_folders(kinds: Iterable[str] = FOLDERS) -> list[Path]:
@@ -195,12 +195,12 @@ def _number(name: str) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-def load_cases(kinds: Iterable[str] = FOLDERS) -> list[Case]:
+def load_cases(kinds: Iterable[str] = FOLDERS) -> list[CorpusCase]:
     """All cases of the given kinds ("issues", "twins")."""
     return [load_case(path) for path in case_folders(kinds)]
 
 
-def find_case(name: str) -> Case:
+def find_case(name: str) -> CorpusCase:
     """The case called `name` ("1924", "1190-uninit"); an unknown name is an error that lists the known ones."""
     for path in case_folders():
         if path.name == name:

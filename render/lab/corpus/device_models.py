@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from render.lab.corpus.case import Case
+from render.lab.corpus.case import CorpusCase
 from render.result.errors import RenderError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def models() -> dict[str, Model]:
     return found
 
 
-def generate(case: Case, module: ModuleType, inputs: Inputs) -> list[Any] | None:
+def generate(case: CorpusCase, module: ModuleType, inputs: Inputs) -> list[Any] | None:
     """Device output of every tensor that the entry returns, in its order; None where the case has no device.
 
     Raises RenderError for a model that does not exist. `module` is for models that need the file's own constants.
@@ -45,7 +45,7 @@ def generate(case: Case, module: ModuleType, inputs: Inputs) -> list[Any] | None
     return known[device.model](inputs.clone().values, **device.parameters)
 
 
-def describe(case: Case) -> str:
+def describe(case: CorpusCase) -> str:
     """One sentence for reports: what kind of device output this is, and on what evidence."""
     device = case.facts.device
     kinds = {

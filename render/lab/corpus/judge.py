@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from render.lab.corpus import device_models
-from render.lab.corpus.case import Case
+from render.lab.corpus.case import CorpusCase
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
 
-def judge(case: Case, device_output: bool = True, small: bool = False, **settings: Any) -> Verdict:
+def judge(case: CorpusCase, device_output: bool = True, small: bool = False, **settings: Any) -> Verdict:
     """The verdict on `case`, at its published size, with its device output or (`source-level`) without it."""
     from render.classify import classify
     from render.entry.inputs import Inputs

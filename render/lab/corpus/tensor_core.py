@@ -18,7 +18,7 @@ _ABSENT = -(1 << 20)
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandFormat:
     """Fraction bits and smallest exponent of a multiplicand's format."""
 
     fraction: int
@@ -26,23 +26,23 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Unit:
+class TensorCoreUnit:
     """L products per block, F aligned fraction bits, fraction bits kept of each block's result."""
 
     block: int
     aligned: int
-    operand: Operand
+    operand: OperandFormat
     kept: int = 23
 
 
-TF32, FP16, E5M2 = Operand(10, -126), Operand(10, -14), Operand(2, -14)
-UNITS: dict[str, Unit] = {
-    "sm_80-tf32": Unit(4, 24, TF32),
-    "sm_90-tf32": Unit(8, 25, TF32),
-    "sm_80-fp16": Unit(8, 24, FP16),
-    "sm_90-fp16": Unit(16, 25, FP16),
-    "sm_89-fp8": Unit(16, 13, E5M2, kept=13),
-    "sm_90-fp8": Unit(32, 13, E5M2, kept=13),
+TF32, FP16, E5M2 = OperandFormat(10, -126), OperandFormat(10, -14), OperandFormat(2, -14)
+UNITS: dict[str, TensorCoreUnit] = {
+    "sm_80-tf32": TensorCoreUnit(4, 24, TF32),
+    "sm_90-tf32": TensorCoreUnit(8, 25, TF32),
+    "sm_80-fp16": TensorCoreUnit(8, 24, FP16),
+    "sm_90-fp16": TensorCoreUnit(16, 25, FP16),
+    "sm_89-fp8": TensorCoreUnit(16, 13, E5M2, kept=13),
+    "sm_90-fp8": TensorCoreUnit(32, 13, E5M2, kept=13),
 }
 
 
@@ -51,7 +51,7 @@ def truncate_tf32(x: np.ndarray) -> np.ndarray:
     return (np.ascontiguousarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def multiply(a: np.ndarray, b: np.ndarray, unit: Unit) -> np.ndarray:
+def multiply(a: np.ndarray, b: np.ndarray, unit: TensorCoreUnit) -> np.ndarray:
     """float32 a @ b through `unit`, starting from a zero accumulator. The operands must be values of its format."""
     rows, back_rows = _distinct(np.ascontiguousarray(a, np.float32))
     cols, back_cols = _distinct(np.ascontiguousarray(b.T, np.float32))
@@ -71,7 +71,7 @@ def _distinct(x: np.ndarray) -> tuple[np.ndarray, list[int]]:
     return x[np.unique(which, return_index=True)[1]], which
 
 
-def _split(x: np.ndarray, operand: Operand) -> tuple[np.ndarray, np.ndarray]:
+def _split(x: np.ndarray, operand: OperandFormat) -> tuple[np.ndarray, np.ndarray]:
     """(m, e): x = m * 2**(e - fraction), e at least emin (subnormals stay unnormalised), marked absent for zeros."""
     e = np.maximum(np.frexp(x)[1] - 1, operand.emin)
     scaled = np.ldexp(x.astype(np.float64), operand.fraction - e)

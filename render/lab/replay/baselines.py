@@ -22,7 +22,7 @@ from render.entry.target import returned_names
 from render.judgement.composition import Judged
 from render.judgement.measure import tolerances
 from render.lab.corpus.case import IssueTolerance
-from render.lab.replay.rows import Answer
+from render.lab.replay.rows import RuleAnswer
 from render.result.pieces import blocks, flat
 
 if TYPE_CHECKING:
@@ -69,31 +69,31 @@ def seen(judged: Judged) -> np.ndarray:
     return judged.case.value if judged.case.device is None else judged.case.device
 
 
-def tolerance_answer(judged: Sequence[Judged], default: bool) -> Answer:
+def tolerance_answer(judged: Sequence[Judged], default: bool) -> RuleAnswer:
     """allclose (`default` False: fixed tolerances) or assert_close (tolerances of the dtypes) over all outputs."""
     wrong, gap = 0, 0.0
     for j in judged:
         rtol, atol = tolerances(j.ours.tensor.dtype, j.ref_dtype) if default else ALLCLOSE
         if j.case.mismatch:
-            return Answer("Type-II", note=j.case.mismatch)
+            return RuleAnswer("Type-II", note=j.case.mismatch)
         wrong += mismatched(seen(j), j.case.ref, rtol, atol)
         gap = max(gap, largest(seen(j), j.case.ref))
-    return Answer(label(not wrong), max_abs_diff=gap, mismatched=wrong)
+    return RuleAnswer(label(not wrong), max_abs_diff=gap, mismatched=wrong)
 
 
-def flash_answer(judged: Sequence[Judged]) -> Answer:
+def flash_answer(judged: Sequence[Judged]) -> RuleAnswer:
     """max|y - E| <= 2 max|y_ref - E| for every output; says nothing where y_ref has another dtype than the kernel."""
     ratios = []
     for j in judged:
         if j.case.mismatch:
-            return Answer("Type-II", note=j.case.mismatch)
+            return RuleAnswer("Type-II", note=j.case.mismatch)
         if j.ref_dtype != j.ours.tensor.dtype:
-            return Answer(note="not applicable: the reference has another dtype")
+            return RuleAnswer(note="not applicable: the reference has another dtype")
         ours, theirs = largest(seen(j), j.case.exact), largest(j.case.ref, j.case.exact)
         ratios.append((ours <= 2 * theirs, ours, theirs))
     bad = [r for r in ratios if not r[0]]
     _, ours, theirs = max(bad or ratios, key=lambda r: r[1])
-    return Answer(label(not bad), note=f"{ours:.3g} against 2 * {theirs:.3g}", max_abs_diff=ours)
+    return RuleAnswer(label(not bad), note=f"{ours:.3g} against 2 * {theirs:.3g}", max_abs_diff=ours)
 
 
 def tolerance_of(given: IssueTolerance, dtype: torch.dtype) -> tuple[float, float]:
@@ -140,30 +140,32 @@ def _called(reference: Any, inputs: Any) -> Any:
     return plans(reference, list(values), values, set())[0].call(reference, values)
 
 
-def high_precision(replayed: Replayed) -> Answer:
+def high_precision(replayed: Replayed) -> RuleAnswer:
     """The mismatch persists: Type-II; it vanishes: Type-I. Memory faults read zeros, programs run in their order."""
     if replayed.case.facts.device.kind == "fault":
-        return Answer(note=NEEDS_DEVICE)
+        return RuleAnswer(note=NEEDS_DEVICE)
     began = time.perf_counter()
     try:
         outputs = re_executed(replayed)
     except Exception as error:  # one column of the table must not cost the others
-        return Answer(note=f"could not run: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        return RuleAnswer(
+            note=f"could not run: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        )
     wrong, gap = 0, 0.0
     for actual, expected, dtype in outputs:
         if actual.shape != expected.shape:
-            return Answer("Type-II", note="shapes differ")
+            return RuleAnswer("Type-II", note="shapes differ")
         rtol, atol = tolerance_of(replayed.case.facts.tolerance, dtype)
         wrong += mismatched(actual, expected, rtol, atol)
         gap = max(gap, largest(actual, expected))
-    return Answer(label(not wrong), seconds=time.perf_counter() - began, max_abs_diff=gap, mismatched=wrong)
+    return RuleAnswer(label(not wrong), seconds=time.perf_counter() - began, max_abs_diff=gap, mismatched=wrong)
 
 
-def baselines(replayed: Replayed) -> dict[str, Answer]:
+def baselines(replayed: Replayed) -> dict[str, RuleAnswer]:
     """All of them by name, each compared with the ground truth of the issue."""
     verdict, judged = replayed.verdict, replayed.judged
     found = {
-        "paper": Answer(verdict.paper_rule if verdict.paper_rule.startswith("Type") else ""),
+        "paper": RuleAnswer(verdict.paper_rule if verdict.paper_rule.startswith("Type") else ""),
         "high_precision": high_precision(replayed),
     }
     if judged:
@@ -173,7 +175,7 @@ def baselines(replayed: Replayed) -> dict[str, Answer]:
     return {name: graded(answer, replayed.case.facts.label) for name, answer in found.items()}
 
 
-def graded(answer: Answer, truth: str) -> Answer:
+def graded(answer: RuleAnswer, truth: str) -> RuleAnswer:
     """`answer` with `right` filled in where there is a label."""
     import msgspec
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from render.entry.inputs import Inputs
-    from render.lab.corpus.case import Case
+    from render.lab.corpus.case import CorpusCase
 
 
 class SourceLevel(NamedTuple):
@@ -93,7 +93,7 @@ class Twofold(Judgement):
 class Replayed:
     """A case with both verdicts and what they were made from."""
 
-    case: Case
+    case: CorpusCase
     module: ModuleType
     inputs: Inputs
     verdict: Verdict
@@ -104,7 +104,7 @@ class Replayed:
     entry: Entry
 
 
-def judge(case: Case, small: bool = False, **options: Any) -> Replayed:
+def judge(case: CorpusCase, small: bool = False, **options: Any) -> Replayed:
     """Runs the case at its published size (`small`: at the size of the tests)."""
     module = case.load()
     inputs = case.inputs(module, small)

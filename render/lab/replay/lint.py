@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from render.lab.corpus.case import Case, case_folders, load_case
+from render.lab.corpus.case import CorpusCase, case_folders, load_case
 from render.result.errors import RenderError
 
 ALLOWED_IMPORTS = {"torch", "triton", "math"}
@@ -21,7 +21,7 @@ def check(folder: Path) -> list[str]:
     return [*_names(case), *_facts(case), *_device(case), *_kernel(case)]
 
 
-def _names(case: Case) -> Iterator[str]:
+def _names(case: CorpusCase) -> Iterator[str]:
     facts = case.facts
     if facts.id != case.path.name:
         yield f"id {facts.id} stands in the folder {case.path.name}"
@@ -32,7 +32,7 @@ def _names(case: Case) -> Iterator[str]:
         yield "a twin must say what was changed"
 
 
-def _facts(case: Case) -> Iterator[str]:
+def _facts(case: CorpusCase) -> Iterator[str]:
     from render.result.codes import UnknownCode, find
 
     facts = case.facts
@@ -50,7 +50,7 @@ def _facts(case: Case) -> Iterator[str]:
         yield "shapes and dtypes are missing"
 
 
-def _device(case: Case) -> Iterator[str]:
+def _device(case: CorpusCase) -> Iterator[str]:
     from interval_ops.profiles.profile import load_profile
     from render.lab.corpus.device_models import models
 
@@ -69,7 +69,7 @@ def _device(case: Case) -> Iterator[str]:
         yield "a device output must say where it comes from"
 
 
-def _kernel(case: Case) -> Iterator[str]:
+def _kernel(case: CorpusCase) -> Iterator[str]:
     """The file is a user's own: torch and triton only, no hook, no environment variable."""
     file = case.kernel_file
     if not file.is_file():

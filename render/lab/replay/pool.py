@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from render.lab.replay.rows import Row, from_dict
-from render.lab.replay.worker import Plan
+from render.lab.replay.rows import ReplayRow, from_dict
+from render.lab.replay.worker import ReplayPlan
 
 MEMORY = 850.0
 """MB that the cases that run at once may need, per job: with what the processes share, 2 GB for two jobs."""
@@ -33,8 +33,8 @@ def cores() -> int:
 
 
 def run_all(
-    folders: list[Path], plan: Plan, jobs: int, need: Callable[[Path], float] = lambda folder: 0.0
-) -> Iterator[tuple[Path, Row | None, str]]:
+    folders: list[Path], plan: ReplayPlan, jobs: int, need: Callable[[Path], float] = lambda folder: 0.0
+) -> Iterator[tuple[Path, ReplayRow | None, str]]:
     """(folder, row, error) of every case as it finishes, `jobs` at a time; no row where a process died.
 
     A case waits while the `need`s (MB) of those that run would exceed `MEMORY` per job with it; smaller ones go first
@@ -74,7 +74,7 @@ def _context() -> Any:
     return context
 
 
-def _start(context: Any, folder: Path, plan: Plan) -> Running:
+def _start(context: Any, folder: Path, plan: ReplayPlan) -> Running:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(sender, str(folder), plan), daemon=True)
     with _without_main():
@@ -95,7 +95,7 @@ class _without_main:
         sys.modules["__main__"].__dict__.update(self._saved)
 
 
-def _serve(sender: Connection, folder: str, plan: Plan) -> None:
+def _serve(sender: Connection, folder: str, plan: ReplayPlan) -> None:
     from render.lab.replay.worker import replay
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -104,7 +104,7 @@ def _serve(sender: Connection, folder: str, plan: Plan) -> None:
     sender.close()
 
 
-def _result(done: Running) -> tuple[Row | None, str]:
+def _result(done: Running) -> tuple[ReplayRow | None, str]:
     try:
         found = done.receiver.recv()
     except EOFError:

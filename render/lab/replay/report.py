@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from render.lab.replay.rows import SCHEMA, Row
+from render.lab.replay.rows import SCHEMA, ReplayRow
 
 
-def document(rows: list[Row]) -> dict[str, Any]:
+def document(rows: list[ReplayRow]) -> dict[str, Any]:
     from render.result.versions import versions
 
     issues = [r for r in rows if not r.twin_of]
@@ -24,9 +24,9 @@ def document(rows: list[Row]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def dumps(rows: list[Row]) -> str:
+def dumps(rows: list[ReplayRow]) -> str:
     return json.dumps(document(rows), indent=2) + "\n"
 
 
-def write(rows: list[Row], path: str | Path) -> None:
+def write(rows: list[ReplayRow], path: str | Path) -> None:
     Path(path).write_text(dumps(rows), encoding="utf-8")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from render.lab.corpus.case import Case
+    from render.lab.corpus.case import CorpusCase
     from render.lab.replay.judging import SourceLevel
     from render.result.verdict import Verdict
 
 SCHEMA = 1
 
 
-class Answer(msgspec.Struct, frozen=True):
+class RuleAnswer(msgspec.Struct, frozen=True):
     """A label with its code; `code` is empty for rules that have none, `label` where a rule gives no answer.
 
     `note` says why there is no label, or what else must be known to read it. `right` compares with the ground truth.
@@ -62,7 +62,7 @@ class Output(msgspec.Struct, frozen=True):
     max_abs_diff: float | None
 
 
-class Row(msgspec.Struct, frozen=True):
+class ReplayRow(msgspec.Struct, frozen=True):
     """The result of one case. Times are wall seconds; `interval_s` is the interval run of the kernel alone, `total_s`
     everything up to the verdicts (inputs, device model, reference, its float64 twin, budget) and `cpu_s` the processor
     time of the same, which other work on the machine changes less; `interval_cpu_s` and `stock_s` are processor time on
@@ -121,7 +121,7 @@ class Row(msgspec.Struct, frozen=True):
     programs: int = 0
     outputs: list[Output] = []
     extremes: list[Extreme] = []
-    baselines: dict[str, Answer] = {}
+    baselines: dict[str, RuleAnswer] = {}
     published: dict[str, Any] = {}
     notes: list[str] = []
     case_notes: list[str] = []
@@ -144,12 +144,12 @@ class Row(msgspec.Struct, frozen=True):
         return {**found, "median_relative_width": self.width, "published_median_relative_width": self.published_width}
 
 
-def from_dict(found: dict[str, Any]) -> Row:
+def from_dict(found: dict[str, Any]) -> ReplayRow:
     """The inverse of `to_dict`; raises msgspec.ValidationError for anything else."""
-    return msgspec.convert(found, Row)
+    return msgspec.convert(found, ReplayRow)
 
 
-def expected_of(case: Case) -> dict[str, Any]:
+def expected_of(case: CorpusCase) -> dict[str, Any]:
     """The part of a row that stands in `case.toml`."""
     facts = case.facts
     return {
@@ -160,9 +160,9 @@ def expected_of(case: Case) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def failed(case: Case, error: str, total_s: float | None = None) -> Row:
+def failed(case: CorpusCase, error: str, total_s: float | None = None) -> ReplayRow:
     """The row of a case that gave no verdict."""
-    return Row(**expected_of(case), error=error, disagreements=["no verdict"], total_s=total_s)
+    return ReplayRow(**expected_of(case), error=error, disagreements=["no verdict"], total_s=total_s)
 
 
 def axes_of(verdict: Verdict) -> tuple[str, str]:
@@ -178,7 +178,7 @@ def axes_of(verdict: Verdict) -> tuple[str, str]:
     return axis(sum(o.outside_reference for o in verdict.outputs)), axis(sum(device)) if device else "none"
 
 
-def disagreements(case: Case, verdict: Verdict, source: SourceLevel) -> list[str]:
+def disagreements(case: CorpusCase, verdict: Verdict, source: SourceLevel) -> list[str]:
     """Every axis on which the answer is not the one that `case.toml` expects."""
     want = case.facts.expected
     reference, device = axes_of(verdict)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from render.lab.corpus.case import load_case
 from render.lab.replay.pool import run_all
-from render.lab.replay.rows import Row, failed
+from render.lab.replay.rows import ReplayRow, failed
 from render.lab.replay.store import Store
-from render.lab.replay.worker import Plan, replay
+from render.lab.replay.worker import ReplayPlan, replay
 
 PROCESS_MB = 100.0
 BYTES_PER_ELEMENT = 19.0
@@ -28,8 +28,8 @@ def need_of(folder: Path) -> float:
 
 
 def replay_all(
-    folders: list[Path], plan: Plan, jobs: int, store: Store | None = None, isolate: bool = True
-) -> Iterator[tuple[Row, bool]]:
+    folders: list[Path], plan: ReplayPlan, jobs: int, store: Store | None = None, isolate: bool = True
+) -> Iterator[tuple[ReplayRow, bool]]:
     """(row, whether it was known before) of every case, known ones first, then as they finish.
 
     `isolate` False runs them one after the other in this process; then peak memory is that of all cases so far.
@@ -45,6 +45,6 @@ def replay_all(
         yield row, False
 
 
-def _isolated(folders: list[Path], plan: Plan, jobs: int) -> Iterator[tuple[Path, Row]]:
+def _isolated(folders: list[Path], plan: ReplayPlan, jobs: int) -> Iterator[tuple[Path, ReplayRow]]:
     for folder, row, error in run_all(folders, plan, jobs, need_of):
         yield folder, row if row is not None else failed(load_case(folder), error)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from render.lab.corpus.case import Case
+    from render.lab.corpus.case import CorpusCase
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -54,11 +54,11 @@ SAYS = "stock: "
 """Begins the lines with results among whatever the user's file prints."""
 
 
-class Enough(BaseException):
+class TimeIsUp(BaseException):
     """The time is up. Derives from BaseException so that no handler in a launcher takes it."""
 
 
-def measure(case: Case, limit: float, small: bool = False, older: str = "") -> Stock:
+def measure(case: CorpusCase, limit: float, small: bool = False, older: str = "") -> Stock:
     """The stock interpreter's plain run of the case; after `limit` processor seconds it is extrapolated.
 
     `older`: a folder with another Triton, tried where the installed one refuses the kernel.
@@ -70,7 +70,7 @@ def measure(case: Case, limit: float, small: bool = False, older: str = "") -> S
     return found if again.seconds is None else replace(again, error=found.error)
 
 
-def _run_apart(case: Case, limit: float, small: bool, front: str) -> tuple[Stock, int | None]:
+def _run_apart(case: CorpusCase, limit: float, small: bool, front: str) -> tuple[Stock, int | None]:
     """The result of a process of its own and its exit status (None: no end); `front` goes before all other packages."""
     command = [sys.executable, "-m", "render.lab.replay.stock", str(case.path), str(limit), str(int(small))]
     root = str(Path(__file__).resolve().parents[3])
@@ -108,7 +108,7 @@ class Watch:
             self.total += grid[0] * grid[1] * grid[2]
             self.stride, self.place = stride(grid[0] * grid[1] * grid[2]), 0
         if self.done and time.process_time() - self.began > self.limit:
-            raise Enough
+            raise TimeIsUp
         self.done += 1
         x, rest = divmod(self.place, grid[1] * grid[2])
         self.place = (self.place + self.stride) % (grid[0] * grid[1] * grid[2])
@@ -123,7 +123,7 @@ class Watch:
         return Stock(spent / fraction, fraction, self.total, triton=triton.__version__)
 
 
-def run(case: Case, limit: float, small: bool) -> Iterator[Stock]:
+def run(case: CorpusCase, limit: float, small: bool) -> Iterator[Stock]:
     """The first run, then the same with the time of further ones, if it was short.
 
     In this process, which must have been started with TRITON_INTERPRET=1.
@@ -164,7 +164,7 @@ def _watched(limit: float) -> Iterator[Watch]:
 
     builder.set_grid_idx = set_grid_idx
     try:
-        with contextlib.suppress(Enough):
+        with contextlib.suppress(TimeIsUp):
             yield watch
     finally:
         builder.set_grid_idx = plain

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from render.lab.replay.rows import Row, from_dict
+from render.lab.replay.rows import ReplayRow, from_dict
 
 FOLDER = Path(".render") / "replay"
 _SOURCES = ("render", "interval_ops")
@@ -77,7 +77,7 @@ class Store:
     def _file(self, case_folder: Path) -> Path:
         return self.folder / f"{digest(case_folder, self.plan)}.json"
 
-    def known(self, case_folders: Iterable[Path]) -> dict[Path, Row]:
+    def known(self, case_folders: Iterable[Path]) -> dict[Path, ReplayRow]:
         """The results that are there already; a file that cannot be read counts as none."""
         found = {}
         for case_folder in case_folders:
@@ -87,7 +87,7 @@ class Store:
                 continue
         return found
 
-    def put(self, case_folder: Path, row: Row) -> None:
+    def put(self, case_folder: Path, row: ReplayRow) -> None:
         """Keeps a result that has a verdict; a crash is tried again next time. A full or read-only disk is no error."""
         if row.error:
             return

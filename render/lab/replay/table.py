@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from render.lab.replay.rows import Output, Row
+from render.lab.replay.rows import Output, ReplayRow
 
 _SHORT = {"Type-I": "I", "Type-II": "II", "Inconclusive": "?", "": "-", "unknown": "-"}
 _COLUMNS = (
@@ -25,7 +25,7 @@ def header() -> str:
     return "  ".join(f"{name:{align}{width}}" for name, width, align in _COLUMNS) + "  operation"
 
 
-def line(row: Row) -> str:
+def line(row: ReplayRow) -> str:
     """One case; `operation` comes last because it is the only one without a fixed width."""
     values = (
         row.id, row.label or "none", row.code, row.expected_label, "ok" if row.ok else "NO",
@@ -45,7 +45,7 @@ def _seconds(x: float | None) -> str:
     return "-" if x is None else f"{x:.2f}"
 
 
-def complaints(row: Row) -> Iterator[str]:
+def complaints(row: ReplayRow) -> Iterator[str]:
     """Why a case is not ok, one line each, below its own."""
     if row.error:
         yield f"    no verdict: {row.error}"
@@ -54,7 +54,7 @@ def complaints(row: Row) -> Iterator[str]:
         yield f"    {text}"
 
 
-def details(row: Row) -> Iterator[str]:
+def details(row: ReplayRow) -> Iterator[str]:
     """The verdict in words and what the case rests on, for a replay of a few cases."""
     texts = [row.message, *(f"{o.name}: {_outside(o)}" for o in row.outputs), *row.notes, *row.case_notes]
     for text in dict.fromkeys(filter(None, texts)):
@@ -67,7 +67,7 @@ def _outside(output: Output) -> str:
     return f"{output.elements} elements; outside the bound {output.outside_reference} of the reference{device}{tainted}"
 
 
-def summary(rows: list[Row]) -> Iterator[str]:
+def summary(rows: list[ReplayRow]) -> Iterator[str]:
     """What the table adds up to: issues and twins apart, every axis for itself."""
     for title, group in (("issues", [r for r in rows if not r.twin_of]), ("twins", [r for r in rows if r.twin_of])):
         if group:
@@ -96,7 +96,7 @@ def _count(flags: Iterable[bool]) -> str:
     return f"{sum(found)} / {len(found)}"
 
 
-def _rules(group: list[Row]) -> Iterator[str]:
+def _rules(group: list[ReplayRow]) -> Iterator[str]:
     """Right and wrong per rule, against the ground truth; wrong ones split by what was called what."""
     if not any(r.baselines for r in group):
         return
@@ -111,7 +111,7 @@ def _rules(group: list[Row]) -> Iterator[str]:
             yield f"  {title:<34}{right:>6}{f'{wrong} wrong':>8}{'':>13}{len(quoted) - right - wrong:>11}"
 
 
-def quotations(group: list[Row]) -> dict[str, list[str]]:
+def quotations(group: list[ReplayRow]) -> dict[str, list[str]]:
     """The paper's own columns: right, wrong or why there is no answer; RENDER's follows from its device output."""
     own = ["" if "inside" not in r.published else _agrees(r.published["inside"], r.truth) for r in group]
     found = {"RENDER, published (quoted)": own}

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from render.lab.replay.rows import Answer, Extreme, Output, Row, axes_of, disagreements, expected_of, failed
+from render.lab.replay.rows import Extreme, Output, ReplayRow, RuleAnswer, axes_of, disagreements, expected_of, failed
 from render.result.pieces import blocks, part
 
 if TYPE_CHECKING:
     from render.judgement.composition import Judged
-    from render.lab.corpus.case import Case
+    from render.lab.corpus.case import CorpusCase
     from render.lab.replay.judging import Replayed
     from render.result.decision import Case as OutputCase
     from render.result.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayPlan:
     """What to do with each case besides judging it.
 
     The stock interpreter's run gets `stock_seconds` of processor time; `stock_triton` is a folder with an older Triton
@@ -40,7 +40,7 @@ class Plan:
     stock_triton: str = ""
 
 
-def replay(folder: Path, plan: Plan) -> Row:
+def replay(folder: Path, plan: ReplayPlan) -> ReplayRow:
     """The row of the case in `folder`; whatever goes wrong inside becomes the row's error."""
     from render.lab.corpus.case import load_case
 
@@ -57,7 +57,7 @@ def replay(folder: Path, plan: Plan) -> Row:
         return failed(case, text, time.perf_counter() - began)
 
 
-def _judged(case: Case, plan: Plan, began: float) -> Row:
+def _judged(case: CorpusCase, plan: ReplayPlan, began: float) -> ReplayRow:
     import torch
 
     from render.lab.corpus import device_models
@@ -69,7 +69,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
     replayed = judge(case, plan.small, **dict(plan.assumed))
     judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     peak = peak_mb()  # of the judgement; `whole_rss_mb` includes the simpler rules
-    answers: dict[str, Answer] = {}
+    answers: dict[str, RuleAnswer] = {}
     if plan.baselines:
         answers = baselines(replayed)
     baselines_s = time.perf_counter() - began - judging_s
@@ -77,7 +77,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
     reference, device = axes_of(verdict)
     wrong = disagreements(case, verdict, source)
     timing = verdict.timing
-    return Row(
+    return ReplayRow(
         **expected_of(case), label=verdict.label, code=verdict.code, message=verdict.message,
         paper_rule=verdict.paper_rule, reference_axis=reference, device_axis=device, source_label=source.label,
         source_code=source.code, ok=not wrong, disagreements=wrong, interval_s=timing.get("interval_s"),
@@ -91,7 +91,7 @@ def _judged(case: Case, plan: Plan, began: float) -> Row:
     )  # fmt: skip
 
 
-def _stock(case: Case, plan: Plan, replayed: Replayed) -> dict[str, Any]:
+def _stock(case: CorpusCase, plan: ReplayPlan, replayed: Replayed) -> dict[str, Any]:
     """The stock interpreter's times, and those of further interval runs to set beside its further runs."""
     if not plan.stock:
         return {}

@@ -17,7 +17,7 @@ from render.interpreter.session import Session
 from render.judgement.tolerance import Tolerance, tolerance, up
 from render.lab.adversary import catalogue, subjects
 from render.lab.adversary.attack import Target, call
-from render.lab.adversary.plan import Plan
+from render.lab.adversary.plan import AttackPlan
 from render.result.errors import RenderError
 from tests.kernels.bugs import KERNELS
 
@@ -135,7 +135,7 @@ def test_every_legal_execution_passes(subject: Any, profile: str) -> None:
     target = Target(subject, profile, "plain", seed=2)
     with Session(profile=load_profile(profile), interval=False):
         kinds = [t.dtype for t in call(subject, copy.deepcopy(target.inputs))]
-    runs = [target.run(Plan(seed)) for seed in range(trials(8))]
+    runs = [target.run(AttackPlan(seed)) for seed in range(trials(8))]
     seen = 0
     for i, (ends, dtype) in enumerate(zip(target.bounds, kinds, strict=True)):
         if ends is None or not (np.isfinite(ends[0]).all() and np.isfinite(ends[1]).all()):

@@ -11,7 +11,7 @@ from support import trials
 from interval_ops.profiles.profile import profile_names
 from render.lab.adversary import campaign, catalogue, rules, subjects
 from render.lab.adversary.attack import Target, attack
-from render.lab.adversary.plan import Plan
+from render.lab.adversary.plan import AttackPlan
 from render.lab.adversary.subjects import Subject
 
 PATIENCE = 60.0
@@ -73,7 +73,7 @@ def test_a_violation_can_be_run_again():
     tally = attack(subject, "any", seed=3, seconds=PATIENCE, runs=12, mute={"function"})
     found = tally.violations[0]
     target = Target(subject, "any", found.style, 3)
-    assert target.run(Plan(found.seed, found.choices))[found.output][found.index] == found.value
+    assert target.run(AttackPlan(found.seed, found.choices))[found.output][found.index] == found.value
 
 
 def test_choices_reach_the_bounds():
@@ -87,13 +87,13 @@ def test_launches_in_order_keep_their_order():
     target = Target(chain, "any", "normal", 1)
     plain = np.cumsum(target.inputs[0].numpy())
     for seed in range(3):
-        assert np.allclose(target.run(Plan(seed))[0], plain, atol=1e-4)
+        assert np.allclose(target.run(AttackPlan(seed))[0], plain, atol=1e-4)
 
 
 def test_atomics_take_any_order():
     subject = subjects.atomics("fp32", 4)
     target = Target(subject, "any", "normal", 1)
-    found = {tuple(target.run(Plan(seed))[0].tolist()) for seed in range(8)}
+    found = {tuple(target.run(AttackPlan(seed))[0].tolist()) for seed in range(8)}
     assert len(found) > 1
 
 

@@ -55,7 +55,7 @@ def test_the_report_counts_what_was_written(tmp_path):
 
 def test_violations_survive_the_file():
     found = Tally(3, 1, 1.5, [Violation("k", "any", "normal", 1, {"a": "b"}, 0, (1, 2), 2.0, 0.0, 1.0)], 1)
-    line = json.loads(json.dumps(cross.as_line(cross.Pair(FEW[0], "any"), EFFORT, 0.5, [(("reduce",), found)])))
+    line = json.loads(json.dumps(cross.as_line(cross.Attacked(FEW[0], "any"), EFFORT, 0.5, [(("reduce",), found)])))
     back = cross.tally_of(line["parts"][0])
     assert back.violated == 1 and back.violations[0].value == 2.0
     assert cross.report([line]).total.violated == 1

@@ -11,7 +11,7 @@ import torch
 from render.entry import data
 from render.entry.execution import on_cpu
 from render.lab.corpus import device_models
-from render.lab.corpus.case import FOLDERS, Case, case_folders, find_case, load_case, load_cases
+from render.lab.corpus.case import FOLDERS, CorpusCase, case_folders, find_case, load_case, load_cases
 from render.result.errors import RenderError
 
 NUMBERS = "1924 5990 3017 5895 4551 1190 2843 1960 2680b 376 5065 1840 1666 1937 1671 1821 4701 1808 1578 6227"
@@ -34,7 +34,7 @@ def test_every_bug_has_a_twin_that_is_none():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_facts_agree_with_each_other(case: Case):
+def test_facts_agree_with_each_other(case: CorpusCase):
     facts = case.facts
     assert facts.id == case.path.name
     assert facts.label == facts.expected.label
@@ -45,7 +45,7 @@ def test_facts_agree_with_each_other(case: Case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_file_imports_and_reference_runs(case: Case):
+def test_file_imports_and_reference_runs(case: CorpusCase):
     module = case.load()
     inputs = case.inputs(module, small=True)
     reference = case.reference(module)
@@ -57,7 +57,7 @@ def test_file_imports_and_reference_runs(case: Case):
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.facts.device.kind != "none"], ids=lambda c: c.id)
-def test_device_output_has_the_shapes_of_the_reference(case: Case):
+def test_device_output_has_the_shapes_of_the_reference(case: CorpusCase):
     module = case.load()
     inputs = case.inputs(module, small=True)
     reference = case.reference(module)
@@ -70,7 +70,7 @@ def test_device_output_has_the_shapes_of_the_reference(case: Case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_published_shapes_are_the_shapes_of_the_inputs(case: Case):
+def test_published_shapes_are_the_shapes_of_the_inputs(case: CorpusCase):
     if case.id.split("-")[0] in ("1671", "1821", "1808"):
         pytest.skip("large inputs; their sizes are defaults of make_inputs")
     inputs = case.inputs(case.load()).values

@@ -12,7 +12,7 @@ from support import exact, rng, round_fraction, trials
 from interval_ops.formats.model import FORMATS
 from render.lab.corpus.fused import multiply_add
 from render.lab.corpus.model_matmul import fma_chain
-from render.lab.corpus.tensor_core import UNITS, Operand, Unit, multiply, truncate_tf32
+from render.lab.corpus.tensor_core import UNITS, OperandFormat, TensorCoreUnit, multiply, truncate_tf32
 
 PAIRS = [
     ("sm_80-tf32", ("sm_80", "tf32"), "tf32"),
@@ -43,7 +43,7 @@ def test_equals_the_exact_model(unit: str, key: tuple[str, str], fmt: str, style
 @pytest.mark.parametrize("block", [16, 32])
 def test_the_published_683(block: int, aligned: int, kept: int, low: float, high: float):
     a, b = np.full((2, 8192), 1 / 32, np.float32), np.full((8192, 3), 3, np.float32)
-    out = multiply(a, b, Unit(block, aligned, Operand(2, -14), kept))
+    out = multiply(a, b, TensorCoreUnit(block, aligned, OperandFormat(2, -14), kept))
     assert out.shape == (2, 3) and (out >= low).all() and (out <= high).all()
 
 

@@ -14,10 +14,10 @@ from render.judgement.composition import Judged
 from render.lab.corpus.case import IssueTolerance
 from render.lab.replay import baselines as rules
 from render.lab.replay.select import select
-from render.lab.replay.worker import Plan, replay
+from render.lab.replay.worker import ReplayPlan, replay
 from render.result.decision import Case
 
-PLAN = Plan()
+PLAN = ReplayPlan()
 
 
 def judged(y, ref, exact=None, device=True, dtype=torch.float32, ref_dtype=None):

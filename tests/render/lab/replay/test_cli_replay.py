@@ -12,7 +12,7 @@ from render.cli import app
 from render.lab.replay import judging
 from render.lab.replay.select import select
 from render.lab.replay.store import digest
-from render.lab.replay.worker import Plan, replay
+from render.lab.replay.worker import ReplayPlan, replay
 
 runner = CliRunner()
 KEYS = {"id", "label", "code", "paper_rule", "expected_label", "ok", "interval_s", "stock_s", "peak_rss_mb",
@@ -49,7 +49,7 @@ def test_assumptions_reach_the_session_and_the_store(corpus, monkeypatch):
     monkeypatch.setattr(judging, "Options", lambda **given: seen.append(given["session"]) or honest(**given))
     (folder,) = select(["9001"], "")
     chosen = (("sum_order", "tree"), ("triton_version", "3.9"))
-    plans = [Plan(baselines=False, assumed=assumed) for assumed in ((), chosen)]
+    plans = [ReplayPlan(baselines=False, assumed=assumed) for assumed in ((), chosen)]
     rows = [replay(folder, plan) for plan in plans]
     assert seen == [{}, dict(chosen)]
     assert [row.error for row in rows] == ["", ""]

@@ -12,9 +12,9 @@ from render.lab.replay.rows import from_dict
 from render.lab.replay.runner import replay_all
 from render.lab.replay.select import select
 from render.lab.replay.store import Store
-from render.lab.replay.worker import Plan
+from render.lab.replay.worker import ReplayPlan
 
-PLAN = Plan()
+PLAN = ReplayPlan()
 
 
 def rows_of(corpus, *ids, **options):

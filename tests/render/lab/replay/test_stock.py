@@ -9,7 +9,7 @@ import pytest
 
 from render.lab.replay import stock
 from render.lab.replay.repeats import again
-from render.lab.replay.stock import REFUSED, SAYS, Enough, Stock, Watch
+from render.lab.replay.stock import REFUSED, SAYS, Stock, TimeIsUp, Watch
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (4, 3, 2), (32, 192, 1), (5, 1, 7)])
@@ -31,7 +31,7 @@ def test_a_share_of_the_grid_is_spread_over_it():
 def test_the_time_is_extrapolated_from_the_share():
     watch = Watch(-1.0)
     watch.next_program((10, 1, 1))
-    with pytest.raises(Enough):
+    with pytest.raises(TimeIsUp):
         watch.next_program((10, 1, 1))
     assert watch.result().fraction == 0.1
 
