@@ -1,0 +1,68 @@
+"""What a wrapper computes from a kernel's output is judged afterwards: common operations, end to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+
+from render.classify import classify
+
+N = 64
+
+
+@triton.jit
+def _activate(x_ptr, y_ptr, n: tl.constexpr):
+    i = tl.arange(0, n)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    tl.store(y_ptr + i, 1.0 + tl.exp(-x * x))
+
+
+def kernel(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    _activate[(1,)](x, y, N)
+    return y
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    return 1.0 + torch.exp(-x * x)
+
+
+W = torch.randn(8, 8, generator=torch.Generator().manual_seed(7))
+OPERATIONS: dict[str, Any] = {
+    "sqrt": torch.sqrt, "exp": torch.exp, "sigmoid": torch.sigmoid, "silu": F.silu, "rsqrt": torch.rsqrt,
+    "matmul": lambda y: y @ W.to(y.dtype), "linear": lambda y: F.linear(y, W.to(y.dtype), W[0].to(y.dtype)),
+    "softmax": lambda y: F.softmax(y, -1), "layer_norm": lambda y: F.layer_norm(y, (8,)),
+    "sort": lambda y: y.sort(-1).values, "cumsum": lambda y: y.cumsum(-1), "max": lambda y: y.max(-1).values,
+    "topk": lambda y: y.topk(3, -1).values, "square": lambda y: y**2, "nan_to_num": torch.nan_to_num,
+    "mean": lambda y: y.mean(-1), "diagonal": lambda y: y.diagonal() + 1, "gelu": F.gelu, "tanh": torch.tanh,
+    "log_softmax": lambda y: F.log_softmax(y, -1), "rms_norm": lambda y: F.rms_norm(y, (8,), eps=1e-6),
+    "group_norm": lambda y: F.group_norm(y[None], 2, eps=1e-3), "logsumexp": lambda y: y.logsumexp(-1),
+    "var": lambda y: y.var(-1), "norm": lambda y: y.norm(dim=-1), "where": lambda y: torch.where(y > 0, y, -y),
+    "einsum": lambda y: torch.einsum("ij,kj->ik", y, W.to(y.dtype)), "in place": lambda y: y.exp_().mul_(0.5),
+    "argmax": lambda y: y.gather(-1, y.argmax(-1, keepdim=True)), "prod": lambda y: y.prod(-1),
+    "masked": lambda y: y.masked_fill(torch.eye(8, dtype=torch.bool), 0.0).tril(),
+    "mse": lambda y: F.mse_loss(y, W.to(y.dtype)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_on_a_kernel_s_output(name, dtype):
+    operation = OPERATIONS[name]
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1)).to(dtype)
+    verdict = classify(lambda x: operation(kernel(x)), x, ref=lambda x: operation(reference(x)), budget=False)
+    assert (verdict.label, verdict.code != "RND302") == ("Type-I", True), verdict
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "matmul", "gelu", "sort", "cumsum"])
+def test_a_wrong_kernel_is_still_found_behind_it(name):
+    operation = OPERATIONS[name]
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
+    wrong = lambda x: operation(reference(x) * (1 + 0.05 * W))  # noqa: E731
+    verdict = classify(lambda x: operation(kernel(x)), x, ref=wrong, budget=False)
+    assert (verdict.label, verdict.code) == ("Type-II", "RND201"), verdict
