@@ -170,6 +170,8 @@ _formula("softplus", f.softplus, lambda beta, threshold, **_: (float(threshold) 
          keywords="beta threshold")  # fmt: skip
 _formula("elu", f.elu, (0.0,), keywords="alpha scale input_scale")
 _formula("leaky_relu", f.leaky_relu, (0.0,), keywords="negative_slope")
+_formula("softshrink", f.softshrink, lambda lambd=0.5, **_: (-float(lambd), float(lambd)), form=Form.ARITHMETIC,
+         keywords="lambd")  # fmt: skip
 _formula("hardsigmoid", f.hardsigmoid, (-3.0, 3.0))
 _formula("hardswish", f.hardswish, (-3.0, -1.5, 3.0))
 _formula("logaddexp", f.logaddexp, None, operands=2, cancels=True)

@@ -81,6 +81,11 @@ def threshold(n: Arithmetic, x: Num, threshold: float, value: float) -> Num:
     return n.choose(x - n.number(float(threshold)), lambda: x, lambda: n.number(float(value)))
 
 
+def softshrink(n: Arithmetic, x: Num, lambd: float = 0.5) -> Num:
+    away = n.number(float(lambd))
+    return n.larger(x - away, n.number(0.0)) + n.smaller(x + away, n.number(0.0))
+
+
 def hardsigmoid(n: Arithmetic, x: Num) -> Num:
     return n.smaller(n.larger(x + 3, n.number(0.0)), n.number(6.0)) / 6
 

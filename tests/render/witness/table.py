@@ -294,6 +294,7 @@ HOST_COMPOSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str
     "functions": (lambda x: _selu(x).exp() + _selu(x).tanh() + (_selu(x) + 3).sqrt() + (_selu(x) + 3).log(), ()),
     "activations": (lambda x: torch.nn.functional.gelu(torch.nn.functional.silu(_selu(x).sigmoid())), ()),
     "half activations": (lambda x: torch.nn.functional.gelu(torch.nn.functional.silu(_selu(x).half())), ()),
+    "shrunk": (lambda x: torch.nn.functional.softshrink(_selu(x), 0.3), ()),
     "choices": (lambda x: torch.nn.functional.elu(torch.nn.functional.softplus(_selu(x) - 0.3) - 1), ()),
     "of three": (lambda x: torch.lerp(_selu(x), x, 0.75) + torch.addcmul(x, _selu(x), x, value=0.3), ()),
     "double": (lambda x: (_selu(x).double().exp() @ x.double()).float(), ()),

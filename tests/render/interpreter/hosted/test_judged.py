@@ -46,7 +46,7 @@ OPERATIONS: dict[str, Any] = {
     "einsum": lambda y: torch.einsum("ij,kj->ik", y, W.to(y.dtype)), "in place": lambda y: y.exp_().mul_(0.5),
     "argmax": lambda y: y.gather(-1, y.argmax(-1, keepdim=True)), "prod": lambda y: y.prod(-1),
     "masked": lambda y: y.masked_fill(torch.eye(8, dtype=torch.bool), 0.0).tril(),
-    "mse": lambda y: F.mse_loss(y, W.to(y.dtype)),
+    "softshrink": lambda y: F.softshrink(y, 0.3), "mse": lambda y: F.mse_loss(y, W.to(y.dtype)),
 }  # fmt: skip
 
 

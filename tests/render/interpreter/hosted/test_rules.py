@@ -143,6 +143,7 @@ FUNCTIONS: dict[str, tuple[Any, Any, float, float]] = {
     "leaky": (lambda x: F.leaky_relu(x, 0.125), lambda x: x if x > 0 else x / 8, -5, 5),
     "hardswish": (F.hardswish, lambda x: x * min(max(x + 3, 0), 6) / 6, -5, 5),
     "hardsigmoid": (F.hardsigmoid, lambda x: min(max(x + 3, 0), 6) / mpf(6), -5, 5),
+    "softshrink": (lambda x: F.softshrink(x, 0.75), lambda x: max(x - 0.75, mpf(0)) + min(x + 0.75, mpf(0)), -5, 5),
     "tanh": (torch.tanh, m.tanh, -4, 4),
     "erf": (torch.erf, m.erf, -3, 3),
     "erfc": (torch.erfc, m.erfc, -3, 3),

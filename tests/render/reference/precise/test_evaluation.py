@@ -112,6 +112,7 @@ def test_an_alternating_series_needs_more_than_128_bits():
         ("powers", lambda x: (1 + x).pow(3) - 1, lambda x: (1 + x) ** 3 - 1),
         ("erf", lambda x: torch.erf(x) - torch.erf(-x), lambda x: 2 * MP.erf(x)),
         ("atan", lambda x: torch.atan(1 + x) - torch.atan(1 - x), lambda x: MP.atan(1 + x) - MP.atan(1 - x)),
+        ("softshrink", lambda x: F.softshrink(x, 0.25) + x.clamp(-0.25, 0.25), lambda x: x),
         ("softplus", lambda x: F.softplus(x) - F.softplus(-x), lambda x: x),
         ("gelu", lambda x: F.gelu(x) + F.gelu(-x), lambda x: x * MP.erf(x / MP.sqrt(2))),
         ("sigmoid", lambda x: torch.sigmoid(x) - torch.sigmoid(-x), lambda x: MP.tanh(x / 2)),
