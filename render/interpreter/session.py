@@ -16,6 +16,7 @@ from render.interpreter.compiled import Compiled, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.device import Description, described, target
 from render.interpreter.eager import uncompiled
+from render.interpreter.graphs import launched
 from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.launch import Launch, run_launch
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
@@ -246,6 +247,7 @@ class Session:
         if not warmup:
             with launch_hooks(compiled, call, grid):
                 self._launch(kernel, grid, call)
+            launched(lambda: (innermost() or self)._launch(kernel, grid, call))
         return compiled
 
     @contextlib.contextmanager

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from render.interpreter import device
+from render.interpreter.graphs import Capture, Graph
 from render.interpreter.scope import PatchScope
-from render.result.errors import UnsupportedOp
 
 _QUIET = (
     "init", "setDevice", "synchronize", "emptyCache", "ipc_collect", "sleep", "setStream", "resetPeakMemoryStats",
@@ -266,50 +266,8 @@ def _classes(kind: str) -> Iterator[tuple[str, type]]:
     yield "Event", Event
     if kind == "cuda":
         yield "ExternalStream", ExternalStream
-        yield "CUDAGraph", _Graph
-        yield "graph", _Capture
-
-
-class _Graph:
-    """What is captured runs at once; a recording cannot be run again here."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.captured = False
-
-    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
-        self.captured = False
-
-    def capture_end(self) -> None:
-        self.captured = True
-
-    def replay(self) -> None:
-        if not self.captured:
-            raise UnsupportedOp(
-                "torch.cuda.CUDAGraph.replay", "a graph that ran once is not recorded, and not run again"
-            )
-        self.captured = False  # what the capture is for, and what ran in it
-
-    def reset(self) -> None:
-        self.captured = False
-
-    def pool(self) -> tuple[int, int]:
-        return (0, 0)
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return _always(None)
-
-
-class _Capture:
-    """`torch.cuda.graph`"""
-
-    def __init__(self, cuda_graph: Any, *args: Any, **kwargs: Any) -> None:
-        self.graph = cuda_graph
-
-    def __enter__(self) -> None:
-        self.graph.capture_begin()
-
-    def __exit__(self, *exc: object) -> None:
-        self.graph.capture_end()
+        yield "CUDAGraph", Graph
+        yield "graph", Capture
 
 
 def patch(scope: PatchScope) -> None:
