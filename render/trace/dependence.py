@@ -20,7 +20,7 @@ from render.trace.recorder import Entry, Recorder
 from render.trace.step import Link, Step, title
 from render.trace.walk import Walk
 
-REFERENCES = 1 << 24
+REFERENCES = 1 << 22
 """References of one operation to lanes of its operands; beyond, all lanes of them count."""
 
 
