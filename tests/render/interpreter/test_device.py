@@ -8,7 +8,9 @@ import sys
 import pytest
 import torch
 import triton
+import triton.language as tl
 
+import render
 from interval_ops.profiles.profile import load_profile, profile_names
 from render.interpreter import device
 from render.interpreter.host import cuda_on_cpu
@@ -189,3 +191,29 @@ def test_compiled_functions_run_as_eager_with_a_note():
         triple = torch.compile(dynamic=True)(lambda x: 3 * x)
         assert double(torch.ones(1)).item() + triple(torch.ones(1)).item() == 5
     assert any("torch.compile" in note for note in session.notes)
+
+
+@triton.jit
+def times(out, x, FACTOR: tl.constexpr, B: tl.constexpr):
+    tl.store(out + tl.arange(0, B), tl.load(x + tl.arange(0, B)) * FACTOR)
+
+
+def by_device(x):
+    """A library with a path for each device, as libraries tell them apart."""
+    hip = triton.runtime.driver.active.get_current_target().backend == "hip"
+    assert hip == (torch.version.hip is not None)
+    major = torch.cuda.get_device_capability(x.device)[0]
+    out = torch.empty_like(x)
+    times[(1,)](out, x, 3 if hip else major, B=8)
+    return out
+
+
+@pytest.mark.parametrize(("name", "factor"), [("sm_80", 8), ("sm_90", 9), ("gfx942", 3), ("any", 8)])
+def test_the_path_of_the_named_device_is_judged_and_told(name, factor):
+    verdict = render.classify(by_device, torch.arange(8.0), ref=lambda x: x * factor, device=name)
+    assert verdict.label == "Type-I"
+    told = [line for line in verdict.assumptions if "host code asked for" in line]
+    assert len(told) == 1 and load_profile(name).device.part in told[0]
+    assert ("--device" in told[0]) == (name == "any")
+    wrong = render.classify(by_device, torch.arange(8.0), ref=lambda x: x * (factor + 1), device=name)
+    assert wrong.label == "Type-II"
