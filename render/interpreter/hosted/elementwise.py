@@ -121,7 +121,11 @@ def _integral_quotient(call: Call, integral: Callable[..., np.ndarray]) -> Resul
     lo, hi = (np.asarray(end, np.float64) for end in quotient(pairs[0], pairs[1], inner, call.profile))
     # torch subtracts the remainder before it divides: where the quotient itself rounds, once more.
     room = [np.where(np.abs(end) >= 2.0 ** (inner.p - 1), 2 * inner.u * np.abs(end), 0.0) for end in (lo, hi)]
-    return finished((integral(lo - room[0]), integral(hi + room[1])), fmt, call.profile)
+    low, high = integral(lo - room[0]), integral(hi + room[1])
+    if integral is np.floor:  # by way of fmod, which has no value at infinity
+        endless = ~np.isfinite(np.asarray(pairs[0][0])) | ~np.isfinite(np.asarray(pairs[0][1]))
+        low, high = (np.where(endless, np.nan, end) for end in (low, high))
+    return finished((low, high), fmt, call.profile)
 
 
 def remainder(call: Call) -> Result:

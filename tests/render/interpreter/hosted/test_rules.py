@@ -360,3 +360,42 @@ def test_several_operands(name, dtype):
             boxes = [box(g, shape, dtype, -3, 3, radius) for shape in shapes]
             finite = check(operation, oracle, boxes, dtype, g)
             assert finite > (0.5 if name == "atan2" else 0.9)
+
+
+SPECIAL = [
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-45,
+    1e-38,
+    3e38,
+    -3e38,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    65504.0,
+    88.8,
+    -104.0,
+]
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "nan_to_num"])  # whose largest number is its type's
+def test_special_values_are_held_or_open(name):
+    """Ends at zeros, subnormals, the largest numbers, infinities and NaN: float64 at both ends lies inside."""
+    operation = FUNCTIONS[name][0]
+    ends = [(a, b) for a in SPECIAL for b in SPECIAL if not a > b]
+    lo, hi = (np.array(side) for side in zip(*ends, strict=True))
+    loose = np.isnan(lo) | np.isnan(hi)
+    lo, hi = np.where(loose, np.nan, lo), np.where(loose, np.nan, hi)
+    world = World()
+    x = world.result(lo, hi, lo, torch.float32)
+    with world.tracker:
+        out = operation(x)
+    envelope = world.memory.envelope(out)
+    assert envelope is not None and not envelope.taints
+    low, high = envelope.lo, envelope.hi
+    for end in (lo, hi):
+        seen = operation(torch.from_numpy(end.copy())).numpy()
+        near = np.where(np.isfinite(seen), np.abs(seen) * 1e-12 + 1e-300, 0.0)
+        bad = ~((low - near <= seen) & (seen <= high + near)) & ~np.isnan(low) & ~np.isnan(high)
+        assert not bad.any(), list(zip(lo[bad], hi[bad], low[bad], seen[bad], high[bad], strict=True))
