@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from render.classify import classify
+from render.exact.numbers import Numbers
 from render.reference.precise import evaluation
 from render.report import html
 
@@ -166,7 +167,7 @@ def test_too_much_work_is_said_and_leaves_no_answer(monkeypatch):
 
 
 def test_without_python_flint_the_error_is_said_to_be_an_estimate(monkeypatch):
-    monkeypatch.setattr(evaluation, "have_balls", lambda: False)
+    monkeypatch.setattr(Numbers, "rigorous", False)
     entry, reference, x, fault = CASES["variance"]
     right = classify(entry, x, ref=reference, budget=False)
     assert right.label == "Type-I" and "estimate" in right.finer[0].sentence
