@@ -134,7 +134,7 @@ def quantized():
     def there_and_back(kind):
         def run(x):
             codes, state = quantize_4bit(x, blocksize=64, quant_type=kind)
-            return dequantize_4bit(codes, state)
+            return dequantize_4bit(codes, state, quant_type=kind)
 
         return run
 
