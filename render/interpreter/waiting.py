@@ -135,10 +135,12 @@ def _of(value: Any) -> Iterator[Any]:
         yield from _of(value.handle)
     elif isinstance(value, Handle):
         yield value.computed.tobytes()
+    elif isinstance(value, np.ndarray):
+        yield value.tobytes()
     elif isinstance(value, tuple | list):
         for part in value:
             yield from _of(part)
-    elif isinstance(value, int | float | str | bool | None):
+    elif isinstance(value, int | float | str | frozenset | None):
         yield value
     else:
         yield id(value)

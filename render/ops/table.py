@@ -163,6 +163,8 @@ for _op in ("store", "masked_store", "atomic_store", "descriptor_store", "descri
 for _op in ("atomic_rmw", "descriptor_reduce"):
     external(_op, Shape.MEMORY, "accumulation", rule_errors.atomic, "Closed when the launch ends, for every order.",
              tight=False)  # fmt: skip
+external("atomic_poll", Shape.MEMORY, None, None, "Waits while other programs run; a time limit is refused.",
+         tight=False)  # fmt: skip
 external("atomic_cas", Shape.MEMORY, None, None, "Runs program by program; one order of many.", tight=False)
 
 
@@ -193,6 +195,5 @@ UNSUPPORTED: dict[str, str] = {
     "approx_divf": "the error of div.approx is documented only for divisors up to 2^126; write x / y or tl.fdiv(x, y)",
     "extern_elementwise": "the error of an arbitrary device library function is not known",
     "inline_asm": "assembly text cannot be bounded",
-    "atomic_poll": "waits for another program, which would never run while this one waits",
 }
 """Builder methods without a rule, and why."""

@@ -14,9 +14,9 @@ from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
 from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
-from render.interpreter.memory.records import Request
+from render.interpreter.memory.records import Hazard, Request
 from render.interpreter.types import carrier, elem_of
-from render.interpreter.waiting import changed
+from render.interpreter.waiting import Loop, changed
 
 
 def _atomic_kinds() -> dict[Any, str]:
@@ -130,6 +130,20 @@ class Access(Base):
 
     def create_atomic_load(self, ptr: Handle, mask: Handle, *order: Any) -> Handle:
         return self._atomic("load", ptr, None, None, mask)
+
+    def create_atomic_poll(self, ptr: Handle, expected: Handle, timeout: Any, *order: Any) -> Handle:
+        """Waits, element by element, until each has been what is expected; other programs run meanwhile."""
+        if isinstance(timeout, Handle):
+            self.unsupported("create_atomic_poll", "a clock decides how long it waits")
+        if self.ctx.programs > 1:
+            raise Hazard("several programs poll at once")
+        loop, taint = Loop(self.ctx), NO_TAINT
+        met = np.zeros((1,) * ptr.v.ndim, np.bool_)
+        while True:
+            found = self._atomic("load", ptr, None, None, None)
+            met, taint = met | (found.v == expected.v), taint | found.taint
+            if not loop(not met.all()):
+                return Handle(met, tl.int1, ptr.shape, taint=taint | taint_of(expected))
 
     def create_atomic_store(self, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> None:
         self._atomic("store", ptr, value, None, mask)

@@ -32,6 +32,7 @@ CALLS: dict[str, str] = {
     "atomic_load": "tl.atomic_load(q)",
     "atomic_max": "tl.atomic_max(q, i)",
     "atomic_min": "tl.atomic_min(q, i)",
+    "atomic_poll": "tl.atomic_poll(q, tl.load(q))",
     "atomic_or": "tl.atomic_or(q, i)",
     "atomic_store": "tl.atomic_store(q, i)",
     "atomic_xchg": "tl.atomic_xchg(q, i)",
@@ -124,7 +125,6 @@ CALLS: dict[str, str] = {
 }
 
 REFUSED: dict[str, str] = {
-    "atomic_poll": "tl.atomic_poll(q, i)",
     "inline_asm_elementwise": "tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], tl.float32, True, 1)",
 }
 

@@ -98,6 +98,15 @@ def exchange_lock(lock, x, out):
 
 
 @triton.jit
+def polled(flags, out, n):
+    """As `after_next`, by the language's own poll."""
+    p = tl.program_id(0)
+    if p < n - 1:
+        tl.store(out + p, tl.atomic_poll(flags + p + 1, 1).to(tl.int32))
+    tl.atomic_xchg(flags + p, 1)
+
+
+@triton.jit
 def with_patience(flag, out):
     """A bounded wait: the loop counts its turns."""
     p = tl.program_id(0)
@@ -257,6 +266,17 @@ def test_a_lock_by_exchange(chunk: int | None) -> None:
     with Session("ieee", chunk=chunk):
         exchange_lock[(12,)](lock, x, out)
     assert out.item() == 66 and lock.item() == 0
+
+
+@pytest.mark.skipif(not hasattr(tl, "atomic_poll"), reason="from Triton 3.9 on")
+def test_polls_let_others_run() -> None:
+    out = flags(5)
+    with Session("ieee"):
+        polled[(5,)](flags(5), out, 5)
+    assert out.tolist() == [1, 1, 1, 1, 0]
+    with pytest.raises(Endless, match="program 1 of 4") as met, Session("ieee"):
+        polled[(4,)](flags(5), out, 5)
+    assert met.value.code == "RND212" and met.value.line == line_of(polled, "atomic_poll")
 
 
 def test_a_wait_that_gives_up() -> None:
