@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from interval_ops.profiles.profile import NEWEST, load_profile
-from render.lab.adversary.attack import Climber, Tally, Target
+from render.lab.adversary.attack import AttackTally, Climber, Target
 from render.lab.adversary.kernels import softmax_kernel
 from render.lab.adversary.subjects import Subject
 
@@ -60,7 +60,7 @@ def subject(name: str, n: int) -> Subject:
 class Recorder(Climber):
     """Keeps, for every element, how far executions came from the middle of its bound, in half-widths."""
 
-    def __init__(self, target: Target, seed: int, tally: Tally) -> None:
+    def __init__(self, target: Target, seed: int, tally: AttackTally) -> None:
         super().__init__(target, seed, tally)
         self.reached = np.zeros(1)
 
@@ -79,7 +79,7 @@ def _rows(runs: int, seed: int) -> Iterator[Row]:
     for name in ("softmax", "layer norm"):
         for n in SIZES:
             for order in ("any", "tree"):
-                profile, tally = load_profile(TARGET).chosen(order, triton=NEWEST), Tally()
+                profile, tally = load_profile(TARGET).chosen(order, triton=NEWEST), AttackTally()
                 target = Target(subject(name, n), profile, "normal", seed)
                 climber = Recorder(target, seed, tally)
                 while tally.runs < runs:

@@ -22,7 +22,7 @@ from typing import Any
 
 from interval_ops.profiles.profile import profile_names
 from render.lab.adversary import campaign, cross
-from render.lab.adversary.attack import Tally
+from render.lab.adversary.attack import AttackTally
 from render.lab.adversary.catalogue import every
 from render.lab.adversary.page import page
 
@@ -54,7 +54,7 @@ def subjects(only: str) -> list[Any]:
     return [s for s in (*every(), *zoo_subjects()) if only in s.name]
 
 
-def show(profile: str, name: str, tally: Tally) -> None:
+def show(profile: str, name: str, tally: AttackTally) -> None:
     if tally.violated:
         print(
             f"OUTSIDE {profile} {name}: {tally.violated} of {tally.checks}; first: {tally.violations[:1]}", flush=True
@@ -75,7 +75,7 @@ def crossed(options: argparse.Namespace, profiles: list[str], found: list[Any]) 
         options.cross.write_text("".join(json.dumps(line) + "\n" for line in kept))
     if options.far:
         known = cross.report(list(cross.read(options.cross))).kernels
-        found = [s for s in found if known.get(s.name, Tally()).approach < campaign.FAR]
+        found = [s for s in found if known.get(s.name, AttackTally()).approach < campaign.FAR]
     effort = cross.Effort(options.runs, seed=options.seed)
     cross.run(options.cross, found, profiles, effort, tell, options.limit, not options.far)
     lines = list(cross.read(options.cross))

@@ -15,7 +15,7 @@ def command(checks: int | None, devices: list[str] | None, chosen: dict[str, str
     1 if any result lies outside its bounds.
     """
     from render.lab.adversary import campaign, catalogue
-    from render.lab.adversary.attack import Tally
+    from render.lab.adversary.attack import AttackTally
 
     asked = chosen or {}
     profiles = checked(asked, devices or ("any", "sm_90", "gfx942"))
@@ -23,7 +23,7 @@ def command(checks: int | None, devices: list[str] | None, chosen: dict[str, str
         typer.echo(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in asked.items()))
     typer.echo(f"{'kernel':<38}{'profile':<14}{'checks':>10}{'outside':>9}{'closest':>9}")
 
-    def show(profile: str, name: str, tally: Tally) -> None:
+    def show(profile: str, name: str, tally: AttackTally) -> None:
         note = f"{tally.approach:>9.3f}" if not tally.skipped else f"  {tally.skipped}"
         typer.echo(f"{name:<38}{profile:<14}{tally.checks:>10}{tally.violated:>9}{note}")
 

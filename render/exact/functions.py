@@ -50,7 +50,7 @@ _MOST_BITS = 4096
 
 
 @dataclass(frozen=True)
-class Monotone:
+class ArbMonotone:
     """`limits`: of the function at both ends of its domain, None where Arb finds them; `far`: see above."""
 
     formula: Formula
@@ -128,44 +128,44 @@ _FAR_OUT = power(100)
 _GROWS = (-power(13), power(13))
 _FALLS_FAST = power(7)
 
-MONOTONE: dict[str, Monotone] = {
-    "exp": Monotone(lambda x: x.exp(), limits=(ZERO, INF), far=_GROWS),
-    "exp2": Monotone(lambda x: TWO**x, limits=(ZERO, INF), far=_GROWS),
-    "exp10": Monotone(lambda x: number(10) ** x, limits=(ZERO, INF), far=_GROWS),
-    "expm1": Monotone(lambda x: x.expm1(), limits=(-ONE, INF), far=_GROWS),
-    "log": Monotone(lambda x: x.log(), NOT_NEGATIVE, (NINF, INF)),
-    "log2": Monotone(lambda x: x.log_base(2), NOT_NEGATIVE, (NINF, INF)),
-    "log10": Monotone(lambda x: x.log_base(10), NOT_NEGATIVE, (NINF, INF)),
-    "log1p": Monotone(lambda x: x.log1p(), (-ONE, INF), (NINF, INF)),
-    "sqrt": Monotone(lambda x: x.sqrt(), NOT_NEGATIVE, (ZERO, INF)),
-    "rsqrt": Monotone(lambda x: x.rsqrt(), NOT_NEGATIVE, (INF, ZERO), rising=False),
-    "cbrt": Monotone(_odd(lambda x: x.root(3)), limits=(NINF, INF)),
-    "erf": Monotone(lambda x: x.erf(), limits=UNIT),
-    "erfc": Monotone(lambda x: x.erfc(), limits=(TWO, ZERO), far=(NINF, _FALLS_FAST), rising=False),
-    "erfcx": Monotone(_scaled_erfc, limits=(INF, ZERO), far=(-_FALLS_FAST, INF), rising=False),
-    "normcdf": Monotone(lambda x: (-x / TWO.sqrt()).erfc() / 2, limits=(ZERO, ONE), far=(-2 * _FALLS_FAST, INF)),
-    "erfinv": Monotone(lambda x: x.erfinv(), UNIT, (NINF, INF)),
-    "erfcinv": Monotone(lambda x: x.erfcinv(), (ZERO, TWO), (INF, NINF), rising=False),
-    "normcdfinv": Monotone(lambda p: -TWO.sqrt() * (2 * p).erfcinv(), (ZERO, ONE), (NINF, INF)),
-    "tanh": Monotone(lambda x: x.tanh(), limits=UNIT),
-    "sinh": Monotone(lambda x: x.sinh(), limits=(NINF, INF), far=_GROWS),
-    "asinh": Monotone(lambda x: x.asinh(), limits=(NINF, INF)),
-    "acosh": Monotone(lambda x: x.acosh(), (ONE, INF), (ZERO, INF)),
-    "atanh": Monotone(lambda x: x.atanh(), UNIT, (NINF, INF)),
-    "asin": Monotone(lambda x: x.asin(), UNIT),
-    "acos": Monotone(lambda x: x.acos(), UNIT, rising=False),
-    "atan": Monotone(lambda x: x.atan()),
-    "cyl_bessel_i1": Monotone(lambda x: x.bessel_i(1), limits=(NINF, INF), far=_GROWS),
+MONOTONE: dict[str, ArbMonotone] = {
+    "exp": ArbMonotone(lambda x: x.exp(), limits=(ZERO, INF), far=_GROWS),
+    "exp2": ArbMonotone(lambda x: TWO**x, limits=(ZERO, INF), far=_GROWS),
+    "exp10": ArbMonotone(lambda x: number(10) ** x, limits=(ZERO, INF), far=_GROWS),
+    "expm1": ArbMonotone(lambda x: x.expm1(), limits=(-ONE, INF), far=_GROWS),
+    "log": ArbMonotone(lambda x: x.log(), NOT_NEGATIVE, (NINF, INF)),
+    "log2": ArbMonotone(lambda x: x.log_base(2), NOT_NEGATIVE, (NINF, INF)),
+    "log10": ArbMonotone(lambda x: x.log_base(10), NOT_NEGATIVE, (NINF, INF)),
+    "log1p": ArbMonotone(lambda x: x.log1p(), (-ONE, INF), (NINF, INF)),
+    "sqrt": ArbMonotone(lambda x: x.sqrt(), NOT_NEGATIVE, (ZERO, INF)),
+    "rsqrt": ArbMonotone(lambda x: x.rsqrt(), NOT_NEGATIVE, (INF, ZERO), rising=False),
+    "cbrt": ArbMonotone(_odd(lambda x: x.root(3)), limits=(NINF, INF)),
+    "erf": ArbMonotone(lambda x: x.erf(), limits=UNIT),
+    "erfc": ArbMonotone(lambda x: x.erfc(), limits=(TWO, ZERO), far=(NINF, _FALLS_FAST), rising=False),
+    "erfcx": ArbMonotone(_scaled_erfc, limits=(INF, ZERO), far=(-_FALLS_FAST, INF), rising=False),
+    "normcdf": ArbMonotone(lambda x: (-x / TWO.sqrt()).erfc() / 2, limits=(ZERO, ONE), far=(-2 * _FALLS_FAST, INF)),
+    "erfinv": ArbMonotone(lambda x: x.erfinv(), UNIT, (NINF, INF)),
+    "erfcinv": ArbMonotone(lambda x: x.erfcinv(), (ZERO, TWO), (INF, NINF), rising=False),
+    "normcdfinv": ArbMonotone(lambda p: -TWO.sqrt() * (2 * p).erfcinv(), (ZERO, ONE), (NINF, INF)),
+    "tanh": ArbMonotone(lambda x: x.tanh(), limits=UNIT),
+    "sinh": ArbMonotone(lambda x: x.sinh(), limits=(NINF, INF), far=_GROWS),
+    "asinh": ArbMonotone(lambda x: x.asinh(), limits=(NINF, INF)),
+    "acosh": ArbMonotone(lambda x: x.acosh(), (ONE, INF), (ZERO, INF)),
+    "atanh": ArbMonotone(lambda x: x.atanh(), UNIT, (NINF, INF)),
+    "asin": ArbMonotone(lambda x: x.asin(), UNIT),
+    "acos": ArbMonotone(lambda x: x.acos(), UNIT, rising=False),
+    "atan": ArbMonotone(lambda x: x.atan()),
+    "cyl_bessel_i1": ArbMonotone(lambda x: x.bessel_i(1), limits=(NINF, INF), far=_GROWS),
 }  # fmt: skip
 
-EVEN: dict[str, Monotone] = {
-    "cosh": Monotone(lambda x: x.cosh(), NOT_NEGATIVE, (ONE, INF), (ZERO, _GROWS[1])),
-    "cyl_bessel_i0": Monotone(lambda x: x.bessel_i(0), NOT_NEGATIVE, (ONE, INF), (ZERO, _GROWS[1])),
+EVEN: dict[str, ArbMonotone] = {
+    "cosh": ArbMonotone(lambda x: x.cosh(), NOT_NEGATIVE, (ONE, INF), (ZERO, _GROWS[1])),
+    "cyl_bessel_i0": ArbMonotone(lambda x: x.bessel_i(0), NOT_NEGATIVE, (ONE, INF), (ZERO, _GROWS[1])),
 }
 """Rising from 0 on."""
 
 
-def _even(row: Monotone) -> Range:
+def _even(row: ArbMonotone) -> Range:
     return lambda x: row.range(iv.magnitudes(x))
 
 
@@ -201,14 +201,14 @@ def _tan(x: Interval) -> Maybe:
     """Rising between the poles, which are half a half turn off the integers."""
     if iv.infinite(x) or (not iv.single(x) and _meets(x, False, 0.5, 1)):
         return None
-    return Monotone(lambda v: v.tan()).range(x)
+    return ArbMonotone(lambda v: v.tan()).range(x)
 
 
 def _rcbrt(x: Interval) -> Maybe:
     """Falling on either side of 0."""
     if iv.has_zero(x):
         return None if iv.single(x) else EVERYWHERE
-    return Monotone(lambda v: 1 / MONOTONE["cbrt"].formula(v), rising=False).range(x)
+    return ArbMonotone(lambda v: 1 / MONOTONE["cbrt"].formula(v), rising=False).range(x)
 
 
 _VALLEY = Ball(1.4616321449683623, 1e-15)
@@ -217,8 +217,8 @@ _VALLEY = Ball(1.4616321449683623, 1e-15)
 
 def _gamma(formula: Formula, left: Formula, far: Point) -> Range:
     """Falls to the valley and rises behind it; left of 0 points only, which are no poles."""
-    falling = Monotone(formula, NOT_NEGATIVE, (INF, None), rising=False)
-    rising = Monotone(formula, NOT_NEGATIVE, (None, INF), (ZERO, far))
+    falling = ArbMonotone(formula, NOT_NEGATIVE, (INF, None), rising=False)
+    rising = ArbMonotone(formula, NOT_NEGATIVE, (None, INF), (ZERO, far))
 
     def rule(x: Interval) -> Maybe:
         if iv.infinite(x):

@@ -20,13 +20,13 @@ SPARE, DOUBT = 40, 20
 """Bits that functions are evaluated with besides, and bits that their results are moved by."""
 
 
-class Context:
+class Precision:
     """`prec`: bits of every rounded end, as flint.ctx has it."""
 
     prec = 53
 
 
-ctx = Context()
+ctx = Precision()
 
 
 def _raw(x: Any) -> Raw:

@@ -60,7 +60,7 @@ class Known:
 
 
 @dataclass
-class Step:
+class DivergenceStep:
     """One operation on the way: its counterpart (None: none; "": nothing can be said), the steps it reads.
 
     `data`: something that was loaded is behind it.
@@ -127,26 +127,26 @@ def _has(h: Handle, lane: np.ndarray, exact: float) -> bool:
     return lo - slack <= exact <= hi + slack
 
 
-def _after(step: Step) -> dict[str, Any]:
+def _after(step: DivergenceStep) -> dict[str, Any]:
     found = step.found
     return {"after_op": found.title, "after_line": found.entry.site.line, "counterpart": step.name or ""}
 
 
-def _steps(hop: Hop, known: list[Known]) -> list[Step]:
+def _steps(hop: Hop, known: list[Known]) -> list[DivergenceStep]:
     """In the order of execution."""
-    steps: list[Step] = []
+    steps: list[DivergenceStep] = []
     maker: dict[int, int] = {}
     for reached in reversed(hop.reached):
         reads = sorted({maker[id(h)] for h, _ in reached.links if id(h) in maker})
         data = bool(reached.outside.size) or any(steps[i].data for i in reads)
         arithmetic_of_arguments = not data and reached.out.shape == ()
         name = "" if arithmetic_of_arguments else _counterpart(reached, known)
-        steps.append(Step(reached, name, reads, data))
+        steps.append(DivergenceStep(reached, name, reads, data))
         maker[id(reached.out)] = len(steps) - 1
     return steps
 
 
-def _mark_clean(steps: list[Step]) -> None:
+def _mark_clean(steps: list[DivergenceStep]) -> None:
     for step in reversed(steps):
         step.clean = step.clean or bool(step.name)
         if step.clean:
@@ -157,7 +157,7 @@ def _mark_clean(steps: list[Step]) -> None:
             step.clean = True
 
 
-def _behind(steps: list[Step], step: Step) -> set[int]:
+def _behind(steps: list[DivergenceStep], step: DivergenceStep) -> set[int]:
     found, todo = set[int](), list(step.reads)
     while todo:
         i = todo.pop()

@@ -43,7 +43,7 @@ class Lost(NamedTuple):
     why: frozenset[int]
 
 
-class Pending:
+class PendingSums:
     """Un-rounded sums of a chain of dots; `fresh`: one dot that started from zero, which compilers fold into an add."""
 
     __slots__ = ("dot", "fresh", "kind")
@@ -54,7 +54,7 @@ class Pending:
         self.fresh = fresh
 
 
-class Place:
+class AccessPlace:
     """Addresses and mask of an access, to recognise the store that goes with a load."""
 
     __slots__ = ("mask", "ptr")
@@ -63,7 +63,7 @@ class Place:
         self.ptr = ptr.v
         self.mask = None if mask is None else mask.v
 
-    def same(self, other: Place) -> bool:
+    def same(self, other: AccessPlace) -> bool:
         if (self.mask is None) != (other.mask is None):
             return False
         masks = self.mask is other.mask or np.array_equal(self.mask, other.mask)  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ class Handle:
         lo: np.ndarray | None = None,
         hi: np.ndarray | None = None,
         taint: frozenset[int] = NO_TAINT,
-        pend: Pending | None = None,
+        pend: PendingSums | None = None,
         origin: Storage | None = None,
     ) -> None:
         meter = METER.get()
@@ -137,8 +137,8 @@ class Handle:
         self.taint = taint
         self.pend = pend
         self.origin = origin
-        self.place: Place | None = None
-        self.grown: tuple[Place, Handle] | None = None
+        self.place: AccessPlace | None = None
+        self.grown: tuple[AccessPlace, Handle] | None = None
         self.open: Open | None = None
         self.lost: Lost | None = None
         meter.work += v.size

@@ -59,7 +59,7 @@ _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoul
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OverloadRule:
     """What is known of an overload whatever it is called with."""
 
     name: str
@@ -76,14 +76,14 @@ class Operation:
 
 
 @cache
-def operation(func: Any) -> Operation:
+def operation(func: Any) -> OverloadRule:
     schema = func._schema
     name = base_name(schema.name)
     given = [r.alias_info for r in schema.returns if r.alias_info is not None]
     written = tuple((i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write)
     view = bool(given) and not written and not any(a.is_write for a in given)
     overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
-    return Operation(name, view, written, overwrites, ROUNDS.get(name, ""))
+    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class HostTracker(TorchDispatchMode):
         return self._follow(func, op, args, kwargs, rounds)
 
     def _follow(
-        self, func: Any, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None
+        self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None
     ) -> Any:
         """Run an operation that may read or overwrite elements with bounds, or that rounds plain ones to `rounds`."""
         targets = _written_arguments(op, args, kwargs)
@@ -226,7 +226,7 @@ class HostTracker(TorchDispatchMode):
         self.after(seen, out)
         return out
 
-    def _concerned(self, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _concerned(self, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether any operand has bounds, or waits for them, or is to be overwritten before another's are computed."""
         known, waiting = self.memory.knows_bounds(), bool(self.deferred)
         if not known and not waiting:
@@ -241,7 +241,7 @@ class HostTracker(TorchDispatchMode):
                     return True
         return False
 
-    def _may_wait(self, op: Operation, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
+    def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
         """Whether the bounds of the results may be computed when they are asked for: inputs alone go into them."""
         if not self.lazy or op.written or op.name not in RULES or not self.memory.interval or not reads:
             return False
@@ -250,8 +250,8 @@ class HostTracker(TorchDispatchMode):
         return not any(self.memory.is_known(t, op.moves) for t in reads.values())
 
     def _defer(
-        self, func: Any, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], reads: dict[int, torch.Tensor],
-        rounds: Format | None,
+        self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any],
+        reads: dict[int, torch.Tensor], rounds: Format | None,
     ) -> Any:  # fmt: skip
         """Run the operation; its bounds come later."""
         site = host_site() if rounds is None else self._note(op, rounds)
@@ -286,7 +286,7 @@ class HostTracker(TorchDispatchMode):
             finally:
                 self._paused -= 1
 
-    def _take(self, op: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
+    def _take(self, op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         """Results of inputs that no rule looked at are taken as given; note those of a coarse format."""
         if self.given or op.name in RULES or op.name in _OVERWRITES:
             return
@@ -306,7 +306,7 @@ class HostTracker(TorchDispatchMode):
         """The operation ran and its bounds are attached."""
 
     def _bounds_of(
-        self, func: Any, op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],
+        self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],
         site: HostSite | None,
     ) -> Result:  # fmt: skip
         """Bounds of the results by rule; None if there is none for these arguments. `site`: where it rounds."""
@@ -332,7 +332,7 @@ class HostTracker(TorchDispatchMode):
         flags = moved_flags(call)
         return Exact() if flags is None else tuple(Exact(w) for w in flags)
 
-    def _note(self, op: Operation, fmt: Format) -> HostSite:
+    def _note(self, op: OverloadRule, fmt: Format) -> HostSite:
         """Where an operation on inputs rounds; noted in `rounded`."""
         site = host_site()
         key = (op.cause, site.file, site.line)
@@ -379,7 +379,7 @@ def _one_each(result: Result, count: int) -> tuple[Found, ...]:
     return (*found, *(None,) * (count - len(found))) if len(found) <= count else (None,) * count
 
 
-def _rounded_to(op: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
+def _rounded_to(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
     """The format that the result is rounded to, if narrower than float64 and (casts) than the operand; else None."""
     tensors = [t for t in args if isinstance(t, torch.Tensor)]
     if not tensors or not all(_plain(t) for t in tensors) or not any(t.is_floating_point() for t in tensors):
@@ -419,7 +419,7 @@ def _wide(e: Envelope) -> bool:
     return e.lo is not e.hi and not np.array_equal(e.lo, e.hi)
 
 
-def _written_arguments(op: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def _written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Tensors that the operation's schema says it writes."""
     if not op.written:
         return []

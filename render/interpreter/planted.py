@@ -25,7 +25,7 @@ SECONDS = 10.0
 """A mutant that runs longer than this inside `while` loops is taken for one that never ends."""
 
 
-class Endless(RuntimeError):
+class StuckLoop(RuntimeError):
     """A `while` loop of a mutant did not come to its end in time."""
 
 
@@ -55,7 +55,7 @@ class Helpers:
 
     def tick(self) -> None:
         if time.perf_counter() > self.deadline:
-            raise Endless("a loop of this mutant does not end")
+            raise StuckLoop("a loop of this mutant does not end")
 
     def narrow(self, value: Any, name: str) -> Any:
         """A float tensor cast to `name` and back; anything else, and what has no more bits than that, as it is."""

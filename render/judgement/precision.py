@@ -26,7 +26,7 @@ from interval_ops.compiled import compiled
 from render.entry.execution import on_cpu
 from render.judgement.composition import Judged
 from render.judgement.references import References
-from render.reference.oracle import Exact, Oracle
+from render.reference.oracle import Oracle, OracleResult
 from render.result.decision import VOID, Case, decide
 from render.result.defects import caught
 from render.result.options import Progress
@@ -78,7 +78,7 @@ def finer(
     return [_with(j, exact, by_place.get(i)) for i, j in zip(places, judged, strict=True)], tuple(said)
 
 
-def _with(j: Judged, exact: Exact, known: tuple[OpenElements, Finer] | None) -> Judged:
+def _with(j: Judged, exact: OracleResult, known: tuple[OpenElements, Finer] | None) -> Judged:
     if known is None:
         return j
     o, said = known
@@ -99,7 +99,7 @@ def _wrong_anyway(case: Case) -> bool:
     return decide(replace(case, device=None, device_fmt=None)).label == "Type-II"
 
 
-def _matters(exact: Exact, case: Case) -> bool:
+def _matters(exact: OracleResult, case: Case) -> bool:
     """Is float64's own error to be looked at in this output?"""
     if case.mismatch or case.fmt is None or case.ref_fmt is None or case.taints & VOID.keys() or not case.exact.size:
         return False
@@ -137,7 +137,7 @@ def _room(case: Case, lo: np.ndarray, hi: np.ndarray, exact: np.ndarray) -> np.n
     return found
 
 
-def _all_open(oracle: Oracle, exact: Exact, looked: list[tuple[int, Case]]) -> list[OpenElements]:
+def _all_open(oracle: Oracle, exact: OracleResult, looked: list[tuple[int, Case]]) -> list[OpenElements]:
     """What is open with c = 0 holds what is open: c takes another run, and is asked for where that is anything."""
     found = [_open(exact, i, case, None) for i, case in looked]
     if any(o.places.size for o in found):
@@ -146,7 +146,7 @@ def _all_open(oracle: Oracle, exact: Exact, looked: list[tuple[int, Case]]) -> l
     return [o for o in found if o.places.size]
 
 
-def _casts(oracle: Oracle, exact: Exact) -> list[np.ndarray] | None:
+def _casts(oracle: Oracle, exact: OracleResult) -> list[np.ndarray] | None:
     """c of every output; None where it cannot be had: then all of E's error counts as float64's."""
     try:
         return oracle.casts(exact)
@@ -155,7 +155,7 @@ def _casts(oracle: Oracle, exact: Exact) -> list[np.ndarray] | None:
         return None
 
 
-def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> OpenElements:
+def _open(exact: OracleResult, i: int, case: Case, casts: list[np.ndarray] | None) -> OpenElements:
     e = np.asarray(exact.values[i], np.float64)
     below, above = exact.ends(i)
     lo, hi = (np.asarray(x, np.float64) for x in (case.lo, case.hi))
@@ -180,7 +180,9 @@ def _open(exact: Exact, i: int, case: Case, casts: list[np.ndarray] | None) -> O
     return OpenElements(i, case, c.ravel(), s.ravel(), room.ravel(), places)
 
 
-def _evaluated(oracle: Oracle, exact: Exact, found: list[OpenElements], progress: Progress | None) -> list[Finer]:
+def _evaluated(
+    oracle: Oracle, exact: OracleResult, found: list[OpenElements], progress: Progress | None
+) -> list[Finer]:
     """Evaluates what is open, puts it into `exact`, and says so."""
     if not found:
         return []
@@ -219,7 +221,7 @@ def _tick(progress: Progress | None) -> Callable[[float, float], None]:
     return tick
 
 
-def _put(exact: Exact, o: OpenElements, outcome: Any, why: str) -> Finer:
+def _put(exact: OracleResult, o: OpenElements, outcome: Any, why: str) -> Finer:
     at = outcome.found.get(o.i)
     with np.errstate(divide="ignore"):
         worst = int(o.places[np.argmax(o.error[o.places] / o.room[o.places])])
@@ -240,7 +242,7 @@ def _put(exact: Exact, o: OpenElements, outcome: Any, why: str) -> Finer:
                  error, room, unknown, why)  # fmt: skip
 
 
-def _unknown(o: OpenElements, exact: Exact) -> np.ndarray:
+def _unknown(o: OpenElements, exact: OracleResult) -> np.ndarray:
     """Open elements that are known to no better than the room there is, and may lie in the bound or not."""
     p = o.places
     e, s = exact.values[o.i].reshape(-1)[p], o.error[p]

@@ -13,7 +13,7 @@ from render.entry import execution
 from render.entry.execution import Execution
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, of_reference, outline
-from render.reference.oracle import Ends, Exact, Oracle
+from render.reference.oracle import Ends, Oracle, OracleResult
 from render.reference.resolve import Reference, plans
 from render.reference.resolve import run as run_reference
 from render.reference.tf32 import reference_precision
@@ -54,7 +54,7 @@ class References:
         self._collect: Callable[[Any, Mapping[str, Any]], Named] = lambda r, v: of_reference(r, v, outlines)
         return self._collect(result, used)
 
-    def recompute(self) -> Exact:
+    def recompute(self) -> OracleResult:
         """E, once."""
         began = time.perf_counter()
         with execution.on_cpu():

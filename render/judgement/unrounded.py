@@ -21,7 +21,7 @@ import numpy as np
 from interval_ops.profiles.profile import CAUSES, MissingRule
 from render.entry.execution import WORTH_WORK, Entry, Execution, Tensor
 from render.explain.study import Study
-from render.reference.oracle import Exact, Oracle
+from render.reference.oracle import Oracle, OracleResult
 from render.result.decision import Case, Decision
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.records import Unrounded
@@ -45,7 +45,7 @@ class Margin:
 
 
 def unrounded(
-    entry: Entry, run: Execution, oracle: Oracle, exact: Exact, places: Sequence[int], cases: Sequence[Case]
+    entry: Entry, run: Execution, oracle: Oracle, exact: OracleResult, places: Sequence[int], cases: Sequence[Case]
 ) -> list[Unrounded] | None:
     """One answer per float output that both sides have; None where the kernel cannot be run again so.
 
@@ -78,7 +78,7 @@ def unrounded(
     return answers
 
 
-def _margin(oracle: Oracle, exact: Exact) -> Margin | None:
+def _margin(oracle: Oracle, exact: OracleResult) -> Margin | None:
     from render.entry.execution import on_cpu
 
     with on_cpu():
@@ -86,7 +86,7 @@ def _margin(oracle: Oracle, exact: Exact) -> Margin | None:
     return None if found is None else Margin(*found)
 
 
-def _of_float64(oracle: Oracle, exact: Exact, place: int) -> np.ndarray:
+def _of_float64(oracle: Oracle, exact: OracleResult, place: int) -> np.ndarray:
     from render.entry.execution import on_cpu
 
     with on_cpu():
@@ -127,7 +127,7 @@ def _worst(gap: np.ndarray, mask: np.ndarray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(mask, gap, -1.0))), gap.shape))
 
 
-def wanted(run: Execution, decision: Decision, exact: Exact) -> bool:
+def wanted(run: Execution, decision: Decision, exact: OracleResult) -> bool:
     """What is called round-off, or has a bound that says little; not where nothing rounds, or E is no exact value."""
     asked = decision.label == "Type-I" or decision.code in ASKED
     return asked and bool(run.session.causes) and exact.trusted

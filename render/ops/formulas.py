@@ -1,7 +1,7 @@
 """PyTorch's functions as formulas, written once for every kind of number that lanes compute with.
 
 A formula gets the numbers' own arithmetic `n` and its operands: intervals of a host operation, balls of a reference in
-more bits, nodes of a slice. It may use + - * / and whole powers of numbers, and of `n` what `Arithmetic` lists. Where
+more bits, nodes of a slice. It may use + - * / and whole powers of numbers, and of `n` what `NumberKind` lists. Where
 torch computes a formula in another way than the best one, its own way stands beside it as `..._computed`: bounds need
 the errors of that one.
 """
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 Num = Any
 
 
-class Arithmetic(Protocol):
+class NumberKind(Protocol):
     """What formulas need of a kind of number."""
 
     def number(self, x: float) -> Num: ...
@@ -29,111 +29,111 @@ class Arithmetic(Protocol):
 Formula = Callable[..., Num]
 
 
-def sigmoid(n: Arithmetic, x: Num) -> Num:
+def sigmoid(n: NumberKind, x: Num) -> Num:
     return 1 / (1 + n.call("exp", -x))
 
 
-def silu(n: Arithmetic, x: Num) -> Num:
+def silu(n: NumberKind, x: Num) -> Num:
     return x / (1 + n.call("exp", -x))
 
 
-def mish(n: Arithmetic, x: Num) -> Num:
+def mish(n: NumberKind, x: Num) -> Num:
     return x * n.call("tanh", n.call("log1p", n.call("exp", x)))
 
 
-def log_sigmoid(n: Arithmetic, x: Num) -> Num:
+def log_sigmoid(n: NumberKind, x: Num) -> Num:
     return -n.call("log1p", n.call("exp", -x))
 
 
-def log_sigmoid_computed(n: Arithmetic, x: Num) -> Num:
+def log_sigmoid_computed(n: NumberKind, x: Num) -> Num:
     return n.smaller(x, n.number(0.0)) - n.call("log1p", n.call("exp", -abs(x)))
 
 
-def softplus(n: Arithmetic, x: Num, beta: float = 1.0, threshold: float = 20.0) -> Num:
+def softplus(n: NumberKind, x: Num, beta: float = 1.0, threshold: float = 20.0) -> Num:
     b = n.number(float(beta))
     smooth = lambda: n.call("log1p", n.call("exp", x * b)) / b  # noqa: E731
     return n.choose(x * b - n.number(float(threshold)), lambda: x, smooth)
 
 
-def gelu(n: Arithmetic, x: Num, approximate: str = "none") -> Num:
+def gelu(n: NumberKind, x: Num, approximate: str = "none") -> Num:
     if approximate == "none":
         return x / 2 * n.call("erfc", -x / n.call("sqrt", n.number(2.0)))
     inner = n.call("sqrt", 2 / n.pi()) * (x + n.number(0.044715) * x * x * x)
     return x / 2 * (1 + n.call("tanh", inner))
 
 
-def gelu_computed(n: Arithmetic, x: Num, approximate: str = "none") -> Num:
+def gelu_computed(n: NumberKind, x: Num, approximate: str = "none") -> Num:
     if approximate == "none":
         return x * n.number(0.5) * (1 + n.call("erf", x * n.number(math.sqrt(0.5))))
     return gelu(n, x, approximate)
 
 
-def elu(n: Arithmetic, x: Num, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Num:
+def elu(n: NumberKind, x: Num, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Num:
     s, low, inner = (n.number(float(v)) for v in (scale, alpha, input_scale))
     return n.choose(x, lambda: s * x, lambda: s * low * n.call("expm1", x * inner))
 
 
-def leaky_relu(n: Arithmetic, x: Num, negative_slope: float = 0.01) -> Num:
+def leaky_relu(n: NumberKind, x: Num, negative_slope: float = 0.01) -> Num:
     return n.choose(x, lambda: x, lambda: n.number(float(negative_slope)) * x)
 
 
-def threshold(n: Arithmetic, x: Num, threshold: float, value: float) -> Num:
+def threshold(n: NumberKind, x: Num, threshold: float, value: float) -> Num:
     return n.choose(x - n.number(float(threshold)), lambda: x, lambda: n.number(float(value)))
 
 
-def softshrink(n: Arithmetic, x: Num, lambd: float = 0.5) -> Num:
+def softshrink(n: NumberKind, x: Num, lambd: float = 0.5) -> Num:
     away = n.number(float(lambd))
     return n.larger(x - away, n.number(0.0)) + n.smaller(x + away, n.number(0.0))
 
 
-def hardsigmoid(n: Arithmetic, x: Num) -> Num:
+def hardsigmoid(n: NumberKind, x: Num) -> Num:
     return n.smaller(n.larger(x + 3, n.number(0.0)), n.number(6.0)) / 6
 
 
-def hardswish(n: Arithmetic, x: Num) -> Num:
+def hardswish(n: NumberKind, x: Num) -> Num:
     return x * n.smaller(n.larger(x + 3, n.number(0.0)), n.number(6.0)) / 6
 
 
-def added(n: Arithmetic, x: Num, y: Num, alpha: float = 1) -> Num:
+def added(n: NumberKind, x: Num, y: Num, alpha: float = 1) -> Num:
     return x + y if alpha == 1 else x + n.number(float(alpha)) * y
 
 
-def subtracted(n: Arithmetic, x: Num, y: Num, alpha: float = 1) -> Num:
+def subtracted(n: NumberKind, x: Num, y: Num, alpha: float = 1) -> Num:
     return x - y if alpha == 1 else x - n.number(float(alpha)) * y
 
 
-def reversed_difference(n: Arithmetic, x: Num, y: Num, alpha: float = 1) -> Num:
+def reversed_difference(n: NumberKind, x: Num, y: Num, alpha: float = 1) -> Num:
     return subtracted(n, y, x, alpha)
 
 
-def lerp(n: Arithmetic, x: Num, y: Num, w: Num) -> Num:
+def lerp(n: NumberKind, x: Num, y: Num, w: Num) -> Num:
     return x + w * (y - x)
 
 
-def lerp_computed(n: Arithmetic, x: Num, y: Num, w: Num) -> Num:
+def lerp_computed(n: NumberKind, x: Num, y: Num, w: Num) -> Num:
     """From the nearer end."""
     return n.choose(w - n.number(0.5), lambda: y - (y - x) * (1 - w), lambda: x + w * (y - x))
 
 
-def addcmul(n: Arithmetic, x: Num, y: Num, z: Num, value: float = 1) -> Num:
+def addcmul(n: NumberKind, x: Num, y: Num, z: Num, value: float = 1) -> Num:
     return x + n.number(float(value)) * y * z
 
 
-def addcdiv(n: Arithmetic, x: Num, y: Num, z: Num, value: float = 1) -> Num:
+def addcdiv(n: NumberKind, x: Num, y: Num, z: Num, value: float = 1) -> Num:
     return x + n.number(float(value)) * y / z
 
 
-def hypot(n: Arithmetic, x: Num, y: Num) -> Num:
+def hypot(n: NumberKind, x: Num, y: Num) -> Num:
     return n.call("sqrt", x * x + y * y)
 
 
-def logaddexp(n: Arithmetic, x: Num, y: Num) -> Num:
+def logaddexp(n: NumberKind, x: Num, y: Num) -> Num:
     return n.larger(x, y) + n.call("log1p", n.call("exp", -abs(x - y)))
 
 
-def squared_distance(n: Arithmetic, x: Num, y: Num) -> Num:
+def squared_distance(n: NumberKind, x: Num, y: Num) -> Num:
     return (x - y) ** 2
 
 
-def glu(n: Arithmetic, x: Num, gate: Num) -> Num:
+def glu(n: NumberKind, x: Num, gate: Num) -> Num:
     return x * sigmoid(n, gate)

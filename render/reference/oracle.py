@@ -24,7 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named
 from render.reference.local_error import Unit
-from render.reference.resolve import Plan, Reference
+from render.reference.resolve import Reference, ReferencePlan
 from render.reference.shadow import F64, NarrowWatch, ShadowMode, default_dtype, is_float
 from render.result.defects import caught
 
@@ -44,7 +44,7 @@ Carried = tuple[list[Ends], str, list[str]]
 
 
 @dataclass
-class Exact:
+class OracleResult:
     """E per output of the reference, in its order, and the ends of its error interval.
 
     `carry` computes the ends when they are first asked for: carrying the error takes ten times as long as E itself, and
@@ -107,18 +107,18 @@ class Oracle:
     """Everything needed to run the reference again: `collect` finds its output tensors, `native` are the y_ref."""
 
     reference: Reference
-    plan: Plan
+    plan: ReferencePlan
     inputs: Inputs
     collect: Callable[[Any, Mapping[str, Any]], Named]
     native: Named
     seed: int = 0
     tf32: bool = False
 
-    def exact(self) -> Exact:
+    def exact(self) -> OracleResult:
         base = self._counted()
         if base is not None:
             values, work = base
-            return Exact(values, "recomputed in float64", lambda: self._spread(values), widened=True, work=work)
+            return OracleResult(values, "recomputed in float64", lambda: self._spread(values), widened=True, work=work)
         return self._beside()
 
     def _spread(self, base: list[np.ndarray]) -> Carried:
@@ -131,7 +131,7 @@ class Oracle:
             return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
         return self._ends(base, spread), _quality(mode), mode.notes
 
-    def _beside(self) -> Exact:
+    def _beside(self) -> OracleResult:
         """E of a reference that float64 inputs do not keep in float64."""
         try:
             values, spread, mode = self._carried(Unit(native=False), widened=False)
@@ -140,11 +140,11 @@ class Oracle:
             values = [array(x) for _, x in self.native]
             spread = [self._storage_error(i) for i in range(len(values))]
             found: Carried = self._ends(values, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
-            return Exact(values, "taken at its own precision", lambda: found, trusted=False)
+            return OracleResult(values, "taken at its own precision", lambda: found, trusted=False)
         known: Carried = self._ends(values, spread), _quality(mode), mode.notes
-        return Exact(values, "run as written with float64 carried beside it", lambda: known)
+        return OracleResult(values, "run as written with float64 carried beside it", lambda: known)
 
-    def radius(self, exact: Exact) -> list[np.ndarray | None]:
+    def radius(self, exact: OracleResult) -> list[np.ndarray | None]:
         """R per output: how far the reference's own roundings may take it from E."""
         try:
             values, spread, _ = self._carried(Unit(native=True, tf32=self.tf32), widened=False)
@@ -154,7 +154,7 @@ class Oracle:
             return [None] * len(exact.values)
         return [e + deviation(v, x) for e, v, x in zip(spread, values, exact.values, strict=True)]
 
-    def sensitivity(self, exact: Exact, inputs: float) -> tuple[list[np.ndarray], bool] | None:
+    def sensitivity(self, exact: OracleResult, inputs: float) -> tuple[list[np.ndarray], bool] | None:
         """(how far E moves when every input moves by `inputs` |x|, whether that is an estimate); None if not known.
 
         To first order, per output; casts of the reference round nothing.
@@ -168,12 +168,12 @@ class Oracle:
             return None
         return reach, mode.estimated
 
-    def casts(self, exact: Exact) -> list[np.ndarray]:
+    def casts(self, exact: OracleResult) -> list[np.ndarray]:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
         _, reach, _ = self._carried(Unit(native=False, arithmetic=False), widened=exact.widened)
         return reach
 
-    def of_float64(self, exact: Exact, i: int) -> np.ndarray:
+    def of_float64(self, exact: OracleResult, i: int) -> np.ndarray:
         """How far E's own evaluation may be off in output i, casts and constants of the reference aside."""
         lo, hi = exact.ends(i)
         try:

@@ -32,7 +32,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReferencePlan:
     """Which of the entry's inputs the reference takes: positionally, then by keyword."""
 
     positional: tuple[str, ...]
@@ -124,7 +124,9 @@ def _attribute(owner: Any, path: str, spec: str) -> Any:
     return owner
 
 
-def plans(fn: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any], written: set[str]) -> list[Plan]:
+def plans(
+    fn: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any], written: set[str]
+) -> list[ReferencePlan]:
     """Ways to pass the inputs, best first. With a signature they are checked against it, without one (built-in
     functions have none) the caller tries them in turn."""
     signature = _signature(fn)
@@ -134,7 +136,7 @@ def plans(fn: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any
             return [by_name]
     tensors = [n for n in names if isinstance(values[n], torch.Tensor)]
     orders = [list(names), [n for n in names if n not in written], tensors, [n for n in tensors if n not in written]]
-    found = [Plan(tuple(order)) for i, order in enumerate(orders) if order not in orders[:i]]
+    found = [ReferencePlan(tuple(order)) for i, order in enumerate(orders) if order not in orders[:i]]
     if signature is None:
         return found
     return [plan for plan in found if _binds(signature, len(plan.positional))]
@@ -147,7 +149,7 @@ def _signature(fn: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _by_name(signature: inspect.Signature, names: Sequence[str]) -> Plan | None:
+def _by_name(signature: inspect.Signature, names: Sequence[str]) -> ReferencePlan | None:
     kinds = inspect.Parameter
     positional: list[str] = []
     keyword: list[str] = []
@@ -161,7 +163,7 @@ def _by_name(signature: inspect.Signature, names: Sequence[str]) -> Plan | None:
                 return None
             continue
         (positional if parameter.kind is kinds.POSITIONAL_ONLY else keyword).append(parameter.name)
-    return Plan(tuple(positional), tuple(keyword)) if positional or keyword else None
+    return ReferencePlan(tuple(positional), tuple(keyword)) if positional or keyword else None
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
@@ -172,7 +174,9 @@ def _binds(signature: inspect.Signature, count: int) -> bool:
     return True
 
 
-def run(reference: Reference, options: Sequence[Plan], make: Callable[[], Mapping[str, Any]]) -> tuple[Any, Plan, Any]:
+def run(
+    reference: Reference, options: Sequence[ReferencePlan], make: Callable[[], Mapping[str, Any]]
+) -> tuple[Any, ReferencePlan, Any]:
     """(result, the plan that worked, the inputs it ran on); `make` gives fresh copies for each attempt."""
     if not options:
         raise RenderError(

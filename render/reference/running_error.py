@@ -33,7 +33,7 @@ _CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_l
 _SOFTMAX = frozenset(("_softmax", "_log_softmax"))
 
 
-class Operation:
+class Movable:
     """One operation on float64 operands, to be evaluated at moved operands as often as needed.
 
     `errors` aligns with the tensors among the operands (None: exact). Nothing that `run` gets is written to.
@@ -95,7 +95,7 @@ def _is_float(x: Any) -> bool:
 
 
 def error_of(
-    op: Operation, values: list[Any], dtypes: list[Any], unit: noise.Unit, round_scalars: bool
+    op: Movable, values: list[Any], dtypes: list[Any], unit: noise.Unit, round_scalars: bool
 ) -> list[torch.Tensor | None]:
     """Error bound of each result (None: exact). `dtypes` are those that the reference itself gives the results."""
     floats = [i for i, x in enumerate(values) if _is_float(x)]
@@ -115,7 +115,7 @@ def error_of(
 Errors = dict[int, Any]
 
 
-def _multilinear(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
     sizes = op.magnitudes()
     grown = op.magnitudes(grown=True) if op.errors else sizes
     found: Errors = {}
@@ -125,7 +125,7 @@ def _multilinear(op: Operation, values: list[Any], floats: list[int], dtypes: li
     return found
 
 
-def _elementwise(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
     together = op.name in noise.EXACT_OPS or op.name in _CASTS
     groups = [list(op.errors)] if together else [[i] for i in op.errors]
     found: Errors = {}
@@ -142,13 +142,13 @@ def _elementwise(op: Operation, values: list[Any], floats: list[int], dtypes: li
     return found
 
 
-def _step(op: Operation, places: list[int]) -> float:
+def _step(op: Movable, places: list[int]) -> float:
     """`STEP` where every error is tiny beside its operand, so that the longer step still sees a straight line."""
     tiny = all(bool((op.errors[i] <= TINY * op.leaves[i].abs()).all()) for i in places)
     return STEP if tiny else 1.0
 
 
-def _movement(op: Operation, values: list[Any], floats: list[int], places: list[int]) -> Errors:
+def _movement(op: Movable, values: list[Any], floats: list[int], places: list[int]) -> Errors:
     """How far the results move when the operands at `places` move by their errors, up or down, all alike."""
     step = _step(op, places)
     found: Errors = {}
@@ -179,7 +179,7 @@ def _gaps(moved: np.ndarray, value: np.ndarray, out: np.ndarray) -> None:
         out[i] = 0.0 if a == b or (a != a and b != b) else gap if gap < np.inf else np.inf
 
 
-def _softmax(op: Operation, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:
+def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:
     """y_i' <= y_i e^{e_i} / sum_j y_j e^{-e_j}, and for log_softmax the logarithm of that."""
     dim, logs = op.args[1], op.name == "_log_softmax"
     y = value.exp() if logs else value
@@ -192,7 +192,7 @@ def _softmax(op: Operation, value: torch.Tensor, dtype: torch.dtype, unit: noise
     return own * inner * y + y * torch.expm1(grown) + u * y + floor
 
 
-def _sampled(op: Operation, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
     """No rule: move every operand by its error and a few roundings, at random signs."""
     op.estimated = True
     dtype = next((d for d in dtypes if d is not None and d.is_floating_point), F64)
@@ -224,7 +224,7 @@ def _sampled(op: Operation, values: list[Any], floats: list[int], dtypes: list[A
     return found
 
 
-def _add_constants(op: Operation, values: list[Any], floats: list[int], total: Errors) -> None:
+def _add_constants(op: Movable, values: list[Any], floats: list[int], total: Errors) -> None:
     """A Python number in a float32 program is its float32 rounding: add how far that takes the results."""
 
     def rounded(i: int, x: Any) -> Any:
@@ -240,7 +240,7 @@ def _add_constants(op: Operation, values: list[Any], floats: list[int], total: E
         total[i] = gap if total.get(i) is None else total[i] + gap
 
 
-def _add_interpolated(op: Operation, values: list[Any], floats: list[int], total: Errors) -> None:
+def _add_interpolated(op: Movable, values: list[Any], floats: list[int], total: Errors) -> None:
     """The table that a float32 program makes: `start + i step` up to the middle, `end - (n - 1 - i) step` from there.
 
     Step, product and sum round: |error| <= (|end - start| + 2 max(|start|, |end|)) u <= 4 u max(|start|, |end|).

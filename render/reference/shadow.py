@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from render.reference import local_error as noise
-from render.reference.running_error import Operation, error_of
+from render.reference.running_error import Movable, error_of
 from render.result.defects import caught
 
 F64 = torch.float64
@@ -189,7 +189,7 @@ class ShadowMode(TorchDispatchMode):
         self, func: Any, twins: Any, errors: list[Any], out: Any, changed: list[torch.Tensor], dtype: Any
     ) -> None:
         """Repeat `func` on the shadows and record the results as the shadows of `out`."""
-        operation = Operation(func, twins[0], twins[1], errors, default_dtype)
+        operation = Movable(func, twins[0], twins[1], errors, default_dtype)
         if self.unit is not None and self.unit.casts:
             operation.cast_operands(dtype)
         if operation.name in noise.RANDOM:
@@ -210,7 +210,7 @@ class ShadowMode(TorchDispatchMode):
             if any(x is c for c in changed):
                 self.shadows.put(x, value, bound)
 
-    def _bounds(self, operation: Operation, values: list[Any], natives: list[Any]) -> list[torch.Tensor | None]:
+    def _bounds(self, operation: Movable, values: list[Any], natives: list[Any]) -> list[torch.Tensor | None]:
         if self.unit is None:
             return [None] * len(values)
         dtypes = [getattr(x, "dtype", None) for x in natives]

@@ -15,7 +15,7 @@ from render.interpreter.handle import Handle
 from render.trace.integers import bounds
 from render.trace.model import ABSENT, LEAF, Node, NotSliceable
 from render.trace.moves import at_lanes, lanes_of
-from render.trace.recorder import Entry, Recorder
+from render.trace.recorder import Recorded, Recorder
 from render.trace.step import Step, where
 from render.trace.walk import Walk
 
@@ -49,7 +49,7 @@ class Cutter(Walk):
             for (wanted, step), out in zip(self._steps.get(id(entry), ()), self._outs(entry), strict=True):
                 self._number(entry, out, wanted, step)
 
-    def _outs(self, entry: Entry) -> list[Handle]:
+    def _outs(self, entry: Recorded) -> list[Handle]:
         if id(entry) not in self._steps:
             return []
         return [o for o in entry.outs if id(o) in self.needed and self.maker[id(o)][0] is entry and self.follows(o)]
@@ -88,7 +88,7 @@ class Cutter(Walk):
         self.numbers[id(h)] = lanes, numbers
 
     def add(
-        self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], h: Handle,
+        self, op: str, attrs: dict[str, Any], entry: Recorded | None, operands: tuple[np.ndarray, ...], h: Handle,
         lanes: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         """A new node with the values of these lanes; gives their numbers.
@@ -107,7 +107,7 @@ class Cutter(Walk):
         return self.add_values(op, attrs, entry, operands, v.astype(np.float64, copy=False), lo, hi)
 
     def add_values(
-        self, op: str, attrs: dict[str, Any], entry: Entry | None, operands: tuple[np.ndarray, ...], v: np.ndarray,
+        self, op: str, attrs: dict[str, Any], entry: Recorded | None, operands: tuple[np.ndarray, ...], v: np.ndarray,
         lo: np.ndarray, hi: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         file, line = where(entry) if entry is not None else ("", 0)
@@ -115,7 +115,7 @@ class Cutter(Walk):
         self.total += len(v)
         return np.arange(self.total - len(v), self.total)
 
-    def _number(self, entry: Entry, out: Handle, wanted: np.ndarray, step: Step) -> None:
+    def _number(self, entry: Recorded, out: Handle, wanted: np.ndarray, step: Step) -> None:
         found = [self.numbers_of(h, lanes) for h, lanes in step.links]
         if step.op:
             self.assign(out, wanted, self.add(step.op, step.attrs, entry, tuple(found), out, wanted))
@@ -129,7 +129,7 @@ class Cutter(Walk):
             numbers[left] = self._leaves(entry, out, wanted[left], left, step)
         self.assign(out, wanted, numbers)
 
-    def _leaves(self, entry: Entry, out: Handle, lanes: np.ndarray, at: np.ndarray, step: Step) -> np.ndarray:
+    def _leaves(self, entry: Recorded, out: Handle, lanes: np.ndarray, at: np.ndarray, step: Step) -> np.ndarray:
         """Loads from outside, arguments and literals, tensor by tensor."""
         if entry.op != "load":
             return self.add(LEAF, {"source": entry.op, **entry.attrs}, entry, (), out, lanes)

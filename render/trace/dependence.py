@@ -16,7 +16,7 @@ from render.interpreter.handle import Handle
 from render.trace.joins import rows
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.moves import MOVES, lanes_of
-from render.trace.recorder import Entry, Recorder
+from render.trace.recorder import Recorded, Recorder
 from render.trace.step import Link, Step, title
 from render.trace.walk import Walk
 
@@ -28,7 +28,7 @@ REFERENCES = 1 << 22
 class Reached:
     """One result behind what was asked for: the operation, its lanes that count, and the operands that they read."""
 
-    entry: Entry
+    entry: Recorded
     out: Handle
     lanes: np.ndarray
     links: list[Link]
@@ -66,7 +66,7 @@ class Dependence(Walk):
     def follows(self, h: Handle) -> bool:
         return not h.dtype.scalar.is_ptr()
 
-    def step(self, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+    def step(self, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
         extent = max((max(h.shape, default=1) for h in entry.args), default=1)
         if wanted.size * extent > REFERENCES and not _elementwise(entry, out):
             return Step(_everything(entry, out, wanted))
@@ -96,17 +96,17 @@ class Dependence(Walk):
         self.complete = all(made)
         return found
 
-    def _need_deciding(self, entry: Entry) -> None:
+    def _need_deciding(self, entry: Recorded) -> None:
         for h in _deciding(entry) if self.decisions else ():
             self.need(h, np.arange(lanes_of(h)))
 
 
-def _hit(store: Entry, place: int) -> np.ndarray:
+def _hit(store: Recorded, place: int) -> np.ndarray:
     """Lanes of a store that touch this address."""
     return np.flatnonzero((store.attrs["ptr"] == place) & store.attrs["active"])
 
 
-def _deciding(entry: Entry) -> tuple[Handle, ...]:
+def _deciding(entry: Recorded) -> tuple[Handle, ...]:
     """Operands that decide what the operation takes of the others."""
     if entry.op in ("select", "branch"):
         return entry.args[:1]
@@ -116,11 +116,11 @@ def _deciding(entry: Entry) -> tuple[Handle, ...]:
     return () if mask is None else (mask,)
 
 
-def _elementwise(entry: Entry, out: int) -> bool:
+def _elementwise(entry: Recorded, out: int) -> bool:
     return all(h.shape == entry.outs[out].shape for h in entry.args)
 
 
-def _everything(entry: Entry, out: int, wanted: np.ndarray) -> list[Link]:
+def _everything(entry: Recorded, out: int, wanted: np.ndarray) -> list[Link]:
     """The lane at the same place of operands of the result's shape, and all lanes of others, for every wanted lane."""
     if entry.op in ("reduce", "argmax", "argmin") and wanted.size * max(entry.args[0].shape) <= REFERENCES:
         return rows(entry, out, wanted)
@@ -132,7 +132,7 @@ def _everything(entry: Entry, out: int, wanted: np.ndarray) -> list[Link]:
     return links
 
 
-def _read(entry: Entry, wanted: np.ndarray, step: Step) -> np.ndarray:
+def _read(entry: Recorded, wanted: np.ndarray, step: Step) -> np.ndarray:
     if "ptr" not in entry.attrs:
         return np.zeros(wanted.shape, bool)
     on = entry.attrs["active"].reshape(-1)[wanted]

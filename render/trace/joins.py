@@ -11,7 +11,7 @@ from render.interpreter.handle import Handle
 from render.interpreter.types import format_name
 from render.trace.integers import DOT
 from render.trace.model import ABSENT, NotSliceable
-from render.trace.recorder import Entry
+from render.trace.recorder import Recorded
 from render.trace.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def _along(h: Handle, at: tuple[np.ndarray, ...], axis: int, n: int, removed: bo
     return _lanes(h, index)
 
 
-def rows(entry: Entry, out: int, wanted: np.ndarray) -> list[Link]:
+def rows(entry: Recorded, out: int, wanted: np.ndarray) -> list[Link]:
     """The whole row of every operand, for a result without that axis."""
     axis = entry.attrs["axis"]
     at = np.unravel_index(wanted, _shape(entry.outs[out]))
     return [(x, _along(x, at, axis, x.shape[axis], True)) for x in entry.args]
 
 
-def reduced(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def reduced(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     (x,), kind = entry.args, entry.attrs["kind"]
     if x.dtype.scalar.is_int1() and kind in TRUTHS:
         return Step(rows(entry, out, wanted), TRUTHS[kind])
@@ -59,20 +59,20 @@ def reduced(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step(rows(entry, out, wanted), kind, {"fmt": format_name(x.dtype)})
 
 
-def scanned(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def scanned(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     rows = _prefixes(entry, wanted)
     return Step(list(zip(entry.args, rows, strict=True)), entry.attrs["kind"],
                 {"fmt": format_name(entry.args[0].dtype), "scan": True})  # fmt: skip
 
 
-def recurrence(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def recurrence(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     """Factors and addends up to the place, in the order of the scan."""
     rows = _prefixes(entry, wanted)
     rows = [row[:, ::-1] for row in rows] if entry.attrs["reverse"] else rows
     return Step(list(zip(entry.args, rows, strict=True)), "recurrence", {"fmt": format_name(entry.args[1].dtype)})
 
 
-def _prefixes(entry: Entry, wanted: np.ndarray) -> list[np.ndarray]:
+def _prefixes(entry: Recorded, wanted: np.ndarray) -> list[np.ndarray]:
     h, axis = entry.outs[0], entry.attrs["axis"]
     at, n = np.unravel_index(wanted, _shape(h)), h.shape[axis]
     place, here = np.arange(n)[None, :], at[axis + 1][:, None]
@@ -80,11 +80,11 @@ def _prefixes(entry: Entry, wanted: np.ndarray) -> list[np.ndarray]:
     return [np.where(inside, _along(x, at, axis, n, False), ABSENT) for x in entry.args]
 
 
-def welford(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def welford(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     return Step(rows(entry, out, wanted), "welford", {k: entry.attrs[k] for k in ("part", "guarded", "fmt")})
 
 
-def ranked(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def ranked(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     """A rank (of a handle made for it) and the lanes of the row that are compared."""
     (x,), h = entry.args, entry.outs[0]
     at = np.unravel_index(wanted, _shape(h))
@@ -94,7 +94,7 @@ def ranked(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step([(rank, at[-1]), (x, lanes)], "ranked", {"fmt": format_name(x.dtype)}, [(x, lanes)])
 
 
-def dot(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def dot(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     a, b, acc = entry.args[:3]
     h = entry.outs[0]
     at = np.unravel_index(wanted, _shape(h))
@@ -105,7 +105,7 @@ def dot(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step([(acc, aligned(acc, h, wanted)), (a, left), (b, right)], op, entry.attrs)
 
 
-def scaled(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def scaled(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     """A number (or the 4 bits of one, of two in a byte) and its scale; a right operand's scales lie row by row of N."""
     h, x, scale = entry.outs[0], entry.args[0], entry.args[1] if len(entry.args) > 1 else None
     axis, pack = entry.attrs["axes"]

@@ -18,14 +18,14 @@ from render.trace import integers, joins
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.moves import MOVES, at_lanes, lanes_of, moved
 from render.trace.nodes import NODES
-from render.trace.recorder import Entry
+from render.trace.recorder import Recorded
 from render.trace.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
     from render.trace.walk import Walk
 
 
-def step_of(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def step_of(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     """Raises NotSliceable for an operation that is not known."""
     op = entry.op
     if op in GIVEN:
@@ -45,32 +45,32 @@ def step_of(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return _same(entry, wanted, op)
 
 
-def _data(entry: Entry) -> tuple[Handle, ...]:
+def _data(entry: Recorded) -> tuple[Handle, ...]:
     return entry.args[:1] if entry.op == "gather" else entry.args
 
 
-def _same(entry: Entry, wanted: np.ndarray, op: str, **attrs: Any) -> Step:
+def _same(entry: Recorded, wanted: np.ndarray, op: str, **attrs: Any) -> Step:
     out = entry.outs[0]
     return Step([(h, aligned(h, out, wanted)) for h in entry.args], op, {**entry.attrs, **attrs})
 
 
-def _cast(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _cast(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     step = _same(entry, wanted, "cast")
     return Step(step.links) if holds(FORMATS[entry.attrs["dst"]], FORMATS[entry.attrs["src"]]) else step
 
 
-def _from_integer(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _from_integer(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     truth = entry.args[0].dtype.scalar.is_int1()
     return _same(entry, wanted, "from_truth" if truth else "from_integer")
 
 
-def _bits(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _bits(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     """Bits of an exact value are exact; those of a bounded one are tainted anyway."""
     walk.note("bits reinterpreted as a number are taken as the run has them")
     return Step([], reads=[(h, aligned(h, entry.outs[0], wanted)) for h in entry.args])
 
 
-def _select(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _select(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     cond, x, y = entry.args
     h = entry.outs[0]
     at, at_x, at_y = (aligned(a, h, wanted) for a in (cond, x, y))
@@ -80,7 +80,7 @@ def _select(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step([(x, np.where(truth, at_x, ABSENT)), (y, np.where(truth, ABSENT, at_y))])
 
 
-def _load(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _load(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     h = entry.outs[0]
     ptr, active = entry.attrs["ptr"], entry.attrs["active"]
     full = np.unravel_index(wanted, (h.computed.shape[0], *h.shape))
@@ -93,7 +93,7 @@ def _load(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step(links, attrs={"addresses": np.where(on, addresses, 0)})
 
 
-def _earlier(walk: Walk, entry: Entry, addresses: np.ndarray, bounded: np.ndarray) -> list[Link]:
+def _earlier(walk: Walk, entry: Recorded, addresses: np.ndarray, bounded: np.ndarray) -> list[Link]:
     """What recorded stores put at these addresses before, if the last of them was a plain store."""
     links: list[Link] = []
     open_ = bounded.copy()
@@ -123,7 +123,7 @@ def _earlier(walk: Walk, entry: Entry, addresses: np.ndarray, bounded: np.ndarra
     return links
 
 
-def _fadd(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _fadd(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     if "fold" not in entry.attrs:
         return _same(entry, wanted, "fadd")
     step = _same(entry, wanted, "fold")
@@ -131,11 +131,11 @@ def _fadd(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
     return Step(links, "fold", {k: v for k, v in entry.attrs.items() if k != "fold"})
 
 
-def _order(walk: Walk, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+def _order(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     raise NotSliceable(entry.op, "what it returns depends on the order of the programs", *where(entry))
 
 
-_RULES: dict[str, Callable[[Walk, Entry, int, np.ndarray], Step]] = {
+_RULES: dict[str, Callable[[Walk, Recorded, int, np.ndarray], Step]] = {
     **dict.fromkeys(CASTS, _cast),
     "si_to_fp": _from_integer,
     "ui_to_fp": _from_integer,

@@ -17,7 +17,7 @@ from render.ops.table import RULES
 from render.trace.model import ABSENT
 
 if TYPE_CHECKING:
-    from render.trace.recorder import Entry
+    from render.trace.recorder import Recorded
 
 MOVES = frozenset(op for op, rule in RULES.items() if rule.shape is Shape.PASSTHROUGH)
 """Movements that are methods of the builder; its own bring their movement along in an attribute `move`."""
@@ -52,7 +52,7 @@ def numbers(h: Handle, first: int = 0) -> Handle:
     return Handle(at, h.dtype, h.shape)
 
 
-def moved(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
+def moved(entry: Recorded, out: int, wanted: np.ndarray) -> list[np.ndarray]:
     """For each operand of the movement, the lanes that the wanted lanes of result `out` came from, or ABSENT."""
     if entry.op in _DIRECT and len(entry.args) == 1:
         return [_direct(entry.op, entry.args[0], entry.outs[out], wanted)]
@@ -78,7 +78,7 @@ def _direct(op: str, h: Handle, out: Handle, wanted: np.ndarray) -> np.ndarray:
     return came + left * step
 
 
-def moved_by_doing(entry: Entry, out: int, wanted: np.ndarray) -> list[np.ndarray]:
+def moved_by_doing(entry: Recorded, out: int, wanted: np.ndarray) -> list[np.ndarray]:
     """`moved` for every movement: the movement itself, applied to lane numbers."""
     data = entry.args[:1] if entry.op == "gather" else entry.args
     first, probes = 0, {}

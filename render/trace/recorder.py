@@ -50,7 +50,7 @@ class Enough(BaseException):
 
 
 @dataclass(eq=False)
-class Entry:
+class Recorded:
     """One operation of one pass. Handles are kept, so that their identity names a value."""
 
     op: str
@@ -66,7 +66,7 @@ class Pass:
 
     launch: int
     linear: np.ndarray
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Recorded] = field(default_factory=list)
 
 
 class Recorder(Listener):
@@ -244,7 +244,7 @@ class Recorder(Listener):
         current = self.passes[-1]
         site = self.context.site() if len(current.linear) else NOWHERE
         found = attrs() if callable(attrs) else attributes(op, given, outs[0]) if attrs is None else attrs
-        current.entries.append(Entry(op, site, handles, tuple(fresh), found))
+        current.entries.append(Recorded(op, site, handles, tuple(fresh), found))
 
     def overflow(self) -> None:
         """More is computed than a recording keeps."""

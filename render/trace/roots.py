@@ -12,10 +12,10 @@ from render.trace.cut import Cutter
 from render.trace.integers import bounds
 from render.trace.model import LEAF, NotSliceable
 from render.trace.moves import at_lanes, lanes_of
-from render.trace.recorder import Entry, Recorder
+from render.trace.recorder import Recorded, Recorder
 
 Ends = tuple[float, float, float]
-Event = tuple[Entry, np.ndarray]
+Event = tuple[Recorded, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Root:
     programs: tuple[int, ...]
 
 
-def puts(entry: Entry) -> bool:
+def puts(entry: Recorded) -> bool:
     """Whether the operation leaves its value, whatever was there; where programs exchange in any order is tainted."""
     return entry.op == "store" or entry.attrs["kind"] in ("xchg", "store")
 
@@ -94,7 +94,7 @@ def _events(cutter: Cutter, name: str | None, offset: int) -> list[Event]:
     return found
 
 
-def _left(entry: Entry, hit: np.ndarray) -> Ends:
+def _left(entry: Recorded, hit: np.ndarray) -> Ends:
     """What the launch left where this store or atomic hit last."""
     if not entry.args:
         raise NotSliceable("atomic", "it stores no value", entry.site.file, entry.site.line)

@@ -10,7 +10,7 @@ import numpy as np
 from render.interpreter.handle import Handle
 from render.trace.model import NotSliceable
 from render.trace.moves import lanes_of
-from render.trace.recorder import Entry
+from render.trace.recorder import Recorded
 
 Link = tuple[Handle, np.ndarray]
 """An operand and, for each wanted lane, its lane (or lanes) there."""
@@ -36,7 +36,7 @@ def aligned(h: Handle, out: Handle, lanes: np.ndarray) -> np.ndarray:
     return lanes if h.computed.shape[0] == out.computed.shape[0] else lanes % lanes_of(h)
 
 
-def where(entry: Entry) -> tuple[str, int]:
+def where(entry: Recorded) -> tuple[str, int]:
     """File and line of the operation."""
     return entry.site.file, entry.site.line
 

@@ -16,7 +16,7 @@ from render.interpreter.handle import Handle
 from render.trace.links import Step, step_of
 from render.trace.model import ABSENT
 from render.trace.moves import lanes_of
-from render.trace.recorder import Entry, Pass, Recorder
+from render.trace.recorder import Pass, Recorded, Recorder
 
 
 class Walk:
@@ -29,7 +29,7 @@ class Walk:
         self.recorder = recorder
         self.entries = [e for p in recorder.valid() for e in p.entries]
         self.place = {id(e): k for k, e in enumerate(self.entries)}
-        self.maker: dict[int, tuple[Entry, int]] = {}
+        self.maker: dict[int, tuple[Recorded, int]] = {}
         for entry in self.entries:
             for k, out in enumerate(entry.outs):
                 self.maker.setdefault(id(out), (entry, k))
@@ -44,7 +44,7 @@ class Walk:
         """The pass of every operation, by identity."""
         return {id(e): p for p in self.recorder.passes for e in p.entries}
 
-    def span(self, access: Entry) -> tuple[int, int]:
+    def span(self, access: Recorded) -> tuple[int, int]:
         """The first and the last address of a load or store, masked-off lanes included."""
         if id(access) not in self._spans:
             ptr = access.attrs["ptr"]
@@ -58,7 +58,7 @@ class Walk:
         """Whether values of this handle are traced to what made them; others are exact and taken as they are."""
         return self.recorder.kept(h)
 
-    def step(self, entry: Entry, out: int, wanted: np.ndarray) -> Step:
+    def step(self, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
         """What the operation reads for these lanes of its result number `out`."""
         return step_of(self, entry, out, wanted)
 
@@ -72,7 +72,7 @@ class Walk:
             self.handles[id(h)] = h
         mask[lanes] = True
 
-    def back(self) -> Iterator[tuple[Entry, int, np.ndarray, Step]]:
+    def back(self) -> Iterator[tuple[Recorded, int, np.ndarray, Step]]:
         """Every operation behind what is needed, the last one first: its result, the lanes of it, and what it reads."""
         for entry in reversed(self.entries):
             for k, out in enumerate(entry.outs):

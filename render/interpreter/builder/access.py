@@ -12,7 +12,7 @@ from render.interpreter import open_integers as opened
 from render.interpreter.builder import lost
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
-from render.interpreter.handle import NO_TAINT, Handle, Place, taint_of
+from render.interpreter.handle import NO_TAINT, AccessPlace, Handle, taint_of
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
 from render.interpreter.memory.records import Hazard, Request
 from render.interpreter.types import carrier, elem_of
@@ -40,7 +40,7 @@ def _possible(sure: np.ndarray | None, turned: np.ndarray | None) -> np.ndarray 
     return sure if sure is None or turned is None else sure | turned
 
 
-class Access(Base):
+class AccessOperations(Base):
     atomic_kinds = _atomic_kinds()
 
     def get_cache_policy(self, *args: Any, **kwargs: Any) -> None:
@@ -84,7 +84,7 @@ class Access(Base):
             if got.void is not None:
                 lost.mark(out, got.void, got.why)
             if ctx.locks and elem.fmt is not None:
-                out.place = Place(ptr, mask)
+                out.place = AccessPlace(ptr, mask)
         self.emit("load", (ptr, mask, other), (out,))
         return out
 
@@ -97,7 +97,7 @@ class Access(Base):
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
         ctx, given = self.ctx, value
         value = decided(self, value)
-        if value.grown is not None and value.grown[0].same(Place(ptr, mask)):
+        if value.grown is not None and value.grown[0].same(AccessPlace(ptr, mask)):
             # `x = load(p); store(p, x + y)` under a lock: programs may come in any order, as with an atomic add.
             self._atomic("add", ptr, value.grown[1], None, mask)
             return

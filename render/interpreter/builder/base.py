@@ -18,7 +18,7 @@ from render.ops.table import UNSUPPORTED
 from render.result.errors import UnsupportedOp
 
 
-class Options:
+class TargetOptions:
     """What Triton's semantic layer asks about the target."""
 
     sanitize_overflow = False
@@ -70,7 +70,7 @@ class Base:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.emit: Callable[..., None] = _unheard
-        self.options = Options(ctx)
+        self.options = TargetOptions(ctx)
         self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
 
     def order(self, programs: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import Floats
-from render.interpreter.handle import METER, Handle, Pair, Pending, taint_of
+from render.interpreter.handle import METER, Handle, Pair, PendingSums, taint_of
 from render.interpreter.types import carrier, float_format, format_of
 from render.interpreter.values import in_format
 
@@ -95,19 +95,19 @@ class Dots(Floats):
             return chain_value(x, y, acc.full(acc.computed))
         return in_format(np.matmul(x, y, dtype=carrier(out)) + acc.computed, float_format(out))
 
-    def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> Pending:
+    def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> PendingSums:
         try:
             self._note_causes(kind)
         except MissingRule as missing:
             raise self.ctx.lacks("tl.dot", missing) from None
         if acc.pend is not None and acc.pend.kind == kind:
-            return Pending(acc.pend.dot.extend(a, b, imprecise=imprecise), kind, False)
+            return PendingSums(acc.pend.dot.extend(a, b, imprecise=imprecise), kind, False)
         zero = _is_zero(acc)
         start = None if zero else (acc.full(acc.pair[0]), acc.full(acc.pair[1]))
         if start is not None and acc.is_point:
             start = (start[0], start[0])
         dot = PendingDot.start(start, acc.shape, kind, self._dot_profile(kind))
-        return Pending(dot.extend(a, b, imprecise=imprecise), kind, zero)
+        return PendingSums(dot.extend(a, b, imprecise=imprecise), kind, zero)
 
     def _note_causes(self, kind: str) -> None:
         model = self.ctx.profile.dot(kind)
@@ -160,4 +160,4 @@ class Dots(Floats):
         else:
             low = c.full(c.pair[0])
             joined = sums.add((low, low if c.is_point else c.full(c.pair[1])), rounded=True)
-        return Handle(v, dot.dtype, dot.shape, taint=taint_of(c, dot), pend=Pending(joined, kind, False))
+        return Handle(v, dot.dtype, dot.shape, taint=taint_of(c, dot), pend=PendingSums(joined, kind, False))

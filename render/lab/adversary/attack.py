@@ -44,7 +44,7 @@ class Violation:
 
 
 @dataclass
-class Tally:
+class AttackTally:
     """What the attacks on a subject found. `approach` is the largest |value - mid| / half-width over all elements
     whose bounds have a width."""
 
@@ -55,7 +55,7 @@ class Tally:
     violated: int = 0
     skipped: str = ""
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: AttackTally) -> None:
         self.checks += other.checks
         self.runs += other.runs
         self.violated += other.violated
@@ -129,7 +129,7 @@ class Target:
             out.append(np.where((half > 0) & np.isfinite(half), place, np.nan))
         return out
 
-    def check(self, found: list[Array], plan: AttackPlan, tally: Tally) -> list[Array | None]:
+    def check(self, found: list[Array], plan: AttackPlan, tally: AttackTally) -> list[Array | None]:
         """Counts the elements outside and notes the first of each output; gives the places of all."""
         tally.runs += 1
         choices = {name: plan.pick(name, options) for name, options in plan.seen.items()}
@@ -140,11 +140,11 @@ class Target:
                 tally.approach = max(tally.approach, float(np.nanmax(np.abs(place))))
         return places
 
-    def check_own(self, tally: Tally) -> None:
+    def check_own(self, tally: AttackTally) -> None:
         """The same for the values that go with the bounds (the value lane), which must lie inside them as well."""
         self._count(self.own, self.seed, {"values": "of the interval run"}, tally)
 
-    def _count(self, found: list[Array], seed: int, choices: dict[str, str], tally: Tally) -> None:
+    def _count(self, found: list[Array], seed: int, choices: dict[str, str], tally: AttackTally) -> None:
         for i, (value, bounds) in enumerate(zip(found, self.bounds, strict=True)):
             if bounds is None:
                 continue
@@ -164,7 +164,7 @@ class Target:
 class Climber:
     """Coordinate search: change one choice at a time, keep what brings the values closer to a goal."""
 
-    def __init__(self, target: Target, seed: int, tally: Tally) -> None:
+    def __init__(self, target: Target, seed: int, tally: AttackTally) -> None:
         self.target, self.tally = target, tally
         self.rng = np.random.default_rng(seed)
 
@@ -217,12 +217,12 @@ def attack(
     seconds: float = 1.0,
     runs: int = 1000,
     mute: Iterable[str] = (),
-) -> Tally:
+) -> AttackTally:
     """Attacks in the styles of the subject until time or runs are used up.
 
     Few runs take few styles, other ones on each profile: a climb needs a dozen runs.
     """
-    tally = Tally()
+    tally = AttackTally()
     name = profile if isinstance(profile, str) else profile.name
     first = (seed + zlib.crc32(name.encode())) % len(subject.styles)
     styles = (*subject.styles[first:], *subject.styles[:first])[: max(1, runs // 12)]

@@ -9,36 +9,36 @@ from typing import Any
 
 from interval_ops.profiles.profile import Profile
 from render.lab.adversary import rules
-from render.lab.adversary.attack import Tally, attack
+from render.lab.adversary.attack import AttackTally, attack
 from render.lab.adversary.subjects import Subject
 
 FAR = 0.3
 """Rules whose attacks stay below this fraction of the half-width are listed: bounds, or attacks, that may be weak."""
 
-Progress = Callable[[str, str, Tally], None]
+Progress = Callable[[str, str, AttackTally], None]
 
 
 @dataclass
 class Report:
     """Tallies by kernel, by rule and by profile. A rule is measured by direct attacks and by kernels of that rule."""
 
-    kernels: dict[str, Tally] = field(default_factory=dict)
-    rules: dict[str, Tally] = field(default_factory=dict)
-    profiles: dict[str, Tally] = field(default_factory=dict)
-    total: Tally = field(default_factory=Tally)
+    kernels: dict[str, AttackTally] = field(default_factory=dict)
+    rules: dict[str, AttackTally] = field(default_factory=dict)
+    profiles: dict[str, AttackTally] = field(default_factory=dict)
+    total: AttackTally = field(default_factory=AttackTally)
     skipped: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def add(self, profile: str, kernel: str | None, ops: Iterable[str], tally: Tally) -> None:
+    def add(self, profile: str, kernel: str | None, ops: Iterable[str], tally: AttackTally) -> None:
         if tally.skipped:
             self.skipped[f"{profile}: {kernel or next(iter(ops), '')}"] = tally.skipped
             return
         self.total.add(tally)
-        self.profiles.setdefault(profile, Tally()).add(tally)
+        self.profiles.setdefault(profile, AttackTally()).add(tally)
         if kernel is not None:
-            self.kernels.setdefault(kernel, Tally()).add(tally)
+            self.kernels.setdefault(kernel, AttackTally()).add(tally)
         for op in ops:
-            self.rules.setdefault(op, Tally()).add(tally)
+            self.rules.setdefault(op, AttackTally()).add(tally)
 
     def merged(self, other: Report) -> Report:
         """This report and another one's findings."""
@@ -46,7 +46,7 @@ class Report:
             (self.kernels, other.kernels), (self.rules, other.rules), (self.profiles, other.profiles)
         ):  # fmt: skip
             for name, tally in more.items():
-                own.setdefault(name, Tally()).add(tally)
+                own.setdefault(name, AttackTally()).add(tally)
         self.total.add(other.total)
         self.skipped.update(other.skipped)
         self.seconds += other.seconds
@@ -59,7 +59,7 @@ class Report:
         return {name: t.approach for name, t in measured.items() if 0 < t.approach < FAR}
 
     def as_dict(self) -> dict[str, Any]:
-        def brief(tallies: dict[str, Tally]) -> dict[str, Any]:
+        def brief(tallies: dict[str, AttackTally]) -> dict[str, Any]:
             return {
                 name: {"checks": t.checks, "runs": t.runs, "violations": t.violated, "approach": round(t.approach, 4)}
                 for name, t in tallies.items()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from render.lab.adversary import rules
-from render.lab.adversary.attack import Tally, Violation, attack
+from render.lab.adversary.attack import AttackTally, Violation, attack
 from render.lab.adversary.campaign import Report
 from render.lab.adversary.subjects import Subject
 
@@ -72,7 +72,7 @@ def pairs(found: Sequence[Subject], profiles: Sequence[str], seed: int, direct: 
     return sorted(every, key=lambda pair: zlib.crc32(f"{seed} {pair.name} {pair.profile}".encode()))
 
 
-def attack_pair(pair: Attacked, effort: Effort) -> Iterator[tuple[tuple[str, ...], Tally]]:
+def attack_pair(pair: Attacked, effort: Effort) -> Iterator[tuple[tuple[str, ...], AttackTally]]:
     """(names of rules that this measures, what was found)."""
     seed = pair.seed(effort.seed)
     if pair.kernel is not None:
@@ -83,7 +83,7 @@ def attack_pair(pair: Attacked, effort: Effort) -> Iterator[tuple[tuple[str, ...
 
 
 def as_line(
-    pair: Attacked, effort: Effort, seconds: float, parts: list[tuple[tuple[str, ...], Tally]]
+    pair: Attacked, effort: Effort, seconds: float, parts: list[tuple[tuple[str, ...], AttackTally]]
 ) -> dict[str, Any]:
     return {
         "name": pair.name, "profile": pair.profile, "effort": asdict(effort), "seconds": round(seconds, 2),
@@ -91,9 +91,9 @@ def as_line(
     }  # fmt: skip
 
 
-def tally_of(part: dict[str, Any]) -> Tally:
+def tally_of(part: dict[str, Any]) -> AttackTally:
     known = {k: v for k, v in part.items() if k not in ("rules", "violations")}
-    return Tally(**known, violations=[Violation(**v) for v in part["violations"]])
+    return AttackTally(**known, violations=[Violation(**v) for v in part["violations"]])
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from render.lab.adversary.attack import Tally
+from render.lab.adversary.attack import AttackTally
 from render.lab.adversary.campaign import FAR, Report
 from render.lab.adversary.cross import RULES
 from render.lab.adversary.reasons import reason
@@ -75,7 +75,9 @@ def _summary(report: Report, lines: Sequence[dict[str, Any]], runs: Iterable[tup
     )  # fmt: skip
 
 
-def _table(tallies: Iterable[tuple[str, Tally]], what: str, prefix: str = "", explained: bool = True) -> Iterable[str]:
+def _table(
+    tallies: Iterable[tuple[str, AttackTally]], what: str, prefix: str = "", explained: bool = True
+) -> Iterable[str]:
     yield f"| {what} | checks | executions | outside | closest |{' why not closer |' if explained else ''}"
     yield f"|---|---|---|---|---|{'---|' if explained else ''}"
     for name, t in sorted(tallies, key=lambda item: (item[1].approach, item[0])):

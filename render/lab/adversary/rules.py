@@ -14,7 +14,7 @@ from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
-from render.lab.adversary.attack import Array, Tally, Violation
+from render.lab.adversary.attack import Array, AttackTally, Violation
 from render.lab.adversary.builder import AdversaryBuilder
 from render.lab.adversary.numbers import carrier, to_format
 from render.lab.adversary.plan import AttackPlan
@@ -121,9 +121,11 @@ def _profile(target: str | Profile) -> Profile:
     return load_profile(target) if isinstance(target, str) else target
 
 
-def attack_rule(rule: Rule, fmt_name: str, target: str | Profile, seed: int, n: int = 256, rounds: int = 8) -> Tally:
+def attack_rule(
+    rule: Rule, fmt_name: str, target: str | Profile, seed: int, n: int = 256, rounds: int = 8
+) -> AttackTally:
     """Points, then intervals: bounds by the rule, `rounds` legal results each."""
-    tally, fmt, profile = Tally(), FORMATS[fmt_name], _profile(target)
+    tally, fmt, profile = AttackTally(), FORMATS[fmt_name], _profile(target)
     rng = np.random.default_rng(seed)
     for points in (True, False):
         operands = [
@@ -137,8 +139,8 @@ def attack_rule(rule: Rule, fmt_name: str, target: str | Profile, seed: int, n: 
 
 
 def _one(
-    rule: Rule, operands: list[AttackedOperand], fmt: Format, profile: Profile, tally: Tally, rng: np.random.Generator,
-    rounds: int,
+    rule: Rule, operands: list[AttackedOperand], fmt: Format, profile: Profile, tally: AttackTally,
+    rng: np.random.Generator, rounds: int,
 ) -> None:  # fmt: skip
     pairs: list[Any] = [o.pair for o in operands]
     if rule.op == "select":
@@ -157,7 +159,7 @@ def _one(
         tally.skipped = str(missing)
 
 
-def check(op: str, value: Array, lo: Array, hi: Array, how: tuple[str, str, int], tally: Tally) -> None:
+def check(op: str, value: Array, lo: Array, hi: Array, how: tuple[str, str, int], tally: AttackTally) -> None:
     """Counts results outside; comparisons are true at least where they must be and at most where they may."""
     tally.runs += 1
     tally.checks += value.size
@@ -179,10 +181,10 @@ def check(op: str, value: Array, lo: Array, hi: Array, how: tuple[str, str, int]
         tally.violations.append(Violation(f"rule {op} {fmt}", profile, "special", seed, {}, 0, at, *whole))
 
 
-def attack_cast(src_name: str, dst_name: str, mode: str, target: str | Profile, seed: int, n: int = 512) -> Tally:
+def attack_cast(src_name: str, dst_name: str, mode: str, target: str | Profile, seed: int, n: int = 512) -> AttackTally:
     """Conversions, whose rule is a function of its own."""
     src, dst, profile = FORMATS[src_name], FORMATS[dst_name], _profile(target)
-    tally, rng = Tally(), np.random.default_rng(seed)
+    tally, rng = AttackTally(), np.random.default_rng(seed)
     for operand in (AttackedOperand.point(_around(rng, src, dst, n)[None]), AttackedOperand.interval(rng, src, n)):
         lo, hi = casting.cast_interval(operand.lo, operand.hi, src, dst, profile, mode)  # type: ignore[arg-type]
         for _ in range(6):
@@ -205,7 +207,7 @@ def _around(rng: np.random.Generator, src: Format, dst: Format, n: int) -> Array
     return to_format(np.clip(x, -src.max, src.max), src, "rtz").astype(carrier(src))
 
 
-def attack_all(profile: str | Profile, seed: int, n: int = 256, rounds: int = 8) -> Iterator[tuple[str, Tally]]:
+def attack_all(profile: str | Profile, seed: int, n: int = 256, rounds: int = 8) -> Iterator[tuple[str, AttackTally]]:
     """(rule, what was found) for every entry that can be attacked, and for conversions."""
     for rule, fmt in attackable():
         yield rule.op, attack_rule(rule, fmt, profile, seed, n, rounds)

@@ -1,7 +1,7 @@
 """One (kernel, reference) pair of a suite, and the pair that its gradients make.
 
-A case file defines `cases()`, which yields `Case`s; what it imports is imported when the file is read, so a file of a
-library that is not installed is one clear line in the table.
+A case file defines `cases()`, which yields `SuiteCase`s; what it imports is imported when the file is read, so a file
+of a library that is not installed is one clear line in the table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class SuiteCase:
     """`fn` launches the kernel, `reference` says what it should compute; both are called with what `inputs()` makes.
 
     `inputs` gives a tuple or a dict by parameter name and is called after torch was seeded. `settings` go to `classify`
@@ -63,15 +63,15 @@ def pair(
     inputs: Callable[[], tuple[Any, ...]],
     wrt: Sequence[int] = (),
     **settings: Any,
-) -> Iterator[Case]:
+) -> Iterator[SuiteCase]:
     """The case of `fn` and, with `wrt` (places of the inputs to differentiate for), that of its backward pass.
 
     Cotangents are standard normal, drawn in the shape and dtype that the reference's outputs have.
     """
-    yield Case(name, fn, reference, inputs, settings)
+    yield SuiteCase(name, fn, reference, inputs, settings)
     if wrt:
         backward = gradients(fn, wrt), gradients(reference, wrt)
-        yield Case(f"{name} backward", *backward, lambda: _with_cotangents(reference, inputs, wrt), settings)
+        yield SuiteCase(f"{name} backward", *backward, lambda: _with_cotangents(reference, inputs, wrt), settings)
 
 
 def _with_cotangents(reference: Function, inputs: Callable[[], tuple[Any, ...]], wrt: Sequence[int]) -> tuple[Any, ...]:

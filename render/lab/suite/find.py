@@ -11,7 +11,7 @@ from pathlib import Path
 from render.result.errors import RenderError
 
 
-class Kind(Enum):
+class SourceKind(Enum):
     """`cases()` of a case file; `make_inputs()` and `reference()` beside a kernel; tests for pytest."""
 
     CASES = "cases"
@@ -24,7 +24,7 @@ class Found:
     """A file, or for pytest a file with the tests in it that were asked for (`test_x.py::test_name`)."""
 
     path: Path
-    kind: Kind
+    kind: SourceKind
     tests: str = ""
 
     @property
@@ -40,7 +40,7 @@ def find(paths: Sequence[str]) -> list[Found]:
         path = Path(name)
         if not path.exists():
             raise RenderError("RND902", f"no such file or folder: {name}", "give test files, case files or folders")
-        here = list(_search(path)) if path.is_dir() else [Found(path, _kind(path) or Kind.TESTS, tests)]
+        here = list(_search(path)) if path.is_dir() else [Found(path, _kind(path) or SourceKind.TESTS, tests)]
         if not here:
             hint = "a suite holds test_*.py, files with cases(), or files with make_inputs() and reference()"
             raise RenderError("RND902", f"nothing to judge in {name}", hint)
@@ -57,7 +57,7 @@ def _search(folder: Path) -> Iterator[Found]:
             yield Found(path, kind)
 
 
-def _kind(path: Path) -> Kind | None:
+def _kind(path: Path) -> SourceKind | None:
     """By what the file defines at its top level, then by its name; None for neither."""
     try:
         tree = ast.parse(path.read_bytes())
@@ -65,7 +65,7 @@ def _kind(path: Path) -> Kind | None:
         return None
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "cases" in functions:
-        return Kind.CASES
+        return SourceKind.CASES
     if path.name.startswith("test_") or path.stem.endswith("_test"):
-        return Kind.TESTS
-    return Kind.SINGLE if {"make_inputs", "reference"} <= functions else None
+        return SourceKind.TESTS
+    return SourceKind.SINGLE if {"make_inputs", "reference"} <= functions else None

@@ -17,8 +17,8 @@ from render.entry.target import as_kernel_error, find_entry, load_module
 from render.interpreter.compat import import_scope
 from render.interpreter.refusals import is_own_failure
 from render.judgement.steps import Judgement
-from render.lab.suite.case import Case
-from render.lab.suite.find import Found, Kind
+from render.lab.suite.case import SuiteCase
+from render.lab.suite.find import Found, SourceKind
 from render.lab.suite.judged import NothingToJudge
 from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import SKIPPED, Row, of_error, of_verdict
@@ -34,9 +34,9 @@ class TooLong(BaseException):
 def run(found: Sequence[Found], options: SuiteOptions) -> Iterator[Row]:
     """The rows, as they come; files of tests go to pytest together, after the case files."""
     for file in found:
-        if file.kind is not Kind.TESTS:
+        if file.kind is not SourceKind.TESTS:
             yield from _cases(file, options)
-    tests = [file for file in found if file.kind is Kind.TESTS]
+    tests = [file for file in found if file.kind is SourceKind.TESTS]
     if tests:
         from render.lab.suite.collected import run_tests
 
@@ -49,7 +49,7 @@ def _cases(file: Found, options: SuiteOptions) -> Iterator[Row]:
     try:
         with on_cpu(), import_scope():
             module = load_module(file.path)
-            cases = list(module.cases()) if file.kind is Kind.CASES else [_single(module)]
+            cases = list(module.cases()) if file.kind is SourceKind.CASES else [_single(module)]
     except Exception as error:
         yield of_error(name, _of_user(error), time.perf_counter() - began)
         return
@@ -59,13 +59,13 @@ def _cases(file: Found, options: SuiteOptions) -> Iterator[Row]:
             yield judged(test, partial(judge_case, case, options), options)
 
 
-def _single(module: Any) -> Case:
+def _single(module: Any) -> SuiteCase:
     """The one kernel of a plain file, with its own inputs and reference."""
     fn = find_entry(module)
-    return Case(fn.__name__, fn, module.reference, module.make_inputs)
+    return SuiteCase(fn.__name__, fn, module.reference, module.make_inputs)
 
 
-def judge_case(case: Case, options: SuiteOptions) -> Verdict:
+def judge_case(case: SuiteCase, options: SuiteOptions) -> Verdict:
     import torch
 
     with on_cpu():

@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from render.exact.numbers import Num, Numbers
-from render.reference.precise.graph import Graph, Ids, Leaf, Map, Refused, Rows, Sums
+from render.reference.precise.graph import CellGraph, Ids, Leaf, Map, Refused, RowNode, SumNode
 
 F64 = torch.float64
 
@@ -24,7 +24,7 @@ class Cells:
     """`graph`: what was computed; `checks`: (name, left, right, outcome) of comparisons, as flat cells."""
 
     def __init__(self) -> None:
-        self.graph = Graph()
+        self.graph = CellGraph()
         self.checks: list[tuple[str, Ids, Ids, np.ndarray]] = []
         self._twins: dict[int, tuple[StorageWeakRef, torch.dtype, torch.Tensor]] = {}
         self._loose: dict[int, tuple[StorageWeakRef, str]] = {}
@@ -118,7 +118,7 @@ class Cells:
         self, name: str, fn: Callable[..., Sequence[Num]], rows: Sequence[Ids], shape: Sequence[int], width: int,
         weight: float,
     ) -> Ids:  # fmt: skip
-        return self.graph.add(Rows(name, fn, [np.ascontiguousarray(x) for x in rows], width, weight), shape)
+        return self.graph.add(RowNode(name, fn, [np.ascontiguousarray(x) for x in rows], width, weight), shape)
 
     def reduce(
         self, name: str, fn: Callable[[Numbers, list[Num]], Num], x: Any, dim: Any, keepdim: bool, weight: float = 1.0
@@ -147,4 +147,4 @@ class Cells:
         """Element t of `shape`, counted flat, is the sum of the `ids` whose target is t."""
         order = np.argsort(targets, kind="stable")
         ends = np.searchsorted(targets[order], np.arange(int(np.prod(shape, dtype=np.int64)) + 1))
-        return self.graph.add(Sums(name, ids[order], ends), shape)
+        return self.graph.add(SumNode(name, ids[order], ends), shape)

@@ -17,13 +17,13 @@ from render.reference.precise.elementwise import ELEMENTWISE
 from render.reference.precise.graph import Ids, Refused
 
 if TYPE_CHECKING:
-    from render.reference.precise.recorder import Step
+    from render.reference.precise.recorder import CellStep
 
 COMPARISONS = frozenset(["gt", "lt", "ge", "le", "eq", "ne"])
 ORDERED = frozenset(["sort", "topk"])
 
 
-def integers(cells: Cells, step: Step) -> bool:
+def integers(cells: Cells, step: CellStep) -> bool:
     """Could what this step made of computed values be put as comparisons?"""
     args = step.before[0]
     made = [x for x in step.changed if not x.is_floating_point()]
@@ -43,7 +43,7 @@ def integers(cells: Cells, step: Step) -> bool:
     return False
 
 
-def _chosen(cells: Cells, step: Step, index: torch.Tensor) -> bool:
+def _chosen(cells: Cells, step: CellStep, index: torch.Tensor) -> bool:
     """argmax and the like: the chosen value against every other of its row."""
     args, kwargs = step.before
     x = args[0]
@@ -62,7 +62,7 @@ def _chosen(cells: Cells, step: Step, index: torch.Tensor) -> bool:
     return True
 
 
-def followed(cells: Cells, step: Step) -> tuple[Ids, None]:
+def followed(cells: Cells, step: CellStep) -> tuple[Ids, None]:
     """sort and topk: the cells in the order that float64 gives, each checked against the next."""
     args, kwargs = step.before
     x = args[0]
@@ -86,7 +86,7 @@ def followed(cells: Cells, step: Step) -> tuple[Ids, None]:
     return chosen, None
 
 
-def _order(step: Step) -> tuple[int, bool]:
+def _order(step: CellStep) -> tuple[int, bool]:
     """(dimension, largest first) of sort, argsort and topk."""
     args, kwargs = step.before
     named: dict[str, Any] = {s.name: v for s, v in zip(step.func._schema.arguments, args, strict=False)} | kwargs

@@ -12,8 +12,8 @@ import torch
 from render.exact.numbers import Numbers
 from render.reference.oracle import Oracle
 from render.reference.precise.functions import Functions
-from render.reference.precise.graph import Graph, Ids, Refused, Tick
-from render.reference.precise.recorder import Recorder
+from render.reference.precise.graph import CellGraph, Ids, Refused, Tick
+from render.reference.precise.recorder import CellRecorder
 from render.reference.shadow import F64, default_dtype, is_float
 
 BITS = (128, 256, 512, 1024)
@@ -25,17 +25,17 @@ SECONDS = 4e-7
 
 
 @dataclass(frozen=True)
-class Recording:
+class ReferenceRecording:
     """A reference's graph: the cells of each of its outputs (None: an integer one), the comparisons to decide again."""
 
-    graph: Graph
+    graph: CellGraph
     outputs: list[Ids | None]
     checks: list[tuple[str, Ids, Ids, np.ndarray]]
 
 
-def record(oracle: Oracle, widened: bool) -> Recording:
+def record(oracle: Oracle, widened: bool) -> ReferenceRecording:
     """Runs the reference once more, on float64 inputs if `widened`. Raises Refused."""
-    mode = Recorder()
+    mode = CellRecorder()
     inputs = oracle.inputs.upcast() if widened else oracle.inputs.clone()
     with default_dtype(F64 if widened else torch.get_default_dtype()):
         with Functions(mode.cells), mode:
@@ -43,11 +43,11 @@ def record(oracle: Oracle, widened: bool) -> Recording:
         if widened and any(is_float(x) and x.dtype != F64 for _, x in found):
             raise Refused("it does not stay in float64")
         outputs = [mode.cells.outcome(x) if is_float(x) else None for _, x in found]
-    return Recording(mode.cells.graph, outputs, mode.cells.checks)
+    return ReferenceRecording(mode.cells.graph, outputs, mode.cells.checks)
 
 
 @dataclass
-class Evaluated:
+class OutputBounds:
     """Of one output: flat places, and value, lower and upper end of each."""
 
     places: np.ndarray
@@ -60,7 +60,7 @@ class Evaluated:
 class Outcome:
     """What was evaluated, by output; `bits` used (0: nothing), `cost` in operations; `rigorous`: ends are proved."""
 
-    found: dict[int, Evaluated] = field(default_factory=dict)
+    found: dict[int, OutputBounds] = field(default_factory=dict)
     bits: int = 0
     cost: float = 0.0
     rigorous: bool = True
@@ -68,11 +68,11 @@ class Outcome:
     """Wanted elements that the budget left out."""
 
 
-Enough = Callable[[int, Evaluated], bool]
+Enough = Callable[[int, OutputBounds], bool]
 
 
 def evaluate(
-    recording: Recording,
+    recording: ReferenceRecording,
     wanted: dict[int, np.ndarray],
     enough: Enough,
     tick: Callable[[float, float], Any] = lambda share, seconds: None,
@@ -113,7 +113,7 @@ def _timed(tick: Callable[[float, float], Any], seconds: float) -> Tick:
 
 
 def _within(
-    recording: Recording, wanted: dict[int, np.ndarray], budget: float
+    recording: ReferenceRecording, wanted: dict[int, np.ndarray], budget: float
 ) -> tuple[np.ndarray, float, dict[int, np.ndarray]]:
     """(cells, cost, places) of as many of the first places as the budget allows."""
     checked = [side for _, left, right, _ in recording.checks for side in (left, right)]
@@ -136,8 +136,8 @@ def _within(
 
 
 def _at(
-    recording: Recording, wanted: dict[int, np.ndarray], need: np.ndarray, bits: int, tick: Tick
-) -> dict[int, Evaluated]:
+    recording: ReferenceRecording, wanted: dict[int, np.ndarray], need: np.ndarray, bits: int, tick: Tick
+) -> dict[int, OutputBounds]:
     n = Numbers(bits)
     with n.active():
         numbers = recording.graph.evaluate(n, need, tick)
@@ -145,15 +145,15 @@ def _at(
         return {i: _enclosed(n, _of(recording, numbers, i, p), p) for i, p in wanted.items()}
 
 
-def _of(recording: Recording, numbers: np.ndarray, i: int, places: np.ndarray) -> list[Any]:
+def _of(recording: ReferenceRecording, numbers: np.ndarray, i: int, places: np.ndarray) -> list[Any]:
     ids = recording.outputs[i]
     assert ids is not None
     return numbers[ids.ravel()[places]].tolist()
 
 
-def _enclosed(n: Numbers, values: Sequence[Any], places: np.ndarray) -> Evaluated:
+def _enclosed(n: Numbers, values: Sequence[Any], places: np.ndarray) -> OutputBounds:
     rows = np.array([n.enclose(x) for x in values], np.float64).reshape(-1, 3)
-    return Evaluated(places, rows[:, 0], rows[:, 1], rows[:, 2])
+    return OutputBounds(places, rows[:, 0], rows[:, 1], rows[:, 2])
 
 
 _HOLDS = {"gt": {1}, "lt": {-1}, "ge": {0, 1}, "le": {-1, 0}, "eq": {0}, "ne": {-1, 1}}
@@ -163,7 +163,7 @@ class Undecided(Refused):
     """More bits may tell."""
 
 
-def _decide(recording: Recording, n: Numbers, numbers: np.ndarray) -> None:
+def _decide(recording: ReferenceRecording, n: Numbers, numbers: np.ndarray) -> None:
     """Every comparison of computed values goes as it went in float64."""
     for name, left, right, outcome in recording.checks:
         for i, j, was in zip(left.tolist(), right.tolist(), outcome.tolist(), strict=True):

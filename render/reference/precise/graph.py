@@ -1,6 +1,6 @@
 """What a reference computed, as nodes over cells: recorded for all elements, evaluated for the wanted ones only.
 
-A cell is one element of one result; its number is its place in `Values.numbers`. A node owns a range of consecutive
+A cell is one element of one result; its number is its place in `CellValues.numbers`. A node owns a range of consecutive
 cells and knows the cells it reads. Nodes are made in the order of execution, so that one pass backwards finds what the
 wanted cells need, and one pass forwards computes it.
 """
@@ -26,14 +26,14 @@ class Refused(Exception):
 
 
 @dataclass
-class Values:
+class CellValues:
     """`numbers` of the evaluated cells (None elsewhere), and which were `wanted`."""
 
     numbers: np.ndarray
     wanted: np.ndarray
 
 
-class Node:
+class CellNode:
     """One operation: `count` cells from `start` on. `name` is for people."""
 
     name: str
@@ -49,7 +49,7 @@ class Node:
 
 
 @dataclass
-class Leaf(Node):
+class Leaf(CellNode):
     """Numbers from outside: inputs, constants, integers. float64 holds them exactly."""
 
     values: np.ndarray
@@ -65,7 +65,7 @@ class Leaf(Node):
 
 
 @dataclass
-class Map(Node):
+class Map(CellNode):
     """Elementwise: cell i is fn(n, cells i of the operands); operands are flat."""
 
     name: str
@@ -87,7 +87,7 @@ class Map(Node):
 
 
 @dataclass
-class Rows(Node):
+class RowNode(CellNode):
     """Row i of the result, `width` cells, is fn(n, row i of every operand), each a list."""
 
     name: str
@@ -112,7 +112,7 @@ class Rows(Node):
 
 
 @dataclass
-class Sums(Node):
+class SumNode(CellNode):
     """Cell i is the sum of the cells ids[ends[i]:ends[i + 1]]."""
 
     name: str
@@ -132,7 +132,7 @@ class Sums(Node):
 
 
 @dataclass
-class Product(Node):
+class ProductNode(CellNode):
     """Batches of matrix products, a[b] @ b[b]; only the rows and columns of wanted elements are multiplied."""
 
     a: Ids
@@ -186,14 +186,14 @@ def _column(values: Sequence[Num]) -> np.ndarray:
 Tick = Callable[[float], Any]
 
 
-class Graph:
+class CellGraph:
     """The nodes of one recording."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[CellNode] = []
         self.size = 0
 
-    def add(self, node: Node, shape: Sequence[int]) -> Ids:
+    def add(self, node: CellNode, shape: Sequence[int]) -> Ids:
         """The cells of a new node, in `shape`."""
         node.start, node.count = self.size, int(np.prod(shape, dtype=np.int64))
         self.size += node.count

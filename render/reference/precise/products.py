@@ -10,7 +10,7 @@ import torch
 
 from render.exact.numbers import Num, Numbers
 from render.reference.precise.elementwise import Rule
-from render.reference.precise.graph import Ids, Product, Refused
+from render.reference.precise.graph import Ids, ProductNode, Refused
 
 if TYPE_CHECKING:
     from render.reference.precise.cells import Cells
@@ -23,7 +23,7 @@ def _product(r: Cells, a: Ids, b: Ids) -> Ids:
     shape = (a.shape[0], a.shape[1], b.shape[2])
     if not a.shape[2]:
         return r.constant(0.0, shape[1:] if flat else shape)
-    found = r.graph.add(Product(np.ascontiguousarray(a), np.ascontiguousarray(b)), shape)
+    found = r.graph.add(ProductNode(np.ascontiguousarray(a), np.ascontiguousarray(b)), shape)
     return found[0] if flat else found
 
 

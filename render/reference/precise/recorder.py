@@ -46,7 +46,7 @@ REFUSED = {name: why for name, why in REFUSED.items() if name not in FOLLOWED}
 
 
 @dataclass(frozen=True)
-class Step:
+class CellStep:
     """One operation that ran: its operands as cells (integers as they are), results, those of them that are new."""
 
     func: Any
@@ -57,7 +57,7 @@ class Step:
     loose: str | None
 
 
-class Recorder(TorchDispatchMode):
+class CellRecorder(TorchDispatchMode):
     """`cells` after a run inside. Raises Refused, with the operation's name, at what cannot be followed."""
 
     @classmethod
@@ -80,7 +80,7 @@ class Recorder(TorchDispatchMode):
         outs = tree_flatten(out)[0]
         changed = [x for x in outs if isinstance(x, torch.Tensor)
                    and (mutable or x.untyped_storage()._cdata not in known)]  # fmt: skip
-        step = Step(func, base_name(func), before, outs, changed, loose)
+        step = CellStep(func, base_name(func), before, outs, changed, loose)
         if mutable:
             _refuse_unreturned(func, args, kwargs, outs, step.name)
         self._refuse_leaving(step)
@@ -98,7 +98,7 @@ class Recorder(TorchDispatchMode):
 
         return operand
 
-    def _refuse_leaving(self, step: Step) -> None:
+    def _refuse_leaving(self, step: CellStep) -> None:
         """Computed values that become Python numbers, or are read as bits or as parts of complex numbers."""
         if any(isinstance(x, torch.Tensor) and x.is_complex() for x in step.changed):
             raise Refused("complex numbers have no rule")
@@ -108,7 +108,7 @@ class Recorder(TorchDispatchMode):
             how = "as bits" if bits else "as a Python number"
             raise Refused(f"a computed value is read {how} ({'item' if 'scalar' in step.name else step.name})")
 
-    def _note_integers(self, step: Step) -> None:
+    def _note_integers(self, step: CellStep) -> None:
         """Integers made of computed values: checked with many bits where that can be, else they must not be used."""
         made = [x for x in step.changed if not is_float(x)]
         if not made:
@@ -119,7 +119,7 @@ class Recorder(TorchDispatchMode):
         for x in made if why else ():
             self.cells.loosen(x, why or "")
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self, step: CellStep) -> None:
         """Set the cells of what was computed."""
         if step.loose:
             raise Refused(f"what {step.loose} gave in float64 decides among computed values")
@@ -144,7 +144,7 @@ class Recorder(TorchDispatchMode):
             else:
                 self.cells.put(x, ids)
 
-    def _made(self, step: Step) -> list[Ids | None]:
+    def _made(self, step: CellStep) -> list[Ids | None]:
         """Tensors made of nothing, or at random: their values are those that E took."""
         leaves = tree_leaves(step.before)
         if step.name == "arange" and any(isinstance(x, float) and not x.is_integer() for x in leaves):
@@ -158,7 +158,7 @@ class Recorder(TorchDispatchMode):
             return [self.cells.constant(value) for _ in step.outs]
         return [self.cells.given_values(x) if is_float(x) else None for x in step.outs]
 
-    def _moved(self, step: Step) -> list[Ids | None]:
+    def _moved(self, step: CellStep) -> list[Ids | None]:
         """The operation on the cells' numbers, as float64 tensors; what it fills with zeros is cell 0, zero."""
         args, kwargs = list(step.before[0]), dict(step.before[1])
         if step.name == "_to_copy" and isinstance(args[0], torch.Tensor):  # integers become floats

@@ -192,7 +192,7 @@ def test_conditioning_of_a_known_sum():
     from render.entry.outputs import of_reference
     from render.explain.stability import conditioning
     from render.reference.oracle import Oracle
-    from render.reference.resolve import Plan, resolve
+    from render.reference.resolve import ReferencePlan, resolve
 
     torch.manual_seed(0)
     a, b = torch.randn(4, 200), torch.randn(200)
@@ -202,7 +202,7 @@ def test_conditioning_of_a_known_sum():
 
     given = of_call(product, (a, b), {})
     native = [("out", a @ b)]
-    plan = Plan(("a", "b"))
+    plan = ReferencePlan(("a", "b"))
     oracle = Oracle(resolve(product), plan, given, lambda r, v: of_reference(r, v, native), native)
     (found,) = conditioning(oracle, seconds=60.0, draws=64)
     exact = 2 * (a.double() * b.double()).abs().sum(-1).numpy()

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from render.cli.app import app
 from render.lab.adversary import campaign, catalogue, subjects
-from render.lab.adversary.attack import Tally, Violation
+from render.lab.adversary.attack import AttackTally, Violation
 
 
 def test_a_report_counts_by_kernel_rule_and_profile():
@@ -30,9 +30,9 @@ def test_missing_rules_are_skipped_with_their_reason():
 
 def test_far_rules_are_listed_and_reports_merge():
     one, two = campaign.Report(), campaign.Report()
-    one.add("any", "k", ("fadd",), Tally(checks=10, approach=0.2))
+    one.add("any", "k", ("fadd",), AttackTally(checks=10, approach=0.2))
     assert one.far == {"k": 0.2, "rule fadd": 0.2}
-    two.add("any", "k", ("fadd",), Tally(checks=5, approach=0.9))
+    two.add("any", "k", ("fadd",), AttackTally(checks=5, approach=0.9))
     merged = one.merged(two)
     assert merged.far == {}
     assert merged.total.checks == 15
@@ -51,7 +51,7 @@ def test_a_violation_is_an_error(monkeypatch):
 
     def run(*args, **kwargs):
         report = campaign.Report()
-        report.add("any", "kernel", ("dot",), Tally(checks=10, violated=1, violations=[found]))
+        report.add("any", "kernel", ("dot",), AttackTally(checks=10, violated=1, violations=[found]))
         return report
 
     monkeypatch.setattr(campaign, "run", run)

@@ -9,7 +9,7 @@ import pytest
 
 from interval_ops.profiles.profile import profile_names
 from render.lab.adversary import catalogue, cross, subjects
-from render.lab.adversary.attack import Tally, Violation
+from render.lab.adversary.attack import AttackTally, Violation
 
 FEW = [subjects.rows("sum", "fp32", 4), subjects.dots("fp32", "chained", "tf32x3")]
 EFFORT = cross.Effort(runs=2, lanes=4, seed=3)
@@ -54,7 +54,7 @@ def test_the_report_counts_what_was_written(tmp_path):
 
 
 def test_violations_survive_the_file():
-    found = Tally(3, 1, 1.5, [Violation("k", "any", "normal", 1, {"a": "b"}, 0, (1, 2), 2.0, 0.0, 1.0)], 1)
+    found = AttackTally(3, 1, 1.5, [Violation("k", "any", "normal", 1, {"a": "b"}, 0, (1, 2), 2.0, 0.0, 1.0)], 1)
     line = json.loads(json.dumps(cross.as_line(cross.Attacked(FEW[0], "any"), EFFORT, 0.5, [(("reduce",), found)])))
     back = cross.tally_of(line["parts"][0])
     assert back.violated == 1 and back.violations[0].value == 2.0

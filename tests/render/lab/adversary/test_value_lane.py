@@ -8,15 +8,15 @@ import pytest
 
 from interval_ops.profiles.profile import MissingRule, profile_names
 from render.lab.adversary import catalogue, subjects
-from render.lab.adversary.attack import Tally, Target
+from render.lab.adversary.attack import AttackTally, Target
 from render.lab.adversary.subjects import Subject
 from render.result.errors import UnsupportedOp
 
 EVERY = {s.name: s for s in catalogue.every()}
 
 
-def outside(subject: Subject, profile: str, style: str, seed: int) -> Tally:
-    tally = Tally()
+def outside(subject: Subject, profile: str, style: str, seed: int) -> AttackTally:
+    tally = AttackTally()
     try:
         Target(subject, profile, style, seed).check_own(tally)
     except (MissingRule, UnsupportedOp) as missing:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from render.lab.suite.find import Kind, find
+from render.lab.suite.find import SourceKind, find
 from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import ERROR, Row, exit_code
 from render.lab.suite.runner import run
@@ -84,7 +84,7 @@ def test_what_a_path_holds(library: Path) -> None:
     (library / ".hidden").mkdir()
     (library / ".hidden" / "test_b.py").write_text("")
     found = find([str(library)])
-    assert [(f.path.name, f.kind) for f in found] == [("table.py", Kind.CASES), ("test_a.py", Kind.TESTS)]
+    assert [(f.path.name, f.kind) for f in found] == [("table.py", SourceKind.CASES), ("test_a.py", SourceKind.TESTS)]
     assert find([f"{library / 'test_a.py'}::test_it"])[0].argument.endswith("test_a.py::test_it")
 
 
