@@ -12,11 +12,11 @@ import numpy as np
 
 from interval_ops.dot import kernels
 from interval_ops.dot.kernels import Addends, Evaluated, Parameters, Peaks
-from interval_ops.dot.sums import Array, Centred, Pair, Sums
+from interval_ops.dot.sums import Array, Centred, DotSums, Pair
 from interval_ops.reduction.grid import last_bits
 
 
-def close(sums: Sums, addends: Sequence[Pair], parameters: Parameters, ramped: bool) -> Pair:
+def close(sums: DotSums, addends: Sequence[Pair], parameters: Parameters, ramped: bool) -> Pair:
     """Adds the addends and the target's rounding to the sums."""
     lo, hi, tlo, thi = sums.lo, sums.hi, sums.tlo, sums.thi
     none = np.zeros((1,) * (lo.ndim - 2))

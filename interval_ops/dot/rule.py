@@ -78,7 +78,7 @@ from interval_ops.dot.close import close, close_near
 from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot.sums import Pair, Product, Reader, Sums, centred, evaluate, flush_small, truncate_tf32
+from interval_ops.dot.sums import DotSums, Pair, Product, Reader, centred, evaluate, flush_small, truncate_tf32
 from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import DotModel, Profile
 
@@ -102,7 +102,7 @@ class PendingDot:
     queue: list[Product]
     count: int = 0
     queued: int = 0
-    base: Sums | None = None
+    base: DotSums | None = None
     parts: int = 0
     addends: tuple[Pair, ...] = ()
     places: tuple[int, ...] = ()
@@ -234,7 +234,7 @@ class PendingDot:
             found.add("operand")
         return frozenset(cause for cause in found if not self.profile.muted(cause))
 
-    def _sums(self) -> Sums:
+    def _sums(self) -> DotSums:
         """All products so far, evaluated."""
         if not self.count:
             assert self.base is not None
@@ -303,7 +303,7 @@ class PendingDot:
         zero = np.zeros(shape)
         rows, columns = np.zeros(shape[:-1]), np.zeros((*shape[:-2], shape[-1]))
         # The sum of no products is zero, a multiple of anything.
-        sums = Sums(zero, zero, zero, zero, zero, rows, columns, rows + np.inf, columns + np.inf)
+        sums = DotSums(zero, zero, zero, zero, zero, rows, columns, rows + np.inf, columns + np.inf)
         return close(sums, self.addends, self._parameters, self._ramped)
 
 

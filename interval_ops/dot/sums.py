@@ -1,9 +1,8 @@
 """Sums of deferred products: packs operands along K and evaluates them with few large matrix products.
 
-`Sums` holds, per output element, an enclosure of the exact sum of products up to float64 rounding, and an upper bound
-of the sum of product magnitudes. Nothing of the target's rounding is in it; `dot` adds that once, over the total K.
-
-Every number depends on its own slice (program) only, so results are bit-identical for any splitting of the batch.
+`DotSums` holds, per output element, an enclosure of the exact sum of products up to float64 rounding, and an upper
+bound of the sum of product magnitudes. Nothing of the rounding of the target is in it; `dot` adds that once, over the
+total K.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Product:
 
 
 @dataclass
-class Sums:
+class DotSums:
     """Enclosure [lo, hi] of the sums, [tlo, thi] of those of the operands as read, magnitudes and operand peaks.
 
     `hi is lo` while everything is a point, `tlo is lo` while operands are read as they are. rows (..., M) and
@@ -72,15 +71,15 @@ class Sums:
     column_grid: Array
 
     @staticmethod
-    def empty(lead: int, m: int, n: int, points: bool, truncate: bool) -> Sums:
+    def empty(lead: int, m: int, n: int, points: bool, truncate: bool) -> DotSums:
         lo = np.empty((lead, m, n))
         hi = lo if points else np.empty_like(lo)
         tlo = np.empty_like(lo) if truncate else lo
         thi = hi if not truncate else tlo if points else np.empty_like(lo)
         ends = (np.empty((lead, size)) for size in (m, n, m, n))
-        return Sums(lo, hi, tlo, thi, np.empty_like(lo), *ends)
+        return DotSums(lo, hi, tlo, thi, np.empty_like(lo), *ends)
 
-    def plus(self, other: Sums) -> Sums:
+    def plus(self, other: DotSums) -> DotSums:
         lo = self.lo + other.lo
         hi = lo if self.hi is self.lo and other.hi is other.lo else self.hi + other.hi
         if self.tlo is self.lo and other.tlo is other.lo:
@@ -90,7 +89,7 @@ class Sums:
             thi = tlo if hi is lo else self.thi + other.thi
         rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
         grids = (np.minimum(self.row_grid, other.row_grid), np.minimum(self.column_grid, other.column_grid))
-        return Sums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
+        return DotSums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
 
 
 @dataclass
@@ -131,14 +130,14 @@ def flush_small(x: Array, least: float) -> Array:
     return np.where(small, x.dtype.type(0), x) if small.any() else x
 
 
-def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool) -> Sums:
+def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool) -> DotSums:
     """Sums of all `products`.
 
     `reader`: also sum the products of the operands as the unit reads them. `narrow`: magnitudes may be summed in
     float32 (not for fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`:
     exact, no inflation.
     """
-    total: Sums | None = None
+    total: DotSums | None = None
     with np.errstate(all="ignore"):
         for kind in ("pp", "ip", "pi", "ii"):
             group = [p for p in products if p.kind == kind]
@@ -335,9 +334,9 @@ class _Group:
         """The same in float32: the factor 1 / (1 - gamma), gamma = (K + 2) * 2**-24, with room to spare."""
         return 1.0 + (self.k + 2) * 2.0**-24 * (1.0 + 2.0**-4) if self.k < 1 << 18 else math.inf
 
-    def evaluate(self) -> Sums:
+    def evaluate(self) -> DotSums:
         m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
-        sums = Sums.empty(slices, m, n, self.kind == "pp", self.truncate)
+        sums = DotSums.empty(slices, m, n, self.kind == "pp", self.truncate)
         for at in self._parts():
             sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
             sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
@@ -398,7 +397,7 @@ class _Group:
         self.underflow = np.where(self.safe, self.k * 2.0**-148, 0.0)
         self.tiny = np.where(a.least * b.least >= 2.0**-124, 0.0, self.underflow)
 
-    def _midpoints(self, sums: Sums, at: slice) -> None:
+    def _midpoints(self, sums: DotSums, at: slice) -> None:
         """Points, or an interval and a point: m_a b +- r_a |b| is the exact hull of the products."""
         a, b = self.a, self.b
         for lo, hi, mid, rad in ((sums.lo, sums.hi, "mid", "rad"), (sums.tlo, sums.thi, "tmid", "trad")):
@@ -409,7 +408,7 @@ class _Group:
                 left, right = (rad, "mag") if self.kind == "ip" else ("mag", rad)
                 kernels.spread(lo[at], hi[at], *self._magnitude(left, right, lo[at].shape), self.underflow)
 
-    def _intervals(self, sums: Sums, at: slice) -> None:
+    def _intervals(self, sums: DotSums, at: slice) -> None:
         """Both sides intervals: the smallest and largest products, and those of the operands as read.
 
         Reading is monotone and a unit reads all operands or the exact sum reads none, so two sums hold every choice.
@@ -443,9 +442,9 @@ class _Group:
         return np.matmul(x, y, out=_buffer("magnitude32", shape, np.float32))
 
 
-def _unfold(sums: Sums, lead: tuple[int, ...]) -> Sums:
+def _unfold(sums: DotSums, lead: tuple[int, ...]) -> DotSums:
     """The same sums with the batch axes unfolded."""
-    return Sums(*_views([getattr(sums, f.name) for f in fields(Sums)], lead))
+    return DotSums(*_views([getattr(sums, f.name) for f in fields(DotSums)], lead))
 
 
 def _views(arrays: Sequence[Array], lead: tuple[int, ...]) -> list[Array]:

@@ -9,7 +9,7 @@ import numpy as np
 from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.rounding import _bits, rn
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE
-from render.interpreter.memory.operands import AtomicSums, Bounded, Noted, Since, StorageCells, Undo, Update, Where, Who
+from render.interpreter.memory.operands import Bounded, Cells, Noted, Since, Sums, Undo, Update, Where, Who
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
 from render.interpreter.memory.shadow import log2
@@ -64,8 +64,8 @@ def pack(x: float, p: int, emin: int, bias: int, nan_bits: int) -> int:
 
 @compiled
 def atomic_float(
-    where: Where, values: tuple[np.ndarray, ...], who: Who, update: Update, cells: StorageCells,
-    bounded: Bounded, sums: AtomicSums, since: Since, undo: Undo, results: Noted,
+    where: Where, values: tuple[np.ndarray, ...], who: Who, update: Update, cells: Cells,
+    bounded: Bounded, sums: Sums, since: Since, undo: Undo, results: Noted,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Float add, max and min. Value lane: one rounding to nearest per lane, in order.
 
@@ -205,7 +205,7 @@ def atomic_float(
 
 @compiled
 def atomic_int(
-    where: Where, values: tuple[np.ndarray, ...], who: Who, op: int, cells: StorageCells, bounded: Bounded,
+    where: Where, values: tuple[np.ndarray, ...], who: Who, op: int, cells: Cells, bounded: Bounded,
     since: Since, undo: Undo, results: Noted,
 ) -> tuple[int, int, int, int, bool]:  # fmt: skip
     """Integer operations in wrap-around arithmetic of `val`'s type, exchange and compare-and-swap on bits of any type.

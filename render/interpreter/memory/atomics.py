@@ -12,7 +12,7 @@ from render.interpreter.memory import integers, operands
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.lanes import plan
-from render.interpreter.memory.operands import NO_NUMBERS, AtomicSums, Noted, Update
+from render.interpreter.memory.operands import NO_NUMBERS, Noted, Sums, Update
 from render.interpreter.memory.reading import load, value_dtype
 from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Request, Retry
 from render.interpreter.memory.registry import Accumulator
@@ -181,7 +181,7 @@ def _float(
     noted, arena.used, first, last = atomic_float(
         operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(request.pids, p.shape[0]),
         Update(_CODES[kind], fmt.gate, fmt.p, fmt.emin, fmt.bias, nan), operands.cells(storage, size, numbers, table),
-        operands.bounded(storage, shadow, size), AtomicSums._make((*sums, old_sums)), memory.since(), undo,
+        operands.bounded(storage, shadow, size), Sums._make((*sums, old_sums)), memory.since(), undo,
         Noted(v, memory.events(p.size)),
     )  # fmt: skip
     kept = tuple(old_sums[: arena.used - undo.used, q].copy() for q in range(6)) if len(old_sums) else None

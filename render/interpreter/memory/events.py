@@ -8,7 +8,7 @@ import numpy as np
 
 from render.interpreter.memory.findings import MemoryFinding, distinct
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, NEVER, OUTSIDE, OVERWRITE, RACE
-from render.interpreter.memory.lanes import LanePlan
+from render.interpreter.memory.lanes import Plan
 from render.interpreter.memory.records import NO_TAINT, program_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Access(NamedTuple):
     """
 
     storage: Storage
-    plan: LanePlan
+    plan: Plan
     ptr: np.ndarray
     size: int
     pids: np.ndarray
@@ -40,14 +40,14 @@ class Access(NamedTuple):
         return self.storage.name or ("an unnamed tensor" if self.storage.nbytes else "every known tensor")
 
 
-def spread(plan: LanePlan, buffer: np.ndarray, operand: int) -> np.ndarray:
+def spread(plan: Plan, buffer: np.ndarray, operand: int) -> np.ndarray:
     """An operand's flat buffer with one entry per lane."""
     steps = [np.arange(n) * s for n, s in zip(plan.dims, plan.strides[operand], strict=True)]
     found: np.ndarray = buffer[(steps[0][:, None, None] + steps[1][:, None] + steps[2]).reshape(-1)]
     return found
 
 
-def inside_lanes(storage: Storage, plan: LanePlan, flat: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+def inside_lanes(storage: Storage, plan: Plan, flat: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
     """(flat lane numbers, byte offsets) of the active lanes within the storage; `flat` starts with addresses, mask."""
     lanes = np.flatnonzero(spread(plan, flat[1], 1))
     offsets = spread(plan, flat[0], 0)[lanes] - storage.base

@@ -1,6 +1,6 @@
 """Reads: addresses checked and values gathered in one pass, and the slower pass for memory written in this launch.
 
-All kernels walk the lanes of `lanes.LanePlan` in order (program, lane) and note what they find in `events` as
+All kernels walk the lanes of `lanes.Plan` in order (program, lane) and note what they find in `events` as
 lane << 3 | kind; they return how many events they noted. `limit` is the number of bytes that hold whole elements.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from interval_ops.compiled import compiled
-from render.interpreter.memory.operands import Since, StorageCells, Where, Who
+from render.interpreter.memory.operands import Cells, Since, Where, Who
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
 from render.interpreter.memory.shadow import log2
 
@@ -88,7 +88,7 @@ def gather_plain(
 
 
 @compiled
-def check_reads(where: Where, who: Who, cells: StorageCells, use_tags: bool, since: Since, events: np.ndarray) -> int:
+def check_reads(where: Where, who: Who, cells: Cells, use_tags: bool, since: Since, events: np.ndarray) -> int:
     """Who wrote what the lanes read: notes NEVER and RACE, records readers; -1 on a hazard within the chunk."""
     dims, st, ptr, mask, base, limit, size = where
     programs, synced, uniform = who

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from render.interpreter.memory.events import inside_lanes, spread
-from render.interpreter.memory.lanes import LanePlan, plan
+from render.interpreter.memory.lanes import Plan, plan
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
@@ -71,7 +71,7 @@ def note(memory: Memory, storage: Storage, ptr: np.ndarray, active: np.ndarray, 
     shadow.stamp[index] = storage.view(shadow.stamp.dtype)[index]
 
 
-def loaded(storage: Storage, p: LanePlan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray) -> Ends | None:
+def loaded(storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray) -> Ends | None:
     """Ends of loaded lanes, in the plan's shape; None if all are points."""
     shadow = storage.shadows.get(elem.name)
     if shadow is None or type_of(elem.name) is None:

@@ -15,7 +15,7 @@ import numpy as np
 Shape = tuple[int, ...]
 
 
-class LanePlan(NamedTuple):
+class Plan(NamedTuple):
     """`shape` of the result, `dims` of the three loops, element strides (operand, loop), operands to write out."""
 
     shape: Shape
@@ -35,7 +35,7 @@ def cut(a: np.ndarray) -> np.ndarray:
     return a
 
 
-def plan(operands: list[np.ndarray], whole: Shape | None = None) -> tuple[LanePlan, list[np.ndarray]]:
+def plan(operands: list[np.ndarray], whole: Shape | None = None) -> tuple[Plan, list[np.ndarray]]:
     """Common loops for the operands, and their flat buffers; `whole` keeps every lane of that shape (atomics)."""
     cuts = [cut(a) for a in operands]
     p = _plan(tuple([a.shape for a in cuts]), whole)
@@ -47,7 +47,7 @@ def plan(operands: list[np.ndarray], whole: Shape | None = None) -> tuple[LanePl
 
 
 @lru_cache(maxsize=4096)
-def _plan(shapes: tuple[Shape, ...], whole: Shape | None) -> LanePlan:
+def _plan(shapes: tuple[Shape, ...], whole: Shape | None) -> Plan:
     ndim = max(len(s) for s in shapes)
     padded = [(1,) * (ndim - len(s)) + s for s in shapes]
     shape = tuple(max(s[i] for s in padded) if all(s[i] for s in padded) else 0 for i in range(ndim))
@@ -67,7 +67,7 @@ def _plan(shapes: tuple[Shape, ...], whole: Shape | None) -> LanePlan:
             cols.insert(1, [0] * len(shapes))
     size = int(np.prod(shape, dtype=np.int64))
     table = np.array(cols[:3], np.int64).T.copy()
-    return LanePlan(shape, size, np.array(dims[:3], np.int64), table, expand)
+    return Plan(shape, size, np.array(dims[:3], np.int64), table, expand)
 
 
 def _strides(shape: Shape) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from render.interpreter.memory.lanes import LanePlan
+    from render.interpreter.memory.lanes import Plan
     from render.interpreter.memory.registry import Storage
     from render.interpreter.memory.shadow import Shadow
     from render.interpreter.memory.undo import Arena
@@ -23,7 +23,7 @@ _NO_BYTES = np.zeros(1, np.int8)
 
 
 class Where(NamedTuple):
-    """Lanes of an access (`lanes.LanePlan`; operands: pointers first, masks second), and the bytes of a storage."""
+    """Lanes of an access (`lanes.Plan`; operands: pointers first, masks second), and the bytes of a storage."""
 
     dims: np.ndarray
     strides: np.ndarray
@@ -42,7 +42,7 @@ class Who(NamedTuple):
     uniform: bool
 
 
-class StorageCells(NamedTuple):
+class Cells(NamedTuple):
     """A storage's elements: bits, the same as numbers (decoded by `table` up to 16 bits), and who touched them.
 
     `tags` and `reads` (last writer, last reader) have one entry per `grain` bytes; `written` is -1 where every byte of
@@ -91,7 +91,7 @@ class Undo(NamedTuple):
     used: int
 
 
-class AtomicSums(NamedTuple):
+class Sums(NamedTuple):
     """Open sums of atomic additions by element, and rows for their old values (none where nothing is to be saved)."""
 
     base_lo: np.ndarray
@@ -122,15 +122,13 @@ class Noted(NamedTuple):
     events: np.ndarray
 
 
-def where(storage: Storage, p: LanePlan, flat: list[np.ndarray], size: int) -> Where:
+def where(storage: Storage, p: Plan, flat: list[np.ndarray], size: int) -> Where:
     """`flat` starts with addresses and mask."""
     return Where(p.dims, p.strides, flat[0], flat[1], storage.base, storage.nbytes // size * size, size)
 
 
-def cells(
-    storage: Storage, size: int, numbers: np.ndarray = NO_NUMBERS, table: np.ndarray = NO_NUMBERS
-) -> StorageCells:
-    return StorageCells(
+def cells(storage: Storage, size: int, numbers: np.ndarray = NO_NUMBERS, table: np.ndarray = NO_NUMBERS) -> Cells:
+    return Cells(
         storage.view(np.dtype(f"u{size}")), numbers, table,
         _NO_TAGS if storage.tags is None else storage.tags, storage.grain or size,
         _NO_BYTES if storage.written is None else storage.written_view(size), storage.written is not None,

@@ -11,7 +11,7 @@ from interval_ops.formats import tables
 from render.interpreter.memory import integers, operands, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
-from render.interpreter.memory.lanes import LanePlan, plan
+from render.interpreter.memory.lanes import Plan, plan
 from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Request
 from render.interpreter.memory.scattered import parts
 from render.interpreter.memory.shadow import gather_bounds, overlapping
@@ -128,7 +128,7 @@ def _load_one(
 
 
 def _never_written(
-    memory: Memory, taint: frozenset[int], by_kind: dict[int, np.ndarray], p: LanePlan
+    memory: Memory, taint: frozenset[int], by_kind: dict[int, np.ndarray], p: Plan
 ) -> tuple[np.ndarray | None, frozenset[int]]:
     """The lanes that nothing has written, and the taints that concern no other lane."""
     if NEVER not in by_kind:
@@ -172,7 +172,7 @@ def _zero(dtype: np.dtype) -> np.ndarray:
     return got
 
 
-def copies_of(p: LanePlan, ptr: np.ndarray, mask: np.ndarray | None, programs: int) -> int:
+def copies_of(p: Plan, ptr: np.ndarray, mask: np.ndarray | None, programs: int) -> int:
     """Identical lanes of the access that one lane of the plan stands for."""
     shape = ptr.shape if mask is None else np.broadcast_shapes(ptr.shape, mask.shape)
     logical = int(np.prod(shape)) * (programs if shape[0] == 1 else 1)
@@ -180,7 +180,7 @@ def copies_of(p: LanePlan, ptr: np.ndarray, mask: np.ndarray | None, programs: i
 
 
 def _gather(
-    memory: Memory, storage: Storage, p: LanePlan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray
 ) -> tuple[int, int]:
     """Values into `v`; (events noted in `memory.events`, lanes masked off)."""
     size = elem.itemsize
@@ -209,7 +209,7 @@ def _check(memory: Memory, access: Access, mask: np.ndarray) -> np.ndarray:
 
 
 def _foreign(
-    memory: Memory, storage: Storage, p: LanePlan, flat: list[np.ndarray], elem: ElemType, site: Site
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, site: Site
 ) -> tuple[frozenset[int], np.ndarray]:
     """Taint and lanes whose bytes belong to a bounded element of another format (a bitcast pointer)."""
     name = elem.fmt.name if elem.fmt is not None else elem.name
@@ -230,7 +230,7 @@ def _foreign(
 
 
 def _bounds(
-    memory: Memory, storage: Storage, p: LanePlan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray,
+    memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], elem: ElemType, v: np.ndarray,
     void: np.ndarray, site: Site,
 ) -> tuple[np.ndarray | None, np.ndarray | None, frozenset[int]]:  # fmt: skip
     """Bounds of the loaded lanes (None: all are exact points); top for lanes in `void` and for reinterpreted bits."""

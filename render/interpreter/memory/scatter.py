@@ -6,7 +6,7 @@ import numpy as np
 
 from interval_ops.compiled import compiled, inlined
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE
-from render.interpreter.memory.operands import Bounded, Since, StorageCells, Undo, Where, Who
+from render.interpreter.memory.operands import Bounded, Cells, Since, Undo, Where, Who
 from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
 from render.interpreter.memory.shadow import log2
 
@@ -60,7 +60,7 @@ def overwritten(r: int, me: int, changed: bool, bounded: bool, synced: bool, chu
 
 @compiled
 def scatter(
-    where: Where, values: tuple[np.ndarray, ...], who: Who, cells: StorageCells, bounded: Bounded,
+    where: Where, values: tuple[np.ndarray, ...], who: Who, cells: Cells, bounded: Bounded,
     since: Since, undo: Undo, events: np.ndarray,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Store lanes in order; returns (events noted, undo entries used, first and last element stored).

@@ -13,7 +13,7 @@ from render.interpreter.memory.records import NO_TAINT
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
-    from render.interpreter.memory.lanes import LanePlan
+    from render.interpreter.memory.lanes import Plan
     from render.interpreter.memory.registry import Storage
 
 
@@ -33,7 +33,7 @@ def _seen(where: Where, ids: np.ndarray, seen: np.ndarray) -> None:
                 m += st[1, 2]
 
 
-def gather_taints(memory: Memory, storage: Storage, p: LanePlan, flat: list[np.ndarray], size: int) -> frozenset[int]:
+def gather_taints(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int) -> frozenset[int]:
     """Union of the taints of all active lanes' elements; `flat` starts with addresses and mask."""
     if storage.taint_map is None:
         return storage.taint
@@ -76,9 +76,7 @@ def _unpaint(ids: np.ndarray, offsets: np.ndarray, old: np.ndarray) -> None:
             ids[offsets[n] + q] = old[n, q]
 
 
-def paint(
-    memory: Memory, storage: Storage, p: LanePlan, flat: list[np.ndarray], size: int, taint: frozenset[int]
-) -> None:
+def paint(memory: Memory, storage: Storage, p: Plan, flat: list[np.ndarray], size: int, taint: frozenset[int]) -> None:
     """Give the active lanes' elements exactly this taint; undoable. `flat` starts with addresses and mask."""
     if storage.taint_map is None:
         if not taint:

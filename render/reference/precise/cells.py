@@ -20,7 +20,7 @@ from render.reference.precise.graph import CellGraph, Ids, Leaf, Map, Refused, R
 F64 = torch.float64
 
 
-class Cells:
+class RecordedCells:
     """`graph`: what was computed; `checks`: (name, left, right, outcome) of comparisons, as flat cells."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from render.reference.precise.cells import Cells
+from render.reference.precise.cells import RecordedCells
 from render.reference.precise.elementwise import ELEMENTWISE
 from render.reference.precise.graph import Ids, Refused
 
@@ -23,7 +23,7 @@ COMPARISONS = frozenset(["gt", "lt", "ge", "le", "eq", "ne"])
 ORDERED = frozenset(["sort", "topk"])
 
 
-def integers(cells: Cells, step: CellStep) -> bool:
+def integers(cells: RecordedCells, step: CellStep) -> bool:
     """Could what this step made of computed values be put as comparisons?"""
     args = step.before[0]
     made = [x for x in step.changed if not x.is_floating_point()]
@@ -43,7 +43,7 @@ def integers(cells: Cells, step: CellStep) -> bool:
     return False
 
 
-def _chosen(cells: Cells, step: CellStep, index: torch.Tensor) -> bool:
+def _chosen(cells: RecordedCells, step: CellStep, index: torch.Tensor) -> bool:
     """argmax and the like: the chosen value against every other of its row."""
     args, kwargs = step.before
     x = args[0]
@@ -62,7 +62,7 @@ def _chosen(cells: Cells, step: CellStep, index: torch.Tensor) -> bool:
     return True
 
 
-def followed(cells: Cells, step: CellStep) -> tuple[Ids, None]:
+def followed(cells: RecordedCells, step: CellStep) -> tuple[Ids, None]:
     """sort and topk: the cells in the order that float64 gives, each checked against the next."""
     args, kwargs = step.before
     x = args[0]
@@ -94,7 +94,7 @@ def _order(step: CellStep) -> tuple[int, bool]:
     return int(named.get("dim", -1)), bool(down)
 
 
-def _check_order(cells: Cells, values: Ids, dim: int, down: bool) -> None:
+def _check_order(cells: RecordedCells, values: Ids, dim: int, down: bool) -> None:
     count = values.shape[dim]
     if count > 1:
         first, second = (np.take(values, range(i, count - 1 + i), dim) for i in (0, 1))

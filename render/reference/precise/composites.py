@@ -13,7 +13,7 @@ from render.reference.precise.elementwise import HEAVY, Rule
 from render.reference.precise.graph import Ids, Refused
 
 if TYPE_CHECKING:
-    from render.reference.precise.cells import Cells
+    from render.reference.precise.cells import RecordedCells
 
 
 def total(n: Numbers, xs: list[Num]) -> Num:
@@ -30,7 +30,7 @@ def variance(n: Numbers, xs: list[Num], less: float = 0.0) -> Num:
     return n.sum([(x - middle) ** 2 for x in xs]) / n.number(max(0.0, len(xs) - less))
 
 
-def _normed(r: Cells, x: Ids, mean: Ids, spread: Ids, eps: float, weight: Any, bias: Any) -> tuple[Ids, Ids]:
+def _normed(r: RecordedCells, x: Ids, mean: Ids, spread: Ids, eps: float, weight: Any, bias: Any) -> tuple[Ids, Ids]:
     """((x - mean) / sqrt(spread + eps) weight + bias, 1 / sqrt(spread + eps))."""
     scale = r.map("rsqrt", lambda n, v: 1 / n.call("sqrt", v + n.number(float(eps))), spread, weight=3)
     y = r.map("norm", lambda n, a, m, s: (a - m) * s, x, mean, scale, weight=2)
@@ -38,7 +38,7 @@ def _normed(r: Cells, x: Ids, mean: Ids, spread: Ids, eps: float, weight: Any, b
     return (y if bias is None else r.map("add", lambda n, a, b: a + b, y, bias)), scale
 
 
-def _layer_norm(r: Cells, x: Ids, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
+def _layer_norm(r: RecordedCells, x: Ids, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
     dims = list(range(-len(shape), 0))
     mean = r.reduce("mean", average, x, dims, True)
     y, scale = _normed(r, x, mean, r.reduce("var", variance, x, dims, True, 4), eps, weight, bias)
@@ -46,7 +46,7 @@ def _layer_norm(r: Cells, x: Ids, shape: Sequence[int], weight: Any, bias: Any, 
 
 
 def _layer_norm_backward(
-    r: Cells, grad: Ids, x: Ids, shape: Sequence[int], mean: Ids, scale: Ids, weight: Any, bias: Any, mask: Any
+    r: RecordedCells, grad: Ids, x: Ids, shape: Sequence[int], mean: Ids, scale: Ids, weight: Any, bias: Any, mask: Any
 ) -> Any:
     dims, outer = list(range(-len(shape), 0)), list(range(x.ndim - len(shape)))
     y = r.map("norm", lambda n, a, m, s: (a - m) * s, x, mean, scale, weight=2)
@@ -62,7 +62,7 @@ def _layer_norm_backward(
 
 
 def _group_norm(
-    r: Cells, x: Ids, weight: Any, bias: Any, count: int, channels: int, _: int, groups: int, eps: float
+    r: RecordedCells, x: Ids, weight: Any, bias: Any, count: int, channels: int, _: int, groups: int, eps: float
 ) -> Any:
     rows = x.reshape(count, groups, -1)
     mean, spread = r.reduce("mean", average, rows, -1, True), r.reduce("var", variance, rows, -1, True, 4)
@@ -75,7 +75,7 @@ def _group_norm(
 
 
 def _batch_norm(
-    r: Cells, x: Ids, weight: Any, bias: Any, mean: Any, spread: Any, training: bool, _: float, eps: float
+    r: RecordedCells, x: Ids, weight: Any, bias: Any, mean: Any, spread: Any, training: bool, _: float, eps: float
 ) -> Any:
     """Over all but the channels (dimension 1); statistics that are given are only read."""
     if training and mean is not None:
@@ -90,19 +90,19 @@ def _batch_norm(
 
 
 # losses
-def _reduced(r: Cells, x: Ids, reduction: int) -> Ids:
+def _reduced(r: RecordedCells, x: Ids, reduction: int) -> Ids:
     """0: as it is, 1: mean, 2: sum."""
     return x if reduction == 0 else r.reduce("mean", average if reduction == 1 else total, x, None, False)
 
 
-def _mse(r: Cells, x: Ids, y: Ids, reduction: int = 1) -> Ids:
+def _mse(r: RecordedCells, x: Ids, y: Ids, reduction: int = 1) -> Ids:
     return _reduced(r, r.map("mse_loss", lambda n, a, b: (a - b) ** 2, x, y, weight=2), reduction)
 
 
 def _huber(name: str) -> Rule:
     """huber_loss, or smooth_l1_loss, which is that divided by its parameter."""
 
-    def rule(r: Cells, x: Ids, y: Ids, reduction: int = 1, delta: float = 1.0) -> Ids:
+    def rule(r: RecordedCells, x: Ids, y: Ids, reduction: int = 1, delta: float = 1.0) -> Ids:
         def fn(n: Numbers, a: Num, b: Num) -> Num:
             d, off = n.number(float(delta)), abs(a - b)
             near, far = off * off / 2, d * (off - d / 2)
@@ -116,7 +116,7 @@ def _huber(name: str) -> Rule:
     return rule
 
 
-def _nll(r: Cells, x: Ids, target: torch.Tensor, weight: Any, reduction: int, ignored: int) -> Any:
+def _nll(r: RecordedCells, x: Ids, target: torch.Tensor, weight: Any, reduction: int, ignored: int) -> Any:
     """Negative log likelihood of rows x[i] at target[i]; the mean is over the (weighted) targets not ignored."""
     rows, goals = (x[None], target.reshape(1)) if x.ndim == 1 else (x, target)
     kept = (goals != ignored).numpy()
@@ -137,7 +137,7 @@ def _silu_backward(n: Numbers, g: Num, x: Num) -> Num:
     return g * s * (1 + x * (1 - s))
 
 
-def _gelu_backward(r: Cells, grad: Ids, x: Ids, approximate: str = "none") -> Ids:
+def _gelu_backward(r: RecordedCells, grad: Ids, x: Ids, approximate: str = "none") -> Ids:
     if approximate != "none":
         raise Refused("gelu_backward of the tanh form has no rule")
 

@@ -17,14 +17,14 @@ from render.ops.formulas import Formula
 from render.reference.precise.graph import Ids, Refused
 
 if TYPE_CHECKING:
-    from render.reference.precise.cells import Cells
+    from render.reference.precise.cells import RecordedCells
 
 Rule = Callable[..., Ids]
 HEAVY = 6.0
 """What an elementary function costs, in additions."""
 
 
-def _div(r: Cells, x: Any, y: Any, rounding_mode: str | None = None) -> Ids:
+def _div(r: RecordedCells, x: Any, y: Any, rounding_mode: str | None = None) -> Ids:
     if rounding_mode is None:
         return r.map("div", lambda n, a, b: a / b, x, y)
     if rounding_mode == "floor":
@@ -40,7 +40,7 @@ def _power(n: Numbers, x: Num, y: Num) -> Num:
     return x**y
 
 
-def _pow(r: Cells, x: Any, y: Any) -> Ids:
+def _pow(r: RecordedCells, x: Any, y: Any) -> Ids:
     if isinstance(y, float | int) and y in (0.5, -0.5):
         return r.map("pow", lambda n, a: n.call("sqrt", a) if y > 0 else 1 / n.call("sqrt", a), x, weight=2)
     if isinstance(y, float | int) and float(y).is_integer() and abs(y) < 1024:
@@ -48,7 +48,7 @@ def _pow(r: Cells, x: Any, y: Any) -> Ids:
     return r.map("pow", _power, x, y, weight=2 * HEAVY)
 
 
-def _clamp(r: Cells, x: Any, low: Any = None, high: Any = None, **named: Any) -> Ids:
+def _clamp(r: RecordedCells, x: Any, low: Any = None, high: Any = None, **named: Any) -> Ids:
     low, high = named.get("min", low), named.get("max", high)
     if low is not None:
         x = r.map("clamp", lambda n, a, b: n.larger(a, b), x, low)
@@ -74,7 +74,7 @@ def _round(n: Numbers, x: Num) -> Num:
     return up
 
 
-def _rounded(r: Cells, x: Any, decimals: int = 0) -> Ids:
+def _rounded(r: RecordedCells, x: Any, decimals: int = 0) -> Ids:
     if decimals:
         raise Refused("round to decimals has no rule")
     return r.map("round", _round, x, weight=4)
@@ -91,7 +91,7 @@ def _backward(name: str, fn: Callable[[Numbers, Num, Num], Num]) -> Rule:
     return lambda r, grad, y, *_: r.map(name, fn, grad, y, weight=4)
 
 
-def _threshold_backward(r: Cells, grad: Any, x: Any, at: float) -> Ids:
+def _threshold_backward(r: RecordedCells, grad: Any, x: Any, at: float) -> Ids:
     fn = lambda n, g, a: n.choose(a - n.number(float(at)), lambda: g, lambda: n.number(0.0))  # noqa: E731
     return r.map("threshold_backward", fn, grad, x)
 
@@ -103,7 +103,7 @@ def _by_table(op: Aten) -> Rule | None:
     formula: Formula = op.formula or (lambda n, x: n.call(op.function, x))
     weight = 2 * HEAVY if op.form is Form.FUNCTION else float(op.operands)
 
-    def rule(r: Cells, *args: Any, **named: Any) -> Ids:
+    def rule(r: RecordedCells, *args: Any, **named: Any) -> Ids:
         keywords = dict(zip(op.keywords, args[op.operands :], strict=False))
         keywords |= {k: v for k, v in named.items() if k in op.keywords}
         operands = args[: op.operands]

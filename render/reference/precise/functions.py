@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from render.reference.precise.cells import Cells
+from render.reference.precise.cells import RecordedCells
 from render.reference.precise.graph import Refused
 from render.reference.shadow import is_float
 
@@ -21,7 +21,7 @@ class Functions(TorchFunctionMode):
     an exact scale.
     """
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: RecordedCells) -> None:
         super().__init__()
         self.cells = cells
 

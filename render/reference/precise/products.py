@@ -13,10 +13,10 @@ from render.reference.precise.elementwise import Rule
 from render.reference.precise.graph import Ids, ProductNode, Refused
 
 if TYPE_CHECKING:
-    from render.reference.precise.cells import Cells
+    from render.reference.precise.cells import RecordedCells
 
 
-def _product(r: Cells, a: Ids, b: Ids) -> Ids:
+def _product(r: RecordedCells, a: Ids, b: Ids) -> Ids:
     """a @ b for two or three dimensions each."""
     flat = a.ndim == 2
     a, b = (a[None], b[None]) if flat else (a, b)
@@ -27,18 +27,18 @@ def _product(r: Cells, a: Ids, b: Ids) -> Ids:
     return found[0] if flat else found
 
 
-def _mv(r: Cells, a: Ids, v: Ids) -> Ids:
+def _mv(r: RecordedCells, a: Ids, v: Ids) -> Ids:
     return _product(r, a, v[:, None])[:, 0]
 
 
-def _dot(r: Cells, a: Ids, b: Ids, **_: Any) -> Ids:
+def _dot(r: RecordedCells, a: Ids, b: Ids, **_: Any) -> Ids:
     return _product(r, a[None, :], b[:, None])[0, 0]
 
 
 def _added(rule: Rule) -> Rule:
     """addmm and the like: beta c + alpha (a @ b)."""
 
-    def fn(r: Cells, c: Ids, a: Ids, b: Ids, beta: Any = 1, alpha: Any = 1, **_: Any) -> Ids:
+    def fn(r: RecordedCells, c: Ids, a: Ids, b: Ids, beta: Any = 1, alpha: Any = 1, **_: Any) -> Ids:
         made = rule(r, a, b)
         if beta == 0:
             return r.map("mul", lambda n, p, k: p * k, made, alpha)
@@ -47,13 +47,13 @@ def _added(rule: Rule) -> Rule:
     return fn
 
 
-def _linear(r: Cells, x: Ids, w: Ids, bias: Any = None) -> Ids:
+def _linear(r: RecordedCells, x: Ids, w: Ids, bias: Any = None) -> Ids:
     made = _product(r, x.reshape(-1, x.shape[-1]), w.T).reshape(*x.shape[:-1], w.shape[0])
     return made if bias is None else r.map("add", lambda n, a, b: a + b, made, bias)
 
 
 def _convolution(
-    r: Cells, x: Ids, w: Ids, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any,
+    r: RecordedCells, x: Ids, w: Ids, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _: Any,
     groups: int,
 ) -> Ids:  # fmt: skip
     """Windows of the cells' numbers (zeros are cell 0), then one product per group; one or two dimensions."""
@@ -78,7 +78,7 @@ def _convolution(
 def _matrices(name: str, shape: Callable[..., tuple[int, ...]], outputs: int) -> Rule:
     """`solved` of every matrix of a batch; the factors that PyTorch returns beside it are not followed."""
 
-    def rule(r: Cells, *given: Any, left: bool = True, **_: Any) -> Any:
+    def rule(r: RecordedCells, *given: Any, left: bool = True, **_: Any) -> Any:
         ids = [x for x in given if isinstance(x, np.ndarray)]
         if not left or any(x.ndim < 2 or x.shape[:-2] != ids[0].shape[:-2] for x in ids):
             raise Refused(f"no rule for this form of {name}")

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from render.ops.aten import Form, of_form
 from render.reference.local_error import RANDOM, base_name
-from render.reference.precise.cells import F64, Cells
+from render.reference.precise.cells import F64, RecordedCells
 from render.reference.precise.choices import ORDERED, followed, integers
 from render.reference.precise.composites import COMPOSITES
 from render.reference.precise.elementwise import ELEMENTWISE
@@ -67,7 +67,7 @@ class CellRecorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cells = Cells()
+        self.cells = RecordedCells()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -15,7 +15,7 @@ from render.reference.precise.elementwise import HEAVY, Rule
 from render.reference.precise.graph import Ids, Refused
 
 if TYPE_CHECKING:
-    from render.reference.precise.cells import Cells
+    from render.reference.precise.cells import RecordedCells
 
 Reducer = Callable[[Numbers, list[Num]], Num]
 
@@ -53,7 +53,7 @@ def _norm(n: Numbers, xs: list[Num], order: float) -> Num:
 
 
 def _reduced(name: str, fn: Reducer, weight: float = 1.0) -> Rule:
-    def rule(r: Cells, x: Ids, dim: Any = None, keepdim: bool = False, **_: Any) -> Ids:
+    def rule(r: RecordedCells, x: Ids, dim: Any = None, keepdim: bool = False, **_: Any) -> Ids:
         return r.reduce(name, fn, x, dim, keepdim, weight)
 
     return rule
@@ -62,7 +62,7 @@ def _reduced(name: str, fn: Reducer, weight: float = 1.0) -> Rule:
 def _with_index(name: str, fn: Reducer) -> Rule:
     """max.dim: the index is an integer, and integers are not followed."""
 
-    def rule(r: Cells, x: Ids, dim: Any = None, keepdim: bool = False) -> Any:
+    def rule(r: RecordedCells, x: Ids, dim: Any = None, keepdim: bool = False) -> Any:
         if isinstance(dim, np.ndarray):
             return r.map(name, lambda n, a, b: fn(n, [a, b]), x, dim)
         found = r.reduce(name, fn, x, dim, keepdim)
@@ -77,7 +77,9 @@ def _correction(named: dict[str, Any], unbiased: bool) -> float:
 
 
 def _var(name: str, root: bool, mean: bool) -> Rule:
-    def rule(r: Cells, x: Ids, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **named: Any) -> Any:
+    def rule(
+        r: RecordedCells, x: Ids, dim: Any = None, unbiased: Any = True, keepdim: bool = False, **named: Any
+    ) -> Any:
         if isinstance(dim, bool):  # var(Tensor, bool unbiased)
             dim, unbiased = None, dim
         less = _correction(named, bool(unbiased))
@@ -92,12 +94,12 @@ def _var(name: str, root: bool, mean: bool) -> Rule:
     return rule
 
 
-def _vector_norm(r: Cells, x: Ids, order: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Ids:
+def _vector_norm(r: RecordedCells, x: Ids, order: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Ids:
     return r.reduce("norm", lambda n, xs: _norm(n, xs, 2.0 if order is None else float(order)), x, dim, keepdim, 2)
 
 
 def _scanned(name: str, fn: Callable[[Numbers, list[Num]], Sequence[Num]], weight: float = 1.0) -> Rule:
-    def rule(r: Cells, x: Ids, dim: int, *_: Any, **__: Any) -> Ids:
+    def rule(r: RecordedCells, x: Ids, dim: int, *_: Any, **__: Any) -> Ids:
         return r.scan(name, fn, x, dim, weight)
 
     return rule
@@ -106,7 +108,7 @@ def _scanned(name: str, fn: Callable[[Numbers, list[Num]], Sequence[Num]], weigh
 def _running(largest: bool) -> Rule:
     """cummax: the index is an integer, and integers are not followed."""
 
-    def rule(r: Cells, x: Ids, dim: int) -> Any:
+    def rule(r: RecordedCells, x: Ids, dim: int) -> Any:
         best = (lambda n: n.larger) if largest else (lambda n: n.smaller)
         return r.scan("cummax", lambda n, xs: list(accumulate(xs, best(n))), x, dim, 1.0), None
 
@@ -125,12 +127,12 @@ def _softmax(n: Numbers, xs: list[Num], logs: bool = False, safe: bool = False) 
     return [p / total for p in powers]
 
 
-def _softmax_backward(r: Cells, grad: Ids, y: Ids, dim: int, *_: Any) -> Ids:
+def _softmax_backward(r: RecordedCells, grad: Ids, y: Ids, dim: int, *_: Any) -> Ids:
     inner = r.reduce("sum", lambda n, xs: n.sum(xs), r.map("mul", lambda n, a, b: a * b, grad, y), dim, True)
     return r.map("_softmax_backward_data", lambda n, g, p, s: p * (g - s), grad, y, inner, weight=2)
 
 
-def _log_softmax_backward(r: Cells, grad: Ids, y: Ids, dim: int, *_: Any) -> Ids:
+def _log_softmax_backward(r: RecordedCells, grad: Ids, y: Ids, dim: int, *_: Any) -> Ids:
     inner = r.reduce("sum", lambda n, xs: n.sum(xs), grad, dim, True)
     fn = lambda n, g, p, s: g - n.call("exp", p) * s  # noqa: E731
     return r.map("_log_softmax_backward_data", fn, grad, y, inner, weight=HEAVY)
