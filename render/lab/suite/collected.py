@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from render.entry.execution import on_cpu
 from render.interpreter.compat import import_scope
-from render.lab.suite.comparisons import intercepted
+from render.lab.suite.comparisons import hear, intercepted
 from render.lab.suite.find import Found
 from render.lab.suite.judged import judge
 from render.lab.suite.options import SuiteOptions
@@ -46,7 +48,12 @@ class Judge:
     rows: list[Row] = field(default_factory=list)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        from _pytest.unittest import TestCaseFunction
+
         items[:] = [item for item in items if self.options.wants(item.nodeid)]
+        for item in items:
+            if isinstance(item, TestCaseFunction):
+                item.runtest = partial(self._unittest, item)  # type: ignore[method-assign]
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -71,13 +78,43 @@ class Judge:
         self.rows.append(self._row(pyfuncitem, arguments, judged, began))
         return True
 
-    def _row(self, item: Any, arguments: dict[str, Any], judged: Any, began: float) -> Row:
+    def _unittest(self, item: Any) -> None:
+        """A test of a unittest.TestCase, with an instance and a set-up of its own in each run."""
+        from render.lab.suite.runner import judged
+
+        run = partial(run_method, item.parent.obj, item.name)
+        began = time.perf_counter()
+        self.rows.append(self._row(item, {}, judged, began, run))
+
+    def _row(self, item: Any, arguments: dict[str, Any], judged: Any, began: float, test: Any = None) -> Row:
         import pytest
 
         if inspect.iscoroutinefunction(item.obj):
             return Row(item.nodeid, SKIPPED, message="asynchronous tests are not judged")
         try:
-            found: Row = judged(item.nodeid, lambda: judge(item.obj, arguments, self.options.settings), self.options)
+            verdict = partial(judge, test or item.obj, arguments, self.options.settings)
+            found: Row = judged(item.nodeid, verdict, self.options)
         except pytest.skip.Exception as skipped:
             found = Row(item.nodeid, SKIPPED, message=str(skipped), seconds=time.perf_counter() - began)
         return found
+
+
+def run_method(owner: type, name: str) -> None:
+    """One test method of a TestCase; its `assertEqual` on tensors is a comparison like any other."""
+    import torch
+
+    instance: Any = owner(name)
+    plain = instance.assertEqual
+
+    def equal(first: Any, second: Any, *args: Any, **kwargs: Any) -> None:
+        caller = sys._getframe(1)
+        tensors = isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor)
+        if not (tensors and hear(first, second, caller.f_code.co_filename, caller.f_lineno)):
+            plain(first, second, *args, **kwargs)
+
+    instance.assertEqual = equal
+    instance.setUp()
+    try:
+        getattr(instance, name)()
+    finally:
+        instance.tearDown()

@@ -66,6 +66,13 @@ def intercepted(more: Sequence[str] = ()) -> Iterator[None]:
         yield
 
 
+def hear(left: Any, right: Any, file: str, line: int) -> bool:
+    """Hands a comparison over that was made in another way; False outside of a recording."""
+    if _takers:
+        _takers[-1](left, right, file, line)
+    return bool(_takers)
+
+
 def _owner(path: str) -> Any:
     home, _, name = path.rpartition(".")
     return getattr(importlib.import_module(home), name) if name == "Tensor" else importlib.import_module(path)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest import SkipTest
 
 from render.entry.execution import on_cpu
 from render.entry.inputs import from_mapping
@@ -84,7 +85,7 @@ def judged(test: str, verdict: Callable[[], Verdict], options: SuiteOptions) -> 
     try:
         with _within(options.limit):
             return of_verdict(test, verdict(), time.perf_counter() - began)
-    except NothingToJudge as reason:
+    except (NothingToJudge, SkipTest) as reason:
         return Row(test, SKIPPED, message=str(reason), seconds=time.perf_counter() - began)
     except TooLong:
         message = f"not done after {options.limit:g} seconds"

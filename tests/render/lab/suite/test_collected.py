@@ -13,6 +13,8 @@ from render.lab.suite.rows import ERROR, SKIPPED, Row
 from render.lab.suite.runner import run
 
 TESTS = """
+import unittest
+
 import numpy as np
 import pytest
 import torch
@@ -78,6 +80,19 @@ def test_broken(x):
     assert_close(scale(x), 3 * x)
 
 
+class OldStyle(unittest.TestCase):
+    def setUp(self):
+        self.factor = 2.5
+
+    def test_method(self):
+        x = torch.randn(40)
+        self.assertEqual(1, 1)
+        self.assertEqual(scale(x, self.factor), x * self.factor)
+
+    def test_skipped(self):
+        self.skipTest("needs two of them")
+
+
 def near(a, b):
     assert (a - b).abs().max() < 1
 
@@ -90,7 +105,7 @@ EXPECTED = {
     "test_either_side_and_both_kinds": "Type-I", "TestGradient::test_backward": "Type-I",
     "test_draws_its_own_inputs": "Type-I", "test_marked_for_a_gpu": "Type-I", "test_no_kernel": SKIPPED,
     "test_two_kernels": SKIPPED, "test_by_hand": SKIPPED, "test_skips": SKIPPED, "test_broken": ERROR,
-    "test_by_its_own_function": SKIPPED,
+    "test_by_its_own_function": SKIPPED, "OldStyle::test_method": "Type-I", "OldStyle::test_skipped": SKIPPED,
 }  # fmt: skip
 
 
