@@ -172,7 +172,8 @@ def coarsest(study: Study) -> float:
     """Unit roundoff of the coarsest format that the kernel, or the host before it, computes in (by a re-run)."""
     formats = _Formats()
     run = study.run({"interval": False, "builder": listened(formats)})
-    return max([formats.unit, *run.session.host_roundings.values()])
+    found: float = max([formats.unit, *run.session.host_roundings.values()])
+    return found
 
 
 def conditioning(

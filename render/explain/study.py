@@ -58,4 +58,5 @@ def finite_halves(case: Case) -> np.ndarray:
     """Half widths of the bounded elements."""
     with np.errstate(invalid="ignore"):
         half = (case.hi - case.lo) / 2
-    return half[np.isfinite(half)]
+    found: np.ndarray = half[np.isfinite(half)]
+    return found

@@ -91,7 +91,8 @@ class WideReductions(Reductions):
 
         builder = self.semantic.builder
         wide = builder.create_fp_ext(x, tl.float32)
-        return builder.create_fp_trunc(super()._native_scan(wide, axis, kind, reverse), x.dtype)
+        found: Handle = builder.create_fp_trunc(super()._native_scan(wide, axis, kind, reverse), x.dtype)
+        return found
 
 
 class WideSums(Builder):

@@ -65,7 +65,8 @@ class Helpers:
             if fmt.p <= target.p:
                 return None
             if format_of(ty) == target:
-                return self.builder.create_fp_ext(self.builder.create_fp_trunc(x, ty), x.dtype)
+                found: Handle | None = self.builder.create_fp_ext(self.builder.create_fp_trunc(x, ty), x.dtype)
+                return found
             # formats are lifted: a cast would keep the bits that this fault is about
             v = round_value(x.v, target, "rtne", "inf" if target.has_inf else "saturate")
             return Handle(v.astype(x.v.dtype, copy=False), x.dtype, x.shape, taint=x.taint)

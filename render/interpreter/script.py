@@ -58,7 +58,8 @@ def left_out_note(module: ModuleType) -> str | None:
 
 
 def _compiled(statement: ast.stmt, file: str, flags: int) -> CodeType:
-    return compile(ast.Module([statement], []), file, "exec", flags=flags, dont_inherit=True)
+    found: CodeType = compile(ast.Module([statement], []), file, "exec", flags=flags, dont_inherit=True)
+    return found
 
 
 def _future_flags(tree: ast.Module) -> int:

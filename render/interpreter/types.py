@@ -131,7 +131,8 @@ def tl_dtype(name: str) -> tl.dtype:
 def triton_name(torch_dtype: object) -> str:
     """Triton's name of a dtype: torch's, Triton's own (`triton.reinterpret`) or a name of either; TypeError if none."""
     if isinstance(torch_dtype, tl.dtype):
-        return torch_dtype.name
+        found: str = torch_dtype.name
+        return found
     short = str(torch_dtype).rsplit(".", 1)[-1]
     name = short if short in TORCH_TO_TRITON.values() else TORCH_TO_TRITON.get(f"torch.{short}")
     if name is None:

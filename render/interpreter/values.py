@@ -58,7 +58,8 @@ def _norm(*x: np.ndarray) -> np.ndarray:
     total = x[0]
     for a in x[1:]:
         total = np.hypot(total, a)
-    return np.abs(total)
+    found: np.ndarray = np.abs(total)
+    return found
 
 
 def _inverse_norm(*x: np.ndarray) -> np.ndarray:
@@ -78,7 +79,8 @@ def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return x * y + z
+    found: np.ndarray = x * y + z
+    return found
 
 
 def _saturate(x: np.ndarray) -> np.ndarray:
@@ -86,7 +88,8 @@ def _saturate(x: np.ndarray) -> np.ndarray:
 
 
 def _clamped(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.fmin(np.fmax(x, low), high)
+    found: np.ndarray = np.fmin(np.fmax(x, low), high)
+    return found
 
 
 def _directed(operation: int, direction: str) -> Value:

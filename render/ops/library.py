@@ -29,7 +29,8 @@ _UNIT = (-1.0, 1.0)
 
 
 def _subnormal(x: Array) -> Array:
-    return (np.abs(x) < FP32.min_normal) & (x != 0)
+    found: Array = (np.abs(x) < FP32.min_normal) & (x != 0)
+    return found
 
 
 def _with_zero(a: Pair) -> Pair:
@@ -103,7 +104,8 @@ def jointly(name: str, arity: int, rule: Any, key: str, doc: str, tight: bool = 
     """A function of several arguments with the error of entry `key`."""
 
     def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
-        return rule(args, fmt, profile)
+        found: Pair = rule(args, fmt, profile)
+        return found
 
     _add(Rule(name, Shape.SPECIAL, doc, apply, arity, "function", rule_errors.function(key),
               source=f"[functions] {key} of the profile", tight=tight, entry=key))  # fmt: skip

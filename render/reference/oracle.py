@@ -182,7 +182,8 @@ class Oracle:
             caught(error, "casts and constants of the reference")
             casts = np.zeros(lo.shape)
         with np.errstate(invalid="ignore"):
-            return np.maximum(np.nan_to_num((hi - lo) / 2 - casts, nan=np.inf), 0.0)
+            found: np.ndarray = np.maximum(np.nan_to_num((hi - lo) / 2 - casts, nan=np.inf), 0.0)
+            return found
 
     def _storage_error(self, i: int) -> np.ndarray:
         x = self.native[i][1]

@@ -188,7 +188,8 @@ def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.U
     error = op.errors.get(op.tensors[0], torch.zeros_like(value))
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
-        return own * inner + grown + u * value.abs() + floor
+        found: torch.Tensor = own * inner + grown + u * value.abs() + floor
+        return found
     return own * inner * y + y * torch.expm1(grown) + u * y + floor
 
 

@@ -189,7 +189,8 @@ class Sweep:
 
     def _pending(self, numbers: Array) -> Array:
         """Which of these values are sums that nobody closed, so that their error belongs to what extends them."""
-        return self._open[numbers]
+        found: Array = self._open[numbers]
+        return found
 
     @property
     def _open(self) -> Array:
@@ -202,7 +203,8 @@ class Sweep:
         """The derivative at the value."""
         o = node.operands[i]
         step = 1e-6 * np.maximum(np.abs(self.v[o]), 1e-6)
-        return (self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)) / (2 * step)
+        found: Array = (self._with(node, i, self.v[o] + step) - self._with(node, i, self.v[o] - step)) / (2 * step)
+        return found
 
     def secant(self, node: Node, i: int) -> Array:
         """|slope| over the bounds of an operand."""

@@ -59,13 +59,15 @@ def _present(node: Node, args: list[Values], neutral: float) -> Values:
 
 
 def _shifted(node: Node, args: list[Values]) -> Values:
-    return np.ldexp(args[0], np.clip(args[1], -5000, 5000).astype(np.int64))
+    found: Values = np.ldexp(args[0], np.clip(args[1], -5000, 5000).astype(np.int64))
+    return found
 
 
 def _neighbour(node: Node, args: list[Values]) -> Values:
     """In the format of the operands: the exact numbers have no neighbours."""
     x, y = (a.astype(np.float64 if FORMATS[node.attrs["fmt"]].bits == 64 else np.float32) for a in args)
-    return np.nextafter(x, y).astype(np.float64)
+    found: Values = np.nextafter(x, y).astype(np.float64)
+    return found
 
 
 REAL: Lane[Callable[[Node, list[Values]], Values]] = Lane("value in real arithmetic", NODES, {
@@ -103,11 +105,13 @@ def _magnitude(node: Node, known: Values) -> Values:
     """Size of what is added up: float64 loses a few 2^-53 of it."""
     if node.op == "dot":
         acc, a, b = (np.abs(known[o]) for o in node.operands)
-        return acc + (a * b).sum(axis=1)
+        found: Values = acc + (a * b).sum(axis=1)
+        return found
     if node.op == "welford":  # squares of differences
         means = np.abs(known[node.operands[0]]).max(axis=1)
         weights = np.abs(known[node.operands[2]]).sum(axis=1)
-        return means + weights * means**2 + np.abs(known[node.operands[1]]).sum(axis=1)
+        moved: Values = means + weights * means**2 + np.abs(known[node.operands[1]]).sum(axis=1)
+        return moved
     if node.op == "recurrence":
         return scanned([np.abs(known[o]) for o in node.operands], node)
     size = np.zeros(node.size)

@@ -67,7 +67,8 @@ def _renumbered(o: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     found, absent = numbers[o], o == ABSENT
     if absent.any():
         found[absent] = ABSENT
-    return found
+    result: np.ndarray = found
+    return result
 
 
 def joined(found: Slice, others: Sequence[Node], instead: Mapping[int, int]) -> Slice:

@@ -73,7 +73,8 @@ def value_of(node: Node, args: list[np.ndarray]) -> np.ndarray:
     dtype = np.dtype(node.attrs["type"])
     if node.op == CUT:
         info = np.iinfo(dtype)
-        return np.clip(np.trunc(args[0]), float(info.min), float(info.max))
+        result: np.ndarray = np.clip(np.trunc(args[0]), float(info.min), float(info.max))
+        return result
     name = node.op.removeprefix("int ")
     whole = [np.nan_to_num(a).astype(np.int64).astype(dtype) for a in args]
     test = COMPARED.get(name.removeprefix("icmp"))

@@ -31,11 +31,13 @@ def _welford(node: Node, args: list[Values]) -> Values:
     means, squares, weights = args
     total = weights.sum(axis=1)
     if node.attrs["part"] == "weight":
-        return total
+        found: Values = total
+        return found
     mean = np.where(total > 0, (means * weights).sum(axis=1) / np.where(total > 0, total, 1.0), means[:, 0])
     if node.attrs["part"] == "mean":
         return mean
-    return squares.sum(axis=1) + (weights * (means - mean[:, None]) ** 2).sum(axis=1)
+    moved: Values = squares.sum(axis=1) + (weights * (means - mean[:, None]) ** 2).sum(axis=1)
+    return moved
 
 
 def _scaled(node: Node, args: list[Values]) -> Values:
@@ -46,7 +48,8 @@ def _scaled(node: Node, args: list[Values]) -> Values:
     if len(args) == 1:
         return x
     scale = np.exp2((args[1].astype(np.int64) & 255) - 127.0) if node.attrs["scale"] == "e8m0" else args[1]
-    return x * scale
+    found: Values = x * scale
+    return found
 
 
 JOINED: dict[str, Callable[[Node, list[Values]], Values]] = {

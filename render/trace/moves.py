@@ -34,14 +34,16 @@ class _NoContext:
 
 def lanes_of(h: Handle) -> int:
     """How many lanes the handle has."""
-    return h.computed.shape[0] * math.prod(h.shape)
+    found: int = h.computed.shape[0] * math.prod(h.shape)
+    return found
 
 
 def at_lanes(h: Handle, array: np.ndarray, lanes: np.ndarray) -> np.ndarray:
     """Entries of one of the handle's arrays at these lanes."""
     shape = (h.computed.shape[0], *h.shape)
     if array.shape == shape and array.flags.c_contiguous:
-        return array.reshape(-1)[lanes]
+        found: np.ndarray = array.reshape(-1)[lanes]
+        return found
     whole = np.broadcast_to(array, shape)
     return whole[np.unravel_index(lanes, whole.shape)]
 
@@ -75,7 +77,8 @@ def _direct(op: str, h: Handle, out: Handle, wanted: np.ndarray) -> np.ndarray:
         if m > 1:
             came = came + left % n * step
         left, step = left // n, step * m
-    return came + left * step
+    found: np.ndarray = came + left * step
+    return found
 
 
 def moved_by_doing(entry: Recorded, out: int, wanted: np.ndarray) -> list[np.ndarray]:

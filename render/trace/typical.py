@@ -118,7 +118,8 @@ def _partial_sums(sweep: Sweep, node: Node) -> Array:
     partial = np.cumsum(terms, axis=1)
     rounded = (terms != 0) & (np.cumsum(terms != 0, axis=1) > 1)
     half = rounding_unit(FORMATS[node.attrs["fmt"]]) * _power(partial)
-    return (np.where(rounded, half, 0.0) ** 2).sum(axis=1) / 3
+    found: Array = (np.where(rounded, half, 0.0) ** 2).sum(axis=1) / 3
+    return found
 
 
 def _dot(sweep: Sweep, node: Node) -> list[Error]:
@@ -174,7 +175,8 @@ def _power(x: Array) -> Array:
 
 def _below(x: Array, power: Array) -> Array:
     """`np.fmod` by a power of two, without its loop: every step is exact."""
-    return x - np.trunc(x / power) * power
+    found: Array = x - np.trunc(x / power) * power
+    return found
 
 
 # derivatives, with their signs

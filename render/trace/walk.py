@@ -13,10 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from render.interpreter.handle import Handle
-from render.trace.links import Step, step_of
+from render.trace.links import step_of
 from render.trace.model import ABSENT
 from render.trace.moves import lanes_of
 from render.trace.recorder import Pass, Recorded, Recorder
+from render.trace.step import Step
 
 
 class Walk:

@@ -149,4 +149,5 @@ def _fits(q: Point, reach: Point, wide: Point, model: dict[str, Any]) -> bool:
         times_up(shifted(spacing, -1), reach),
         times_up(spacing, power(emin)),
     ))  # fmt: skip
-    return q >= least
+    found: bool = q >= least
+    return found

@@ -50,7 +50,8 @@ def _ends(item: Mapping[str, str]) -> tuple[float, float]:
 
 
 def _apart(x: iv.Interval, y: iv.Interval) -> bool:
-    return x[1] < y[0] or y[1] < x[0]
+    found: bool = x[1] < y[0] or y[1] < x[0]
+    return found
 
 
 NAMED = f"{ARITHMETIC} {PREC}"

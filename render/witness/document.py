@@ -48,7 +48,8 @@ class Operation:
     def terms(self, place: int, k: int) -> np.ndarray:
         """The numbers of the terms of value k in this operand, without absent ones."""
         numbers = self.operands[place][k]
-        return numbers[numbers >= 0]
+        found: np.ndarray = numbers[numbers >= 0]
+        return found
 
 
 def runs(numbers: Iterable[int]) -> str:

@@ -25,7 +25,8 @@ def with_zero(x: Maybe, fmt: Format) -> Maybe:
 
 def holds_subnormals(x: Interval, fmt: Format) -> bool:
     low, high = iv.magnitudes(x)
-    return low < power(fmt.emin) and high != ZERO
+    found: bool = low < power(fmt.emin) and high != ZERO
+    return found
 
 
 def within(y: Maybe, error: Mapping[str, Any], fmt: Format, positive: bool) -> Maybe:

@@ -20,11 +20,13 @@ _FP32 = FORMATS["fp32"]
 
 
 def down(x: Array) -> Array:
-    return np.nextafter(x, -INF)
+    found: Array = np.nextafter(x, -INF)
+    return found
 
 
 def up(x: Array) -> Array:
-    return np.nextafter(x, INF)
+    found: Array = np.nextafter(x, INF)
+    return found
 
 
 def whole(lo: Array, hi: Array) -> Ends:
@@ -56,7 +58,8 @@ def sub(x: Ends, y: Ends) -> Ends:
 
 def _short(x: Array) -> Array:
     """At most 24 significant bits."""
-    return x.astype(np.float32) == x
+    found: Array = x.astype(np.float32) == x
+    return found
 
 
 def _times(x: Array, y: Array) -> tuple[Array, Array]:

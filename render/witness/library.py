@@ -70,7 +70,8 @@ def _correct(name: str, key: str) -> Rule:
 
     def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
         error = e.error(key, fmt_of(op))
-        return flushed(lambda x, fmt: errors.apply(name, x, error, fmt))(e, op, k)
+        found: Maybe = flushed(lambda x, fmt: errors.apply(name, x, error, fmt))(e, op, k)
+        return found
 
     return rule
 
@@ -165,7 +166,8 @@ def _next(e: Evaluator, op: Operation, k: int) -> Maybe:
 
 def _scaled(e: Evaluator, op: Operation, k: int) -> Maybe:
     count = integer(e.args(op, k)[1][0])
-    return flushed(lambda x, n, fmt: rounded(exact_functions.scaled(x, count), fmt))(e, op, k)
+    found: Maybe = flushed(lambda x, n, fmt: rounded(exact_functions.scaled(x, count), fmt))(e, op, k)
+    return found
 
 
 def _reciprocal(x: Maybe) -> Maybe:

@@ -28,7 +28,8 @@ def formula(e: Evaluator, op: Operation, k: int) -> Maybe:
     if op.attrs.get("code"):
         x = _decoded(x)
     if not rest:
-        return x
+        found: Maybe = x
+        return found
     scale = _power_of_two(rest[0]) if op.attrs["scale"] == "e8m0" else rest[0]
     exact, widen = iv.mul(x, scale), op.attrs.get("widen")
     if not widen or exact is None or x is None or scale is None:

@@ -42,11 +42,13 @@ def compared(certain: Test, excluded: Test) -> Rule:
 
 
 def lt(x: Interval, y: Interval) -> bool:
-    return x[1] < y[0]
+    found: bool = x[1] < y[0]
+    return found
 
 
 def le(x: Interval, y: Interval) -> bool:
-    return y[0] >= x[1]
+    found: bool = y[0] >= x[1]
+    return found
 
 
 def swap(test: Test) -> Test:

@@ -72,7 +72,8 @@ class Descriptors(Base):
 
     def create_descriptor_load(self, desc: DescriptorHandle, offsets: list[Handle], *policy: Any) -> Handle:
         ptr, mask = self._box(desc, offsets)
-        return self._load(ptr, mask, self._padding(desc, ptr.shape))  # type: ignore[attr-defined]
+        found: Handle = self._load(ptr, mask, self._padding(desc, ptr.shape))  # type: ignore[attr-defined]
+        return found
 
     def create_descriptor_store(
         self, desc: DescriptorHandle, value: Handle, offsets: list[Handle], *policy: Any
@@ -98,7 +99,8 @@ class Descriptors(Base):
 
     def create_descriptor_gather(self, desc: DescriptorHandle, rows: Handle, column: Handle, ty: Any) -> Handle:
         ptr, mask = self._rows(desc, rows, column)
-        return self._load(ptr, mask, self._padding(desc, ptr.shape))  # type: ignore[attr-defined]
+        found: Handle = self._load(ptr, mask, self._padding(desc, ptr.shape))  # type: ignore[attr-defined]
+        return found
 
     def create_descriptor_scatter(self, desc: DescriptorHandle, value: Handle, rows: Handle, column: Handle) -> None:
         ptr, mask = self._rows(desc, rows, column)

@@ -119,15 +119,17 @@ for _op, _value in ARITHMETIC.items():
 class Floats(Arithmetic):
     def create_fmul(self, x: Handle, y: Handle) -> Handle:
         if not self.ctx.interval or not same_value(x, y):
-            return super().create_fmul(x, y)  # type: ignore[misc]
+            found: Handle = super().create_fmul(x, y)  # type: ignore[misc]
+            return found
         fmt = float_format(x.dtype)
         lo, hi = arithmetic.square(x.pair, fmt, self.ctx.model("arith"))
         return Handle(in_format(x.v * x.v, fmt), x.dtype, x.shape, lo, hi, x.taint)
 
     def create_clampf(self, x: Handle, low: Handle, high: Handle, propagate_nan: Any = None) -> Handle:
-        if "ALL" in str(propagate_nan):
-            return self.create_minimumf(self.create_maximumf(x, low), high)
-        return self.create_minnumf(self.create_maxnumf(x, low), high)
+        spread = "ALL" in str(propagate_nan)
+        most, least = ("create_maximumf", "create_minimumf") if spread else ("create_maxnumf", "create_minnumf")
+        found: Handle = getattr(self, least)(getattr(self, most)(x, low), high)
+        return found
 
     # casts
     def _cast(self, x: Handle, ty: Any, mode: Literal["rtne", "rtz"]) -> Handle:

@@ -46,7 +46,8 @@ def shift_left(a: Words, n: Words) -> Words:
 def shift_right_logical(a: Words, n: Words) -> Words:
     if a.dtype == np.bool_:
         return shift_left(a, n)
-    return np.right_shift(unsigned(a), unsigned(n)).view(a.dtype)
+    found: Words = np.right_shift(unsigned(a), unsigned(n)).view(a.dtype)
+    return found
 
 
 def shift_right_arithmetic(a: Words, n: Words) -> Words:
@@ -61,11 +62,13 @@ def nothing_shifted(a: Words, n: Words) -> Words:
 def quotient(a: Words, b: Words) -> Words:
     """Rounded towards zero, as C and PTX divide; of truth values the dividend."""
     if a.dtype == np.bool_:
-        return a & b
-    q = np.floor_divide(a, b)
+        both: Words = a & b
+        return both
+    q: Words = np.floor_divide(a, b)
     if a.dtype.kind == "u" or (a.min() >= 0 and b.min() >= 0):
         return q
-    return q + ((q * b != a) & ((a < 0) != (b < 0))).astype(q.dtype)
+    upward: Words = q + ((q * b != a) & ((a < 0) != (b < 0))).astype(q.dtype)
+    return upward
 
 
 def remainder(a: Words, b: Words) -> Words:
@@ -74,12 +77,14 @@ def remainder(a: Words, b: Words) -> Words:
 
 def nothing_divided(a: Words, b: Words) -> Words:
     """Where the divisor is zero: "an unspecified, machine-specific value" (PTX ISA 8, div, rem)."""
-    return b == 0
+    found: Words = b == 0
+    return found
 
 
 def nothing_divided_signed(a: Words, b: Words) -> Words:
     """And where the quotient, the least number by -1, does not fit (LLVM language reference, `sdiv`, `srem`)."""
-    return (b == 0) | ((b == -1) & (a == np.iinfo(a.dtype).min))
+    found: Words = (b == 0) | ((b == -1) & (a == np.iinfo(a.dtype).min))
+    return found
 
 
 def high_product(a: Words, b: Words) -> Words:
@@ -92,4 +97,5 @@ def high_product(a: Words, b: Words) -> Words:
     xl, xh, yl, yh = x & mask, x >> half, y & mask, y >> half
     mid = xh * yl + ((xl * yl) >> half)
     low = (mid & mask) + xl * yh
-    return (xh * yh + (mid >> half) + (low >> half)).astype(a.dtype)
+    found: Words = (xh * yh + (mid >> half) + (low >> half)).astype(a.dtype)
+    return found

@@ -132,7 +132,8 @@ class Estimate:
 
     @property
     def most(self) -> np.ndarray:
-        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+        found: np.ndarray = np.maximum(np.abs(self.lo), np.abs(self.hi))
+        return found
 
     @property
     def least(self) -> np.ndarray:
@@ -254,7 +255,8 @@ class Errors:
 
 def _largest(f: Callable[[np.ndarray], np.ndarray], lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """Of a function that has no maximum inside: at an end, with float64's own error."""
-    return np.maximum(f(lo), f(hi)) * _UP
+    found: np.ndarray = np.maximum(f(lo), f(hi)) * _UP
+    return found
 
 
 def _bell(lo: np.ndarray, hi: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -229,7 +229,8 @@ def _masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """Rows in which every infinity is a certain -inf (a mask), and at least one number is finite."""
     mask = (lo == -np.inf) & (hi == -np.inf)
     fine = mask | (np.isfinite(lo) & np.isfinite(hi))
-    return fine.all(-1, keepdims=True) & ~mask.all(-1, keepdims=True)
+    found: np.ndarray = fine.all(-1, keepdims=True) & ~mask.all(-1, keepdims=True)
+    return found
 
 
 def _unit(fmt: Format, profile: Profile, cause: str) -> float:
@@ -268,7 +269,8 @@ def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Pro
     def reach(y: np.ndarray) -> np.ndarray:
         depth = np.abs(y) + math.log(n)
         found: np.ndarray = (u * (2 * depth + np.abs(y)) + g * math.log(n) + e + n * add + u * (math.log(n) + 1)) * _UP
-        return found + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
+        result: np.ndarray = found + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
+        return result
 
     masked = lo == -np.inf
     bottom, top = first - reach(first), last + reach(last)

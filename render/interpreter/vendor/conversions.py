@@ -144,7 +144,8 @@ def _predicate(value: Callable[..., np.ndarray], possibly: Any, surely: Any) -> 
 
 
 def _infinite(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-    return np.isinf(lo) | np.isinf(hi)
+    found: np.ndarray = np.isinf(lo) | np.isinf(hi)
+    return found
 
 
 def _no(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
@@ -213,7 +214,8 @@ def _bessel(name: str) -> Method:
 
 
 def _ldexp(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return np.ldexp(x, np.clip(n, -5000, 5000))
+    found: np.ndarray = np.ldexp(x, np.clip(n, -5000, 5000))
+    return found
 
 
 integer_power = _with_integer(joint.integer_power, np.power, "function")

@@ -18,16 +18,19 @@ def _unsigned(x: np.ndarray) -> np.ndarray:
 def _bits(x: np.ndarray) -> np.ndarray:
     """Bits of each integer along a last axis, lowest first."""
     raw = _unsigned(x)[..., None]
-    return (raw >> np.arange(8 * x.dtype.itemsize, dtype=raw.dtype)) & raw.dtype.type(1)
+    found: np.ndarray = (raw >> np.arange(8 * x.dtype.itemsize, dtype=raw.dtype)) & raw.dtype.type(1)
+    return found
 
 
 def _clz(x: np.ndarray) -> np.ndarray:
     bits = _bits(x)[..., ::-1]
-    return np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1]).astype(np.int32)
+    found: np.ndarray = np.where(bits.any(-1), bits.argmax(-1), bits.shape[-1]).astype(np.int32)
+    return found
 
 
 def _popc(x: np.ndarray) -> np.ndarray:
-    return np.bitwise_count(_unsigned(x)).astype(np.int32)
+    found: np.ndarray = np.bitwise_count(_unsigned(x)).astype(np.int32)
+    return found
 
 
 def _ffs(x: np.ndarray) -> np.ndarray:
@@ -39,7 +42,8 @@ def _ffs(x: np.ndarray) -> np.ndarray:
 def _brev(x: np.ndarray) -> np.ndarray:
     bits = _bits(x)[..., ::-1]
     weights = bits.dtype.type(1) << np.arange(bits.shape[-1], dtype=bits.dtype)
-    return (bits * weights).sum(-1, dtype=bits.dtype).view(x.dtype)
+    found: np.ndarray = (bits * weights).sum(-1, dtype=bits.dtype).view(x.dtype)
+    return found
 
 
 def _byte_perm(x: np.ndarray, y: np.ndarray, s: np.ndarray) -> np.ndarray:

@@ -148,7 +148,8 @@ def _at(
 def _of(recording: ReferenceRecording, numbers: np.ndarray, i: int, places: np.ndarray) -> list[Any]:
     ids = recording.outputs[i]
     assert ids is not None
-    return numbers[ids.ravel()[places]].tolist()
+    found: list[Any] = numbers[ids.ravel()[places]].tolist()
+    return found
 
 
 def _enclosed(n: Numbers, values: Sequence[Any], places: np.ndarray) -> OutputBounds:

@@ -102,7 +102,8 @@ class RowNode(CellNode):
         rows = np.unique(places // self.width)
         for ids in self.operands:
             wanted[ids[rows].ravel()] = True
-        return self.weight * rows.size * sum(ids.shape[1] for ids in self.operands)
+        found: float = self.weight * rows.size * sum(ids.shape[1] for ids in self.operands)
+        return found
 
     def evaluate(self, n: Numbers, places: np.ndarray, numbers: np.ndarray) -> None:
         for row in np.unique(places // self.width).tolist():

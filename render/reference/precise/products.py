@@ -32,7 +32,8 @@ def _mv(r: RecordedCells, a: Ids, v: Ids) -> Ids:
 
 
 def _dot(r: RecordedCells, a: Ids, b: Ids, **_: Any) -> Ids:
-    return _product(r, a[None, :], b[:, None])[0, 0]
+    found: Ids = _product(r, a[None, :], b[:, None])[0, 0]
+    return found
 
 
 def _added(rule: Rule) -> Rule:
