@@ -40,7 +40,7 @@ def run_tests(found: Sequence[Found], options: SuiteOptions) -> Iterator[Row]:
     yield from plugin.rows
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps its plugins in sets
 class Judge:
     """The pytest plugin that judges each test in place of running it once."""
 

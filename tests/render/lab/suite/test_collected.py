@@ -111,7 +111,10 @@ EXPECTED = {
 
 @pytest.fixture
 def rows(library: Path) -> dict[str, Row]:
-    (library / "test_of_scaling.py").write_text(TESTS)
+    inner = library / "inner"
+    inner.mkdir()
+    (inner / "conftest.py").write_text("# pytest then asks which plugins a file is not for")
+    (inner / "test_of_scaling.py").write_text(TESTS)
     return {row.test.split("::", 1)[1]: row for row in run(find([str(library)]), SuiteOptions())}
 
 
