@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -57,3 +61,17 @@ def test_the_page_is_written_from_what_is_kept(tmp_path: Path) -> None:
     text = page(kept, accepted(place))
     assert "6 (kernel, reference) pairs of 1 libraries, 1 of" in text and "## On sm_90" in text
     assert "liger-kernel==" in text
+
+
+FILES = sorted((ROOT / "datasets" / "libraries").glob("*/cases.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.parent.name)
+def test_case_files_name_what_there_is(path: Path) -> None:
+    """The libraries are not installed where the tests run; what the files take from this package is looked at."""
+    tree = ast.parse(path.read_text())
+    own = [node for node in tree.body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("render")]
+    assert own and any(isinstance(node, ast.FunctionDef) and node.name == "cases" for node in tree.body)
+    for node in own:
+        module = importlib.import_module(str(node.module))
+        assert not [alias.name for alias in node.names if not hasattr(module, alias.name)]

@@ -3,7 +3,7 @@
 import torch
 from bitsandbytes.backends.triton import ops
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
        0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0]  # fmt: skip
@@ -21,20 +21,20 @@ def codes(x, table):
 
 
 def eight():
-    yield Case(
+    yield SuiteCase(
         "quantize_blockwise scales",
         lambda x: ops.quantize_blockwise(x, table(), BLOCK)[1],
         lambda x: codes(x, table())[1].reshape(-1),
         lambda: (torch.randn(8, 128),),
     )
-    yield Case(
+    yield SuiteCase(
         "quantize_blockwise codes",
         lambda x: ops.quantize_blockwise(x, table(), BLOCK)[0].reshape(-1, BLOCK),
         lambda x: codes(x, table())[0].to(torch.uint8),
         lambda: (torch.randn(8, 128),),
     )
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        yield Case(
+        yield SuiteCase(
             f"dequantize_blockwise {dtype}",
             lambda c, s, dtype=dtype: ops.dequantize_blockwise(c, s, table(), BLOCK, dtype),
             lambda c, s, dtype=dtype: (table()[c.long()] * s.repeat_interleave(BLOCK).reshape(c.shape)).to(dtype),
@@ -48,7 +48,7 @@ def four():
         return (torch.tensor(NF4)[digits.long()] * s[:, None]).reshape(8, 128).to(dtype)
 
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        yield Case(
+        yield SuiteCase(
             f"dequantize_4bit nf4 {dtype}",
             lambda c, s, dtype=dtype: ops.dequantize_4bit(c, s, BLOCK, "nf4", (8, 128), dtype),
             lambda c, s, dtype=dtype: unpacked(c, s, dtype),
@@ -60,7 +60,7 @@ def four():
         digits = picked.reshape(-1, 2)
         return ((digits[:, 0] << 4) | digits[:, 1]).to(torch.uint8)[:, None], scale.reshape(-1)
 
-    yield Case(
+    yield SuiteCase(
         "quantize_4bit nf4",
         lambda x: ops.quantize_4bit(x, BLOCK, "nf4", torch.uint8),
         nearest,
@@ -80,7 +80,7 @@ def optimisers():
         step = 1e-2 * (1 - 0.99**3) ** 0.5 / (1 - 0.9**3)
         return p * (1 - 1e-2 * 0.01) - step * m / (v.sqrt() + 1e-8 * (1 - 0.99**3) ** 0.5), m, v
 
-    yield Case(
+    yield SuiteCase(
         "adam 32 bit", adam, stepped, lambda: (torch.randn(300), torch.randn(300), torch.randn(300), torch.rand(300))
     )
 
@@ -90,7 +90,7 @@ def optimisers():
         )
         return p, m
 
-    yield Case(
+    yield SuiteCase(
         "momentum 32 bit",
         momentum,
         lambda g, p, m: (p - 1e-2 * (0.9 * m + g), 0.9 * m + g),

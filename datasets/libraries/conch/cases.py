@@ -18,7 +18,7 @@ from conch.ops.vision.nms import nms
 from conch.ops.vllm.copy_blocks import copy_blocks
 from conch.ops.vllm.reshape_and_cache import reshape_and_cache
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -34,26 +34,28 @@ def norm(x, w, eps=1e-6):
 
 def rows():
     for name, dtype in DTYPES.items():
-        yield Case(
+        yield SuiteCase(
             f"silu_and_mul {name}",
             silu_and_mul,
             lambda x: F.silu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1],
             randn((10, 96), dtype=dtype),
         )
-        yield Case(
+        yield SuiteCase(
             f"gelu_tanh_and_mul {name}",
             gelu_tanh_and_mul,
             lambda x: F.gelu(x.chunk(2, -1)[0], approximate="tanh") * x.chunk(2, -1)[1],
             randn((10, 96), dtype=dtype),
         )
-        yield Case(f"rms_norm {name}", lambda x, w: rms_norm(x, w, 1e-6), norm, randn((10, 96), (96,), dtype=dtype))
-        yield Case(
+        yield SuiteCase(
+            f"rms_norm {name}", lambda x, w: rms_norm(x, w, 1e-6), norm, randn((10, 96), (96,), dtype=dtype)
+        )
+        yield SuiteCase(
             f"gemma_rms_norm {name}",
             lambda x, w: gemma_rms_norm(x, w, 1e-6),
             lambda x, w: norm(x, 1 + w),
             randn((10, 96), (96,), dtype=dtype),
         )
-    yield Case(
+    yield SuiteCase(
         "fused_add_rms_norm",
         lambda x, r, w: fused_add_rms_norm(x, r, w, 1e-6),
         lambda x, r, w: (norm(x + r, w), x + r),
@@ -81,26 +83,26 @@ def rotations():
             torch.cat((angle.cos(), angle.sin()), -1),
         )
 
-    yield Case("rotary_embedding", lambda p, q, k, t: rotary_embedding(p, q, k, 32, t), turned, inputs)
+    yield SuiteCase("rotary_embedding", lambda p, q, k, t: rotary_embedding(p, q, k, 32, t), turned, inputs)
 
 
 def quantized():
     def eight(x, s):
         return torch.clamp(torch.round(x / s), -128, 127).to(torch.int8)
 
-    yield Case(
+    yield SuiteCase(
         "scaled_int8_quant",
         lambda x, s: scaled_int8_quant(x, s)[0],
         eight,
         lambda: (torch.randn(10, 64), torch.tensor([0.02])),
     )
-    yield Case(
+    yield SuiteCase(
         "scaled_fp8_quant",
         lambda x, s: scaled_fp8_quant(x, s)[0].float(),
         lambda x, s: torch.clamp(x / s, -448, 448).to(torch.float8_e4m3fn).float(),
         lambda: (torch.randn(10, 64), torch.tensor([0.02])),
     )
-    yield Case(
+    yield SuiteCase(
         "scaled_gemm int8",
         lambda a, b, s, t: scaled_gemm(a, b, s, t, torch.float16),
         lambda a, b, s, t: ((a.float() @ b.float()) * s * t.reshape(1, -1)).half(),
@@ -124,7 +126,7 @@ def quantized():
         return (x.float() @ ((digits - 8).half() * s).float()).half()
 
     for n in (64, 32):
-        yield Case(
+        yield SuiteCase(
             f"mixed_precision_gemm int4 n={n}",
             lambda x, w, s: mixed_precision_gemm(x, w, s, None, 4, 8, 128),
             unpacked,
@@ -147,7 +149,7 @@ def quantized():
         table = torch.tensor(nf4, dtype=x.dtype)
         return (table[((blocks / scale)[..., None] - table).abs().argmin(-1)] * scale).reshape(x.shape)
 
-    yield Case("quantize and dequantize nf4", there_and_back("nf4"), nearest, randn((1024,)))
+    yield SuiteCase("quantize and dequantize nf4", there_and_back("nf4"), nearest, randn((1024,)))
 
 
 def attentions():
@@ -173,7 +175,7 @@ def attentions():
             torch.tensor([5, 33, 64], dtype=torch.int32),
         )
 
-    yield Case("paged_attention", paged_attention, plain, cache)
+    yield SuiteCase("paged_attention", paged_attention, plain, cache)
 
     def causal(q, keys, values, starts, lengths, table):
         out = []
@@ -203,7 +205,7 @@ def attentions():
             table,
         )
 
-    yield Case(
+    yield SuiteCase(
         "varlen_attention causal",
         lambda q, k, v, c, s, t: varlen_attention(q, k, v, c, 24, s, 24, t, causal=True),
         causal,
@@ -228,7 +230,7 @@ def moved():
                 kept.append(i)
         return torch.tensor(kept)
 
-    yield Case("nms", lambda b, s: nms(b, s, 0.4), greedy, boxes)
+    yield SuiteCase("nms", lambda b, s: nms(b, s, 0.4), greedy, boxes)
 
     def copied(k, v, pairs):
         k, v = k.clone(), v.clone()
@@ -240,7 +242,7 @@ def moved():
         copy_blocks([k], [v], pairs)
         return k, v
 
-    yield Case(
+    yield SuiteCase(
         "copy_blocks",
         copying,
         copied,
@@ -256,7 +258,7 @@ def moved():
         reshape_and_cache(k, v, kc, vc, slots)
         return kc, vc
 
-    yield Case(
+    yield SuiteCase(
         "reshape_and_cache",
         caching,
         cached,
@@ -281,7 +283,7 @@ def moved():
         cells = torch.tensor([[0, 1, 0, 0], [2, 3, 1, 0], [3, 0, 0, 0]], dtype=torch.int32)
         return torch.randn(9, 16), cells.repeat_interleave(lengths.long(), 0), starts, lengths
 
-    yield Case("bev_pool", lambda x, g, s, n: bev_pool(x, g, s, n, 1, 2, 4, 4), pooled, points)
+    yield SuiteCase("bev_pool", lambda x, g, s, n: bev_pool(x, g, s, n, 1, 2, 4, 4), pooled, points)
 
 
 def cases():

@@ -6,7 +6,7 @@ from cut_cross_entropy import linear_cross_entropy
 from cut_cross_entropy.cce_lse_forward import cce_lse_forward_kernel
 from cut_cross_entropy.indexed_dot import indexed_neg_dot_forward_kernel
 
-from render.lab.suite.case import Case, pair
+from render.lab.suite.case import SuiteCase, pair
 
 
 def inputs(dtype=torch.bfloat16):
@@ -23,13 +23,13 @@ def loss(e, c, t, softcap=None, **how):
 def cases():
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         make = inputs(dtype)
-        yield Case(
+        yield SuiteCase(
             f"lse {name}",
             lambda e, c, t: cce_lse_forward_kernel(e, c),
             lambda e, c, t: torch.logsumexp(e.float() @ c.float().T, -1),
             make,
         )
-        yield Case(
+        yield SuiteCase(
             f"indexed_neg_dot {name}",
             lambda e, c, t: indexed_neg_dot_forward_kernel(e, c, t),
             lambda e, c, t: -(e.float() * c.float()[t]).sum(-1).to(e.dtype),

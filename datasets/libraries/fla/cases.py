@@ -28,7 +28,7 @@ from fla.ops.utils.logsumexp import logsumexp_fwd
 from fla.ops.utils.matmul import addmm, matmul
 from fla.ops.utils.softmax import softmax_fwd
 
-from render.lab.suite.case import Case, pair
+from render.lab.suite.case import SuiteCase, pair
 
 B, T, H, K, V = 1, 40, 2, 32, 32
 
@@ -215,12 +215,12 @@ def layers():
         lambda: (torch.randn(12, 50), torch.randint(0, 50, (12,))),
         (0,),
     )
-    yield Case("matmul", matmul, torch.matmul, matrix((40, 48), (48, 24), dtype=torch.float16))
-    yield Case("addmm", addmm, torch.addmm, matrix((40, 24), (40, 48), (48, 24), dtype=torch.float16))
-    yield Case("softmax", lambda x: softmax_fwd(x), lambda x: torch.softmax(x, -1), matrix((12, 50)))
-    yield Case("logsumexp", lambda x: logsumexp_fwd(x), lambda x: torch.logsumexp(x, -1), matrix((12, 50)))
-    yield Case("chunk_global_cumsum", lambda x: chunk_global_cumsum(x), lambda x: x.cumsum(1), matrix((2, 40, 3)))
-    yield Case(
+    yield SuiteCase("matmul", matmul, torch.matmul, matrix((40, 48), (48, 24), dtype=torch.float16))
+    yield SuiteCase("addmm", addmm, torch.addmm, matrix((40, 24), (40, 48), (48, 24), dtype=torch.float16))
+    yield SuiteCase("softmax", lambda x: softmax_fwd(x), lambda x: torch.softmax(x, -1), matrix((12, 50)))
+    yield SuiteCase("logsumexp", lambda x: logsumexp_fwd(x), lambda x: torch.logsumexp(x, -1), matrix((12, 50)))
+    yield SuiteCase("chunk_global_cumsum", lambda x: chunk_global_cumsum(x), lambda x: x.cumsum(1), matrix((2, 40, 3)))
+    yield SuiteCase(
         "chunk_local_cumsum",
         lambda x: chunk_local_cumsum(x, 16),
         lambda x: torch.cat([c.cumsum(1) for c in x.split(16, 1)], 1),

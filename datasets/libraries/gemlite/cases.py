@@ -5,7 +5,7 @@ from gemlite import bitpack
 from gemlite.core import DType, GemLiteLinearTriton
 from gemlite.quant_utils import scale_activations_per_token
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 
 def digits(bits):
@@ -29,7 +29,7 @@ def packing():
                 (False, bitpack.pack_weights_over_cols_triton),
             ):
                 name = f"pack_weights_over_{'rows' if by_rows else 'cols'} {bits} of {width}"
-                yield Case(
+                yield SuiteCase(
                     name,
                     lambda x, f=pack, b=bits, w=width: f(x, b, w, False)[0].view(
                         torch.uint8 if w == 8 else torch.int32
@@ -44,7 +44,7 @@ def scaling():
         scale = x.float().abs().amax(1, keepdim=True) / 127
         return scale
 
-    yield Case(
+    yield SuiteCase(
         "scale_activations_per_token scales",
         lambda x: scale_activations_per_token(x, torch.int8)[1],
         scaled,
@@ -72,7 +72,7 @@ def linear(bits, group, kind, batch):
         real = ((w.reshape(-1, group).half() - z) * s).reshape(w.shape)
         return (x.float() @ real.float().T).half()
 
-    return Case(f"{kind} {bits} bits", run, reference, inputs)
+    return SuiteCase(f"{kind} {bits} bits", run, reference, inputs)
 
 
 def products():

@@ -8,7 +8,7 @@ import torch
 from sageattention.core import sageattn
 from sageattention.quant_per_block import per_block_int8
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 
 def qkv(heads=2, length=128, d=64, dtype=torch.float16):
@@ -39,7 +39,7 @@ def cases():
     for causal in (False, True):
         for d in (64, 128):
             name = f"sageattn d={d}{' causal' if causal else ''}"
-            yield Case(
+            yield SuiteCase(
                 name, lambda q, k, v, causal=causal: sageattn(q, k, v, is_causal=causal), attention(causal), qkv(d=d)
             )
 
@@ -48,7 +48,7 @@ def cases():
             :, :, ::64, 0
         ]
 
-    yield Case(
+    yield SuiteCase(
         "per_block_int8 scales",
         lambda q, k: tuple(x.squeeze(-1) if x.dim() == 4 else x for x in per_block_int8(q, k)[1::2]),
         scales,

@@ -3,7 +3,7 @@
 import torch
 from torch.sparse import _triton_ops as ops
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 HALF = torch.float16
 
@@ -25,14 +25,16 @@ def product(dtype):
 
 def cases():
     for name, dtype in (("fp16", HALF), ("bf16", torch.bfloat16), ("fp32", torch.float32)):
-        yield Case(f"bsr_dense_mm {name}", lambda a, b: ops.bsr_dense_mm(sparse(a), b), torch.matmul, product(dtype))
-        yield Case(
+        yield SuiteCase(
+            f"bsr_dense_mm {name}", lambda a, b: ops.bsr_dense_mm(sparse(a), b), torch.matmul, product(dtype)
+        )
+        yield SuiteCase(
             f"bsr_dense_addmm {name}",
             lambda c, a, b: ops.bsr_dense_addmm(c, sparse(a), b, beta=0.5, alpha=2.0),
             lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2.0),
             lambda dtype=dtype: (torch.randn(64, 32).to(dtype), *product(dtype)()),
         )
-        yield Case(
+        yield SuiteCase(
             f"bsr_scatter_mm {name}", lambda a, b: ops.bsr_scatter_mm(sparse(a), b), torch.matmul, product(dtype)
         )
 
@@ -45,7 +47,7 @@ def cases():
         full = torch.softmax(x.masked_fill(x == 0, float("-inf")), -1)
         return torch.where(stored, sparse(full.masked_fill(full == 0, 0.0)).values()[: len(pattern.values())], 0.0)
 
-    yield Case("bsr_softmax", softmax, dense, lambda: (blocks(64, 64),))
+    yield SuiteCase("bsr_softmax", softmax, dense, lambda: (blocks(64, 64),))
 
     def sampled(m, a, b):
         return ops.sampled_addmm(sparse(m), a, b, beta=0.5, alpha=2.0).values()
@@ -59,7 +61,7 @@ def cases():
             [full[16 * r : 16 * r + 16, 16 * c : 16 * c + 16] for r, c in zip(row.tolist(), col.tolist(), strict=True)]
         )
 
-    yield Case(
+    yield SuiteCase(
         "sampled_addmm",
         sampled,
         picked,

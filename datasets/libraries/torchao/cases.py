@@ -12,7 +12,7 @@ from torchao.kernel.intmm_triton import int_matmul_cuda, int_scaled_matmul_cuda
 from torchao.prototype.mx_formats.kernels import triton_mxfp8_dequant_dim0, triton_to_mxfp8_dim0, triton_to_mxfp8_dim1
 from torchao.prototype.quantized_training.int8_mm import scaled_int8_mm_cuda
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 FP8 = torch.float8_e4m3fn
 
@@ -31,8 +31,8 @@ def blocks():
         codes, scale = fp8_blockwise_act_quant(x)
         return codes.float(), scale
 
-    yield Case("fp8_blockwise_act_quant", act, tokens, lambda: (torch.randn(8, 256),))
-    yield Case(
+    yield SuiteCase("fp8_blockwise_act_quant", act, tokens, lambda: (torch.randn(8, 256),))
+    yield SuiteCase(
         "fp8_blockwise_act_quant scales",
         lambda x: fp8_blockwise_act_quant(x)[1],
         lambda x: tokens(x)[1],
@@ -42,7 +42,7 @@ def blocks():
     def tiles(x):
         return x.reshape(2, 128, 2, 128).abs().amax((1, 3)) / 448.0
 
-    yield Case(
+    yield SuiteCase(
         "fp8_blockwise_weight_quant scales",
         lambda x: fp8_blockwise_weight_quant(x)[1],
         tiles,
@@ -55,13 +55,13 @@ def blocks():
     def codes(*shape):
         return torch.randn(shape).to(FP8)
 
-    yield Case(
+    yield SuiteCase(
         "fp8_blockwise_weight_dequant",
         fp8_blockwise_weight_dequant,
         lambda x, s: (x.float() * spread(s)).to(torch.get_default_dtype()),
         lambda: (codes(256, 256), torch.rand(2, 2) + 0.1),
     )
-    yield Case(
+    yield SuiteCase(
         "blockwise_fp8_gemm",
         blockwise_fp8_gemm,
         lambda a, s, b, t: ((a.float() * s.repeat_interleave(128, 1)) @ (b.float() * spread(t)).T).to(
@@ -72,16 +72,16 @@ def blocks():
 
 
 def products():
-    yield Case(
+    yield SuiteCase(
         "int_matmul", int_matmul_cuda, lambda a, b: a.int() @ b.int(), lambda: (bytes_of(64, 96), bytes_of(96, 32))
     )
-    yield Case(
+    yield SuiteCase(
         "int_scaled_matmul",
         int_scaled_matmul_cuda,
         lambda a, b, s: ((a.int() @ b.int()) * s).to(s.dtype),
         lambda: (bytes_of(64, 96), bytes_of(96, 32), (0.01 * torch.rand(64, 1)).expand(64, 32).contiguous()),
     )
-    yield Case(
+    yield SuiteCase(
         "scaled_int8_mm",
         scaled_int8_mm_cuda,
         lambda a, b, s, t: (a.int() @ b.int()) * s[:, None] * t[None],
@@ -96,7 +96,7 @@ def products():
         kept[:, :16] = True
         return torch.randn(64, 32).half(), (torch.randn(64, 48) * kept).half(), torch.randn(48, 32).half()
 
-    yield Case("bsr_dense_addmm", sparse, torch.addmm, half_empty)
+    yield SuiteCase("bsr_dense_addmm", sparse, torch.addmm, half_empty)
 
 
 def micro():
@@ -122,9 +122,9 @@ def micro():
         codes, e = along(x.T)
         return codes.T, e
 
-    yield Case("triton_to_mxfp8_dim0", rows, along, lambda: (torch.randn(64, 128).bfloat16(),))
-    yield Case("triton_to_mxfp8_dim1", columns, down, lambda: (torch.randn(128, 64).bfloat16(),))
-    yield Case(
+    yield SuiteCase("triton_to_mxfp8_dim0", rows, along, lambda: (torch.randn(64, 128).bfloat16(),))
+    yield SuiteCase("triton_to_mxfp8_dim1", columns, down, lambda: (torch.randn(128, 64).bfloat16(),))
+    yield SuiteCase(
         "triton_mxfp8_dequant_dim0",
         lambda x, e: triton_mxfp8_dequant_dim0(x, e, torch.bfloat16, 32),
         lambda x, e: (x.float() * (2.0 ** (e.float() - 127)).repeat_interleave(32, 1)).bfloat16(),

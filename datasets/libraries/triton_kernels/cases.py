@@ -5,7 +5,7 @@ import triton
 from triton_kernels.add_vectors import add_vectors
 from triton_kernels.rotary_embedding import rotary_embedding_kernel
 
-from render.lab.suite.case import Case
+from render.lab.suite.case import SuiteCase
 
 
 def added(x, y, block):
@@ -63,7 +63,7 @@ def inputs():
 
 def cases():
     for dtype in (torch.float32, torch.float16):
-        yield Case(
+        yield SuiteCase(
             f"add_vectors {dtype}",
             lambda x, y: added(x, y, 256),
             torch.add,
@@ -71,4 +71,6 @@ def cases():
         )
     for neox in (True, False):
         for both in (True, False):
-            yield Case(f"rotary_embedding neox={neox} key={both}", rotated(neox, both), reference(neox, both), inputs)
+            yield SuiteCase(
+                f"rotary_embedding neox={neox} key={both}", rotated(neox, both), reference(neox, both), inputs
+            )
