@@ -14,7 +14,7 @@ from render.result.errors import RenderError
 
 CASES = """
 import torch
-from render.lab.suite.case import Case, pair
+from render.lab.suite.case import SuiteCase, pair
 from scaling_library import scale
 
 def half():
@@ -32,9 +32,9 @@ def spins(x):
 def cases():
     yield from pair("right", scale, lambda x: 3 * x, half, (0,))
     yield from pair("wrong", scale, lambda x: 2 * x, half, (0,))
-    yield Case("raises", fails, lambda x: x, half)
-    yield Case("no kernel", lambda x: x + 1, lambda x: x + 1, half)
-    yield Case("endless", spins, lambda x: x, half)
+    yield SuiteCase("raises", fails, lambda x: x, half)
+    yield SuiteCase("no kernel", lambda x: x + 1, lambda x: x + 1, half)
+    yield SuiteCase("endless", spins, lambda x: x, half)
 """
 
 
