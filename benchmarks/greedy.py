@@ -14,15 +14,14 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
+
+from interval_ops.compiled import compiled
 
 POOR = (-math.inf, 0.2, 0.3)
 """Errors in ulp below which a term is paired: never, and two that were best on random terms."""
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_OPTIONS)
+@compiled
 def add(s: float, p: float) -> float:
     """fp32 value of s + p to nearest, s an fp32 number, p a product of two: float64 sum to odd, then fp32."""
     t = s + p
@@ -35,7 +34,7 @@ def add(s: float, p: float) -> float:
     return np.float64(np.float32(t))
 
 
-@njit(**_OPTIONS)
+@compiled
 def follow(s, p, left, low, high, up, poor):  # type: ignore[no-untyped-def]
     """Adds the terms of `p` that are `left`, the best error first, while low <= s < high; gives s, clears `left`.
 
@@ -69,7 +68,7 @@ def follow(s, p, left, low, high, up, poor):  # type: ignore[no-untyped-def]
         s = add(s, q)
 
 
-@njit(**_OPTIONS)
+@compiled
 def plateau(p, order, level, up, poor):  # type: ignore[no-untyped-def]
     """One execution: `order` has the terms by falling value, `level` is a power of two below their positive sum."""
     climb, stay, fall = np.zeros((3, p.size), np.bool_)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS, fused, sum_error
+from interval_ops.arithmetic.hull import fused, sum_error
+from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import _bits, _float
 
 
-@njit(**OPTIONS)
+@compiled
 def odd_sum(p: float, z: float) -> float:
     """p + z in float64, rounded to odd: rounding that once more, to at most 51 bits, equals rounding the exact sum.
 
@@ -22,13 +22,13 @@ def odd_sum(p: float, z: float) -> float:
     return _float(_bits(s) + (1 if (e > 0.0) == (s > 0.0) else -1))
 
 
-@njit(**OPTIONS)
+@compiled
 def _single(x, y, z, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = odd_sum(np.float64(x[i]) * np.float64(y[i]), np.float64(z[i]))
 
 
-@njit(**OPTIONS)
+@compiled
 def _double(x, y, z, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = fused(x[i], y[i], z[i])
@@ -39,8 +39,8 @@ def fma_value(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
     Products of float32 numbers are exact in float64; arrays broadcast.
     """
-    arrays = [np.ascontiguousarray(a) for a in np.broadcast_arrays(x, y, z)]
-    out = np.empty(arrays[0].shape)
-    kernel = _single if all(a.dtype == np.float32 for a in arrays) else _double
-    kernel(*(a.reshape(-1) for a in arrays), out.reshape(-1))
+    x, y, z = (np.ascontiguousarray(a) for a in np.broadcast_arrays(x, y, z))
+    out = np.empty(x.shape)
+    kernel = _single if x.dtype == y.dtype == z.dtype == np.float32 else _double
+    kernel(x.reshape(-1), y.reshape(-1), z.reshape(-1), out.reshape(-1))
     return out

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from interval_ops.compiled import compiled
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.formats.rounding import TINY, Gate, _bits, _float
 
@@ -50,7 +51,7 @@ def fused(typingctx, x, y, z):  # type: ignore[no-untyped-def]
     return types.float64(types.float64, types.float64, types.float64), codegen
 
 
-@njit(**OPTIONS)
+@compiled
 def nearest(x: float, gate: Gate) -> float:
     """x rounded to nearest even; an infinity past `max`, NaN stays."""
     power = min(max(_float(_bits(x) & _EXPONENT_MASK), gate[0]), gate[3])
@@ -59,7 +60,7 @@ def nearest(x: float, gate: Gate) -> float:
     return r * math.inf if abs(r) > gate[3] else r
 
 
-@njit(**OPTIONS)
+@compiled
 def down(x: float, inexact: bool) -> float:
     """Below every real that float64 may have rounded to x; x itself when the operation was exact.
 
@@ -71,12 +72,12 @@ def down(x: float, inexact: bool) -> float:
     return y - (abs(y) * _STEP + TINY) if inexact else x
 
 
-@njit(**OPTIONS)
+@compiled
 def up(x: float, inexact: bool) -> float:
     return -down(-x, inexact)
 
 
-@njit(**OPTIONS)
+@compiled
 def sum_error(a: float, b: float, s: float) -> float:
     """a + b - s for s = fl(a + b), exactly (TwoSum, Knuth); an infinity against s where finite numbers overflowed."""
     t = s - a
@@ -84,39 +85,39 @@ def sum_error(a: float, b: float, s: float) -> float:
     return -s if overflow else (a - (s - t)) + (b - t)
 
 
-@njit(**OPTIONS)
+@compiled
 def zero_by_infinity(a: float, b: float, c: float, d: float) -> bool:
     """Whether one of [a, b], [c, d] holds 0 and the other an infinity, which an end is where an execution overflows."""
     zero, other = (a <= 0.0) & (b >= 0.0), (c <= 0.0) & (d >= 0.0)
     return (zero & ((c < -FP64_MAX) | (d > FP64_MAX))) | (other & ((a < -FP64_MAX) | (b > FP64_MAX)))
 
 
-@njit(**OPTIONS)
+@compiled
 def product_inexact(x: float, y: float, p: float) -> bool:
     """Whether p = fl(x * y) differs, or may differ, from x * y."""
     lost = (abs(p) < _RESIDUAL_LOST) & (x != 0.0) & (y != 0.0)
     return (abs(fused(x, y, -p)) > 0.0) | lost
 
 
-@njit(**OPTIONS)
+@compiled
 def quotient_inexact(x: float, y: float, q: float) -> bool:
     """Whether q = fl(x / y) differs, or may differ, from x / y."""
     lost = ((abs(q) < _RESIDUAL_LOST) | (abs(x) < _RESIDUAL_LOST)) & (x != 0.0)
     return (abs(fused(q, y, -x)) > 0.0) | lost
 
 
-@njit(**OPTIONS)
+@compiled
 def widen_down(x: float, r: float, a: float) -> float:
     """x (1 - r) - a for positive x, and so on by sign; infinities stay, inf - inf r must not become NaN."""
     return x - (abs(x) * r + a) if abs(x) <= FP64_MAX else x
 
 
-@njit(**OPTIONS)
+@compiled
 def flush_lower(x: float, flush: float) -> float:
     """Lower end after subnormals may have become zero: (0, flush) -> 0. `flush` = 0 keeps everything."""
     return 0.0 if (x > 0.0) & (x < flush) else x
 
 
-@njit(**OPTIONS)
+@compiled
 def flush_upper(x: float, flush: float) -> float:
     return 0.0 if (x < 0.0) & (x > -flush) else x

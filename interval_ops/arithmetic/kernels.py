@@ -10,11 +10,9 @@ import math
 from math import isnan
 
 import numpy as np
-from numba import njit
 
 from interval_ops.arithmetic.hull import (
     FP64_MAX,
-    OPTIONS,
     down,
     flush_lower,
     flush_upper,
@@ -27,10 +25,11 @@ from interval_ops.arithmetic.hull import (
     widen_down,
     zero_by_infinity,
 )
+from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import _bits
 
 
-@njit(**OPTIONS)
+@compiled
 def add_points(a, b, lo, hi, sign, gate):  # type: ignore[no-untyped-def]
     """a + sign * b of points."""
     moved = False
@@ -45,7 +44,7 @@ def add_points(a, b, lo, hi, sign, gate):  # type: ignore[no-untyped-def]
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def add_intervals(alo, ahi, blo, bhi, lo, hi, sign, gate):  # type: ignore[no-untyped-def]
     """a + sign * b; the caller passes b's ends swapped when sign = -1."""
     moved = False
@@ -63,13 +62,13 @@ def add_intervals(alo, ahi, blo, bhi, lo, hi, sign, gate):  # type: ignore[no-un
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def _same_sign(a: float, b: float, c: float, d: float) -> bool:
     """Whether no x in [a, b], y in [c, d] have opposite signs."""
     return ((a >= 0.0) & (c >= 0.0)) | ((b <= 0.0) & (d <= 0.0))
 
 
-@njit(**OPTIONS)
+@compiled
 def _invalid_inside(alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-untyped-def]
     """Top where a zero inside of one operand meets an infinite end of the other: then the products of ends, which do
     not show it, are infinite of both signs."""
@@ -78,7 +77,7 @@ def _invalid_inside(alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-untyped-def]
             lo[i] = hi[i] = np.nan
 
 
-@njit(**OPTIONS)
+@compiled
 def mul_points(a, b, lo, hi, gate):  # type: ignore[no-untyped-def]
     moved = False
     for i in range(lo.size):
@@ -94,7 +93,7 @@ def mul_points(a, b, lo, hi, gate):  # type: ignore[no-untyped-def]
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def mul_intervals(alo, ahi, blo, bhi, lo, hi, gate):  # type: ignore[no-untyped-def]
     moved = endless = False
     for i in range(lo.size):
@@ -117,7 +116,7 @@ def mul_intervals(alo, ahi, blo, bhi, lo, hi, gate):  # type: ignore[no-untyped-
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def scale_intervals(alo, ahi, b, lo, hi, gate):  # type: ignore[no-untyped-def]
     """`mul_intervals` where b is a point: half of the products."""
     moved = endless = False
@@ -140,7 +139,7 @@ def scale_intervals(alo, ahi, b, lo, hi, gate):  # type: ignore[no-untyped-def]
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def square_intervals(alo, ahi, lo, hi, gate):  # type: ignore[no-untyped-def]
     moved = False
     for i in range(lo.size):
@@ -158,14 +157,14 @@ def square_intervals(alo, ahi, lo, hi, gate):  # type: ignore[no-untyped-def]
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def _fma_inexact(x: float, y: float, z: float) -> bool:
     p = x * y
     s = p + z
     return product_inexact(x, y, p) | (abs(sum_error(p, z, s)) > 0.0)
 
 
-@njit(**OPTIONS)
+@compiled
 def fma_intervals(alo, ahi, blo, bhi, clo, chi, lo, hi, gate):  # type: ignore[no-untyped-def]
     """a * b + c with one rounding."""
     moved = False
@@ -186,7 +185,7 @@ def fma_intervals(alo, ahi, blo, bhi, clo, chi, lo, hi, gate):  # type: ignore[n
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def div_intervals(alo, ahi, blo, bhi, lo, hi, r, a, flush, gate):  # type: ignore[no-untyped-def]
     """Exact quotient widened by r relative and a absolute, then rounded by `gate`."""
     moved = False
@@ -215,7 +214,7 @@ def div_intervals(alo, ahi, blo, bhi, lo, hi, r, a, flush, gate):  # type: ignor
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def round_outward(lo, hi, gate):  # type: ignore[no-untyped-def]
     """In place: hull with the rounding to nearest, the second rounding of formats computed in fp32."""
     moved = False
@@ -227,7 +226,7 @@ def round_outward(lo, hi, gate):  # type: ignore[no-untyped-def]
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def abs_intervals(alo, ahi, lo, hi):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         a, b = alo[i], ahi[i]
@@ -237,7 +236,7 @@ def abs_intervals(alo, ahi, lo, hi):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def fmod_intervals(alo, ahi, blo, bhi, lo, hi, u, gate):  # type: ignore[no-untyped-def]
     """x - trunc(q) y with q = (x / y)(1 +- u), and the exact remainder; see `arithmetic.fmod`."""
     moved = False

@@ -9,12 +9,11 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS
+from interval_ops.compiled import compiled
 
 
-@njit(**OPTIONS)
+@compiled
 def maximum(alo, ahi, blo, bhi, lo, hi, of_a, of_b):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
@@ -27,7 +26,7 @@ def maximum(alo, ahi, blo, bhi, lo, hi, of_a, of_b):  # type: ignore[no-untyped-
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def minimum(alo, ahi, blo, bhi, lo, hi, of_a, of_b):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
@@ -40,7 +39,7 @@ def minimum(alo, ahi, blo, bhi, lo, hi, of_a, of_b):  # type: ignore[no-untyped-
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def hull(alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
@@ -50,14 +49,14 @@ def hull(alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def pick(cond, a, b, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = a[i] if cond[i] else b[i]
     return True
 
 
-@njit(**OPTIONS)
+@compiled
 def select(surely, possibly, alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-untyped-def]
     moved = False
     for i in range(lo.size):
@@ -72,7 +71,7 @@ def select(surely, possibly, alo, ahi, blo, bhi, lo, hi):  # type: ignore[no-unt
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def less(alo, ahi, blo, bhi, surely, possibly, known_a, known_b):  # type: ignore[no-untyped-def]
     for i in range(surely.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
@@ -82,7 +81,7 @@ def less(alo, ahi, blo, bhi, surely, possibly, known_a, known_b):  # type: ignor
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def less_equal(alo, ahi, blo, bhi, surely, possibly, known_a, known_b):  # type: ignore[no-untyped-def]
     for i in range(surely.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]
@@ -92,7 +91,7 @@ def less_equal(alo, ahi, blo, bhi, surely, possibly, known_a, known_b):  # type:
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def equal(alo, ahi, blo, bhi, surely, possibly, known_a, known_b):  # type: ignore[no-untyped-def]
     for i in range(surely.size):
         a, b, c, d = alo[i], ahi[i], blo[i], bhi[i]

@@ -25,9 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS
+from interval_ops.compiled import compiled
 from interval_ops.dot.sums import Array, Pair, Product
 from interval_ops.formats.rounding import binade
 
@@ -36,7 +35,7 @@ LONGEST = 1 << 15
 """Products of longer chains are not kept for this bound (their operands would fill the memory)."""
 
 
-@njit(**OPTIONS)
+@compiled
 def _row(left, right, start, state, outside, u, least):  # type: ignore[no-untyped-def]
     """One step of all columns: flat arrays of equal length, see `_steps`."""
     x, rx = left
@@ -53,7 +52,7 @@ def _row(left, right, start, state, outside, u, least):  # type: ignore[no-untyp
         top[j] = max(top[j], reach if moved else 0.0)
 
 
-@njit(**OPTIONS)
+@compiled
 def _steps(a, b, start, state, outside, u, least):  # type: ignore[no-untyped-def]
     """One dot of (g, M, K) and (g, K, N) midpoints and radii, added to the running sums of shape (g, M, N).
 

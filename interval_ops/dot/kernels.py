@@ -12,20 +12,18 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import _bits, _float, binade
 from interval_ops.reduction.grid import last_bit
 
 Array = np.ndarray[Any, Any]
 
-_jit = njit(cache=True, nogil=True, error_model="numpy")
-
 GAMMA = 2.0**-53
 """float64 unit roundoff: a sum of n terms in any order is within n * GAMMA * (sum of magnitudes), to first order."""
 
 
-@_jit
+@compiled
 def row_stats(bits: Array, one: Any, peak: Array, low: Array) -> None:
     """Largest magnitude per row and smallest nonzero magnitude per slice, of non-negative floats given as bits.
 
@@ -43,7 +41,7 @@ def row_stats(bits: Array, one: Any, peak: Array, low: Array) -> None:
             low[g] = smallest
 
 
-@_jit
+@compiled
 def column_stats(bits: Array, one: Any, peak: Array, low: Array) -> None:
     """As `row_stats`, with the largest magnitude per column."""
     for g in range(bits.shape[0]):
@@ -56,7 +54,7 @@ def column_stats(bits: Array, one: Any, peak: Array, low: Array) -> None:
         low[g] = smallest
 
 
-@_jit
+@compiled
 def split_interval(lo: Array, hi: Array, mid: Array, rad: Array, mag: Array) -> None:
     """Midpoint, radius (rounded up) and magnitude max(|lo|, |hi|) of flat interval arrays; NaN reaches `mag`."""
     for i in range(lo.size):
@@ -69,7 +67,7 @@ def split_interval(lo: Array, hi: Array, mid: Array, rad: Array, mag: Array) -> 
         mag[i] = (2.0**-480 if 0.0 < v < 2.0**-480 else v) + 0.0 * m
 
 
-@_jit
+@compiled
 def _truncated(x: float) -> float:
     """`dot_sums.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
     cut = _float(_bits(x) & -0x40000000000)
@@ -77,7 +75,7 @@ def _truncated(x: float) -> float:
     return small if abs(x) < 2.0**-126 else cut
 
 
-@_jit
+@compiled
 def split_truncated(lo: Array, hi: Array, mid: Array, rad: Array) -> None:
     """Midpoint and radius (rounded up) of [lo, hi] as a tensor core reads it: reading is monotone."""
     for i in range(lo.size):
@@ -88,7 +86,7 @@ def split_truncated(lo: Array, hi: Array, mid: Array, rad: Array) -> None:
         rad[i] = r + r * 2.0**-51
 
 
-@_jit
+@compiled
 def narrow_up(x: Array, out: Array) -> None:
     """float32 upper bounds of non-negative float64 numbers below 2**127; nonzero ones are at least 2**-126."""
     for i in range(x.size):
@@ -96,7 +94,7 @@ def narrow_up(x: Array, out: Array) -> None:
         out[i] = 0.0 if v == 0.0 else max(v * (1.0 + 2.0**-22), 2.0**-126)
 
 
-@_jit
+@compiled
 def multiply_intervals(alo: Array, ahi: Array, blo: Array, bhi: Array, lo: Array, hi: Array) -> None:
     """Sums over k of the exact products [alo, ahi] * [blo, bhi] (RENDER paper, Algorithm 1), in float64.
 
@@ -134,7 +132,7 @@ def multiply_intervals(alo: Array, ahi: Array, blo: Array, bhi: Array, lo: Array
                         up[j] += s if s > t else t
 
 
-@_jit
+@compiled
 def scale(out: Array, x: Array, inflate: float, tiny: Array) -> None:
     """out = x * inflate + tiny: an upper bound of a sum of magnitudes from its float32 or float64 value."""
     for g in range(x.shape[0]):
@@ -143,7 +141,7 @@ def scale(out: Array, x: Array, inflate: float, tiny: Array) -> None:
                 out[g, i, j] = x[g, i, j] * inflate + tiny[g]
 
 
-@_jit
+@compiled
 def spread(lo: Array, hi: Array, radius: Array, inflate: float, tiny: Array) -> None:
     """Turns the centre in `lo` into centre -+ radius; the rounding is covered by the float64 slack of `finish`."""
     for g in range(lo.shape[0]):
@@ -229,13 +227,13 @@ class Addends(NamedTuple):
 _NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
 
 
-@_jit
+@compiled
 def power_floor(x: float) -> float:
     """The largest power of two that is at most x > 0; 2**-1022 for smaller x."""
     return binade(x, _NORMAL)
 
 
-@_jit
+@compiled
 def ramp(count: float, start: float, step: float, top: float, least: float) -> tuple[float, float]:
     """Upper bounds of the sums over b = 1 .. count of g(v_b) and max(g(v_b), least), v_b = min(top, start + b step).
 
@@ -243,8 +241,8 @@ def ramp(count: float, start: float, step: float, top: float, least: float) -> t
     """
     power, left, plain, raised = power_floor(top), count, 0.0, 0.0
     while left > 0.0:
-        below = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
-        below = min(left, max(below, 0.0))
+        many = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
+        below = min(left, max(many, 0.0))
         plain += (left - below) * power
         raised += (left - below) * max(power, least)
         left, power = below, 0.5 * power
@@ -264,7 +262,7 @@ def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[.
     `spread`: the sums are given as centres and radii in place of the two ends.
     """
 
-    @_jit
+    @compiled
     def finish(sums: Evaluated, addend: Addends, peaks: Peaks, p: Parameters, out: tuple[Array, Array]) -> None:
         lo, hi, tlo, thi, mag, factor, tiny, underflow = sums
         add_lo, add_hi, weight, grid = addend

@@ -23,10 +23,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from interval_ops.arithmetic.fused import odd_sum
-from interval_ops.arithmetic.hull import OPTIONS
+from interval_ops.compiled import compiled
 from interval_ops.dot.kernels import multiply_intervals
 from interval_ops.dot.sums import Array, Pair, Product
 from interval_ops.formats.rounding import EPS, TINY
@@ -35,7 +34,7 @@ NOWHERE = -1
 """Place of an accumulator whose position in the chain was not followed."""
 
 
-@njit(**OPTIONS)
+@compiled
 def _advance(a, b, out):  # type: ignore[no-untyped-def]
     """fp32 chain of one fused multiply-add per k, in place; products of fp32 numbers are exact in float64."""
     for g in range(a.shape[0]):
@@ -55,7 +54,7 @@ def chain_value(a: Array, b: Array, acc: Array) -> Array:
     return out
 
 
-@njit(**OPTIONS)
+@compiled
 def _row_ends(p, q, blo, bhi, low, high):  # type: ignore[no-untyped-def]
     """One step of a row: flat arrays of equal length."""
     for j in range(low.size):
@@ -69,7 +68,7 @@ def _row_ends(p, q, blo, bhi, low, high):  # type: ignore[no-untyped-def]
         high[j] = np.float32(up + ((abs(up) + abs(most)) * EPS + tiny))
 
 
-@njit(**OPTIONS)
+@compiled
 def _advance_ends(alo, ahi, blo, bhi, low, high):  # type: ignore[no-untyped-def]
     """The same for both ends at once: the least and the greatest product of the intervals.
 
@@ -156,8 +155,8 @@ def _steps(members: Sequence[Product], ends: Pair, shape: tuple[int, ...]) -> Pa
                 _advance(a, b, out)
             continue
         high = low.copy() if low is high else high
-        operands = [_dense(x, target, np.float64) for pair, target in ((p.a, left), (p.b, right)) for x in pair]
-        _advance_ends(*operands, low, high)
+        alo, ahi, blo, bhi = (_dense(x, at, np.float64) for pair, at in ((p.a, left), (p.b, right)) for x in pair)
+        _advance_ends(alo, ahi, blo, bhi, low, high)
     return low, high
 
 
@@ -185,7 +184,7 @@ def exact_sum(products: Sequence[Product], addends: Sequence[Pair], shape: tuple
                 ends = (total, total)
             else:
                 ends = (np.empty_like(low), np.empty_like(low))
-                multiply_intervals(*a, *b, *ends)
+                multiply_intervals(a[0], a[1], b[0], b[1], *ends)
             low, high = low + ends[0], high + ends[1]
             size += _largest(a) @ _largest(b)
             terms += p.k

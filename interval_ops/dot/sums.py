@@ -418,7 +418,8 @@ class _Group:
         if self.truncate:
             given.append(((a.tlo, a.thi, b.tlo, b.thi), sums.tlo[at], sums.thi[at]))
         for ends, lo, hi in given:
-            kernels.multiply_intervals(*(np.broadcast_to(x, (count, *x.shape[1:])) for x in ends), lo, hi)
+            alo, ahi, blo, bhi = (np.broadcast_to(x, (count, *x.shape[1:])) for x in ends)
+            kernels.multiply_intervals(alo, ahi, blo, bhi, lo, hi)
 
     def _magnitude(self, left: str, right: str, shape: tuple[int, ...]) -> tuple[Array, float]:
         """Product of two non-negative packed arrays and the factor that makes it an upper bound.

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS
+from interval_ops.compiled import compiled
 from interval_ops.formats.model import Format
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +20,7 @@ Array = np.ndarray[Any, Any]
 _NUMPY = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
 
 
-@njit(**OPTIONS)
+@compiled
 def _leaves(v, lo, hi):  # type: ignore[no-untyped-def]
     """Whether any lane of flat arrays lies outside; one pass, vectorised."""
     found = False

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.rounding import binade
 
-_INLINE = {"inline": "always", "error_model": "numpy"}
-_KERNEL = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_INLINE)
+@inlined
 def _nearest_raw(x, gate):  # type: ignore[no-untyped-def]
     """x to nearest, ties to even; anything past 2 * max (infinities too) comes out as a number above max."""
     bound = 2.0 * gate[3]
@@ -26,7 +22,7 @@ def _nearest_raw(x, gate):  # type: ignore[no-untyped-def]
     return (y + c) - c
 
 
-@njit(**_INLINE)
+@inlined
 def _truncated_raw(x, gate):  # type: ignore[no-untyped-def]
     """x towards zero; finite magnitudes stop at max, infinities stay."""
     a = abs(x)
@@ -39,13 +35,13 @@ def _truncated_raw(x, gate):  # type: ignore[no-untyped-def]
     return -r if x < 0.0 else r
 
 
-@njit(**_INLINE)
+@inlined
 def _limit(r, largest, above, below):  # type: ignore[no-untyped-def]
     r = above if r > largest else r
     return below if r < -largest else r
 
 
-@njit(**_KERNEL)
+@compiled
 def round_values(x, out, gate, truncate, over, signed_zero):  # type: ignore[no-untyped-def]
     """`over` stands for magnitudes past max (with their sign); without `signed_zero` results of 0 are +0."""
     for i in range(x.size):
@@ -55,7 +51,7 @@ def round_values(x, out, gate, truncate, over, signed_zero):  # type: ignore[no-
         out[i] = r if signed_zero else r + 0.0
 
 
-@njit(**_KERNEL)
+@compiled
 def hull_point(x, lo, hi, gate, truncate, inner, outer):  # type: ignore[no-untyped-def]
     """[lo, hi] = hull {x, rounded x}; past max the latter spans magnitudes `inner` to `outer` (NaN: anything)."""
     for i in range(x.size):
@@ -67,7 +63,7 @@ def hull_point(x, lo, hi, gate, truncate, inner, outer):  # type: ignore[no-unty
         hi[i] = v if v > b else b
 
 
-@njit(**_KERNEL)
+@compiled
 def hull_pair(x, y, lo, hi, gate, truncate, inner, outer):  # type: ignore[no-untyped-def]
     """As `hull_point` for an interval [x, y]; NaN at either end comes out at both."""
     for i in range(x.size):

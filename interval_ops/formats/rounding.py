@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from interval_ops.compiled import inlined
 from interval_ops.formats.model import Format
 
 Gate = tuple[float, float, float, float]
@@ -27,7 +28,6 @@ EPS = 2.0**-52
 
 TINY = 2.0**-1074
 _EXPONENT_MASK = 0x7FF0000000000000
-_OPTIONS = {"inline": "always", "error_model": "numpy"}
 
 
 def gate_of(fmt: Format) -> Gate:
@@ -50,13 +50,13 @@ def _float(typingctx, i):  # type: ignore[no-untyped-def]
     return types.float64(types.int64), codegen
 
 
-@njit(**_OPTIONS)
+@inlined
 def binade(x: float, gate: Gate) -> float:
     """2**max(e, emin), the power of two at the bottom of x's binade (finite x)."""
     return max(_float(_bits(x) & _EXPONENT_MASK), gate[0])
 
 
-@njit(**_OPTIONS)
+@inlined
 def rn(x: float, gate: Gate) -> float:
     """x rounded to nearest, ties to even; past the largest finite value it becomes an infinity, NaN stays."""
     if not abs(x) <= gate[3] * 1.5:
@@ -66,7 +66,7 @@ def rn(x: float, gate: Gate) -> float:
     return math.copysign(math.inf, r) if abs(r) > gate[3] else r
 
 
-@njit(**_OPTIONS)
+@inlined
 def rd(x: float, gate: Gate) -> float:
     """Largest value of the format (or -inf) that is <= x; `max` where x lies above it."""
     if x > gate[3]:
@@ -78,35 +78,35 @@ def rd(x: float, gate: Gate) -> float:
     return r - c * gate[2] if r > x else r
 
 
-@njit(**_OPTIONS)
+@inlined
 def ru(x: float, gate: Gate) -> float:
     """Smallest value of the format (or +inf) that is >= x; `-max` where x lies below it."""
     return -rd(-x, gate)
 
 
-@njit(**_OPTIONS)
+@inlined
 def rz(x: float, gate: Gate) -> float:
     """x truncated towards zero; magnitudes past `max` give `max` (PTX `cvt.rz`), infinities stay."""
     return rd(x, gate) if x > 0 else ru(x, gate)
 
 
-@njit(**_OPTIONS)
+@inlined
 def slack_down(x: float) -> float:
     """x moved down past the rounding of one float64 operation; zero stays zero (exact in every narrow format)."""
     return x - abs(x) * EPS
 
 
-@njit(**_OPTIONS)
+@inlined
 def slack_up(x: float) -> float:
     return x + abs(x) * EPS
 
 
-@njit(**_OPTIONS)
+@inlined
 def lower(x: float, gate: Gate) -> float:
     """Lower end of {exact x, x as the target rounds it to nearest}."""
     return min(x, rn(x, gate))
 
 
-@njit(**_OPTIONS)
+@inlined
 def upper(x: float, gate: Gate) -> float:
     return max(x, rn(x, gate))

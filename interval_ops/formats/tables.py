@@ -11,8 +11,8 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import njit
 
+from interval_ops.compiled import compiled
 from interval_ops.formats.model import BF16, FORMATS, Format
 from interval_ops.formats.rounding import _bits, _float
 
@@ -131,7 +131,7 @@ def encode_max(fmt: Format) -> int:
     return int(np.flatnonzero(lut(fmt) == np.float32(fmt.max))[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _pack(x, out, mantissa_bits, bias, emin, per_subnormal, sign, infinity, nan):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         v = float(x[i])
@@ -150,7 +150,7 @@ def _pack(x, out, mantissa_bits, bias, emin, per_subnormal, sign, infinity, nan)
         out[i] = code
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _unpack_fp16(bits, out):  # type: ignore[no-untyped-def]
     """Exponent and mantissa moved to their place in float64, then scaled by the difference of the biases."""
     for i in range(bits.size):
@@ -161,13 +161,13 @@ def _unpack_fp16(bits, out):  # type: ignore[no-untyped-def]
         out[i] = -magnitude if code & 0x8000 else magnitude
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _pack_bf16(bits, out):  # type: ignore[no-untyped-def]
     for i in range(bits.size):
         out[i] = 0x7FC0 if (bits[i] & 0x7FFFFFFF) > 0x7F800000 else bits[i] >> 16
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _pack_scale(x, out):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         v = float(x[i])

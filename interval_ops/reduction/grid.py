@@ -13,10 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS
-from interval_ops.formats.rounding import _OPTIONS as INLINE
+from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.rounding import _bits, _float
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +24,7 @@ _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 _INFINITE = 0x7FF0000000000000
 
 
-@njit(**INLINE)
+@inlined
 def _pattern(x: float) -> int:
     """Bits of `last_bit`: patterns of non-negative numbers are ordered like the numbers, and integers vectorise."""
     bits = _bits(x) & _MAGNITUDE
@@ -35,19 +33,19 @@ def _pattern(x: float) -> int:
     return found if bits > 0 else _INFINITE
 
 
-@njit(**INLINE)
+@inlined
 def last_bit(x: float) -> float:
     """The largest power of two that divides x; infinity for 0 (and for infinities)."""
     return _float(_pattern(x))
 
 
-@njit(**OPTIONS)
+@compiled
 def _each(x, out):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         out[i] = last_bit(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def row_grid(x, out):  # type: ignore[no-untyped-def]
     """Smallest `last_bit` per row of (slices, rows, columns), float32 or float64, into (slices, rows)."""
     for g in range(x.shape[0]):
@@ -58,7 +56,7 @@ def row_grid(x, out):  # type: ignore[no-untyped-def]
             out[g, i] = _float(least)
 
 
-@njit(**OPTIONS)
+@compiled
 def column_grid(x, out):  # type: ignore[no-untyped-def]
     """As `row_grid` per column, into (slices, columns)."""
     least = np.empty(x.shape[2], np.int64)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import expm1, isnan
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import FP64_MAX, OPTIONS, down, product_inexact, up
+from interval_ops.arithmetic.hull import FP64_MAX, down, product_inexact, up
+from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import EPS
 from interval_ops.reduction.grid import last_bit
 
@@ -22,7 +22,7 @@ LANES = 8
 # that divides every addend, 0 where one is no point.
 
 
-@njit(**OPTIONS)
+@compiled
 def _absorb(a, b, acc):  # type: ignore[no-untyped-def]
     """Adds one row. `acc` is flat with constant offsets, which lets LLVM prove that its rows do not overlap."""
     for k in range(a.size):
@@ -35,7 +35,7 @@ def _absorb(a, b, acc):  # type: ignore[no-untyped-def]
         acc[5 * WIDTH + k] = min(acc[5 * WIDTH + k], last_bit(x) if x == y else 0.0)
 
 
-@njit(**OPTIONS)
+@compiled
 def accumulate(lo, hi, out):  # type: ignore[no-untyped-def]
     """lo, hi (outer, m, lanes * inner) -> out (outer, 6, inner); lanes is a power of two, 1 beyond WIDTH columns."""
     outer, m, columns = lo.shape
@@ -60,7 +60,7 @@ def accumulate(lo, hi, out):  # type: ignore[no-untyped-def]
                     out[o, row, start + k] = acc[row * WIDTH + k]
 
 
-@njit(**OPTIONS)
+@compiled
 def accumulate_rows(lo, hi, out):  # type: ignore[no-untyped-def]
     """As `accumulate` of (rows, n) arrays into (rows, 6), for rows that are short: one term after the other."""
     for o in range(lo.shape[0]):
@@ -77,7 +77,7 @@ def accumulate_rows(lo, hi, out):  # type: ignore[no-untyped-def]
         out[o, 0], out[o, 1], out[o, 2], out[o, 3], out[o, 4], out[o, 5] = a, b, c, d, count, grid
 
 
-@njit(**OPTIONS)
+@compiled
 def growth(n: float, u: float) -> float:
     """(1 + u)**n - 1, from above; n >= 0."""
     t = n * u
@@ -85,7 +85,7 @@ def growth(n: float, u: float) -> float:
     return (t + 0.51 * t * t if t <= 0.015625 else expm1(t)) * (1.0 + 2.0**-50)
 
 
-@njit(**OPTIONS)
+@compiled
 def sum_bounds(sums, o, k, u, integers, limit, levels, depth):  # type: ignore[no-untyped-def]
     """Ends of the sum in sums[o, :, k], see `reduction.sum_axis`: no term passes more than `levels` roundings. `depth`
     additions lie on the longest path of the accumulators."""
@@ -115,7 +115,7 @@ def sum_bounds(sums, o, k, u, integers, limit, levels, depth):  # type: ignore[n
     return np.nan, np.nan
 
 
-@njit(**OPTIONS)
+@compiled
 def _infinite_sum(s_lo, s_hi, m_lo, m_hi, g):  # type: ignore[no-untyped-def]
     """Sums with one infinite end: a half line where the other ends have one sign, otherwise anything."""
     if m_lo <= FP64_MAX and s_lo == m_lo:
@@ -125,7 +125,7 @@ def _infinite_sum(s_lo, s_hi, m_lo, m_hi, g):  # type: ignore[no-untyped-def]
     return np.nan, np.nan
 
 
-@njit(**OPTIONS)
+@compiled
 def close_sums(sums, lo, hi, u, integers, limit, levels, depth):  # type: ignore[no-untyped-def]
     """(outer, 6, inner) accumulators -> bounds (outer, inner); returns whether every sum is a point."""
     moved = False
@@ -137,7 +137,7 @@ def close_sums(sums, lo, hi, u, integers, limit, levels, depth):  # type: ignore
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def _surpass(a, b, sign, acc):  # type: ignore[no-untyped-def]
     for k in range(a.size):
         x, y = sign * a[k], sign * b[k]
@@ -146,7 +146,7 @@ def _surpass(a, b, sign, acc):  # type: ignore[no-untyped-def]
         acc[2 * WIDTH + k] += np.nan if isnan(x) else 0.0
 
 
-@njit(**OPTIONS)
+@compiled
 def extremes(lo, hi, sign, out):  # type: ignore[no-untyped-def]
     """sign = 1: [max lo, max hi]; sign = -1: [min lo, min hi]; NaN anywhere gives NaN. Arrays as in `accumulate`."""
     outer, m, columns = lo.shape
@@ -173,7 +173,7 @@ def extremes(lo, hi, sign, out):  # type: ignore[no-untyped-def]
                 out[o, 1, start + k] = sign * acc[WIDTH + k] + acc[2 * WIDTH + k]
 
 
-@njit(**OPTIONS)
+@compiled
 def extreme_rows(lo, hi, sign, out):  # type: ignore[no-untyped-def]
     """As `extremes` of (rows, n) arrays into (rows, 2), for rows that are short: LANES elements side by side."""
     acc = np.empty(3 * LANES)
@@ -205,7 +205,7 @@ def extreme_rows(lo, hi, sign, out):  # type: ignore[no-untyped-def]
         out[o, 1] = sign * acc[LANES] + acc[2 * LANES]
 
 
-@njit(**OPTIONS)
+@compiled
 def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-untyped-def]
     """Bounds of every prefix sum along the middle axis, each as `sum_bounds` of the addends so far."""
     outer, n, inner = lo.shape
@@ -226,7 +226,7 @@ def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-
                 out_lo[o, i, k], out_hi[o, i, k] = ends
 
 
-@njit(**OPTIONS)
+@compiled
 def _product_step(low, high, a, b):  # type: ignore[no-untyped-def]
     """Exact product of two intervals, outward."""
     p, q, r, s = low * a, low * b, high * a, high * b
@@ -237,7 +237,7 @@ def _product_step(low, high, a, b):  # type: ignore[no-untyped-def]
     return down(min(min(p, q), min(r, s)), inexact), up(max(max(p, q), max(r, s)), inexact)
 
 
-@njit(**OPTIONS)
+@compiled
 def _close_product(low, high, count, large, small, u, half, limit, normal):  # type: ignore[no-untyped-def]
     """Widens an exact product by count - 1 roundings in any order; half of a subnormal for each that may underflow."""
     if isnan(low) or count <= 1.0 or (low == 0.0 and high == 0.0):
@@ -249,7 +249,7 @@ def _close_product(low, high, count, large, small, u, half, limit, normal):  # t
     return low - (abs(low) * g + a), high + (abs(high) * g + a)
 
 
-@njit(**OPTIONS)
+@compiled
 def prefix_products(lo, hi, out_lo, out_hi, u, half, limit, normal):  # type: ignore[no-untyped-def]
     """Bounds of every prefix product along the middle axis, in any order of multiplications, see `prod_axis`."""
     outer, n, inner = lo.shape

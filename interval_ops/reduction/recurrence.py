@@ -6,9 +6,9 @@ Hardware combines neighbouring ranges in an order of its choice, so a bound has 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from interval_ops.arithmetic.broadcast import Pair
+from interval_ops.compiled import compiled
 from interval_ops.formats.model import FP32, Format
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import sum_cause
@@ -28,14 +28,14 @@ def linear(a: Pair, b: Pair, axis: int, reverse: bool, fmt: Format, profile: Pro
     muted = profile.muted(sum_cause(fmt))
     u = 0.0 if muted else fmt.u + (FP32.u * (1 + fmt.u) if fmt.p < 24 else 0.0)
     eta = 0.0 if muted else max(fmt.half_subnormal, 2.0**-1074)
-    operands = [along(x, axis, reverse) for x in (*a, *b)]
-    lo, hi = np.empty((2, *operands[0].shape))
-    _prefixes(*operands, lo, hi, u, eta, fmt.max)
+    a_lo, a_hi, b_lo, b_hi = (along(x, axis, reverse) for x in (*a, *b))
+    lo, hi = np.empty((2, *a_lo.shape))
+    _prefixes(a_lo, a_hi, b_lo, b_hi, lo, hi, u, eta, fmt.max)
     shape = a[0].shape
     return back(lo, shape, axis, reverse), back(hi, shape, axis, reverse)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _prefixes(a_lo, a_hi, b_lo, b_hi, out_lo, out_hi, u, eta, limit):  # type: ignore[no-untyped-def]
     up = 1.0 + 2.0**-50
     tiny = 2.0**-1070

@@ -84,7 +84,7 @@ def prod_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: 
 
     def last(lo: Array, hi: Array, cut: slice) -> None:
         prefix = np.empty((2, *lo.shape))
-        kernels.prefix_products(lo, hi, *prefix, *product_params(fmt, muted))
+        kernels.prefix_products(lo, hi, prefix[0], prefix[1], *product_params(fmt, muted))
         out[:, cut] = prefix[:, :, -1]
 
     _each_block(a, axis, shape, last)

@@ -19,13 +19,13 @@ def cumsum(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> 
     A common mistake: adding the intervals without a rounding error (4094 of 4096 fp32 prefix sums then lie outside).
     """
     params = sum_params(fmt, profile.muted(sum_cause(fmt)))
-    return _scan(a, axis, reverse, lambda *arrays: kernels.prefix_sums(*arrays, *params))
+    return _scan(a, axis, reverse, lambda lo, hi, *out: kernels.prefix_sums(lo, hi, out[0], out[1], *params))
 
 
 def cumprod(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> Pair:
     """Running product: element k is a product of k + 1 factors, bounded as `reduction.prod_axis`."""
     params = product_params(fmt, profile.muted(sum_cause(fmt)))
-    return _scan(a, axis, reverse, lambda *arrays: kernels.prefix_products(*arrays, *params))
+    return _scan(a, axis, reverse, lambda lo, hi, *out: kernels.prefix_products(lo, hi, out[0], out[1], *params))
 
 
 def cummax(a: Pair, axis: int, reverse: bool = False) -> Pair:

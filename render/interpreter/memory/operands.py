@@ -108,7 +108,7 @@ class Update(NamedTuple):
     """A floating-point atomic: its code, and the format (see `interval_ops.formats.model.Format`) that it rounds to."""
 
     op: int
-    gate: tuple[float, ...]
+    gate: tuple[float, float, float, float]
     p: int
     emin: int
     bias: int
