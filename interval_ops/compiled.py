@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Serial, without the GIL, kept on disk; a division by zero gives infinity or NaN."""
+    """Serial, without the GIL, kept on disk, never with fastmath; a division by zero gives infinity or NaN."""
     made: F = njit(cache=True, nogil=True, error_model="numpy")(function)
     return made
 

@@ -98,3 +98,29 @@ def test_a_rising_arrow_would_be_seen(tmp_path):
     file = tmp_path / "lazy.py"
     file.write_text("def f():\n    from render.report import html\n\nif TYPE_CHECKING:\n    import render.cli.app\n")
     assert [target for target, _ in imports(file)] == ["render.report.html", "render.cli.app"]
+
+
+PARAMETERS = 10
+WIDE = {
+    "render/cli/classify.py:command": "typer reads the options from the parameters",
+    "render/cli/suite.py:command": "typer reads the options from the parameters",
+    "render/interpreter/builder/scaled_dots.py:create_dot_scaled": "Triton's own signature",
+    "render/interpreter/session.py:__init__": "keyword settings of a public scope, each with its type and default",
+}
+"""Functions with more parameters than that, and why."""
+
+
+def _wide() -> set[str]:
+    found = set()
+    for path in (path for name, path in MODULES.items() if not name.startswith("benchmarks")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                taken = node.args
+                if len(taken.posonlyargs) + len(taken.args) + len(taken.kwonlyargs) > PARAMETERS:
+                    found.add(f"{path.relative_to(ROOT)}:{node.name}")
+    return found
+
+
+def test_functions_take_few_parameters():
+    """What belongs together is a record; compiled kernels take NamedTuples."""
+    assert _wide() == set(WIDE)

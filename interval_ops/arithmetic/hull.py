@@ -19,8 +19,6 @@ from interval_ops.formats.rounding import TINY, Gate, _bits, _float
 
 FP64_MAX = FP64.max
 EXACT: Gate = (0.0, 0.0, 0.0, FP64_MAX)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
-"""Options of every kernel: never fastmath, never parallel."""
 
 _EXPONENT_MASK = 0x7FF0000000000000
 _STEP = 2.0**-53 * (1 + 2.0**-52)

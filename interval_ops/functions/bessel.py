@@ -14,9 +14,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS
+from interval_ops.compiled import compiled
 from interval_ops.functions import double_double as dd
 
 SERIES_END = 25.0
@@ -52,7 +51,7 @@ _Y1 = dd.table([-c * (_H[k] + _H[k + 1]) / 2 for k, c in enumerate(_series(1))])
 _P0, _Q0, _P1, _Q1 = (_hankel(order, start) for order in (0, 1) for start in (0, 1))
 
 
-@njit(**OPTIONS)
+@compiled
 def error(x: float) -> float:
     """Absolute error of the values here beside 2^-50 relative."""
     x = abs(x)
@@ -61,7 +60,7 @@ def error(x: float) -> float:
     return 2.0**-48 / math.sqrt(x)
 
 
-@njit(**OPTIONS)
+@compiled
 def _horner(coefficients, x):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(coefficients.size - 1, -1, -1):
@@ -69,18 +68,18 @@ def _horner(coefficients, x):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(**OPTIONS)
+@compiled
 def _square(x: float) -> dd.Double:
     """x^2 / 4."""
     return dd.multiply((0.5 * x, 0.0), (0.5 * x, 0.0))
 
 
-@njit(**OPTIONS)
+@compiled
 def _terms(x: float) -> int:
     return _NEAR_TERMS if x < _NEAR else _TERMS
 
 
-@njit(**OPTIONS)
+@compiled
 def _far(x: float, order: int, second: bool) -> float:
     """Hankel's expansion for x >= 25; cos and sin of x - (order/2 + 1/4) pi from those of x."""
     t = 1.0 / x
@@ -94,7 +93,7 @@ def _far(x: float, order: int, second: bool) -> float:
     return value / (_ROOT_PI * math.sqrt(x))
 
 
-@njit(**OPTIONS)
+@compiled
 def _j0(x: float) -> float:
     x = abs(x)
     if not x < math.inf:
@@ -102,7 +101,7 @@ def _j0(x: float) -> float:
     return dd.polynomial(_J0, _terms(x), _square(x))[0] if x < SERIES_END else _far(x, 0, False)
 
 
-@njit(**OPTIONS)
+@compiled
 def _j1(x: float) -> float:
     if not abs(x) < math.inf:
         return math.copysign(0.0, x) if x == x else x
@@ -111,7 +110,7 @@ def _j1(x: float) -> float:
     return dd.multiply((0.5 * x, 0.0), dd.polynomial(_J1, _terms(abs(x)), _square(x)))[0]
 
 
-@njit(**OPTIONS)
+@compiled
 def _y0(x: float) -> float:
     """2/pi ((ln(x/2) + gamma) J0(x) + sum of (-1)^(k+1) H_k (x^2/4)^k / k!^2); NaN below 0."""
     if not x > 0.0 or x == math.inf:
@@ -124,7 +123,7 @@ def _y0(x: float) -> float:
     return dd.multiply(_TWO_OVER_PI, total)[0]
 
 
-@njit(**OPTIONS)
+@compiled
 def _y1(x: float) -> float:
     """2/pi ((ln(x/2) + gamma) J1(x) - 1/x - x/2 sum of (-1)^k (H_k + H_(k+1)) / 2 (x^2/4)^k / (k! (k+1)!))."""
     if not x > 0.0 or x == math.inf:
@@ -140,25 +139,25 @@ def _y1(x: float) -> float:
     return dd.multiply(_TWO_OVER_PI, dd.add(dd.multiply(half, series), pole))[0]
 
 
-@njit(**OPTIONS)
+@compiled
 def j0(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _j0(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def j1(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _j1(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def y0(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _y0(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def y1(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _y1(x[i])

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from math import isnan
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import FP64_MAX, OPTIONS
+from interval_ops.arithmetic.hull import FP64_MAX
+from interval_ops.compiled import compiled
 from interval_ops.functions.bessel import error
 from interval_ops.functions.kernels import LIBM, outward
 
@@ -23,20 +24,40 @@ FAR = 8.0
 CURVATURE = 0.5
 
 
-@njit(**OPTIONS)
+class BesselParams(NamedTuple):
+    """`odd`: of a J; the even one gets magnitudes. `second`: a Y, infinite at 0 and without a value below.
+
+    `turns`: turning points up to 8 and the values there, (n, 2); `at_far` is the value at 8.
+    """
+
+    odd: bool
+    second: bool
+    turns: np.ndarray[Any, Any]
+    at_far: float
+
+
+class FarError(NamedTuple):
+    """Arguments from `until` on: u relative and `beyond` absolute."""
+
+    until: float
+    beyond: float
+    u: float
+
+
+@compiled
 def modulus(x: float) -> float:
     """Above sqrt(J^2 + Y^2) of order 0 or 1 from x > 0 on."""
     return math.sqrt(0.6366197723675815 / x) * (1.0 + 0.1875 / (x * x)) * (1.0 + 2.0**-40)
 
 
-@njit(**OPTIONS)
+@compiled
 def _beyond(x, y, first, last):  # type: ignore[no-untyped-def]
     """Range over [x, y], FAR <= x < y, from the values at its ends."""
     bend, most = CURVATURE / 8.0 * (y - x) * (y - x) * (1.0 + 2.0**-40), modulus(x)
     return max(min(first, last) - bend, -most), min(max(first, last) + bend, most)
 
 
-@njit(**OPTIONS)
+@compiled
 def _range(x, y, first, last, turns, at_far):  # type: ignore[no-untyped-def]
     """Range over [x, y], 0 <= x < y, from the values at its ends; `at_far` is the value at 8."""
     low, high = min(first, last), max(first, last)
@@ -49,7 +70,7 @@ def _range(x, y, first, last, turns, at_far):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@njit(**OPTIONS)
+@compiled
 def _around(value, x):  # type: ignore[no-untyped-def]
     """The float64 value at x, and what its exact value may be."""
     value = min(max(value, -FP64_MAX), FP64_MAX)
@@ -57,12 +78,12 @@ def _around(value, x):  # type: ignore[no-untyped-def]
     return value - room, value + room
 
 
-@njit(**OPTIONS)
-def close_bessel(alo, ahi, lo, hi, odd, second, turns, at_far, until, beyond, u, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
-    """Within r and a where every argument may lie below `until`, within u and `beyond` from there on.
-
-    `odd`: of a J; the even one gets magnitudes. `second`: a Y, infinite at 0 and without a value below.
-    """
+@compiled
+def close_bessel(alo, ahi, lo, hi, function, distant, given):  # type: ignore[no-untyped-def]
+    """Within r and a where every argument may lie below `until`, within u and `beyond` from there on."""
+    odd, second, turns, at_far = function
+    until, beyond, u = distant
+    r, a, flush, gate, limit = given
     moved = False
     for i in range(lo.size):
         x, y, first, last = alo[i], ahi[i], lo[i], hi[i]

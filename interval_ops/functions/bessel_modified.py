@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS
+from interval_ops.compiled import compiled
 from interval_ops.functions import double_double as dd
 
 _NODES = 256
@@ -18,7 +17,7 @@ _SINES = np.array([math.sin(math.pi * j / _NODES) ** 2 for j in range(_NODES // 
 _COSINES = np.array([math.cos(2 * math.pi * j / _NODES) for j in range(_NODES // 4)])
 
 
-@njit(**OPTIONS)
+@compiled
 def _i0(x: float) -> float:
     """The mean of exp(x cos t) over n nodes of a circle (DLMF 10.32.1): exact but for 2 (I_n + I_2n + ...)(x).
 
@@ -37,7 +36,7 @@ def _i0(x: float) -> float:
     return half * ((total[0] + (total[1] + math.exp(-2.0 * x))) * (stride / _NODES)) * half
 
 
-@njit(**OPTIONS)
+@compiled
 def _i1(x: float) -> float:
     """As `_i0` with the weight cos t; opposite nodes are taken together, which leaves positive terms:
     cos t exp(-2 x sin^2(t/2)) (1 - exp(-2 x cos t)) for |t| < pi/2."""
@@ -56,13 +55,13 @@ def _i1(x: float) -> float:
     return math.copysign(half * ((total[0] + total[1]) * (stride / _NODES)) * half, x)
 
 
-@njit(**OPTIONS)
+@compiled
 def i0(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _i0(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def i1(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _i1(x[i])

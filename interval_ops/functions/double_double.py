@@ -11,9 +11,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS, fused
+from interval_ops.arithmetic.hull import fused
+from interval_ops.compiled import compiled
 
 Double = tuple[float, float]
 
@@ -35,7 +35,7 @@ def table(numbers: list[Fraction]) -> np.ndarray:
 _ODD = table([Fraction(1, 2 * k + 1) for k in range(_LOG_TERMS)])
 
 
-@njit(**OPTIONS)
+@compiled
 def two_sum(a: float, b: float) -> Double:
     """a + b exactly (Knuth)."""
     s = a + b
@@ -43,7 +43,7 @@ def two_sum(a: float, b: float) -> Double:
     return s, (a - (s - t)) + (b - t)
 
 
-@njit(**OPTIONS)
+@compiled
 def add(x: Double, y: Double) -> Double:
     """x + y: both parts are summed exactly first, so that opposite signs lose nothing."""
     s, e = two_sum(x[0], y[0])
@@ -55,7 +55,7 @@ def add(x: Double, y: Double) -> Double:
     return total, e - (total - high)
 
 
-@njit(**OPTIONS)
+@compiled
 def multiply(x: Double, y: Double) -> Double:
     p = x[0] * y[0]
     e = fused(x[0], y[0], -p) + (x[0] * y[1] + x[1] * y[0])
@@ -63,7 +63,7 @@ def multiply(x: Double, y: Double) -> Double:
     return high, e - (high - p)
 
 
-@njit(**OPTIONS)
+@compiled
 def quotient(x: Double, y: Double) -> Double:
     """x / y, with two steps of long division."""
     q = x[0] / y[0]
@@ -76,7 +76,7 @@ def quotient(x: Double, y: Double) -> Double:
     return add((high, low), (rest[0] / y[0], 0.0))
 
 
-@njit(**OPTIONS)
+@compiled
 def polynomial(coefficients: np.ndarray, terms: int, x: Double) -> Double:
     """Sum of coefficients[k] x^k for k < terms, by Horner's rule: off by 2^-100 terms sum |coefficients[k] x^k|."""
     total = (coefficients[terms - 1, 0], coefficients[terms - 1, 1])
@@ -85,7 +85,7 @@ def polynomial(coefficients: np.ndarray, terms: int, x: Double) -> Double:
     return total
 
 
-@njit(**OPTIONS)
+@compiled
 def log(x: float) -> Double:
     """ln x for finite x > 0, within 2^-98 of max(|ln x|, 2^-1): ln m = 2 artanh((m - 1) / (m + 1)), m = x 2^-e near 1.
 

@@ -75,8 +75,8 @@ class Error:
     u: float = 0.0
 
     @property
-    def params(self) -> tuple[float, float, float, Gate, float]:
-        return self.r, self.a, self.flush, self.gate, self.limit
+    def params(self) -> kernels.ErrorParams:
+        return kernels.ErrorParams(self.r, self.a, self.flush, self.gate, self.limit)
 
 
 def error_of(entry: str, fmt: Format, wide: Format, profile: Profile) -> Error:
@@ -115,12 +115,12 @@ def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., boo
 
 
 def _monotone(f: Monotone, point: bool, error: Error) -> Callable[..., bool]:
-    params = (f.domain, f.tiny, f.floor, f.f0, *error.params)
+    function, given = kernels.MonotoneParams(f.domain, f.tiny, f.floor, f.f0), error.params
 
     def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
         if f.rounded:
-            return bool(kernels.close_root(x, y, lo, hi, f.floor, *error.params))
-        same = kernels.close(x, y, lo, hi, *params)
+            return bool(kernels.close_root(x, y, lo, hi, f.floor, *given))
+        same = kernels.close(x, y, lo, hi, function, given)
         if f.f0 == math.inf and not point:
             same &= kernels.zero_pole(x, y, lo, hi)
         return same
@@ -141,13 +141,13 @@ def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
 
 
 def _wave(f: Wave, point: bool, error: Error) -> Callable[..., bool]:
-    params = (f.turn, f.phase, f.f0, *error.params)
-    return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, *params))
+    wave, given = kernels.WaveParams(f.turn, f.phase, f.f0), error.params
+    return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, wave, given))
 
 
 def _bessel(f: Bessel, point: bool, error: Error) -> Callable[..., bool]:
-    shape = (f.odd, not f.even and not f.odd, np.array(f.turns), f.at_far)
-    params = (*shape, error.until, error.beyond, error.u, *error.params)
+    function = bessel_kernels.BesselParams(f.odd, not f.even and not f.odd, np.array(f.turns), f.at_far)
+    params = (function, bessel_kernels.FarError(error.until, error.beyond, error.u), error.params)
     return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from math import isnan
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from interval_ops.arithmetic.hull import (
     FP64_MAX,
-    OPTIONS,
     down,
     flush_lower,
     flush_upper,
@@ -22,7 +21,8 @@ from interval_ops.arithmetic.hull import (
     up,
     widen_down,
 )
-from interval_ops.formats.rounding import TINY
+from interval_ops.compiled import compiled
+from interval_ops.formats.rounding import TINY, Gate
 
 LIBM = 2.0**-49
 """Relative error granted to a float64 function of numpy (SVML: 4 ulp at most) or of the C library."""
@@ -34,7 +34,34 @@ _LN2, _LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
 _SIXTH = 1.0 / 6.0
 
 
-@njit(**OPTIONS)
+class ErrorParams(NamedTuple):
+    """Relative and absolute error of the target, flush threshold, gate of one rounding, overflow threshold."""
+
+    r: float
+    a: float
+    flush: float
+    gate: Gate
+    limit: float
+
+
+class MonotoneParams(NamedTuple):
+    """Domain (both ends), absolute error of the float64 value, least value, value at 0."""
+
+    domain: tuple[float, float]
+    tiny: float
+    floor: float
+    f0: float
+
+
+class WaveParams(NamedTuple):
+    """Revolutions per unit of the argument, place of a maximum in revolutions, value at 0."""
+
+    turn: float
+    phase: float
+    f0: float
+
+
+@compiled
 def outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-untyped-def]
     """Error r, a of the target or one rounding to nearest, overflow past `limit`, a flush of subnormal results.
 
@@ -47,31 +74,31 @@ def outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-unty
     return flush_lower(low, flush), flush_upper(high, flush)
 
 
-@njit(**OPTIONS)
+@compiled
 def libm_down(y, tiny):  # type: ignore[no-untyped-def]
     """Below the exact value for y from a float64 library; an overflow leaves the largest finite number."""
     return widen_down(min(y, FP64_MAX), LIBM, tiny)
 
 
-@njit(**OPTIONS)
+@compiled
 def _root_rest(x, s):  # type: ignore[no-untyped-def]
     """s^2 - x for s = fl(sqrt x), its sign exact: where that could underflow, of numbers 2^54 times as large."""
     scale = 2.0**54 if x < 2.0**-900 else 1.0
     return fused(s * scale, s * scale, -(x * scale * scale))
 
 
-@njit(**OPTIONS)
+@compiled
 def root_below(x, s):  # type: ignore[no-untyped-def]
     """The number below the exact root for s = fl(sqrt x), which IEEE 754 rounds correctly; s where it is not above."""
     return down(s, _root_rest(x, s) > 0.0)
 
 
-@njit(**OPTIONS)
+@compiled
 def root_above(x, s):  # type: ignore[no-untyped-def]
     return up(s, _root_rest(x, s) < 0.0)
 
 
-@njit(**OPTIONS)
+@compiled
 def close_root(alo, ahi, lo, hi, floor, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """`close` of the square root, exact at ends that are squares."""
     moved = False
@@ -89,13 +116,15 @@ def close_root(alo, ahi, lo, hi, floor, r, a, flush, gate, limit):  # type: igno
     return not moved
 
 
-@njit(**OPTIONS)
-def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+@compiled
+def close(alo, ahi, lo, hi, function, error):  # type: ignore[no-untyped-def]
     """A function that is monotone on [domain[0], domain[1]]; lo, hi hold its values ordered.
 
     `f0` is its value at 0, which a flushed argument gives. There and at infinities integral values (0, 1, infinities)
     are exact, as C99 annex F and the PTX tables of special values have it.
     """
+    domain, tiny, floor, f0 = function
+    r, a, flush, gate, limit = error
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
@@ -112,7 +141,7 @@ def close(alo, ahi, lo, hi, domain, tiny, floor, f0, r, a, flush, gate, limit): 
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def _argument_error(x, gate):  # type: ignore[no-untyped-def]
     """2^p / e^x for p = fl32(x log2(e)): a factor 1 + t + ..., |t| < 3e-5 for |x| <= 200."""
     # Past 200 in magnitude e^x lies outside fp32 by far, and the factor does not matter.
@@ -122,7 +151,7 @@ def _argument_error(x, gate):  # type: ignore[no-untyped-def]
     return 1.0 + t * (1.0 + t * (0.5 + t * _SIXTH))
 
 
-@njit(**OPTIONS)
+@compiled
 def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """exp as 2^p with p = fl32(x log2(e)); lo, hi hold e^x. Hull of e^x and 2^p (1 +- r) +- a."""
     moved = False
@@ -144,19 +173,21 @@ def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-un
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def meets_integer(start, stop):  # type: ignore[no-untyped-def]
     """Whether [start, stop] holds an integer, or comes so close that the ends cannot tell (within 1e-9)."""
     return np.floor(stop + 1e-9) >= np.ceil(start - 1e-9)
 
 
-@njit(**OPTIONS)
-def close_wave(alo, ahi, lo, hi, turn, phase, f0, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+@compiled
+def close_wave(alo, ahi, lo, hi, wave, error):  # type: ignore[no-untyped-def]
     """sin (phase = 1/4) or cos (phase = 0) of x turn revolutions; lo, hi hold its values at alo and ahi, in that order.
 
     Maxima lie at x turn = k + phase, minima half a turn later. Past 2^20 the reduction in float64 is too coarse to
     place them, so an interval there is the whole range.
     """
+    turn, phase, f0 = wave
+    r, a, flush, gate, limit = error
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
@@ -180,13 +211,13 @@ def close_wave(alo, ahi, lo, hi, turn, phase, f0, r, a, flush, gate, limit):  # 
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def erf(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = math.erf(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def zero_pole(alo, ahi, lo, hi):  # type: ignore[no-untyped-def]
     """1/sqrt where the lower end is 0: a legal -0 gives -inf. Returns whether no lane was of that kind."""
     none = True

@@ -9,9 +9,9 @@ import math
 from math import isnan
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import FP64_MAX, OPTIONS
+from interval_ops.arithmetic.hull import FP64_MAX
+from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import TINY
 from interval_ops.functions.kernels import libm_down, meets_integer, outward
 
@@ -23,7 +23,7 @@ _LGAMMA_ERROR = 2.0**-46  # absolute, of the float64 value near its zeros
 _HALF_TURN = 0.3183098861837907  # 1 / pi
 
 
-@njit(**OPTIONS)
+@compiled
 def close_tan(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """tan is increasing between its poles x / pi = k + 1/2; an interval that may hold one is the whole line.
 
@@ -48,7 +48,7 @@ def close_tan(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-un
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def close_rcbrt(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """x^(-1/3) decreases on either side of its pole 0; a zero of known sign gives that infinity."""
     moved = False
@@ -67,7 +67,7 @@ def close_rcbrt(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def close_gamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """gamma: one minimum for x > 0. Between two poles on the negative axis its magnitude has a minimum of its own, for
     which 0 stands here. An interval that holds 0 or a negative integer gives top.
@@ -93,7 +93,7 @@ def close_gamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-
     return not moved
 
 
-@njit(**OPTIONS)
+@compiled
 def close_lgamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """ln |gamma|: one minimum for x > 0, infinite at 0. Left of 0 points only, and none of (-23.0001, -2.2637), where
     CUDA documents no error because of the zeros near the poles.

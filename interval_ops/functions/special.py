@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import OPTIONS, fused
+from interval_ops.arithmetic.hull import fused
+from interval_ops.compiled import compiled
 
 _ROOT_PI = 1.772453850905516
 _TWO_OVER_ROOT_PI = 1.1283791670955126
@@ -19,7 +19,7 @@ _ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
 _WINITZKI = 0.147
 
 
-@njit(**OPTIONS)
+@compiled
 def erfcx(x: float) -> float:
     """exp(x^2) erfc(x). For x >= 25 the asymptotic series (DLMF 7.12.1), whose 8th term is below 2^-56 there.
 
@@ -35,14 +35,14 @@ def erfcx(x: float) -> float:
     return math.inf if square > 709.0 else math.exp(square) * math.exp(fused(x, x, -square)) * math.erfc(x)
 
 
-@njit(**OPTIONS)
+@compiled
 def _inverse_erf_guess(log: float) -> float:
     """Winitzki's approximation of |erfinv(x)| from ln(1 - x^2), good to 2e-3: a start for Newton's method."""
     c = 2.0 / (math.pi * _WINITZKI) + 0.5 * log
     return math.sqrt(max(math.sqrt(c * c - log / _WINITZKI) - c, 0.0))
 
 
-@njit(**OPTIONS)
+@compiled
 def _inverse_erfc_tail(x: float) -> float:
     """erfcinv for 0 < x <= 0.1: Newton's method on ln erfc(y) = ln erfcx(y) - y^2, which keeps its digits."""
     y = _inverse_erf_guess(math.log(x * (2.0 - x)))
@@ -53,7 +53,7 @@ def _inverse_erfc_tail(x: float) -> float:
     return y
 
 
-@njit(**OPTIONS)
+@compiled
 def _inverse_erf_centre(x: float) -> float:
     """erfinv for |x| <= 0.9 by Newton's method on erf."""
     y = math.copysign(_inverse_erf_guess(math.log1p(-x * x)), x)
@@ -62,7 +62,7 @@ def _inverse_erf_centre(x: float) -> float:
     return y
 
 
-@njit(**OPTIONS)
+@compiled
 def _erfcinv(x: float) -> float:
     """1 - x and 2 - x are exact where they are used, or lose nothing that the result shows."""
     if not 0.0 < x < 2.0:
@@ -72,7 +72,7 @@ def _erfcinv(x: float) -> float:
     return _inverse_erf_centre(1.0 - x) if x < 1.9 else -_inverse_erfc_tail(2.0 - x)
 
 
-@njit(**OPTIONS)
+@compiled
 def _erfinv(x: float) -> float:
     if abs(x) < 2.0**-30:
         return x / _TWO_OVER_ROOT_PI
@@ -81,7 +81,7 @@ def _erfinv(x: float) -> float:
     return math.copysign(_erfcinv(1.0 - abs(x)), x) if abs(x) <= 1.0 else math.nan
 
 
-@njit(**OPTIONS)
+@compiled
 def _normcdf(x: float) -> float:
     """erfc(-x / sqrt 2) / 2, with the rounding of the argument taken out: the tail would lose x^2 2^-53."""
     y = -x * _ROOT_HALF
@@ -92,7 +92,7 @@ def _normcdf(x: float) -> float:
     return 0.5 * value * (1.0 - rest * _TWO_OVER_ROOT_PI / erfcx(y))
 
 
-@njit(**OPTIONS)
+@compiled
 def _sinpi(x: float) -> float:
     """sin(pi x) after an exact reduction to a quarter turn on either side of a zero."""
     r = x - 2.0 * np.rint(0.5 * x)
@@ -106,61 +106,61 @@ def _sinpi(x: float) -> float:
     return -math.sin(t) if odd == 2 else -math.cos(t)
 
 
-@njit(**OPTIONS)
+@compiled
 def _gamma(x: float) -> float:
     return math.gamma(x)
 
 
-@njit(**OPTIONS)
+@compiled
 def _lgamma(x: float) -> float:
     """ln |gamma(x)|; near its zeros 1 and 2 the error is absolute, below 2^-48."""
     return math.lgamma(x)
 
 
-@njit(**OPTIONS)
+@compiled
 def scaled_erfc(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = erfcx(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def erfc(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = math.erfc(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def erfinv(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _erfinv(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def erfcinv(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _erfcinv(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def normcdf(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _normcdf(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def normcdfinv(x, out):  # type: ignore[no-untyped-def]
     """-sqrt(2) erfcinv(2 p); 2 p is exact."""
     for i in range(out.size):
         out[i] = -math.sqrt(2.0) * _erfcinv(2.0 * x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def sinpi(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _sinpi(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def cospi(x, out):  # type: ignore[no-untyped-def]
     """sin(pi (x + 1/2)), with the half turn added after an exact reduction to [-1, 1]."""
     for i in range(out.size):
@@ -168,13 +168,13 @@ def cospi(x, out):  # type: ignore[no-untyped-def]
         out[i] = _sinpi(0.5 - r) if r > 0.25 else math.cos(math.pi * r)
 
 
-@njit(**OPTIONS)
+@compiled
 def gamma(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _gamma(x[i])
 
 
-@njit(**OPTIONS)
+@compiled
 def lgamma(x, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = _lgamma(x[i])

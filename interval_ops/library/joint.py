@@ -18,6 +18,7 @@ from interval_ops.arithmetic.broadcast import Array, Pair, elementwise, is_point
 from interval_ops.arithmetic.selection import maximum
 from interval_ops.formats.model import FP64, Format
 from interval_ops.functions.elementary import error_of
+from interval_ops.functions.kernels import ErrorParams
 from interval_ops.library import joint_kernels as kernels
 from interval_ops.profiles.profile import Profile
 
@@ -38,7 +39,7 @@ def power(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
     Source of the error: entry `pow`. A common mistake: the ends of x alone, which miss that y turns the direction at 1.
     """
     error = error_of("pow", fmt, fmt, profile)
-    return _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *y), fmt, profile, *error.params)
+    return _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *y), fmt, profile, error.params)
 
 
 def _rescaled(x: Pair, flush: float) -> Pair:
@@ -66,7 +67,8 @@ def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
         r = max(r, math.expm1((largest + 1) * math.log1p(fmt.u)) * (1 + 2.0**-20))
         a = max(a, fmt.min_subnormal * largest)
         flush = max(flush, fmt.min_normal if negative.any() else 0.0)
-    lo, hi = _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *n), fmt, profile, r, a, flush, gate, limit)
+    params = ErrorParams(r, a, flush, gate, limit)
+    lo, hi = _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *n), fmt, profile, params)
     if negative.any() and not profile.muted("function"):
         edge = fmt.max / 8
         high, low = (hi > edge) & negative, (lo < -edge) & negative
@@ -77,7 +79,7 @@ def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
 
 def atan2(y: Pair, x: Pair, fmt: Format, profile: Profile) -> Pair:
     """Angle of (x, y) within entry `atan2`; [-pi, pi] where the box meets the origin or the cut left of it."""
-    return _bounds(kernels.close_atan2, (*y, *x), fmt, profile, *error_of("atan2", fmt, fmt, profile).params)
+    return _bounds(kernels.close_atan2, (*y, *x), fmt, profile, error_of("atan2", fmt, fmt, profile).params)
 
 
 def norm(name: str, args: tuple[Pair, ...], fmt: Format, profile: Profile) -> Pair:

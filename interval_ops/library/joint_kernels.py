@@ -6,28 +6,28 @@ import math
 from math import isnan
 
 import numpy as np
-from numba import njit
 
-from interval_ops.arithmetic.hull import FP64_MAX, OPTIONS, down, fused, sum_error, up
+from interval_ops.arithmetic.hull import FP64_MAX, down, fused, sum_error, up
+from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import TINY, rd, ru, rz
 from interval_ops.functions.kernels import libm_down, outward
 
 DOWN, UP, ZERO = 0, 1, 2
 
 
-@njit(**OPTIONS)
+@compiled
 def _corners(f, x0, x1, y0, y1):  # type: ignore[no-untyped-def]
     """Least and greatest of f at the corners of a box: its range there, if f is monotone in each argument."""
     a, b, c, d = f(x0, y0), f(x0, y1), f(x1, y0), f(x1, y1)
     return min(min(a, b), min(c, d)), max(max(a, b), max(c, d))
 
 
-@njit(**OPTIONS)
+@compiled
 def _power(x, y):  # type: ignore[no-untyped-def]
     return math.pow(x, y)
 
 
-@njit(**OPTIONS)
+@compiled
 def _integer_power(x0, x1, n):  # type: ignore[no-untyped-def]
     """Range of x^n on an interval that holds 0 and something below it, n an integer."""
     odd = np.fmod(n, 2.0) != 0.0
@@ -39,7 +39,7 @@ def _integer_power(x0, x1, n):  # type: ignore[no-untyped-def]
     return (1.0 if n == 0.0 else 0.0), max(p, q)
 
 
-@njit(**OPTIONS)
+@compiled
 def _odd_between(y0, y1):  # type: ignore[no-untyped-def]
     """Whether [y0, y1] holds an odd integer."""
     n = np.ceil(y0)
@@ -48,12 +48,13 @@ def _odd_between(y0, y1):  # type: ignore[no-untyped-def]
     return (n if np.fmod(n, 2.0) != 0.0 else n + 1.0) <= y1
 
 
-@njit(**OPTIONS)
-def close_pow(xlo, xhi, ylo, yhi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+@compiled
+def close_pow(xlo, xhi, ylo, yhi, lo, hi, error):  # type: ignore[no-untyped-def]
     """x^y: corners for x >= 0, where it is monotone in either argument; below 0 for one integer y only, else top.
 
     x^0 and 1^y are 1 (C99 F.10.4.4). A zero end of the base has either sign, a point that is zero its own.
     """
+    r, a, flush, gate, limit = error
     same = True
     for i in range(lo.size):
         x0, x1, y0, y1 = xlo[i], xhi[i], ylo[i], yhi[i]
@@ -90,17 +91,18 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, r, a, flush, gate, limit):  # type: ig
     return same
 
 
-@njit(**OPTIONS)
+@compiled
 def _angle(y, x):  # type: ignore[no-untyped-def]
     return math.atan2(y, x)
 
 
-@njit(**OPTIONS)
-def close_atan2(ylo, yhi, xlo, xhi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+@compiled
+def close_atan2(ylo, yhi, xlo, xhi, lo, hi, error):  # type: ignore[no-untyped-def]
     """atan2(y, x): angles of the corners of a box that neither holds the origin nor meets the cut x < 0, y = 0.
 
     A box that does gives [-pi, pi]; a y that is a zero of known sign stays on its side of the cut.
     """
+    r, a, flush, gate, limit = error
     same = True
     for i in range(lo.size):
         y0, y1, x0, x1 = ylo[i], yhi[i], xlo[i], xhi[i]
@@ -127,7 +129,7 @@ def close_atan2(ylo, yhi, xlo, xhi, lo, hi, r, a, flush, gate, limit):  # type: 
     return same
 
 
-@njit(**OPTIONS)
+@compiled
 def norm(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     """sqrt(x^2 + y^2) of magnitudes in float64, outward; no rounding of the target."""
     for i in range(lo.size):
@@ -140,7 +142,7 @@ def norm(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(**OPTIONS)
+@compiled
 def close_norm(alo, ahi, lo, hi, inverse, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
     """The target's error around a norm, or around its reciprocal (infinite at 0)."""
     same = True
@@ -159,7 +161,7 @@ def close_norm(alo, ahi, lo, hi, inverse, r, a, flush, gate, limit):  # type: ig
     return same
 
 
-@njit(**OPTIONS)
+@compiled
 def ieee_remainder(x, y):  # type: ignore[no-untyped-def]
     """x - n y with n the integer nearest to x / y, ties to even; exact (every step is)."""
     size, step = abs(x), abs(y)
@@ -174,7 +176,7 @@ def ieee_remainder(x, y):  # type: ignore[no-untyped-def]
     return math.copysign(rest, x) if rest == 0.0 else (rest if x > 0.0 else -rest)
 
 
-@njit(**OPTIONS)
+@compiled
 def remainders(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     """IEEE remainder: x - n y where every choice has the same n, else [-|y|/2, |y|/2]. A divisor with 0 gives top."""
     same = True
@@ -205,7 +207,7 @@ def remainders(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     return same
 
 
-@njit(**OPTIONS)
+@compiled
 def copysigns(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     """|x| with the sign of y; both signs where y may have either, a NaN included."""
     same = True
@@ -221,7 +223,7 @@ def copysigns(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     return same
 
 
-@njit(**OPTIONS)
+@compiled
 def directed(alo, ahi, lo, hi, mode, gate):  # type: ignore[no-untyped-def]
     """Hull of the exact ends and of the same rounded downwards, upwards or towards zero; NaN stays."""
     same = True
@@ -242,7 +244,7 @@ def directed(alo, ahi, lo, hi, mode, gate):  # type: ignore[no-untyped-def]
     return same
 
 
-@njit(**OPTIONS)
+@compiled
 def _fma_error(a, b, c, s):  # type: ignore[no-untyped-def]
     """a b + c - s for s = fma(a, b, c). Source: Boldo and Muller, Exact and approximated error of the FMA."""
     p = a * b
@@ -253,7 +255,7 @@ def _fma_error(a, b, c, s):  # type: ignore[no-untyped-def]
     return ((high - s) + sum_error(p, t, high)) + low
 
 
-@njit(**OPTIONS)
+@compiled
 def directed_values(kind, mode, double, gate, x, y, z, out):  # type: ignore[no-untyped-def]
     """x + y, x y, x / y, sqrt x or x y + z rounded in a direction. `kind` is its place in that list.
 
@@ -288,7 +290,7 @@ def directed_values(kind, mode, double, gate, x, y, z, out):  # type: ignore[no-
         out[i] = s
 
 
-@njit(**OPTIONS)
+@compiled
 def outward_twice(alo, ahi, lo, hi):  # type: ignore[no-untyped-def]
     """Float64 slack for any directed rounding of a fp64 result: twice one spacing."""
     for i in range(lo.size):

@@ -58,7 +58,7 @@ def reduce_axis(
         depth = np.ceil(np.log2(w.shape[1])) if profile.trees else None
         off = rounding.of_mean(w, spread, reach, depth)
         low, high = _means(xl, xh, w, total, reach, off)
-        bottom, top = _scatter(xl, xh, sl, sh, w, total, spread, reach, off, rounding, depth)
+        bottom, top = _scatter((xl, xh), (sl, sh), w, total, spread, reach, off, rounding, depth)
         good = np.isfinite(off + top) & (4 * ((spread + off) ** 2 + reach) * (total + 1) + top < fmt.max)
         good &= np.isfinite(xl + xh + sl + sh).all(1)
         if not guarded:
@@ -108,12 +108,13 @@ def _means(xl: Array, xh: Array, w: Array, total: Array, reach: Array, off: Arra
 
 
 def _scatter(
-    xl: Array, xh: Array, sl: Array, sh: Array, w: Array, total: Array, spread: Array, reach: Array, off: Array,
-    rounding: _Rounding, depth: float | None,
+    x: Pair, m2: Pair, w: Array, total: Array, spread: Array, reach: Array, off: Array, rounding: _Rounding,
+    depth: float | None,
 ) -> Pair:  # fmt: skip
     """Bounds of the computed M2."""
     n, u = w.shape[1], rounding.u
-    root_low, root_high = _exact_root(xl, xh, w, total, reach)
+    sl, sh = m2
+    root_low, root_high = _exact_root(*x, w, total, reach)
     levels = np.log2(np.maximum(total, 1)) if depth is None else depth
     wrong = (2 * off + u * (spread + 2 * off)) * np.sqrt(total * levels / 4) * _UP
     product = ((1 + u) ** 3 * (1 + rounding.division) - 1) * _UP

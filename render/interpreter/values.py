@@ -98,10 +98,11 @@ def _directed(operation: int, direction: str) -> Value:
     def value(*x: np.ndarray) -> np.ndarray:
         shape = np.broadcast_shapes(*(a.shape for a in x))
         flat = [np.ascontiguousarray(np.broadcast_to(a, shape), np.float64).reshape(-1) for a in x]
-        flat += [np.zeros_like(flat[0])] * (3 - len(flat))
-        out = np.empty_like(flat[0])
+        first, second, third = flat + [np.zeros_like(flat[0])] * (3 - len(flat))
+        out = np.empty_like(first)
         fmt = FP64 if x[0].dtype == np.float64 else FP32
-        joint_kernels.directed_values(operation, joint.DIRECTIONS[direction], fmt is FP64, fmt.gate, *flat, out)
+        mode = joint.DIRECTIONS[direction]
+        joint_kernels.directed_values(operation, mode, fmt is FP64, fmt.gate, first, second, third, out)
         return out.reshape(shape).astype(x[0].dtype)
 
     return value

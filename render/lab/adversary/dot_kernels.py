@@ -8,6 +8,7 @@ integer arithmetic in float64 until the one rounding that the unit performs. Wri
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -23,6 +24,36 @@ CHOP, NEAREST, CDNA3, HALVES = range(4)
 """Block units: NVIDIA with truncation or rounding of the sum, CDNA3 fp16 and xf32, CDNA3 fp8."""
 
 _ZERO = -126  # exponent of a zero operand in MMA-Sim
+
+
+class Dealt(NamedTuple):
+    """How products are ordered (IN_ORDER ... SPREAD), one shared permutation of them."""
+
+    mode: int
+    shared: np.ndarray[Any, Any]
+
+
+class BlockUnit(NamedTuple):
+    """CHOP ... HALVES, slots of a block; fraction bits of the alignment and of the result, least exponents of operands
+    and accumulator, largest number. `zeros`: operands that are zero take part in the alignment."""
+
+    kind: int
+    block: int
+    fraction: int
+    bits: int
+    emin: int
+    acc_emin: int
+    largest: float
+    zeros: bool
+
+
+class ChainUnit(NamedTuple):
+    """Fraction bits, least exponent and largest number of the accumulator; `flush`: tiny results become 0."""
+
+    bits: int
+    emin: int
+    largest: float
+    flush: bool
 
 
 @intrinsic
@@ -151,9 +182,11 @@ def products(a, b, emin, zeros, p, e):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def blocks(a, b, c, out, mode, shared, slots, unit, block, count, fraction, bits, emin, acc_emin, largest, zeros):  # type: ignore[no-untyped-def]
+def blocks(a, b, c, out, dealt, slots, count, unit):  # type: ignore[no-untyped-def]
     """out = c + a b; a (G, M, K), b (G, N, K), c and out (G, M, N). Product i of an order sits in slot slots[i] of
-    `count` blocks of `block` slots."""
+    `count` blocks."""
+    mode, shared = dealt
+    kind, block, fraction, bits, emin, acc_emin, largest, zeros = unit
     size = a.shape[2]
     p, e, at = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
     members, used = np.empty((count, block), np.int64), np.empty(count, np.int64)
@@ -169,13 +202,15 @@ def blocks(a, b, c, out, mode, shared, slots, unit, block, count, fraction, bits
                     used[j] += 1
                 acc = c[g, m, n]
                 for j in range(count):
-                    acc = one_block(acc, p, e, used[j], members[j], unit, fraction, bits, acc_emin, largest)
+                    acc = one_block(acc, p, e, used[j], members[j], kind, fraction, bits, acc_emin, largest)
                 out[g, m, n] = acc
 
 
 @compiled
-def chains(a, b, c, out, mode, shared, cuts, bits, emin, largest, flush):  # type: ignore[no-untyped-def]
+def chains(a, b, c, out, dealt, cuts, unit):  # type: ignore[no-untyped-def]
     """Fused multiply-adds to nearest; the chain starts anew from 0 wherever `cuts` says, the pieces are added up."""
+    mode, shared = dealt
+    bits, emin, largest, flush = unit
     size = a.shape[2]
     p, at = np.empty(size), np.empty(size, np.int64)
     for g in range(out.shape[0]):

@@ -193,7 +193,7 @@ class LegalDots(Elementwise):
         kernels.seed(int(self.rng.integers(1 << 30)))
         acc = FORMATS[model.acc]
         if model.block > 1:
-            self._blocks(chain, a, b, c, out, mode, shared)
+            self._blocks(chain, a, b, c, out, kernels.Dealt(mode, shared))
             return
         cuts = self.rng.random(k) < (0.0 if chain.order == "in order" else self.rng.choice([0.0, 0.05, 0.3]))
         if model.acc == "fp64":
@@ -201,20 +201,19 @@ class LegalDots(Elementwise):
         elif model.flush and chain.kind != "ieee" and self.everywhere("tree", "groups", "chain") == "groups":
             kernels.groups(a, b, c, out, mode, shared, 2 if model.emin == -126 else 4)
         else:
-            kernels.chains(a, b, c, out, mode, shared, cuts, acc.p - 1, acc.emin, acc.max, model.flush)
+            unit = kernels.ChainUnit(acc.p - 1, acc.emin, acc.max, model.flush)
+            kernels.chains(a, b, c, out, kernels.Dealt(mode, shared), cuts, unit)
 
-    def _blocks(self, chain: OpenSum, a: Array, b: Array, c: Array, out: Array, mode: int, shared: Array) -> None:
+    def _blocks(self, chain: OpenSum, a: Array, b: Array, c: Array, out: Array, dealt: kernels.Dealt) -> None:
         model = chain.model
         count = sum(-(-x.shape[-1] // model.block) for x, _ in chain.operands)
         k = a.shape[2]
         slots = np.arange(k) if chain.order == "in order" else np.sort(self.rng.permutation(count * model.block)[:k])
         acc = FORMATS[model.acc]
-        unit, bits = _unit(model, acc)
+        kind, bits = _unit(model, acc)
         zeros = self.everywhere("zero operands", "aligned", "left out") == "aligned"
-        kernels.blocks(
-            a, b, c, out, mode, shared, slots, unit, model.block, count, model.fraction, bits, model.emin, acc.emin,
-            acc.max, zeros,
-        )  # fmt: skip
+        unit = kernels.BlockUnit(kind, model.block, model.fraction, bits, model.emin, acc.emin, acc.max, zeros)
+        kernels.blocks(a, b, c, out, dealt, slots, count, unit)
 
 
 def _unit(model: DotModel, acc: Format) -> tuple[int, int]:

@@ -33,8 +33,8 @@ def blocks(unit, model, a, b, c, mode, shared, slots, zeros) -> np.ndarray:
     out = np.empty(c.shape)
     kind, bits = dots._unit(model, unit.acc)
     count = -(-K // model.block)
-    kernels.blocks(a, b, c, out, mode, shared, slots, kind, model.block, count, model.fraction, bits, model.emin,
-                   unit.acc.emin, unit.acc.max, zeros)  # fmt: skip
+    record = kernels.BlockUnit(kind, model.block, model.fraction, bits, model.emin, unit.acc.emin, unit.acc.max, zeros)
+    kernels.blocks(a, b, c, out, kernels.Dealt(mode, shared), slots, count, record)
     return out
 
 
@@ -88,7 +88,8 @@ def test_chains_round_each_product_into_the_accumulator_once(fmt):
         generator = rng(seed)
         shared, cuts = generator.permutation(K), generator.random(K) < 0.2
         out = np.empty(c.shape)
-        kernels.chains(a, b, c, out, kernels.SHARED, shared, cuts, fmt.p - 1, fmt.emin, fmt.max, False)
+        unit = kernels.ChainUnit(fmt.p - 1, fmt.emin, fmt.max, False)
+        kernels.chains(a, b, c, out, kernels.Dealt(kernels.SHARED, shared), cuts, unit)
         products = pairs(a, b, 1, 1)
         done, acc = Fraction(0), exact(float(c[0, 1, 1]))
         for k, cut in zip(shared, cuts, strict=True):
@@ -129,8 +130,8 @@ def test_cdna3_blocks_round_sum_and_accumulator_down():
     for seed in range(trials(4)):
         a, b, c = case(seed, FP16, "plain", FP32)
         out = np.empty(c.shape)
-        kernels.blocks(a, b, c, out, kernels.IN_ORDER, np.arange(K), np.arange(K), kernels.CDNA3, 8, 5, 24, 23,
-                       model.emin, -126, FP32.max, False)  # fmt: skip
+        unit = kernels.BlockUnit(kernels.CDNA3, 8, 24, 23, model.emin, -126, FP32.max, False)
+        kernels.blocks(a, b, c, out, kernels.Dealt(kernels.IN_ORDER, np.arange(K)), np.arange(K), 5, unit)
         acc, products = exact(float(c[0, 0, 0])), pairs(a, b, 0, 0)
         for i in range(0, K, 8):
             acc = cdna3(acc, products[i : i + 8])
