@@ -86,7 +86,8 @@ def _text(row: Result) -> str:
 
 def _place(row: Result) -> str:
     parts = Path(row["file"]).parts
-    short = "/".join(parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else parts[-3:])
+    homes = [i + 1 for i, part in enumerate(parts) if part in ("site-packages", "libraries")]
+    short = "/".join(parts[homes[-1] if homes else -3 :])
     return f"{short}:{row['line']}" if row["file"] else ""
 
 
