@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
-Pair = tuple[Array, Array]
-"""(lo, hi); a point passes the same array object twice."""
+from interval_ops.bounds import Array, Pair, each
 
 BLOCK = 1 << 14
 _DIRECT = (np.dtype(np.float64), np.dtype(np.bool_))
@@ -53,14 +51,9 @@ def broadcast_shape(arrays: Sequence[Array]) -> tuple[int, ...]:
     return np.broadcast_shapes(*(a.shape for a in arrays))
 
 
-def is_point(a: Pair) -> bool:
-    return a[0] is a[1]
-
-
 def as_bounds(a: Pair) -> Pair:
     """The pair in float64; a point stays one object."""
-    lo = a[0].astype(np.float64, copy=False)
-    return (lo, lo) if a[0] is a[1] else (lo, a[1].astype(np.float64, copy=False))
+    return each(a, lambda end: end.astype(np.float64, copy=False))
 
 
 def _flat(a: Array, shape: tuple[int, ...]) -> Array | None:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from interval_ops.arithmetic import kernels
-from interval_ops.arithmetic.broadcast import Pair, as_bounds, elementwise, is_point
+from interval_ops.arithmetic.broadcast import as_bounds, elementwise
 from interval_ops.arithmetic.hull import overflow_gate, rounding_gate
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.formats.model import FP32, Format
 from interval_ops.profiles.profile import FnError, Profile
 
@@ -157,8 +158,7 @@ def rint(a: Pair) -> Pair:
 
 
 def _ends(function: np.ufunc, a: Pair) -> Pair:
-    lo = function(a[0], dtype=np.float64)
-    return (lo, lo) if is_point(a) else (lo, function(a[1], dtype=np.float64))
+    return each(a, lambda end: function(end, dtype=np.float64))
 
 
 def _integral(function: np.ufunc, a: Pair, fmt: Format, profile: Profile | None) -> Pair:

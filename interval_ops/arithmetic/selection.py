@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from interval_ops.arithmetic import selection_kernels as kernels
-from interval_ops.arithmetic.broadcast import Array, Pair, as_bounds, elementwise, is_point
+from interval_ops.arithmetic.broadcast import as_bounds, elementwise
+from interval_ops.bounds import Array, Pair, is_point
 
 Comparison = Literal["lt", "le", "gt", "ge", "eq", "ne"]
 _F64 = (np.float64, np.float64)
@@ -61,7 +62,7 @@ def select(cond_lo: Array, cond_hi: Array, a: Pair, b: Pair) -> Pair:
     `cond_lo`: surely true, `cond_hi`: possibly true (the same array where everything is decided).
     A common mistake: taking the branch of the concrete execution for an undecided condition.
     """
-    if cond_lo is cond_hi and is_point(a) and is_point(b):
+    if is_point((cond_lo, cond_hi)) and is_point(a) and is_point(b):
         lo, _ = elementwise(kernels.pick, (cond_lo, a[0], b[0]), (np.float64,))
         return lo, lo
     lo, hi, same = elementwise(kernels.select, (cond_lo, cond_hi, *a, *b), _F64)

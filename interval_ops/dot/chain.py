@@ -26,8 +26,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from interval_ops.bounds import Pair, is_point
 from interval_ops.compiled import compiled
-from interval_ops.dot.sums import Array, Pair, Product
+from interval_ops.dot.sums import Array, Product
 from interval_ops.formats.rounding import binade
 
 _NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
@@ -130,7 +131,7 @@ def _dense(x: Array, shape: tuple[int, ...]) -> Array:
 def _split(pair: Pair, shape: tuple[int, ...]) -> Pair:
     """Midpoints and radii, rounded up, as (slices, rows, columns)."""
     low = _dense(pair[0], shape)
-    if pair[0] is pair[1]:
+    if is_point(pair):
         return low, np.zeros_like(low)
     high = _dense(pair[1], shape)
     mid = 0.5 * low + 0.5 * high

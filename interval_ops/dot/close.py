@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from interval_ops.bounds import Pair, is_point
 from interval_ops.dot import kernels
 from interval_ops.dot.kernels import Addends, Evaluated, Parameters, Peaks
-from interval_ops.dot.sums import Array, Centred, DotSums, Pair
+from interval_ops.dot.sums import Array, Centred, DotSums
 from interval_ops.reduction.grid import last_bits
 
 
@@ -82,12 +83,12 @@ def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, 
     wide = [tuple(np.asarray(x, np.float64) for x in pair) for pair in addends]
     if len(addends) == 1:
         low, high = wide[0]
-        if addends[0][0] is addends[0][1]:
+        if is_point(addends[0]):
             return kernels.POINT, (low, low, unused, unused)
         return kernels.INTERVAL, (low, high, unused, unused)
     low, high, weight, grid = np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, np.inf)
     for (less, more), given in zip(wide, addends, strict=True):
         low, high = low + less, high + more
         weight = weight + np.maximum(np.abs(less), np.abs(more))
-        grid = np.minimum(grid, last_bits(less) if given[0] is given[1] else 0.0)
+        grid = np.minimum(grid, last_bits(less) if is_point(given) else 0.0)
     return kernels.SEVERAL, (low, high, weight, grid)

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 
 from interval_ops.arithmetic.fused import odd_sum
+from interval_ops.bounds import Pair, each, exact, is_point
 from interval_ops.compiled import compiled
 from interval_ops.dot.kernels import multiply_intervals
-from interval_ops.dot.sums import Array, Pair, Product
+from interval_ops.dot.sums import Array, Product
 from interval_ops.formats.rounding import EPS, TINY
 
 NOWHERE = -1
@@ -88,8 +89,8 @@ def replayable(products: Sequence[Product], addends: Sequence[Pair], places: Seq
 
 def _single(pair: Pair) -> bool:
     """Whether it is an fp32 point, lane by lane."""
-    low, high = pair
-    return low is high and (low.dtype == np.float32 or bool((low.astype(np.float32) == low).all()))
+    low = pair[0]
+    return is_point(pair) and (low.dtype == np.float32 or bool((low.astype(np.float32) == low).all()))
 
 
 def chain_results(
@@ -135,26 +136,25 @@ def _run(products: Sequence[Product], start: Pair, added: dict[int, Pair], shape
 
 
 def _same(ways: list[Pair]) -> bool:
-    return len(ways) == 1 and ways[0][0] is ways[0][1]
+    return len(ways) == 1 and is_point(ways[0])
 
 
 def _sum(x: Pair, y: Pair) -> Pair:
     low = x[0] + y[0]
-    return (low, low) if x[0] is x[1] and y[0] is y[1] else (low, x[1] + y[1])
+    return exact(low) if is_point(x) and is_point(y) else (low, x[1] + y[1])
 
 
 def _steps(members: Sequence[Product], ends: Pair, shape: tuple[int, ...]) -> Pair:
     """Both ends after these products, in new arrays; one array twice while everything is a point."""
-    low = ends[0].copy()
-    high = low if ends[0] is ends[1] else ends[1].copy()
+    low, high = each(ends, lambda end: end.copy())
     for p in members:
         left, right = (*shape[:-1], p.k), (*shape[:-2], p.k, shape[-1])
         if _single(p.a) and _single(p.b):
             a, b = _dense(p.a[0], left, np.float32), _dense(p.b[0], right, np.float32)
-            for out in (low,) if low is high else (low, high):
+            for out in (low,) if is_point((low, high)) else (low, high):
                 _advance(a, b, out)
             continue
-        high = low.copy() if low is high else high
+        high = low.copy() if is_point((low, high)) else high
         alo, ahi, blo, bhi = (_dense(x, at, np.float64) for pair, at in ((p.a, left), (p.b, right)) for x in pair)
         _advance_ends(alo, ahi, blo, bhi, low, high)
     return low, high

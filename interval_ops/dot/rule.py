@@ -73,12 +73,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from interval_ops.bounds import Pair
 from interval_ops.dot.chain import LONGEST, chain_interval
 from interval_ops.dot.close import close, close_near
 from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot.sums import DotSums, Pair, Product, Reader, centred, evaluate, flush_small, truncate_tf32
+from interval_ops.dot.sums import DotSums, Product, Reader, centred, evaluate, flush_small, truncate_tf32
 from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import DotModel, Profile
 

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from interval_ops.dot.sums import Array, Pair
+from interval_ops.bounds import Pair, is_point
+from interval_ops.dot.sums import Array
 from interval_ops.formats.casting import round_value
 from interval_ops.formats.model import BF16, E2M1, E8M0, FP8E4NV, FP8E5, FP16, Format
 from interval_ops.formats.tables import decode
@@ -117,7 +118,7 @@ def scaled_values(
 
 
 def _distinct(pair: Pair) -> tuple[Array, ...]:
-    return (pair[0],) if pair[0] is pair[1] else pair
+    return (pair[0],) if is_point(pair) else pair
 
 
 def _spread(scale: Array, shape: tuple[int, ...], axis: int) -> Array:

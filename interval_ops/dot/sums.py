@@ -11,16 +11,16 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot import kernels
 from interval_ops.reduction.grid import column_grid, row_grid
 
 Array = np.ndarray[Any, Any]
-Pair = tuple[Array, Array]
 Reader = Callable[[Array], Array]
 """What a unit makes of its operands: monotone, keeps zero and the sign, does not enlarge magnitudes."""
 
@@ -48,7 +48,7 @@ class Product:
 
     @property
     def kind(self) -> str:
-        return ("p" if self.a[0] is self.a[1] else "i") + ("p" if self.b[0] is self.b[1] else "i")
+        return "".join("p" if is_point(pair) else "i" for pair in (self.a, self.b))
 
 
 @dataclass
@@ -81,12 +81,12 @@ class DotSums:
 
     def plus(self, other: DotSums) -> DotSums:
         lo = self.lo + other.lo
-        hi = lo if self.hi is self.lo and other.hi is other.lo else self.hi + other.hi
+        hi = lo if is_point((self.lo, self.hi)) and is_point((other.lo, other.hi)) else self.hi + other.hi
         if self.tlo is self.lo and other.tlo is other.lo:
             tlo, thi = lo, hi
         else:
             tlo = self.tlo + other.tlo
-            thi = tlo if hi is lo else self.thi + other.thi
+            thi = tlo if is_point((lo, hi)) else self.thi + other.thi
         rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
         grids = (np.minimum(self.row_grid, other.row_grid), np.minimum(self.column_grid, other.column_grid))
         return DotSums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
@@ -178,7 +178,7 @@ class _Side:
         # No reference to the group, which holds its sides: a cycle would keep the operands until the next collection.
         self.name, self.axis, self.limit, self.reader = name, axis, group.limit, group.reader
         self.both = group.kind == "ii"  # is the other operand an interval too?
-        self.point = pieces[0][0] is pieces[0][1]
+        self.point = is_point(pieces[0])
         self.single = self.point and all(p[0].dtype == np.float32 for p in pieces)
         self.truncate = group.truncate
         self.other = max(p[0].shape[-3 - axis] for p in pieces)  # M for axis -1, N for axis -2
@@ -193,10 +193,9 @@ class _Side:
             self.lead = lead
         self.slices = math.prod(self.lead)
         flat = []
-        for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
+        for pair, k in zip(self.pieces, self.ks, strict=True):
             shape = (*self.lead, self.other, k) if self.axis == -1 else (*self.lead, k, self.other)
-            one = _flatten(lo, shape)
-            flat.append((one, one if hi is lo else _flatten(hi, shape)))
+            flat.append(each(pair, partial(_flatten, shape=shape)))
         self.pieces = flat
 
     def shape(self, count: int) -> tuple[int, int, int]:

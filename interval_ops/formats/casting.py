@@ -14,13 +14,13 @@ from typing import Literal
 
 import numpy as np
 
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.formats import casting_kernels as kernels
 from interval_ops.formats.model import E8M0, FORMATS, FP8E4B15, FP16, FP32, FP64, Format, Overflow
 from interval_ops.formats.tables import carrier
 from interval_ops.profiles.profile import OlderCast, Profile
 
 Mode = Literal["rtne", "rtz"]
-Pair = tuple[np.ndarray, np.ndarray]
 
 
 def round_value(x: np.ndarray, fmt: Format, mode: Mode = "rtne", overflow: Overflow = "inf") -> np.ndarray:
@@ -135,8 +135,7 @@ def cast_interval(
 
 
 def _widened(lo: np.ndarray, hi: np.ndarray) -> Pair:
-    wide = _float64(lo)
-    return wide, wide if lo is hi else _float64(hi)
+    return each((lo, hi), _float64)
 
 
 def _through(lo: np.ndarray, hi: np.ndarray, middle: str) -> Pair:
@@ -150,7 +149,7 @@ def _hull(lo: np.ndarray, hi: np.ndarray, fmt: Format, truncate: bool, overflow:
     ends = _overflow_ends(fmt, overflow)
     shape, size = np.shape(lo), np.size(lo)
     low, high = np.empty(size), np.empty(size)
-    if lo is hi:
+    if is_point((lo, hi)):
         kernels.hull_point(_flat(_float_array(lo)), low, high, fmt.gate, truncate, *ends)
     else:
         x, y = np.asarray(lo, np.float64), np.asarray(hi, np.float64)

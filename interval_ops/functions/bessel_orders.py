@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.arithmetic.broadcast import Array, Pair
 from interval_ops.arithmetic.rule import FLOAT64_SLACK
+from interval_ops.bounds import Array, Pair
 from interval_ops.formats.model import Format
 from interval_ops.functions.elementary import error_of
 from interval_ops.functions.kernels import LIBM

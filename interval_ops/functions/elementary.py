@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from interval_ops.arithmetic.broadcast import BLOCK, Array, Pair, elementwise, is_point
+from interval_ops.arithmetic.broadcast import BLOCK, elementwise
 from interval_ops.arithmetic.hull import EXACT, rounding_gate
 from interval_ops.arithmetic.kernels import round_outward
 from interval_ops.arithmetic.rule import FLOAT64_SLACK, abs_, correctly_rounded
+from interval_ops.bounds import Array, Pair, is_point
 from interval_ops.formats.model import FP32, Format
 from interval_ops.formats.rounding import Gate
 from interval_ops.functions import bessel_kernels, kernels

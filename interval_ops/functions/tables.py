@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from interval_ops.arithmetic.broadcast import Array
+from interval_ops.bounds import Array
 from interval_ops.formats.rounding import TINY
 from interval_ops.functions import bessel, bessel_modified, kernels, special
 from interval_ops.functions import pole_kernels as poles

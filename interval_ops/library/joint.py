@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.arithmetic.broadcast import Array, Pair, elementwise, is_point
+from interval_ops.arithmetic.broadcast import elementwise
 from interval_ops.arithmetic.selection import maximum
+from interval_ops.bounds import Array, Pair, each, is_point
 from interval_ops.formats.model import FP64, Format
 from interval_ops.functions.elementary import error_of
 from interval_ops.functions.kernels import ErrorParams
@@ -174,8 +175,7 @@ def _exponent(x: Array) -> Array:
 
 def round_away(x: Pair) -> Pair:
     """Nearest integer, halves away from zero (C99 round)."""
-    lo = away(x[0].astype(np.float64))
-    return (lo, lo) if is_point(x) else (lo, away(x[1].astype(np.float64)))
+    return each(x, lambda end: away(end.astype(np.float64)))
 
 
 def away(x: Array) -> Array:

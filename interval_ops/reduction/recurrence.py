@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from interval_ops.arithmetic.broadcast import Pair
+from interval_ops.bounds import Pair
 from interval_ops.compiled import compiled
 from interval_ops.formats.model import FP32, Format
 from interval_ops.profiles.profile import Profile

@@ -13,7 +13,8 @@ from math import prod
 
 import numpy as np
 
-from interval_ops.arithmetic.broadcast import BLOCK, Array, Pair, is_point
+from interval_ops.arithmetic.broadcast import BLOCK
+from interval_ops.bounds import Array, Pair, each, is_point
 from interval_ops.formats.model import FP32, Format
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import kernels
@@ -159,8 +160,7 @@ def _extent(a: Pair, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 def _shaped(a: Pair, axis: int, lo: Array, hi: Array) -> Pair:
     dims = a[0].shape[:axis] + a[0].shape[axis + 1 :]
-    low = lo.reshape(dims)
-    return (low, low) if lo is hi else (low, hi.reshape(dims))
+    return each((lo, hi), lambda end: end.reshape(dims))
 
 
 def _each_block(a: Pair, axis: int, shape: tuple[int, ...], visit: Callable[[Array, Array, slice], None]) -> None:

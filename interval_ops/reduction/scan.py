@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from interval_ops.arithmetic.broadcast import Array, Pair, is_point
+from interval_ops.bounds import Array, Pair, is_point
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import kernels

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from interval_ops.arithmetic.broadcast import Array, Pair
+from interval_ops.bounds import Array, Pair
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.scan import along

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
+from interval_ops.bounds import Pair, is_point
 from render.interpreter.builder import Builder
 from render.interpreter.context import Context
-from render.interpreter.handle import Handle, Pair
+from render.interpreter.handle import Handle
 from render.interpreter.types import format_name
 
 Attributes = dict[str, Any] | Callable[[], dict[str, Any]] | None
@@ -132,7 +133,7 @@ class ListenedBuilder(Builder):
         self, h: Handle, scale: Handle | None, name: str, kind: str, axis: int, pack_axis: int
     ) -> tuple[np.ndarray, Pair]:
         values, pair = super()._numbers(h, scale, name, kind, axis, pack_axis)
-        lo, hi = (None, None) if pair[0] is pair[1] else pair
+        lo, hi = (None, None) if is_point(pair) else pair
         factor = Handle(values, tl.float32, values.shape[1:], lo, hi)
         self._factors.append(factor)
         attrs = {"axes": (axis, pack_axis), "code": name if name == "e2m1" else None, **self._widened(scale, kind)}

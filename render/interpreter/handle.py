@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.value import within
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Storage
 
-Pair = tuple[np.ndarray, np.ndarray]
 NO_TAINT: frozenset[int] = frozenset()
 
 
@@ -124,7 +124,7 @@ class Handle:
         origin: Storage | None = None,
     ) -> None:
         meter = METER.get()
-        if lo is hi:  # the rules return one array for both ends where every lane is an exact point
+        if lo is None or hi is None or is_point((lo, hi)):
             if lo is None or lo is v or not meter.muted:
                 lo = hi = None
             else:
@@ -213,9 +213,7 @@ class Handle:
 
     def map(self, move: Any, shape: tuple[int, ...], dtype: Any = None) -> Handle:
         """The same data moved by `move`, applied alike to value and bounds (exact)."""
-        lo = self.lo
-        moved = None if lo is None else move(lo)
-        upper = None if lo is None else (moved if self._hi is lo else move(self._hi))
+        moved, upper = (None, None) if self.lo is None or self.hi is None else each((self.lo, self.hi), move)
         out = Handle(move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin)
         if self.open is not None:
             out.open = Open(move(self.open.lo), move(self.open.hi), self.open.soft, self.open.pair)

@@ -25,6 +25,7 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+from interval_ops.bounds import is_point
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
@@ -416,7 +417,7 @@ def _open_integers(args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping
 
 
 def _wide(e: Envelope) -> bool:
-    return e.lo is not e.hi and not np.array_equal(e.lo, e.hi)
+    return not is_point((e.lo, e.hi)) and not np.array_equal(e.lo, e.hi)
 
 
 def _written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

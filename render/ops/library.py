@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.arithmetic.broadcast import Array, Pair, is_point
+from interval_ops.bounds import Array, Pair, each
 from interval_ops.formats.model import FP32, Format
 from interval_ops.functions import elementary as functions
 from interval_ops.library import joint
@@ -168,8 +168,7 @@ def _ceil(a: Pair) -> Pair:
 
 
 def _ends(function: np.ufunc, a: Pair) -> Pair:
-    lo = function(a[0], dtype=np.float64)
-    return (lo, lo) if is_point(a) else (lo, function(a[1], dtype=np.float64))
+    return each(a, lambda end: function(end, dtype=np.float64))
 
 
 function("exp", Shape.MONOTONE, entry="libdevice_exp")

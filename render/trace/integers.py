@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from render.interpreter.handle import Handle, Pair
+from interval_ops.bounds import Pair
+from render.interpreter.handle import Handle
 from render.interpreter.open_integers import ends
 
 if TYPE_CHECKING:

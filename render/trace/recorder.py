@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
+from interval_ops.bounds import is_point
 from render.interpreter.context import NOWHERE, Context, Site
 from render.interpreter.events import Attributes, Listener
 from render.interpreter.handle import Handle
@@ -42,7 +43,7 @@ def _memory(h: Handle) -> int:
     if h.is_point or h.pend is not None:
         return size
     lo, hi = h.pair
-    return size + lo.nbytes + (0 if hi is lo else hi.nbytes)
+    return size + lo.nbytes + (0 if is_point((lo, hi)) else hi.nbytes)
 
 
 class Enough(BaseException):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
+from interval_ops.bounds import Pair, each
 from interval_ops.dot.integer import dot_int
 from interval_ops.dot.replay import chain_value
 from interval_ops.dot.rule import PendingDot
@@ -18,7 +19,7 @@ from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.floats import Floats
-from render.interpreter.handle import METER, Handle, Pair, PendingSums, taint_of
+from render.interpreter.handle import METER, Handle, PendingSums, taint_of
 from render.interpreter.types import carrier, float_format, format_of
 from render.interpreter.values import in_format
 
@@ -43,11 +44,7 @@ def _dense(h: Handle, a: np.ndarray) -> np.ndarray:
 
 
 def _pair(h: Handle) -> Pair:
-    lo, hi = h.pair
-    if lo is hi:
-        dense = _dense(h, lo)
-        return dense, dense
-    return _dense(h, lo), _dense(h, hi)
+    return each(h.pair, lambda end: _dense(h, end))
 
 
 def _equal_lines(h: Handle, axis: int) -> Handle:

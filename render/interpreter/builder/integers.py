@@ -13,6 +13,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.arithmetic import selection
+from interval_ops.bounds import is_point
 from render.interpreter import open_integers as opened
 from render.interpreter.builder import lost, words
 from render.interpreter.builder.base import Base
@@ -26,7 +27,7 @@ def truths(h: Handle) -> tuple[np.ndarray, np.ndarray]:
 
 
 def bool_handle(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, shape: tuple[int, ...], taint: frozenset[int]) -> Handle:
-    if lo is hi or not (lo != hi).any():
+    if is_point((lo, hi)) or not (lo != hi).any():
         return Handle(v, tl.int1, shape, taint=taint)
     return Handle(v, tl.int1, shape, lo, hi, taint)
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from interval_ops.bounds import Pair
 from interval_ops.dot.scaled import scaled_kind, scaled_pair, scaled_values, unpack
 from interval_ops.formats.model import E8M0, FP8E4NV, Format
 from interval_ops.formats.tables import encode
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter.builder.dots import Dots, _dense, _pair
-from render.interpreter.handle import Handle, Pair, taint_of
+from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, float_format
 from render.interpreter.values import in_format
 

@@ -20,10 +20,11 @@ import numpy as np
 
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.arithmetic import selection
+from interval_ops.bounds import Pair
 from interval_ops.formats.model import FP64, Format
 from interval_ops.functions import elementary
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.call import Pair, exact_profile, number, same_rank
+from render.interpreter.hosted.call import exact_profile, number, same_rank
 from render.ops.formulas import Formula
 
 _UP = 1.0 + 2.0**-40

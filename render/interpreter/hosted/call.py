@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
+from interval_ops.bounds import Pair, each
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, Profile, load_profile
@@ -22,7 +23,6 @@ from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.strided import FORMAT_OF
 
 Known = Mapping[int, Envelope]
-Pair = tuple[np.ndarray, np.ndarray]
 EXACT = 2.0**52
 """Integers up to here pass through float64 unchanged."""
 
@@ -164,8 +164,8 @@ def same_rank(pairs: list[Pair]) -> list[Pair]:
     rank = max(p[0].ndim for p in pairs)
 
     def grown(p: Pair) -> Pair:
-        lo = p[0].reshape((1,) * (rank - p[0].ndim) + p[0].shape)
-        return (lo, lo) if p[0] is p[1] else (lo, p[1].reshape(lo.shape))
+        shape = (1,) * (rank - p[0].ndim) + p[0].shape
+        return each(p, lambda end: end.reshape(shape))
 
     return [grown(p) for p in pairs]
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.bounds import Pair
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from interval_ops.library import joint
@@ -18,7 +19,6 @@ from render.interpreter.hosted.call import (
     Bounds,
     Call,
     Exact,
-    Pair,
     Result,
     Rule,
     exact_profile,

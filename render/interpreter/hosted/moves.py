@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from interval_ops.bounds import Pair
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64, Format
-from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Pair, Result
+from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Result
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.strided import FORMAT_OF
 
@@ -173,8 +174,7 @@ def without_nan(call: Call) -> Result:
     nan, top, bottom = call.get("nan"), call.get("posinf"), call.get("neginf")
     top, bottom = (fmt.max if top is None else float(top)), (-fmt.max if bottom is None else float(bottom))
     nan = 0.0 if nan is None else float(nan)
-    point = lo is hi or np.array_equal(lo, hi, equal_nan=True)
-    if point:  # values as they are: NaN is NaN for certain
+    if np.array_equal(lo, hi, equal_nan=True):  # values as they are: NaN is NaN for certain
         return Exact()
     open_ = np.isnan(lo) | np.isnan(hi)
     out = [np.where(end == np.inf, top, np.where(end == -np.inf, bottom, end)) for end in (lo, hi)]

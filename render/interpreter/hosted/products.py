@@ -18,11 +18,11 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.arithmetic.broadcast import is_point
+from interval_ops.bounds import Pair, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
-from render.interpreter.hosted.call import Call, Pair, Result, Rule, finished, inner_of, number_pair, same_rank
+from render.interpreter.hosted.call import Call, Result, Rule, finished, inner_of, number_pair, same_rank
 from render.interpreter.memory.strided import FORMAT_OF
 from render.ops.aten import Aten, Form, addends, base_name
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.bounds import Pair, each
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64, Format
 from interval_ops.library import joint
@@ -31,7 +32,6 @@ from render.interpreter.hosted.algebra import quotient, unary
 from render.interpreter.hosted.call import (
     Bounds,
     Call,
-    Pair,
     Result,
     Rule,
     exact_profile,
@@ -61,8 +61,7 @@ class Rows:
         self.rest = [d for d in range(len(self.full)) if d not in axes]
         self.shape = [self.full[d] for d in self.rest]
         self.n = int(np.prod([self.full[d] for d in axes], dtype=np.int64))
-        low = self._joined(pair[0])
-        self.pair = (low, low) if pair[0] is pair[1] else (low, self._joined(pair[1]))
+        self.pair = each(pair, self._joined)
 
     def _joined(self, x: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(x.transpose(self.rest + self.axes).reshape([*self.shape, -1]), np.float64)
@@ -424,8 +423,7 @@ def group_norm(call: Call) -> Result:
     if fmt is None or not x.numel():
         return None
     count, channels = int(call.get("N")), int(call.get("C"))
-    grouped = tuple(np.asarray(end).reshape(count, groups, -1) for end in call.pair(x))
-    rows = Rows(grouped if call.pair(x)[0] is not call.pair(x)[1] else (grouped[0],) * 2, [2])  # type: ignore[arg-type]
+    rows = Rows(each(call.pair(x), lambda end: np.asarray(end).reshape(count, groups, -1)), [2])
     inner = inner_of(fmt)
     z, mean, scale = normalised(rows, float(call.get("eps")), inner, call.profile)
     full = tuple(end.reshape(tuple(x.shape)) for end in z)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from interval_ops.arithmetic.broadcast import Pair
+from interval_ops.bounds import Pair
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from interval_ops.functions import bessel_orders

@@ -13,7 +13,7 @@ from containment import assert_inside, hard_intervals, interval, point, sample, 
 from support import rng, round_fraction, trials
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.arithmetic.broadcast import Pair
+from interval_ops.bounds import Pair
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.library import joint, joint_kernels
 from interval_ops.profiles.profile import load_profile
