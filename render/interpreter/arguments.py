@@ -23,7 +23,7 @@ Register = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """One call of a kernel: its arguments, bound as Python binds them and with defaults, and the launch options."""
 
     bound: inspect.BoundArguments
@@ -39,7 +39,7 @@ class Call:
         return converted.args, converted.kwargs
 
 
-def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any | None = None) -> Call:
+def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any | None = None) -> KernelCall:
     """The call, refused as Triton refuses it; `target` is the one that it is compiled for, if one was named.
 
     A parameter that is called like an option (`num_warps`) is both.
@@ -54,7 +54,7 @@ def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
     for name, value in bound.arguments.items():
         if name not in constant:
             check_argument(value)
-    return Call(bound, options)
+    return KernelCall(bound, options)
 
 
 def constant_value(value: Any) -> Any:

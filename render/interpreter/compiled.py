@@ -15,7 +15,7 @@ from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any
 
-from render.interpreter.arguments import Call, constant_value, constexpr_names
+from render.interpreter.arguments import KernelCall, constant_value, constexpr_names
 
 _REGISTERS, _SHARED = 32, 16384
 
@@ -114,7 +114,7 @@ class Compiled:
 
 
 @contextlib.contextmanager
-def launch_hooks(compiled: Compiled, call: Call, grid: Any) -> Iterator[None]:
+def launch_hooks(compiled: Compiled, call: KernelCall, grid: Any) -> Iterator[None]:
     """`knobs.runtime.launch_enter_hook` before a launch and `launch_exit_hook` after it, as Triton calls them."""
     from triton import knobs
 

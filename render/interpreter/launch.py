@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
-from render.interpreter.arguments import Call, Converter, constant_value, constexpr_names, grid_of
+from render.interpreter.arguments import Converter, KernelCall, constant_value, constexpr_names, grid_of
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Meter, metered
 from render.interpreter.language import Language
@@ -112,7 +112,7 @@ def _describe(value: Any) -> Any:
     return value
 
 
-def run_launch(session: Session, kernel: Any, grid: Any, call: Call, probe: bool = False) -> Launch:
+def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe: bool = False) -> Launch:
     """Converts and executes; the session's memory holds the results and findings.
 
     `probe`: the first program is tried and undone, and the launch is not recorded.

@@ -9,7 +9,7 @@ from typing import Any
 
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.allocator import large_blocks_kept, trim
-from render.interpreter.arguments import Call, bind
+from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
 from render.interpreter.compat import installed, version
 from render.interpreter.compiled import Compiled, launch_hooks
@@ -259,7 +259,7 @@ class Session:
         finally:
             self._probing = before
 
-    def _launch(self, kernel: Any, grid: Any, call: Call) -> None:
+    def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         assert self._tracker is not None
         with self._tracker.paused():
