@@ -29,7 +29,7 @@ class _Program:
 
     def __init__(self, turns: Turns, pids: np.ndarray, linear: np.ndarray) -> None:
         self.turns, self.pids, self.linear = turns, pids, linear
-        self.go, self.over = threading.Semaphore(0), False
+        self.go, self.over, self.paused = threading.Semaphore(0), False, False
         self.seen, self.repeats, self.at = -1, False, Site("", 0)
         self.error: BaseException | None = None
         self.kept: tuple[frozenset[int], bool] = (frozenset(), False)
@@ -115,8 +115,10 @@ class Turns:
         program.seen, program.repeats, program.at = ctx.activity.changes, repeats, ctx.site()
         program.kept = ctx.control_taint, ctx.locks
         looks = ctx.activity.looks
+        program.paused = True
         self.back.release()
         program.go.acquire()
+        program.paused = False
         if ctx.steps.cancelled is not None:
             raise Abandoned
         ctx.activity.looks = looks
@@ -144,7 +146,8 @@ class Turns:
         self.ctx.steps.cancelled = Abandoned()
         if running is not None:  # Ctrl-C arrives while the main thread waits for the program
             error.args = error.args or (self.ctx.steps.still(self._frame(running)),)
-            self.back.acquire()
+            if not (running.paused or running.over):  # else it has let go already, and nobody else will
+                self.back.acquire()
         for program in self.ring:
             program.go.release()
             program.thread.join()

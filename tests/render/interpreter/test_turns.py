@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -374,8 +375,16 @@ def chatty(flag, out):
         tl.device_print("turn", n)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Python's own handler: what a shell starts in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("turns", [5, 300])
-def test_an_interruption_says_where(turns: int) -> None:
+def test_an_interruption_says_where(turns: int, ctrl_c: None) -> None:
     """Ctrl-C in the middle of a loop, and while programs run in turns; memory is as before the launch."""
     out, said = flags(2), 0
 
