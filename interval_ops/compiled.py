@@ -11,7 +11,11 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Serial, without the GIL, kept on disk, never with fastmath; a division by zero gives infinity or NaN."""
+    """Serial, without the GIL, kept on disk, never with fastmath; a division by zero gives infinity or NaN.
+
+    Numba keeps the records that a kernel takes by the names of their classes: one that is renamed or moved leaves
+    kernels on disk that cannot be read, and every call of them fails until those are removed.
+    """
     made: F = njit(cache=True, nogil=True, error_model="numpy")(function)
     return made
 
