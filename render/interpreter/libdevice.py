@@ -60,6 +60,9 @@ def forms(module: Any, name: str) -> Forms:
     return found
 
 
+PATHS = ("libdevice", "cuda.libdevice", "hip.libdevice")
+
+
 def _module(path: str) -> Any:
     module = getattr(tl, "extra", None)
     for part in path.split("."):
@@ -69,7 +72,35 @@ def _module(path: str) -> Any:
 
 def modules() -> Iterator[Any]:
     """The libdevice modules of this Triton."""
-    return (m for m in map(_module, ("libdevice", "cuda.libdevice", "hip.libdevice")) if m is not None)
+    return (m for m in map(_module, PATHS) if m is not None)
+
+
+class _Innermost:
+    """Whose launch runs: replacements are made once and find it here."""
+
+    libdevice: Libdevice
+
+
+@cache
+def _replacements(path: str) -> tuple[dict[int, Callable[..., Any]], dict[str, Callable[..., Any]]]:
+    """Replacements of a module's public functions, by the ids of the originals and by name.
+
+    Made once, before the first launch patches the module.
+    """
+    module = _module(path)
+    found = [] if module is None else list(vars(module).items())
+    public = {name: f for name, f in found if not name.startswith("_") and inspect.isfunction(f)}
+    table = {name: forms(module, name) or forms(_module("cuda.libdevice"), name) for name in public}
+    made = {name: _replacement(name, table[name]) for name in public}
+    return {id(f): made[name] for name, f in public.items()}, made
+
+
+def _replacement(name: str, table: Forms) -> Callable[..., Any]:
+    def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("_semantic", None)
+        return _Innermost.libdevice.call(name, table, args, kwargs)
+
+    return __render_builtin__
 
 
 @cache
@@ -86,20 +117,12 @@ class Libdevice:
 
     def install(self, scope: PatchScope, wrapped: dict[int, Callable[..., Any]]) -> None:
         """Patches every public name; `wrapped` maps originals to replacements for names imported by a kernel's file."""
-        for module in modules():
-            for name, member in list(vars(module).items()):
-                if name.startswith("_") or not inspect.isfunction(member):
-                    continue
-                table = forms(module, name) or forms(_module("cuda.libdevice"), name)
-                wrapped[id(member)] = replacement = self._function(name, table)
-                scope.set(module, name, replacement)
-
-    def _function(self, name: str, table: Forms) -> Callable[..., Any]:
-        def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
-            kwargs.pop("_semantic", None)
-            return self.call(name, table, args, kwargs)
-
-        return __render_builtin__
+        scope.set(_Innermost, "libdevice", self)
+        for path in PATHS:
+            originals, replacements = _replacements(path)
+            wrapped.update(originals)
+            if replacements:
+                scope.update(_module(path), replacements)
 
     def call(self, name: str, table: Forms, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [self.semantic.to_tensor(a) for a in (*args, *kwargs.values())]

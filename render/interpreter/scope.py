@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _MISSING = object()
@@ -18,6 +18,12 @@ class PatchScope:
     def set(self, owner: Any, name: str, value: Any) -> None:
         self._changes.append((owner, name, _own(owner, name)))
         setattr(owner, name, value)
+
+    def update(self, module: Any, values: Mapping[str, Any]) -> None:
+        """`set` for many names of a module at once."""
+        own = vars(module)
+        self._changes += [(module, name, own.get(name, _MISSING)) for name in values]
+        own.update(values)
 
     def restore(self) -> None:
         while self._changes:
