@@ -190,17 +190,21 @@ def _signed_zeros(x: Ends) -> list[float]:
     return [*(a for a in x if a != 0), *([0.0, -0.0] if x[0] <= 0 <= x[1] else []), *([1.0] if x[0] < 1 < x[1] else [])]
 
 
-def _exponents(y: Ends) -> list[float]:
-    """Ends, and the odd integers that the sign of a zero base asks for: every box that holds one holds the extremes."""
+def _exponents(y: Ends) -> list[float | int]:
+    """Ends, and the odd integers that the sign of a zero base asks for: every box that holds one holds the extremes.
+
+    Integers stay Python's own: beyond 2^53 a float64 would be even.
+    """
     inner = [n for n in (math.ceil(y[0]), math.ceil(y[0]) + 1) if n <= y[1]] if math.isfinite(y[0]) else []
+    inner += [n for n in (math.floor(y[1]), math.floor(y[1]) - 1) if n >= y[0]] if math.isfinite(y[1]) else []
     outer = [-1.0, 1.0, -3.0] if y[0] != y[1] else []
-    return [*y, *map(float, inner), *(n for n in outer if y[0] <= n <= y[1]), *([0.0] if y[0] < 0 < y[1] else [])]
+    return [*y, *inner, *(n for n in outer if y[0] <= n <= y[1]), *([0.0] if y[0] < 0 < y[1] else [])]
 
 
-def _raised(x: float, y: float) -> Exact | None:
+def _raised(x: float, y: float | int) -> Exact | None:
     if y == 0 or x == 1:
         return Fraction(1)
-    odd = math.isfinite(y) and y == math.floor(y) and int(y) % 2 == 1
+    odd = (isinstance(y, int) or (math.isfinite(y) and y == math.floor(y))) and int(y) % 2 == 1
     if x == 0 or math.isinf(x) or math.isinf(y):
         special = 0.0 if (abs(x) < 1) == (y > 0) else INF
         if abs(x) == 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +11,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 _recordings: list[Recording] = []
+_own: list[None] = []
+"""Not empty while RENDER itself computes with tensors: that is no part of what is captured."""
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    _own.append(None)
+    try:
+        yield
+    finally:
+        _own.pop()
 
 
 def launched(again: Callable[[], Any]) -> None:
@@ -36,7 +48,7 @@ class Recording(TorchDispatchMode):
         out = func(*args, **named)
         given = {t.untyped_storage().data_ptr() for t in _tensors((args, named))}
         made = [t for t in _tensors(out) if t.untyped_storage().data_ptr() not in given]
-        if made or func._schema.is_mutable:
+        if not _own and (made or func._schema.is_mutable):
             self.steps.append(lambda: _again(func, args, named, out, made))
         return out
 

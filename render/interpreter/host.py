@@ -31,6 +31,7 @@ from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
 from render.interpreter.deferred import Deferred, Made
+from render.interpreter.graphs import unrecorded
 from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
 from render.interpreter.hosted.moves import moved_flags
 from render.interpreter.hosted.table import MOVES, ROUNDS, RULES
@@ -147,7 +148,8 @@ class HostTracker(TorchDispatchMode):
         self._launches += 1
         self._prepared.clear()
         try:
-            yield
+            with unrecorded():
+                yield
         finally:
             self._paused -= 1
 
@@ -283,7 +285,8 @@ class HostTracker(TorchDispatchMode):
         if self.deferred:
             self._paused += 1
             try:
-                self.deferred.settle(tensor)
+                with unrecorded():
+                    self.deferred.settle(tensor)
             finally:
                 self._paused -= 1
 

@@ -89,6 +89,7 @@ def _c_names() -> dict[str, Callable[..., Any]]:
         **{f"_cuda_{name}": _always(False) for name in _FALSE},
         **streams,
         "_cuda_getDeviceCount": lambda: int(device.current().facts.backend != "xpu"),
+        "_xpu_getDeviceCount": lambda: int(device.current().facts.backend == "xpu"),
         "_cuda_getArchFlags": lambda: device.current().ask("architectures").arch,
         "_cuda_getAllocatorBackend": _always("native"),
         "_cuda_getMemoryFraction": _always(1.0),

@@ -143,7 +143,9 @@ class AccessOperations(Base):
             found = self._atomic("load", ptr, None, None, None)
             met, taint = met | (found.v == expected.v), taint | found.taint
             if not loop(not met.all()):
-                return Handle(met, tl.int1, ptr.shape, taint=taint | taint_of(expected))
+                out = Handle(met, tl.int1, ptr.shape, taint=taint | taint_of(expected))
+                self.emit("atomic_poll", (ptr, expected), (out,))
+                return out
 
     def create_atomic_store(self, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> None:
         self._atomic("store", ptr, value, None, mask)

@@ -70,8 +70,10 @@ def test_the_declared_error_holds_and_is_approached(kind: str) -> None:
     pools = [np.arange(1 << 23), worst, low]
     found = max(float(lost(kind, g.choice(p, n), g.choice(q, n)).max()) for p in pools for q in pools)
     for name in profile_names():
+        profile = load_profile(name)
         try:
-            eps = load_profile(name).dot(kind).eps
+            eps = profile.dot(kind).eps
         except MissingRule:
             continue
-        assert eps == 0 or 0.6 * eps < found <= eps, name
+        near = 0.0 if profile.confidence == "low" else 0.6  # where a document is silent, the figure is wide on purpose
+        assert eps == 0 or near * eps < found <= eps, name

@@ -25,7 +25,7 @@ from tests.render.witness.table import EXACT, Case, conversions, host, language,
 
 LANGUAGE, SINGLE, DOUBLE, CONVERTED = language(), library(torch.float32), library(torch.float64), conversions()
 ON_HOST = host()
-NO_BOUND = {"atomic_load", "atomic_store", "atomic_cas"}
+NO_BOUND = {"atomic_load", "atomic_store", "atomic_cas", "atomic_poll"}
 """What they return is open (any number), or left to the order of programs and tainted."""
 
 
