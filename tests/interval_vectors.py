@@ -179,12 +179,13 @@ def power(x: Ends, y: Ends) -> Ends | None:
         return None
     if y == (0.0, 0.0) or x == (1.0, 1.0):
         return 1.0, 1.0
-    values = [_raised(a, b) for a, b in product(_signed_zeros(x), _exponents(y))]
+    values = [_raised(a, b) for a, b in product(_signed_zeros(x, y[0] == y[1]), _exponents(y))]
     return range_of(v for v in values if v is not None)
 
 
-def _signed_zeros(x: Ends) -> list[float]:
-    known = x[0] == x[1] == 0 and math.copysign(1, x[0]) == math.copysign(1, x[1])
+def _signed_zeros(x: Ends, point: bool) -> list[float]:
+    """The sign of a zero base is followed through one exponent, not through a box of them."""
+    known = point and x[0] == x[1] == 0 and math.copysign(1, x[0]) == math.copysign(1, x[1])
     if known:
         return [x[0]]
     return [*(a for a in x if a != 0), *([0.0, -0.0] if x[0] <= 0 <= x[1] else []), *([1.0] if x[0] < 1 < x[1] else [])]

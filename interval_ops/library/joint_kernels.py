@@ -214,8 +214,10 @@ def copysigns(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
     for i in range(lo.size):
         x0, x1 = abs(xlo[i]), abs(xhi[i])
         x0, x1 = (0.0 if xlo[i] <= 0.0 <= xhi[i] else min(x0, x1)), max(x0, x1)
-        minus = isnan(ylo[i]) or math.copysign(1.0, ylo[i]) < 0.0 or ylo[i] == 0.0 < yhi[i]
-        plus = isnan(ylo[i]) or math.copysign(1.0, yhi[i]) > 0.0 or ylo[i] < 0.0 == yhi[i]
+        # A zero end next to other numbers, or zeros of two signs in whichever order, may have either sign.
+        below, above = math.copysign(1.0, ylo[i]) < 0.0, math.copysign(1.0, yhi[i]) > 0.0
+        minus = isnan(ylo[i]) or below or (ylo[i] == 0.0 and (yhi[i] > 0.0 or not above))
+        plus = isnan(ylo[i]) or above or (yhi[i] == 0.0 and (ylo[i] < 0.0 or not below))
         low, high = (-x1 if minus else x0), (x1 if plus else -x0)
         top = isnan(xlo[i])
         same &= (low == high) and not top
