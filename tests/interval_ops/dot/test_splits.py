@@ -75,5 +75,6 @@ def test_the_declared_error_holds_and_is_approached(kind: str) -> None:
             eps = profile.dot(kind).eps
         except MissingRule:
             continue
-        near = 0.0 if profile.confidence == "low" else 0.6  # where a document is silent, the figure is wide on purpose
+        # Where no document says whether parts are cut or rounded, the figure covers both: twice as much.
+        near = 0.3 if profile.confidence == "low" else 0.6
         assert eps == 0 or near * eps < found <= eps, name
