@@ -18,11 +18,12 @@ FLOORS = (
     "interval_ops",
     "render.result", "render.ops", "render.interpreter", "render.entry", "render.exact", "render.trace",
     "render.reference", "render.explain", "render.witness", "render.report", "render.judgement", "render.classify",
-    "render", "render.lab", "render.cli", "render.__main__",
+    "render.network", "render.companions", "render.front", "render", "render.lab", "render.cli",
     "benchmarks",
 )  # fmt: skip
 ARROWS = 80
-"""More arrows than this between rooms, and the plan is no longer one."""
+"""More arrows than this between the rooms of the tool, and the plan is no longer one. Benchmarks stand outside the house,
+as tests do: their arrows must run down, and are not counted."""
 LOOSE = {"__init__.py", "__main__.py", "classify.py"}
 GROUND = {"interval_ops": {"torch", "triton", "render"}}
 """What a room must not import at all."""
@@ -53,6 +54,8 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def room(module: str) -> str:
+    if module == "render.__main__":
+        return "render.cli"
     parts = module.split(".")
     return parts[0] if parts[0] != "render" or len(parts) == 1 else ".".join(parts[:2])
 
@@ -76,7 +79,7 @@ def test_arrows_run_down():
 
 
 def test_there_are_few_arrows():
-    assert len(_arrows()) <= ARROWS
+    assert len([pair for pair in _arrows() if pair[0] != "benchmarks"]) <= ARROWS
 
 
 def test_no_loose_files_at_the_top():
