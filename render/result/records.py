@@ -6,6 +6,22 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One fact that a verdict rests on or tells, and of what kind it is.
+
+    "proof": it holds for every legal execution. "measurement": it was seen on these inputs. "estimate": first order, or
+    a model of independent roundings. "index": a number that ranks and proves nothing. `name` is the path of the field
+    in the JSON ("outputs/c/bound"), `value` what it says, `text` one line for people.
+    """
+
+    kind: Literal["proof", "measurement", "estimate", "index"]
+    name: str
+    value: float | str | None
+    text: str
 
 
 @dataclass(frozen=True)

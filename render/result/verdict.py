@@ -27,6 +27,7 @@ from render.result.records import (
     Counterfactual,
     Differs,
     Downgrade,
+    Evidence,
     Finer,
     Instability,
     LineShare,
@@ -36,6 +37,7 @@ from render.result.records import (
     SourceLine,
     Unrounded,
 )
+from render.result.scope import Scope
 from render.result.sides import Sides
 from render.result.tolerance import Tolerance
 from render.result.usage import Usage, counted
@@ -240,6 +242,8 @@ class Verdict:
     finer: tuple[Finer, ...] = ()
     source: tuple[SourceLine, ...] = ()
     defects: tuple[Defect, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    evidence: tuple[Evidence, ...] = ()
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
