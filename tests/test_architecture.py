@@ -22,8 +22,8 @@ FLOORS = (
     "benchmarks",
 )  # fmt: skip
 ARROWS = 80
-"""More arrows than this between the rooms of the tool, and the plan is no longer one. Benchmarks stand outside the house,
-as tests do: their arrows must run down, and are not counted."""
+"""More arrows than this between the rooms of the tool, and the plan is no longer one. Benchmarks stand outside the
+house, as tests do: their arrows must run down, and are not counted."""
 LOOSE = {"__init__.py", "__main__.py", "classify.py"}
 GROUND = {"interval_ops": {"torch", "triton", "render"}}
 """What a room must not import at all."""
