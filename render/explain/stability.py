@@ -20,7 +20,6 @@ the error, the kernel is not unstable but downgraded.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,7 +49,8 @@ STEP = 2.0**-36
 """Size of a perturbation: far above the rounding of float64, far below what bends a function."""
 FARTHEST = 2.0**12
 TF32 = 2.0**-10
-SECONDS = 5.0
+WORK = 2**31
+"""The most that all perturbed runs together may cost, as `NarrowWatch.work` counts it: about ten seconds."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
             return None
     # A scale only lowers the index, so that only the elements above the limit without one can decide.
     above = {places[i]: _above(e, u) for i, e in errors.items()}
-    if not _exceeding(errors, conditioning(oracle, SECONDS, above), places, u):
+    if not _exceeding(errors, conditioning(oracle, above), places, u):
         return None
-    scales = conditioning(oracle, SECONDS)
+    scales = conditioning(oracle)
     found = _exceeding(errors, scales, places, u)
     if scales is None or not found:
         return None
@@ -177,18 +177,17 @@ def coarsest(study: Study) -> float:
 
 
 def conditioning(
-    oracle: Oracle, seconds: float, only: Mapping[int, np.ndarray] | None = None, draws: int = DRAWS
+    oracle: Oracle, only: Mapping[int, np.ndarray] | None = None, draws: int = DRAWS
 ) -> list[np.ndarray] | None:
-    """sum_i |dE/dx_i| |x_i| per output of the reference; None if it cannot be run in float64, or not in time.
+    """sum_i |dE/dx_i| |x_i| per output of the reference; None if it cannot be run in float64, or costs too much.
 
     `only`: masks of the elements that are wanted, by output; the scale of others is given as 0.
     """
-    began = time.perf_counter()
     with on_cpu():
-        base = oracle._plain()
-        each = time.perf_counter() - began
-        if base is None or each * draws > seconds:
+        counted = oracle._counted()
+        if counted is None or counted[1].work * draws > WORK:
             return None
+        base = counted[0]
         wanted = [np.ones(b.shape, bool) if only is None else only.get(i, np.zeros(b.shape, bool))
                   for i, b in enumerate(base)]  # fmt: skip
         generator = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,9 @@ class Oracle:
     def exact(self) -> OracleResult:
         base = self._counted()
         if base is not None:
-            values, work = base
-            return OracleResult(values, "recomputed in float64", lambda: self._spread(values), widened=True, work=work)
+            values, watch = base
+            found = OracleResult(values, "recomputed in float64", lambda: self._spread(values), widened=True)
+            return replace(found, work=watch.elements)
         return self._beside()
 
     def _spread(self, base: list[np.ndarray]) -> Carried:
@@ -201,8 +202,8 @@ class Oracle:
         found = self._counted()
         return None if found is None else found[0]
 
-    def _counted(self) -> tuple[list[np.ndarray], int] | None:
-        """`_plain` with the number of elements that were computed."""
+    def _counted(self) -> tuple[list[np.ndarray], NarrowWatch] | None:
+        """`_plain` with what counted its work."""
         watch = NarrowWatch()
         inputs = self.inputs.upcast()
         try:
@@ -214,7 +215,7 @@ class Oracle:
         shapes = [(x.shape, x.is_floating_point()) for _, x in found]
         if watch.narrow or watch.drawn or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
             return None
-        return [array(x) for _, x in found], watch.elements
+        return [array(x) for _, x in found], watch
 
     def _carried(self, unit: Unit, widened: bool) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         """(values, errors, mode) of one run with float64 and error bounds beside it."""

@@ -22,6 +22,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from torch.utils.flop_counter import flop_registry
 
 from render.reference import local_error as noise
 from render.reference.running_error import Movable, error_of
@@ -232,10 +233,15 @@ class ShadowMode(TorchDispatchMode):
             self.notes.append(text)
 
 
+CALL, FLOPS = 2**13, 64
+"""Elements in whose time (5 ns each in float64) torch dispatches one call; operations of a product in that of one."""
+
+
 class NarrowWatch(TorchDispatchMode):
     """Notices whether anything narrower than float64 is computed or drawn inside, and counts all elements computed.
 
-    Random numbers of another dtype are other numbers: a run that draws float64 ones is no run of the same reference.
+    `work` is what a repetition costs, the same on every machine: elements, floating-point operations of matrix products
+    at `FLOPS` for one, and `CALL` elements for each call. Random numbers of another dtype are other numbers: a run that draws float64 ones is no run of the same reference.
     """
 
     @classmethod
@@ -247,12 +253,15 @@ class NarrowWatch(TorchDispatchMode):
         super().__init__()
         self.narrow: str | None = None
         self.drawn = False
-        self.elements = 0
+        self.elements = self.work = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         made = [x for x in tree_leaves(out) if is_float(x)]
-        self.elements += sum(x.numel() for x in made)
+        elements = sum(x.numel() for x in made)
+        flops = flop_registry.get(getattr(func, "overloadpacket", None))
+        self.elements += elements
+        self.work += CALL + elements + (flops(*args, **(kwargs or {}), out_val=out) // FLOPS if flops else 0)
         self.drawn = self.drawn or noise.base_name(func) in noise.RANDOM
         if self.narrow is None and any(x.dtype != F64 for x in made):
             self.narrow = noise.base_name(func)

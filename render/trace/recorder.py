@@ -79,7 +79,7 @@ class Recorder(Listener):
         self.run_all = run_all
         self.launch = -1
         self.passes: list[Pass] = []
-        self.soft: set[int] = set()
+        self.soft: dict[int, Handle] = {}  # by id; kept, so that no later handle gets it, undone work included
         self.decided: dict[int, Handle] = {}
         self.everything = False
         self.kept_bytes = 0
@@ -267,7 +267,7 @@ class Recorder(Listener):
         It is followed like floats as far as operations with a formula go; further on it is taken by value.
         """
         if op == "load" and out.open is not None:
-            self.soft.add(id(out))
+            self.soft[id(out)] = out
             return
         soft = bounded = decided = False
         for a in args:
@@ -278,9 +278,9 @@ class Recorder(Listener):
             return
         traced = out.dtype.scalar.is_int1() or ((moves or followed(op, args)) and not decided)
         if traced and (bounded or soft):
-            self.soft.add(id(out))
+            self.soft[id(out)] = out
         else:
-            self.decided[id(out)] = out  # kept, so that no later handle gets its id
+            self.decided[id(out)] = out
 
     def kept(self, out: Handle) -> bool:
         """Whether values of this handle are traced to what made them."""

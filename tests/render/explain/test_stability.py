@@ -204,6 +204,6 @@ def test_conditioning_of_a_known_sum():
     native = [("out", a @ b)]
     plan = ReferencePlan(("a", "b"))
     oracle = Oracle(resolve(product), plan, given, lambda r, v: of_reference(r, v, native), native)
-    (found,) = conditioning(oracle, seconds=60.0, draws=64)
+    (found,) = conditioning(oracle, draws=64)
     exact = 2 * (a.double() * b.double()).abs().sum(-1).numpy()
     assert np.all((found > exact / 2) & (found < 2 * exact))
