@@ -241,7 +241,8 @@ class NarrowWatch(TorchDispatchMode):
     """Notices whether anything narrower than float64 is computed or drawn inside, and counts all elements computed.
 
     `work` is what a repetition costs, the same on every machine: elements, floating-point operations of matrix products
-    at `FLOPS` for one, and `CALL` elements for each call. Random numbers of another dtype are other numbers: a run that draws float64 ones is no run of the same reference.
+    at `FLOPS` for one, and `CALL` elements for each call. Random numbers of another dtype are other numbers: a run that
+    draws float64 ones is no run of the same reference.
     """
 
     @classmethod
