@@ -41,7 +41,7 @@ def ratio(samples: dict[str, list[float]], over: str, under: str) -> float:
 
 def interval_run(run: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, Any]:
     """The output and its envelope under the default profile, in the memory scope of a classification."""
-    from render.interpreter.allocator import large_blocks_kept
+    from interval_ops.allocator import large_blocks_kept
     from render.interpreter.session import Session
 
     with large_blocks_kept():

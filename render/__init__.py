@@ -42,7 +42,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from interval_ops.profiles.profile import load_profile, profile_names
-    from render.classify import classify, no_gpu
+    from render.classify import classify
+    from render.interpreter.no_gpu import no_gpu
     from render.result.errors import KernelError, RenderError, UnsupportedOp
     from render.result.loading import load
     from render.result.verdict import Verdict

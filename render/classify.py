@@ -9,21 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from render.entry import execution
-from render.entry.inputs import gather, of_call
-from render.entry.target import find_entry, load_module
-from render.interpreter.script import left_out_note
+from render.judgement import question
 from render.judgement.assumptions import compiler_of
 from render.judgement.steps import Judgement
-from render.reference.resolve import resolve
-from render.result.errors import RenderError
 from render.result.options import Options, listing_options, split
 from render.result.verdict import Verdict
-
-if TYPE_CHECKING:
-    from render.interpreter.no_gpu import no_gpu as no_gpu
 
 __all__ = ["Judgement", "Options", "classify", "classify_file", "compiler_of"]
 
@@ -43,11 +35,8 @@ def classify(
     others go to `fn`. Raises RenderError for a call that cannot be judged and KernelError for what the user's own code
     raises.
     """
-    if not callable(fn):
-        hint = "pass the function that launches the kernel"
-        raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
     options, others = split(keywords)
-    return Judgement(fn, of_call(fn, inputs, others), resolve(ref), _recorded(output), options).verdict()
+    return question.of_function(fn, inputs, others, ref, output, options)
 
 
 @listing_options
@@ -64,31 +53,4 @@ def classify_file(
     chosen, others = split(options)
     if others:
         raise TypeError(f"classify_file() has no option {next(iter(others))!r}")
-    with execution.described_as(chosen.device):
-        return _classified(path, entry, ref, inputs, specs, output, chosen)
-
-
-def _classified(
-    path: str | Path,
-    entry: str | None,
-    ref: str | None,
-    inputs: Any,
-    specs: Sequence[str],
-    output: Any,
-    chosen: Options,
-) -> Verdict:
-    with execution.on_cpu():
-        module = load_module(path)
-        fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
-        given = gather(fn, module, inputs, specs, chosen.seed)
-    note = left_out_note(module)
-    told = () if note is None else (note,)
-    return Judgement(fn, given, resolve(ref, module), _recorded(output), chosen, told).verdict()
-
-
-def _recorded(output: Any) -> Any:
-    if isinstance(output, str | Path):
-        from render.entry.tensors import load
-
-        return load(Path(output))
-    return output
+    return question.of_file(path, entry, ref, inputs, specs, output, chosen)

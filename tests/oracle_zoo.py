@@ -6,8 +6,8 @@ import torch
 
 from render.entry.inputs import of_call
 from render.entry.outputs import of_reference
+from render.entry.resolve import plans, resolve
 from render.reference.oracle import Oracle
-from render.reference.resolve import plans, resolve
 
 F = torch.nn.functional
 

@@ -54,7 +54,7 @@ def test_wheel_carries_the_data_folders_inside_render(wheel, folder):
 
 def test_installed_wheel_finds_its_data(wheel, tmp_path):
     wheel.extractall(tmp_path)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from render.entry.data import folder, find; " + (
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from render.result.packaged import folder, find; " + (
         "print(folder('kernels')); print(find('kernels/matmul.py')); print(find('kernels/../../errors.py'))"
     )
     done = subprocess.run(

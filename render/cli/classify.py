@@ -103,7 +103,7 @@ def _classify(file: Path, **options: Any) -> Verdict:
 
 def _found(file: Path) -> Path:
     """FILE as it is, else the packaged example of that name (`kernels/matmul.py`)."""
-    from render.entry.data import find
+    from render.result.packaged import find
 
     path = find(file)
     if path is None or not path.is_file():

@@ -40,7 +40,7 @@ def command(
 ) -> int:
     """List the operations that have a rule, how each is bounded, and what is not supported."""
     if page:
-        from render.report import ops_page
+        from render.ops import page as ops_page
 
         typer.echo(ops_page.page(), nl=False)
         return 0

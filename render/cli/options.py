@@ -66,10 +66,10 @@ def checked(chosen: Mapping[str, str], devices: Iterable[str] = ()) -> list[Prof
     Commands that run many kernels ask before the first of them; without devices only the version is looked at.
     """
     from interval_ops.profiles.profile import load_profile
-    from render.interpreter.compat import installed, version
+    from render.result.versions import installed_triton, triton_version
 
     try:
-        triton = version(chosen["triton_version"]) if "triton_version" in chosen else installed()
+        triton = triton_version(chosen["triton_version"]) if "triton_version" in chosen else installed_triton()
         order, fused = chosen.get("sum_order"), chosen.get("fp_contraction")
         return [load_profile(name).chosen(order, fused, triton) for name in devices]
     except ValueError as error:

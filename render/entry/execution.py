@@ -19,6 +19,8 @@ from render.entry.target import as_kernel_error, returned_names
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
+FAILURES = (KernelError, UnsupportedOp, RenderError)
+"""What a run raises that cannot be made or repeated."""
 NOTHING_LAUNCHED = "RND904"
 WORTH_WORK = 500_000_000
 """Counted lanes of a run that is repeated unasked: about five to ten seconds."""
@@ -66,6 +68,17 @@ def on_cpu(device: str | None = None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """`torch.zeros(n)` and friends give this dtype inside."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 @dataclass(frozen=True)
 class Tensor:
     """One tensor of the kernel's side: values, bound, never-stored elements, ids of the taints that reached it.
@@ -87,6 +100,13 @@ class Tensor:
     taints: frozenset[int] = frozenset()
     tracked: bool = True
 
+    def offset(self, where: tuple[int, ...]) -> int:
+        """Bytes from the first element to the one at `where`. Raises RenderError where there is none."""
+        shape, strides = self.tensor.shape, self.tensor.stride()
+        if len(where) != len(shape) or any(not 0 <= i < n for i, n in zip(where, shape, strict=True)):
+            raise RenderError("RND903", f"{self.name} has shape {list(shape)}, not an element {list(where)}")
+        return sum(i * s for i, s in zip(where, strides, strict=True)) * self.tensor.element_size()
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -105,6 +125,13 @@ class Execution:
     def work(self) -> int:
         """Counted lanes (`Meter.work`) of all launches: what the run costs, the same on every machine."""
         return sum(getattr(launch, "work", 0) for launch in self.session.launches)
+
+    def output(self, name: str) -> Tensor:
+        for found in self.outputs:
+            if found.name == name:
+                return found
+        names = ", ".join(o.name for o in self.outputs)
+        raise RenderError("RND903", f"no output {name!r}", f"there are: {names}")
 
     @property
     def named(self) -> Named:

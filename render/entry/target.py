@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from render.interpreter.script import execute, left_out_note
+from render.interpreter.script import LEFT_OUT, execute
 from render.result.errors import KernelError, RenderError
 
 NOT_FOUND = "RND902"
@@ -57,6 +57,16 @@ def load_module(path: str | Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise _import_failed(path, error) from error
     return module
+
+
+def left_out_note(module: ModuleType) -> str | None:
+    """What to tell the user of statements that were not run."""
+    lines = getattr(module, LEFT_OUT, ())
+    if not lines:
+        return None
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:8]))}"
+    more = f" and {len(lines) - 8} more" if len(lines) > 8 else ""
+    return f"{where}{more} of the file launch kernels at the top level: not run"
 
 
 def _import_failed(path: Path, error: BaseException) -> RenderError:

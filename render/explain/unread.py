@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from render.entry.execution import on_cpu
+from render.entry.execution import default_dtype, on_cpu
 from render.explain.trace import Hop, Trace, named
 from render.reference.oracle import Oracle
-from render.reference.shadow import F64, default_dtype, is_float
+from render.reference.shadow import F64, is_float
 from render.result.defects import caught
 from render.trace.dependence import Dependence, Reached
 from render.trace.moves import at_lanes

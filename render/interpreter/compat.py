@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from render.interpreter.scope import PatchScope
 from render.interpreter.script import LaunchOnImport
-
-OLDEST = (3, 6)
-
-
-def version(text: str) -> tuple[int, int]:
-    """(3, 9) of "3.9" or "3.9.0"; ValueError for what is no supported version of Triton."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.|$)", text)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
-        raise ValueError(f"{text!r} is no version of Triton that is supported; known: 3.6 and later")
-    return int(found[1]), int(found[2])
-
-
-def installed() -> tuple[int, int]:
-    """Version of the Triton whose language runs the kernels."""
-    import triton
-
-    return version(triton.__version__)
 
 
 def _no_launch(*args: Any, **kwargs: Any) -> Any:

@@ -38,8 +38,8 @@ from render.interpreter.hosted.table import MOVES, ROUNDS, RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
-from render.interpreter.memory.strided import FORMAT_OF
 from render.ops.aten import ATEN, Form, base_name, of_form
+from render.ops.dtypes import FORMAT_OF
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory

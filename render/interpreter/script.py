@@ -47,16 +47,6 @@ def execute(module: ModuleType, path: Path) -> None:
     setattr(module, LEFT_OUT, tuple(lines))
 
 
-def left_out_note(module: ModuleType) -> str | None:
-    """What to tell the user of statements that were not run."""
-    lines = getattr(module, LEFT_OUT, ())
-    if not lines:
-        return None
-    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:8]))}"
-    more = f" and {len(lines) - 8} more" if len(lines) > 8 else ""
-    return f"{where}{more} of the file launch kernels at the top level: not run"
-
-
 def _compiled(statement: ast.stmt, file: str, flags: int) -> CodeType:
     found: CodeType = compile(ast.Module([statement], []), file, "exec", flags=flags, dont_inherit=True)
     return found

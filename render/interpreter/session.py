@@ -7,11 +7,10 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import Profile, load_profile
-from render.interpreter.allocator import large_blocks_kept, trim
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
-from render.interpreter.compat import installed, version
 from render.interpreter.compiled import Compiled, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.device import Description, described, target
@@ -24,6 +23,7 @@ from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
 from render.interpreter.tuning import patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
+from render.result import versions
 
 _open: list[Session] = []
 
@@ -69,8 +69,10 @@ class Session:
         tracker: Callable[[Session], Any] | None = None,
         steps: int = BUDGET,
     ) -> None:
-        base = profile if profile is not None else load_profile(device).chosen(triton=installed())
-        base = base.chosen(sum_order, fp_contraction, None if triton_version is None else version(triton_version))
+        base = profile if profile is not None else load_profile(device).chosen(triton=versions.installed_triton())
+        base = base.chosen(
+            sum_order, fp_contraction, None if triton_version is None else versions.triton_version(triton_version)
+        )
         self.mute = frozenset(mute)
         self.profile = base.mute(*(m for m in self.mute if isinstance(m, str)))
         self.interval = interval

@@ -11,10 +11,10 @@ from render.explain.budget import NOTHING, TITLES, Budget, Halves, budget, confi
 from render.explain.flips import flips
 from render.explain.study import Study
 from render.explain.variants import ieee_products
+from render.judgement.confirmation import ON_BOUND
 from render.result.decision import Decision
 from render.result.records import LineShare
 from render.result.verdict import BudgetItem, OutputVerdict
-from render.witness.second import ON_BOUND
 
 
 def wanted(decision: Decision) -> bool:

@@ -10,6 +10,7 @@ from render.explain.requests import instability_notes
 from render.explain.study import Study
 from render.judgement import advice
 from render.judgement.composition import Judged, exact_everywhere, likely_code
+from render.judgement.confirmation import ON_BOUND
 from render.judgement.formulas import FormulasCompared
 from render.judgement.sides import blamed
 from render.judgement.written import differing, measured
@@ -17,7 +18,6 @@ from render.result.decision import Decision, Masks, follows_paper
 from render.result.elements import Divergence, Witness
 from render.result.records import Instability
 from render.result.verdict import BudgetItem, Finding, OutputVerdict
-from render.witness.second import ON_BOUND
 
 
 @dataclass(frozen=True)

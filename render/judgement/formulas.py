@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from render.entry.execution import Entry, Execution
 from render.judgement import unrounded
 from render.judgement.composition import Judged
+from render.judgement.confirmation import Outside, confirmed, unconfirmed
 from render.judgement.references import References
 from render.result.decision import Case, Decision
 from render.result.elements import Witness
 from render.result.records import Unrounded
-from render.witness.second import Outside, confirmed, unconfirmed
 from render.witness.unrounded import unrounded as without_rounding
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from render.interpreter.allocator import trim
+from interval_ops.allocator import trim
 
 LARGE = 1 << 20
 """Elements of an output from which on memory is worth a collection of garbage."""

@@ -13,9 +13,9 @@ from render.entry import execution
 from render.entry.execution import Execution
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, of_reference, outline
+from render.entry.resolve import Reference, plans
+from render.entry.resolve import run as run_reference
 from render.reference.oracle import Ends, Oracle, OracleResult
-from render.reference.resolve import Reference, plans
-from render.reference.resolve import run as run_reference
 from render.reference.tf32 import reference_precision
 from render.result.options import Options
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution, described_as
 from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
+from render.entry.resolve import Reference
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade
 from render.explain.requests import departure, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import undefined_note
-from render.interpreter.allocator import large_blocks_kept, trim
 from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
 from render.judgement.composition import Judged, findings_of, taints_of
+from render.judgement.confirmation import DEFECTS, second_opinion
 from render.judgement.decided import Decided, cause_of
 from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.memory import free_runs, peak_mb
@@ -28,7 +30,6 @@ from render.judgement.precision import finer
 from render.judgement.quotes import quoted
 from render.judgement.references import References, Timing
 from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
-from render.reference.resolve import Reference
 from render.result.decision import Decision, compare, decide, worst
 from render.result.defects import collected
 from render.result.elements import Witness
@@ -36,7 +37,6 @@ from render.result.errors import UnsupportedOp
 from render.result.options import Options
 from render.result.records import Instability
 from render.result.verdict import Outputs, OutputVerdict, Verdict
-from render.witness.second import DEFECTS, second_opinion
 
 
 @dataclass
@@ -143,12 +143,12 @@ class Judgement:
         decision = worst(decisions)
         if findings:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
-        study = Study(self.entry, tuple(j.case for j in judged))
+        study = self._study(judged)
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         defect = decision.code if decision.code in DEFECTS else ""
         left = departure(study, self.references.oracle, decision, self.options)
         formulas = self._formulas(run, judged, decision)
-        weak, decision = self._unstable(study, run, formulas.decision)
+        weak, decision = self._unstable(run, judged, formulas.decision)
         witness = witness or formulas.witness
         return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, defect)
 
@@ -170,8 +170,13 @@ class Judgement:
             self.timing["unrounded_s"] = time.perf_counter() - began
         return found
 
-    def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:
-        return unstable(study, run, self.references.oracle, self.places, decision)
+    def _study(self, judged: Sequence[Judged]) -> Study:
+        return Study(self.entry, tuple(j.case for j in judged))
+
+    def _unstable(
+        self, run: Execution, judged: list[Judged], decision: Decision
+    ) -> tuple[Instability | None, Decision]:
+        return unstable(self._study(judged), run, self.references.oracle, self.places, decision)
 
     def _budget(self, study: Study, run: Execution, outputs: list[OutputVerdict], decision: Decision) -> Budget:
         if not self.options.budget or not wanted(decision):

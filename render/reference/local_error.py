@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from render.interpreter.memory.strided import FORMAT_OF
 from render.ops.aten import ATEN, Form, addends, of_form
 from render.ops.aten import base_name as key_of
+from render.ops.dtypes import FORMAT_OF
 
 TORCH_FORMATS = FORMAT_OF
 EXACT_OPS = of_form(Form.MADE, Form.MOVE, Form.ORDER, Form.EXACT)

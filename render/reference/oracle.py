@@ -21,11 +21,12 @@ import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from render.entry.execution import default_dtype
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named
+from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
-from render.reference.resolve import Reference, ReferencePlan
-from render.reference.shadow import F64, NarrowWatch, ShadowMode, default_dtype, is_float
+from render.reference.shadow import F64, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
 
 ASSUMED = "its error is assumed, not bounded"

@@ -13,8 +13,7 @@ operation has overwritten them by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
+from render.entry.execution import default_dtype
 from render.reference import local_error as noise
 from render.reference.running_error import Movable, error_of
 from render.result.defects import caught
@@ -36,17 +36,6 @@ SWEEP_BYTES = 1 << 25
 
 def is_float(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.is_floating_point()
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """`torch.zeros(n)` and friends give this dtype inside."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 @dataclass

@@ -25,9 +25,9 @@ kernel's result leaves a mere point) and RND303 (a condition that could go eithe
 no evidence against anybody, so these are looked at before the rows that use T. RND305 leaves a T that does enclose
 the order that was executed, and something outside of that is wrong.
 
-A Type-II of RND201, RND202 or RND204 that rests on T is asked for a witness afterwards (`render.witness.second`): it
-stands only if a second evaluation agrees, and is Inconclusive otherwise (RND306: it contradicts T; RND308: there could
-be none).
+A Type-II of RND201, RND202 or RND204 that rests on T is asked for a witness afterwards
+(`render.judgement.confirmation`): it stands only if a second evaluation agrees, and is Inconclusive otherwise (RND306:
+it contradicts T; RND308: there could be none).
 """
 
 from __future__ import annotations

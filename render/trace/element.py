@@ -14,12 +14,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from interval_ops.allocator import large_blocks_mapped
+from render.entry.execution import FAILURES, Execution, Tensor
 from render.entry.execution import Entry as Call
-from render.entry.execution import Execution, Tensor
-from render.interpreter.allocator import large_blocks_mapped
 from render.interpreter.events import listened
 from render.interpreter.memory.registry import address
-from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.trace.batch import batches, together
 from render.trace.check import check
 from render.trace.follow import follow
@@ -53,9 +52,9 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
     found: list[Slice | NotSliceable] = list(unstored)
     todo: dict[int, list[Place]] = {}
     for i, (name, where) in enumerate(wanted):
-        tensor = _output(run, name)
+        tensor = run.output(name)
         try:
-            at = tensor.address + _offset(name, tensor.tensor, where)
+            at = tensor.address + tensor.offset(where)
             todo[i] = list(places(run.session.writers, at, tensor.base))
         except NotSliceable as error:
             found[i] = error
@@ -85,7 +84,7 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
 def _left_alone(run: Execution, wanted: Wanted, none: Slice | NotSliceable) -> Slice | NotSliceable:
     """An element that no program stored: the number that lay there before the run."""
     name, where = wanted
-    tensor = _output(run, name)
+    tensor = run.output(name)
     ends = float(tensor.value[where]), float(tensor.lo[where]), float(tensor.hi[where])
     if not ends[0] == ends[1] == ends[2]:
         return none  # something made a bound for it
@@ -101,7 +100,7 @@ def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: l
         return
     try:
         log, again = logged(call)
-    except (KernelError, UnsupportedOp, RenderError):
+    except FAILURES:
         return  # said already
     for i in left:
         name, where = wanted[i]
@@ -109,8 +108,8 @@ def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: l
             if log.full or again is None:
                 raise NotSliceable("the host", "it computes too many elements")
             cutter = HostCutter(log)
-            tensor = _output(again, name)
-            number = cutter.number(tensor.address + _offset(name, tensor.tensor, where))
+            tensor = again.output(name)
+            number = cutter.number(tensor.address + tensor.offset(where))
             if number is None:
                 continue
             node = next(n for n in cutter.nodes if n.start <= number < n.stop)
@@ -149,7 +148,7 @@ def _attempt(
     recorder = Recorder(programs, run_all)
     try:
         again = record(call, recorder)
-    except (KernelError, UnsupportedOp, RenderError) as error:
+    except FAILURES as error:
         return dict.fromkeys(every, NotSliceable("the run", f"it cannot be repeated: {str(error).splitlines()[0]}"))
     if recorder.waits:
         return dict.fromkeys(every, NotSliceable("the programs", "they wait for what others store"))
@@ -186,7 +185,7 @@ def _cut(
         offset = place.offset
         if place.name is None:
             output, where = wanted[i]
-            offset = 0 if starts is None else starts[output] + _offset(output, _output(run, output).tensor, where)
+            offset = 0 if starts is None else starts[output] + run.output(output).offset(where)
         targets.append((place.name, offset))
     try:
         cutter, made = roots(recorder, targets)
@@ -213,7 +212,7 @@ def _confirmed(
     results: dict[int, Slice | NotSliceable | None] = {}
     alike = {}
     for i, one in whole.items():
-        if same(one, _output(run, one.output)):
+        if same(one, run.output(one.output)):
             alike[i] = one
         else:
             why = "run again, the element has another value or bound: another program or the host changes it"
@@ -270,21 +269,6 @@ def same(found: Slice, tensor: Tensor) -> bool:
     where = found.index
     theirs = (tensor.value[where], tensor.lo[where], tensor.hi[where])
     return bool(np.array_equal((found.v, found.lo, found.hi), theirs, equal_nan=True))
-
-
-def _output(run: Execution, name: str) -> Tensor:
-    for found in run.outputs:
-        if found.name == name:
-            return found
-    names = ", ".join(o.name for o in run.outputs)
-    raise RenderError("RND903", f"no output {name!r}", f"there are: {names}")
-
-
-def _offset(name: str, tensor: torch.Tensor, where: tuple[int, ...]) -> int:
-    """Bytes from the first element."""
-    if len(where) != tensor.dim() or any(not 0 <= i < n for i, n in zip(where, tensor.shape, strict=True)):
-        raise RenderError("RND903", f"{name} has shape {list(tensor.shape)}, not an element {list(where)}")
-    return sum(i * s for i, s in zip(where, tensor.stride(), strict=True)) * tensor.element_size()
 
 
 def record(call: Call, recorder: Recorder) -> dict[str, torch.Tensor] | None:

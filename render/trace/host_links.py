@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_map
 from interval_ops.formats.model import Format
 from render.interpreter.hosted.products import kind_of
 from render.interpreter.hosted.rows import axes_of
-from render.interpreter.memory.strided import FORMAT_OF
 from render.ops.aten import ATEN, Aten, Form, base_name, of_form
+from render.ops.dtypes import FORMAT_OF
 from render.trace.host import HostStep
 from render.trace.host_nodes import Formulas, Making, Numbers
 from render.trace.model import ABSENT, LEAF, NotSliceable

@@ -18,7 +18,7 @@ import torch
 from interval_ops.formats.casting import holds
 from interval_ops.formats.model import FP32, Format
 from render.interpreter.hosted.call import host_profile, inner_of
-from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.dtypes import FORMAT_OF
 from render.trace.check import value_of
 from render.trace.host import HostStep
 from render.trace.model import LEAF, Node, NotSliceable

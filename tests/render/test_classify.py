@@ -15,9 +15,9 @@ import render.entry.execution
 import render.judgement.causes
 from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import CAUSES, MissingRule
+from render.judgement import confirmation as second
 from render.result.elements import Witness
 from render.result.errors import KernelError, RenderError, UnsupportedOp
-from render.witness import second
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from fake_session import FakeSession

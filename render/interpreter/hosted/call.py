@@ -20,7 +20,7 @@ from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
-from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.dtypes import FORMAT_OF
 
 Known = Mapping[int, Envelope]
 EXACT = 2.0**52

@@ -27,8 +27,8 @@ from render.interpreter.hosted.call import (
     number,
     same_rank,
 )
-from render.interpreter.memory.strided import FORMAT_OF
 from render.ops.aten import Aten
+from render.ops.dtypes import FORMAT_OF
 
 
 def by_function(op: Aten) -> Rule:

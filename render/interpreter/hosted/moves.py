@@ -12,7 +12,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64, Format
 from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Result
 from render.interpreter.memory.integers import INTEGERS
-from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.dtypes import FORMAT_OF
 
 
 def _arrays(found: Any) -> list[np.ndarray]:

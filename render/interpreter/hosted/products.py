@@ -23,8 +23,8 @@ from interval_ops.dot.rule import PendingDot
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.hosted.call import Call, Result, Rule, finished, inner_of, number_pair, same_rank
-from render.interpreter.memory.strided import FORMAT_OF
 from render.ops.aten import Aten, Form, addends, base_name
+from render.ops.dtypes import FORMAT_OF
 
 _UP = 1.0 + 2.0**-40
 

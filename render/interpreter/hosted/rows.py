@@ -40,7 +40,7 @@ from render.interpreter.hosted.call import (
     number_pair,
     same_rank,
 )
-from render.interpreter.memory.strided import FORMAT_OF
+from render.ops.dtypes import FORMAT_OF
 
 _UP = 1.0 + 2.0**-20
 """Second-order terms of sums of at most some thousand unit roundoffs, and float64's own rounding."""

@@ -14,9 +14,10 @@ from render.interpreter.memory.operands import Bounded
 from render.interpreter.memory.records import Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.shadow import bounds_of
-from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
+from render.interpreter.memory.strided import bits_view, byte_range, byte_view, element_view
 from render.interpreter.memory.taint_map import union
 from render.interpreter.memory.unwritten import notice_writes
+from render.ops.dtypes import FORMAT_OF
 
 if TYPE_CHECKING:
     from render.interpreter.context import Site

@@ -11,8 +11,9 @@ from render.interpreter.memory.envelope import overlaps, read
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage, address
-from render.interpreter.memory.strided import FORMAT_OF, bits_view, byte_range, byte_view, element_view
+from render.interpreter.memory.strided import bits_view, byte_range, byte_view, element_view
 from render.interpreter.memory.unwritten import forget_contents
+from render.ops.dtypes import FORMAT_OF
 
 if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory

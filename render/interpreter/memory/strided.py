@@ -5,19 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from interval_ops.formats.model import BF16, FP8E4B8, FP8E4NV, FP8E5, FP8E5B16, FP16, FP32, FP64, Format
 from render.interpreter.memory.registry import Storage, address, span
-
-FORMAT_OF: dict[torch.dtype, Format] = {
-    torch.float64: FP64,
-    torch.float32: FP32,
-    torch.float16: FP16,
-    torch.bfloat16: BF16,
-    torch.float8_e5m2: FP8E5,
-    torch.float8_e4m3fn: FP8E4NV,
-    torch.float8_e4m3fnuz: FP8E4B8,
-    torch.float8_e5m2fnuz: FP8E5B16,
-}
 
 
 def element_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> np.ndarray:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from render.entry import data
 from render.lab.adversary import quantized
 from render.lab.adversary import subjects as make
 from render.lab.adversary.material import DTYPES, Inputs, stagnant_operands, values
 from render.lab.adversary.subjects import Subject
+from render.result import packaged as data
 
 
 def small() -> Iterator[Subject]:

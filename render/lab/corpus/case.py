@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
-from render.entry.data import folder
 from render.result.errors import RenderError
+from render.result.packaged import folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

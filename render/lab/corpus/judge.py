@@ -1,4 +1,4 @@
-"""Runs one case through `render.classify`, exactly as a user would: nothing of the ground truth is passed on."""
+"""Runs one case as `render.classify` does, exactly as a user would: nothing of the ground truth is passed on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 def judge(case: CorpusCase, device_output: bool = True, small: bool = False, **settings: Any) -> Verdict:
     """The verdict on `case`, at its published size, with its device output or (`source-level`) without it."""
-    from render.classify import classify
     from render.entry.inputs import Inputs
+    from render.judgement import question
+    from render.result.options import Options
 
     module = case.load()
     inputs: Inputs = case.inputs(module, small)
     output = device_models.generate(case, module, inputs) if device_output else None
-    return classify(
-        case.entry(module), *inputs.args, ref=case.reference(module), device=case.profile, output=output,
-        seed=case.facts.seed, ref_precision=case.facts.reference.judged_as, **settings, **inputs.kwargs,
-    )  # fmt: skip
+    facts = case.facts
+    settings["ref_precision"] = facts.reference.judged_as
+    chosen = Options(device=case.profile, seed=facts.seed, **settings)
+    return question.of_function(case.entry(module), inputs.args, inputs.kwargs, case.reference(module), output, chosen)

@@ -134,7 +134,7 @@ def re_executed(replayed: Replayed) -> list[tuple[np.ndarray, np.ndarray, torch.
 
 def _called(reference: Any, inputs: Any) -> Any:
     """The reference with the inputs that it takes: it may have fewer parameters than the launcher."""
-    from render.reference.resolve import plans
+    from render.entry.resolve import plans
 
     values = inputs.values
     return plans(reference, list(values), values, set())[0].call(reference, values)

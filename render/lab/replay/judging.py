@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from render.classify import Judgement, Options
+from interval_ops.allocator import trim
 from render.entry.execution import Entry, Execution
-from render.explain.study import Study
-from render.interpreter.allocator import trim
+from render.entry.resolve import resolve
 from render.judgement.composition import Judged
 from render.judgement.decided import Decided, cause_of
+from render.judgement.steps import Judgement
 from render.lab.corpus import device_models
-from render.reference.resolve import resolve
 from render.result.decision import Decision
+from render.result.options import Options
 from render.result.records import Instability
 from render.result.verdict import BudgetItem, Verdict
 
@@ -61,10 +61,12 @@ class Twofold(Judgement):
         self.execution, self.judged = run, judged
         return super()._conclude(run, judged, notes, began)
 
-    def _unstable(self, study: Study, run: Execution, decision: Decision) -> tuple[Instability | None, Decision]:
+    def _unstable(
+        self, run: Execution, judged: list[Judged], decision: Decision
+    ) -> tuple[Instability | None, Decision]:
         """As before, if the decision is the same as before: it does not depend on the device output."""
         if self._weak is None or self._weak[0] != decision:
-            self._weak = decision, super()._unstable(study, run, decision)
+            self._weak = decision, super()._unstable(run, judged, decision)
         return self._weak[1]
 
     def source_level(self, verdict: Verdict) -> SourceLevel:

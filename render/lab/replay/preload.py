@@ -10,7 +10,6 @@ import gc
 import torch
 import triton  # noqa: F401
 
-import render.classify
 import render.interpreter.lift
 import render.interpreter.session
 import render.lab.corpus.device_models

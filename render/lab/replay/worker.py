@@ -46,7 +46,7 @@ def replay(folder: Path, plan: ReplayPlan) -> ReplayRow:
 
     began = time.perf_counter()
     case = load_case(folder)
-    from render.interpreter.allocator import large_blocks_kept
+    from interval_ops.allocator import large_blocks_kept
 
     try:
         with large_blocks_kept():

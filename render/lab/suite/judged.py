@@ -15,9 +15,9 @@ from typing import Any
 
 from render.entry.execution import on_cpu, open_session
 from render.entry.inputs import of_call
+from render.entry.resolve import Reference
 from render.judgement.steps import Judgement
 from render.lab.suite.comparisons import recording
-from render.reference.resolve import Reference
 from render.result.options import Options
 from render.result.verdict import Verdict
 
@@ -74,7 +74,7 @@ def judge(test: Test, arguments: Mapping[str, Any], options: Options) -> Verdict
     def reference(**values: Any) -> dict[str, Any]:
         import torch
 
-        from render.reference.shadow import default_dtype
+        from render.entry.execution import default_dtype
 
         # The numbers of the entry's run: what the test draws must not change with the precision of its reference.
         with default_dtype(torch.float32), open_session(options.device, interval=False, **options.for_session):

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from render.entry.execution import default_dtype
 from render.exact.numbers import Numbers
 from render.reference.oracle import Oracle
 from render.reference.precise.functions import Functions
 from render.reference.precise.graph import CellGraph, Ids, Refused, Tick
 from render.reference.precise.recorder import CellRecorder
-from render.reference.shadow import F64, default_dtype, is_float
+from render.reference.shadow import F64, is_float
 
 BITS = (128, 256, 512, 1024)
 """Tried in this order until the error is as small as is asked for."""

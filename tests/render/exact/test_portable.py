@@ -81,7 +81,7 @@ RUNS = {
     "numbers": ("tests/render/exact/test_points.py", ""),
     "functions": ("tests/render/exact/test_functions.py", "not bessel and not y0 and not y1 and not j0 and not j1"),
     "witness": ("tests/render/witness/test_evaluate.py", ""),
-    "saved": ("tests/render/witness/test_second.py", "saved"),
+    "saved": ("tests/render/judgement/test_confirmation.py", "saved"),
     "judged": ("tests/render/judgement/test_precision.py", "python_flint"),
     "reference": ("tests/render/reference/precise/test_evaluation.py", "alternating or one_pass or softmax or budget"),
 }

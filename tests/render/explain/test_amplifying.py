@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from render.entry.data import folder
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.explain.amplifying import amplifying
 from render.lab.corpus.case import load_case
 from render.lab.corpus.judge import judge
+from render.result.packaged import folder
 from render.trace import slice_of
 from tests.render.trace.test_typical import random, rounded, rounding
 

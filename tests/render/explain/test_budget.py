@@ -9,11 +9,11 @@ import triton
 import triton.language as tl
 
 import render
-from render.entry.data import folder
 from render.entry.execution import WORTH_WORK
 from render.explain.budget import NOTHING, Budget, Halves, confirm, halves_of, left_out
 from render.lab.corpus.case import load_case
 from render.lab.corpus.judge import judge
+from render.result.packaged import folder
 from render.result.records import BudgetBasis
 from render.result.verdict import BudgetItem
 

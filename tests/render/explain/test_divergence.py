@@ -13,8 +13,8 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
-from render.entry.data import folder
 from render.explain.divergence import _holds
+from render.result.packaged import folder
 from tests.kernels.bugs import BUGS
 
 BY_NAME = {str(bug): bug for bug in BUGS}

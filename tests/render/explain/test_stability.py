@@ -190,9 +190,9 @@ def test_conditioning_of_a_known_sum():
     """f = a . b: sum |df/dx_i| |x_i| over both arguments is 2 sum |a_i b_i|."""
     from render.entry.inputs import of_call
     from render.entry.outputs import of_reference
+    from render.entry.resolve import ReferencePlan, resolve
     from render.explain.stability import conditioning
     from render.reference.oracle import Oracle
-    from render.reference.resolve import ReferencePlan, resolve
 
     torch.manual_seed(0)
     a, b = torch.randn(4, 200), torch.randn(200)

@@ -17,7 +17,7 @@ from lowering import chains, compiled, depth
 
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import MissingRule, load_profile
-from render.interpreter.compat import installed
+from render.result import versions
 
 
 @triton.jit
@@ -92,7 +92,8 @@ def additions(what: Any, target: Any, **options: Any) -> tuple[int, int]:
     return depth(code.asm["llir"]) - products, n
 
 
-trees = pytest.mark.skipif(installed() < (3, 8), reason="Triton 3.6 and 3.7 add the elements of a thread one by one")
+TRITON = versions.installed_triton()
+trees = pytest.mark.skipif(TRITON < (3, 8), reason="Triton 3.6 and 3.7 add the elements of a thread one by one")
 
 
 @trees
@@ -113,7 +114,7 @@ def test_reductions_are_balanced_trees_on_every_target(name: str, target: Any, w
     assert 0 < found <= log2(n)
 
 
-@pytest.mark.skipif(installed() >= (3, 8), reason="balanced trees from Triton 3.8 on")
+@pytest.mark.skipif(TRITON >= (3, 8), reason="balanced trees from Triton 3.8 on")
 def test_older_versions_add_the_elements_of_a_thread_one_by_one() -> None:
     """So that nothing less than n - 1 additions is safe there: a thread may hold any number of elements."""
     found, n = additions(REDUCTIONS["columns of a tile"], 80)
@@ -192,7 +193,7 @@ def conversions(target: int) -> dict[str, str]:
 @pytest.mark.parametrize("target", [80, 89, 90])
 def test_profiles_know_how_each_version_converts(target: int) -> None:
     """Half of the last kept bit is added and the rest cut, fp32 goes through fp16, or one instruction does it."""
-    profile = load_profile(f"sm_{target}").chosen(triton=installed())
+    profile = load_profile(f"sm_{target}").chosen(triton=TRITON)
     for pair, code in conversions(target).items():
         older = profile.older_cast(*pair.split("->"))
         away, through = older is not None and older.ties_away, older is not None and older.via == "fp16rz"
@@ -221,7 +222,7 @@ def compiles(src: str, dst: str, target: Any, mode: str | None) -> bool:
 def disagreements(target: Any, casts: list[tuple[str, str, str | None]], capfd: Any) -> list[str]:
     """Conversions that the profile refuses and Triton compiles, or the other way round."""
     name = f"sm_{target}" if isinstance(target, int) else target
-    profile, found = load_profile(name).chosen(triton=installed()), []
+    profile, found = load_profile(name).chosen(triton=TRITON), []
     for src, dst, mode in casts:
         try:
             profile.check_cast(src, dst, mode or "rtne")
@@ -308,7 +309,7 @@ def test_int8_saturates_or_wraps(target: int, m: int) -> None:
     (found,) = unit(product, {"a": "i8", "b": "i8", "c": "i32"}, {"M": m, "K": 32, "OUT": tl.int32}, target)
     profile = load_profile(f"sm_{target}")
     assert profile.dot("int8").overflow in ("either", "saturate" if ".satfinite" in found else "wrap")
-    wraps = m == 64 and (target == 90 or (target == 100 and installed() >= (3, 8)))
+    wraps = m == 64 and (target == 90 or (target == 100 and TRITON >= (3, 8)))
     assert (".satfinite" in found) != wraps
 
 

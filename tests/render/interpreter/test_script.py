@@ -10,8 +10,8 @@ import torch
 
 import render
 from render.classify import classify_file
-from render.entry.target import find_entry, load_module
-from render.interpreter.script import LEFT_OUT, left_out_note
+from render.entry.target import find_entry, left_out_note, load_module
+from render.interpreter.script import LEFT_OUT
 from render.result.errors import RenderError
 
 HEAD = """\

@@ -14,12 +14,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from render.reference.resolve import resolve
 
 from render.entry.execution import Execution, on_cpu
 from render.entry.inputs import from_mapping
 from render.judgement.composition import Judged
 from render.judgement.steps import Judgement
-from render.reference.resolve import resolve
 from render.result.options import Options
 from render.result.verdict import Verdict
 from tests.support import rng

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from render.entry import data
 from render.entry.execution import on_cpu
 from render.lab.corpus import device_models
 from render.lab.corpus.case import FOLDERS, CorpusCase, case_folders, find_case, load_case, load_cases
+from render.result import packaged as data
 from render.result.errors import RenderError
 
 NUMBERS = "1924 5990 3017 5895 4551 1190 2843 1960 2680b 376 5065 1840 1666 1937 1671 1821 4701 1808 1578 6227"

@@ -7,7 +7,7 @@ import types
 import pytest
 import torch
 
-from render.reference.resolve import plans, resolve, run
+from render.entry.resolve import plans, resolve, run
 from render.reference.tf32 import reference_precision, to_tf32
 from render.result.errors import RenderError
 

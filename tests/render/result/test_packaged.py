@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from render.entry import data
+from render.result import packaged as data
 
 ROOT = Path(data.__file__).resolve().parents[2]
 

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from render.cli import app
+from render.ops import page as ops_page
 from render.ops.library import CONVERSIONS, LIBRARY, REFUSED
 from render.ops.table import EXACT, RULES, UNSUPPORTED
-from render.report import ops_page
 
 ROOT = Path(__file__).parents[3]
 

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from render.entry.execution import Entry, Execution
+from render.entry.execution import FAILURES, Entry, Execution
 from render.result.decision import Case, Decision, Masks, device_bound
 from render.result.elements import Witness
-from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.pieces import blocks, flat, part
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def confirmed(entry: Entry, run: Execution, claim: Outside, figures: Figures | N
         return answer("none", str(error))
     except (NoFormula, Malformed) as error:
         return answer("none", f"no second formula: {error}")
-    except (KernelError, UnsupportedOp, RenderError) as error:
+    except FAILURES as error:
         return answer("none", f"the run cannot be repeated: {str(error).splitlines()[0]}")
     except MISHAPS as error:
         return answer("none", f"{error!r}: please report this")

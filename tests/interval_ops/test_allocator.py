@@ -2,7 +2,7 @@
 
 import pytest
 
-from render.interpreter import allocator
+from interval_ops import allocator
 
 
 @pytest.fixture

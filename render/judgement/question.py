@@ -1,0 +1,53 @@
+"""The question: from a call, or a file with its reference, to the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from render.entry import execution
+from render.entry.inputs import gather, of_call
+from render.entry.resolve import resolve
+from render.entry.target import find_entry, left_out_note, load_module
+from render.entry.tensors import load
+from render.judgement.steps import Judgement
+from render.result.errors import RenderError
+from render.result.options import Options
+from render.result.verdict import Verdict
+
+Asked = str | Callable[..., Any] | None
+"""A reference: its name, itself, or None for the one of the file."""
+
+
+def of_function(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    ref: Asked,
+    output: Any,
+    options: Options,
+) -> Verdict:
+    """The verdict on `fn(*inputs, **keywords)`; `output`: what a device returned, or the path of a tensors file."""
+    if not callable(fn):
+        hint = "pass the function that launches the kernel"
+        raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
+    return Judgement(fn, of_call(fn, tuple(inputs), dict(keywords)), resolve(ref), _recorded(output), options).verdict()
+
+
+def of_file(
+    path: str | Path, entry: str | None, ref: Asked, inputs: Any, specs: Sequence[str], output: Any, options: Options
+) -> Verdict:
+    """The verdict on a file, in which the entry function, the inputs and the reference are looked for."""
+    with execution.described_as(options.device):
+        with execution.on_cpu():
+            module = load_module(path)
+            fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
+            given = gather(fn, module, inputs, specs, options.seed)
+        note = left_out_note(module)
+        told = () if note is None else (note,)
+        return Judgement(fn, given, resolve(ref, module), _recorded(output), options, told).verdict()
+
+
+def _recorded(output: Any) -> Any:
+    return load(Path(output)) if isinstance(output, str | Path) else output
