@@ -14,7 +14,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from render.reference.resolve import resolve
 
 from render.entry.execution import Execution, on_cpu
 from render.entry.inputs import from_mapping
