@@ -17,6 +17,7 @@ import triton.language as tl
 
 from render.entry.execution import Execution, on_cpu
 from render.entry.inputs import from_mapping
+from render.entry.resolve import resolve
 from render.judgement.composition import Judged
 from render.judgement.steps import Judgement
 from render.result.options import Options
