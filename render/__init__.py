@@ -25,6 +25,7 @@ _LAZY = {
     "RenderError": "render.result.errors",
     "UnsupportedOp": "render.result.errors",
     "KernelError": "render.result.errors",
+    "accumulation": "render.companions.accumulation",
 }
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "UnsupportedOp",
     "Verdict",
     "__version__",
+    "accumulation",
     "classify",
     "load",
     "load_profile",
@@ -66,7 +68,8 @@ def __getattr__(name: str) -> Any:
         module = _LAZY[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    value = getattr(import_module(module), name)
+    found = import_module(module)
+    value = found if module.endswith(f".{name}") and not hasattr(found, name) else getattr(found, name)
     globals()[name] = value
     return value
 

@@ -105,6 +105,7 @@ def test_a_rising_arrow_would_be_seen(tmp_path):
 
 PARAMETERS = 10
 WIDE = {
+    "render/cli/accum.py:command": "typer reads the options from the parameters",
     "render/cli/classify.py:command": "typer reads the options from the parameters",
     "render/cli/suite.py:command": "typer reads the options from the parameters",
     "render/interpreter/builder/scaled_dots.py:create_dot_scaled": "Triton's own signature",

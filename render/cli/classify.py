@@ -25,8 +25,7 @@ _STDOUT = "-"
 
 
 @guarded
-@taking("device", "configs", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds",
-        explanations=True)  # fmt: skip
+@taking("device", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds", explanations=True)
 def command(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")

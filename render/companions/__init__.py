@@ -1,0 +1,1 @@
+"""Other methods beside the bound: the width of accumulators, two error distributions, demotion."""
