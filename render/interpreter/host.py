@@ -5,8 +5,9 @@ Host operations are seen by dispatch, below autograd and above the CPU kernels. 
 without a rule never turns an interval into a silent point.
 
 What the host computes from plain inputs before a launch rounds as well: a wrapper that casts its operands to float16
-has made the same error as a kernel that does. Where there is a rule the result carries it; any other operation on
-inputs is part of the inputs, its result is taken as given.
+has made the same error as a kernel that does. Where there is a rule the result carries it. An operation without a rule
+is followed through torch's own decomposition of it, which is what `torch.compile` executes; without one its result is
+tainted. Constants, random numbers and what the user hands in are points.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,9 @@ from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
 from render.interpreter.deferred import Deferred, Made
 from render.interpreter.graphs import unrecorded
 from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
+from render.interpreter.hosted.decomposed import composed, decomposition
 from render.interpreter.hosted.moves import moved_flags
-from render.interpreter.hosted.table import MOVES, ROUNDS, RULES
+from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
@@ -56,6 +58,8 @@ _OWN_ROOTS = (
     "<",
 )  # fmt: skip
 _COPIES = frozenset(["copy", "_to_copy"])
+_COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
+_SAME = torch.ops.aten.clone.default
 _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential", "set", "resize"])
 """In place these do not read what they overwrite."""
 
@@ -71,10 +75,10 @@ class OverloadRule:
     """Place and name of the arguments that it writes."""
     overwrites: bool
     cause: str
-
-    @property
-    def moves(self) -> bool:
-        return self.name in MOVES or self.name in _COPIES
+    moves: bool
+    """Results hold elements of the operands."""
+    opaque: bool
+    """No rule says what it makes of floats."""
 
 
 @cache
@@ -85,7 +89,14 @@ def operation(func: Any) -> OverloadRule:
     written = tuple((i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write)
     view = bool(given) and not written and not any(a.is_write for a in given)
     overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
-    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""))
+    moves, unknown = name in MOVES or name in _COPIES, opaque(name) and not view
+    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown)
+
+
+@cache
+def _called(op: OverloadRule, adds: bool) -> OverloadRule:
+    """An operation whose arguments make another one of it: `index_put` that adds, `scatter` that combines."""
+    return replace(op, cause="accumulation", moves=False, opaque=not adds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +146,9 @@ class HostTracker(TorchDispatchMode):
         self.exact = self.mute >= set(CAUSES)
         self.causes: set[Cause] = set() if causes is None else causes
         self.rounded: dict[Cause, float] = {}
-        self.given = False
-        """Whether an operation without a rule made coarse floats of inputs: how it rounds is not known."""
         self._paused = self._launches = 0
+        self._within: HostSite | None = None
+        """The line of an operation whose steps are run."""
         self.deferred = Deferred()
         memory.deferred = self._settle
         self._prepared: set[int] = set()
@@ -160,8 +171,15 @@ class HostTracker(TorchDispatchMode):
         if self._paused or isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
         op = operation(func)
+        if self._within and composed(func):  # below autograd these arrive whole
+            with self:
+                return func.decompose(*args, **kwargs)
         if op.view:
             return func(*args, **kwargs)
+        if op.name in _COMBINING:
+            accumulate = (len(args) > 3 and args[3] is True) or bool(kwargs.get("accumulate", False))
+            if accumulate or "reduce" in kwargs:
+                op = _called(op, accumulate)
         if op.name in _ALLOCATIONS:
             out = func(*args, **kwargs)
             if _plain(out) and "out" not in kwargs:
@@ -170,9 +188,8 @@ class HostTracker(TorchDispatchMode):
         if op.name in _SHAPE_ONLY and not op.written:
             return func(*args, **kwargs)
         rounds = _rounded_to(op, args, kwargs) if op.cause else None
-        if rounds is None and not self._concerned(op, args, kwargs):
+        if rounds is None and not op.opaque and not self._concerned(op, args, kwargs):
             out = func(*args, **kwargs)
-            self._take(op, args, kwargs, out)
             for target in _written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
             return out
@@ -194,40 +211,54 @@ class HostTracker(TorchDispatchMode):
             for t in (*reads.values(), *targets):
                 self._settle(t)
         known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
-        site = None if known or rounds is None else self._note(op, rounds)
+        site = host_site() if op.opaque else None if known or rounds is None else self._note(op, rounds)
         if not known and (site is None or not self.memory.interval):
             out = func(*args, **kwargs)
-            self._take(op, args, kwargs, out)
             for target in targets:
                 self.memory.host_write(target)
             return out
         self.followed += 1
         before = {_start(t) for t in reads.values()}
         prepared = all(_start(reads[k]) in self._prepared for k in known)
-        result = self._bounds_of(func, op, args, kwargs, known, site or (host_site() if rounds is not None else None))
-        seen = self.before(func, args, kwargs, known)
+        site = site or (host_site() if rounds is not None else None)
+        result, steps = self._bounds_of(func, op, args, kwargs, known, site)
+        seen = self.before(func, args, kwargs, known) if steps is None else None
         out = func(*args, **kwargs)
-        if result is None and prepared:
-            self._take(op, args, kwargs, out)
         outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
         found = _one_each(result, len(outputs))
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
-        unruled = taint
-        if None in found and not prepared and (self.exact or any(_wide(e) for e in known.values())):
-            name = func._schema.name
-            message = f"host operation {name} on a kernel result has no rule"
-            unruled |= {self.memory.taint("RND302", name, host_site(), message)}  # type: ignore[arg-type]
+        open_ = self.exact or any(_wide(e) for e in known.values())
         written = {id(t) for t in targets}
-        for tensor, one in zip(outputs, found, strict=True):
+        for i, (tensor, one) in enumerate(zip(outputs, found, strict=True)):
             # A view of an input shares its memory, and with it everything that is known about it.
             if id(tensor) in written or _start(tensor) not in before:
-                self._attach(tensor, one, unruled if one is None else taint, prepared)
+                self._attach(tensor, one, self._taints(func, one, tensor, taint, open_, site), prepared)
+                if steps is not None and i < len(steps):
+                    self.after(self.before(_SAME, (steps[i],), {}, self._known(steps[i])), tensor)
         first = found[0] if found else None
         for target in targets:
             if not any(target is t for t in outputs):
-                self._attach(target, first, unruled if first is None else taint, prepared)
-        self.after(seen, out)
+                self._attach(target, first, self._taints(func, first, target, taint, open_, site), prepared)
+        if steps is None:
+            self.after(seen, out)
         return out
+
+    def _known(self, tensor: torch.Tensor) -> dict[int, Envelope]:
+        found = self.memory.host_envelope(tensor, False)
+        return {} if found is None else {id(tensor): found}
+
+    def _taints(
+        self, func: Any, one: Found, tensor: torch.Tensor, taint: frozenset[int], open_: bool, site: HostSite | None
+    ) -> frozenset[int]:
+        """Those of the operands, and one of its own for a result that no rule bounds.
+
+        `open_`: some operand is not exact; of operands that are, integers come out as they are.
+        """
+        if isinstance(one, (Bounds, Exact)) or not (open_ or (site is not None and _coarse(tensor))):
+            return taint
+        name = func._schema.name
+        message = f"host operation {name} has no rule"
+        return taint | {self.memory.taint("RND302", name, site or host_site(), message)}  # type: ignore[arg-type]
 
     def _concerned(self, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether any operand has bounds, or waits for them, or is to be overwritten before another's are computed."""
@@ -246,9 +277,9 @@ class HostTracker(TorchDispatchMode):
 
     def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
         """Whether the bounds of the results may be computed when they are asked for: inputs alone go into them."""
-        if not self.lazy or op.written or op.name not in RULES or not self.memory.interval or not reads:
+        if not self.lazy or op.written or not (op.name in RULES or op.opaque) or not self.memory.interval:
             return False
-        if rounds is None and not any(self.deferred.made(t) for t in reads.values()):
+        if rounds is None and not op.opaque and not any(self.deferred.made(t) for t in reads.values()):
             return False
         return not any(self.memory.is_known(t, op.moves) for t in reads.values())
 
@@ -261,18 +292,24 @@ class HostTracker(TorchDispatchMode):
         out = func(*args, **kwargs)
         starts = {_start(t) for t in reads.values()}
         outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
-        made = [Made.of(i, t) for i, t in enumerate(outputs) if t.numel() and _start(t) not in starts]
+        made = [
+            Made.of(i, t)
+            for i, t in enumerate(outputs)
+            if t.numel() and _start(t) not in starts and (not op.opaque or _coarse(t))
+        ]
         launches, count = self._launches, len(outputs)
 
         def evaluate() -> None:
             known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
             self.followed += 1
-            found = _one_each(self._bounds_of(func, op, args, kwargs, known, site), count)
+            found = _one_each(self._bounds_of(func, op, args, kwargs, known, site)[0], count)
             taint = NO_TAINT.union(*(e.taints for e in known.values()))
+            open_ = any(_wide(e) for e in known.values())
             for one in made:
                 tensor = one.tensor()
                 if tensor is not None:
-                    self._attach(tensor, found[one.place], taint, True)
+                    result = found[one.place]
+                    self._attach(tensor, result, self._taints(func, result, tensor, taint, open_, site), True)
                     if launches != self._launches:
                         self._prepared.discard(_start(tensor))
 
@@ -290,19 +327,6 @@ class HostTracker(TorchDispatchMode):
             finally:
                 self._paused -= 1
 
-    def _take(self, op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
-        """Results of inputs that no rule looked at are taken as given; note those of a coarse format."""
-        if self.given or op.name in RULES or op.name in _OVERWRITES:
-            return
-        if not any(isinstance(x, (list, tuple)) or (_plain(x) and x.is_floating_point()) for x in args):
-            return
-        read = {_start(t) for t in tree_flatten((args, kwargs))[0] if _plain(t) and t.is_floating_point()}
-        if not read:
-            return
-        made = [t for t in tree_flatten(out)[0] if _plain(t) and _start(t) not in read]
-        formats = [FORMAT_OF.get(t.dtype) for t in made]
-        self.given = self.given or any(f is not None and f.bits < 32 for f in formats)
-
     def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope]) -> Any:
         """An operation is about to run; what this gives comes back to `after` with the result."""
 
@@ -312,33 +336,67 @@ class HostTracker(TorchDispatchMode):
     def _bounds_of(
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],
         site: HostSite | None,
-    ) -> Result:  # fmt: skip
-        """Bounds of the results by rule; None if there is none for these arguments. `site`: where it rounds."""
+    ) -> tuple[Result, list[torch.Tensor] | None]:  # fmt: skip
+        """Bounds of the results by rule; None if there is none for these arguments. `site`: where it rounds.
+
+        Beside them the results of torch's decomposition, if their bounds are those of its steps.
+        """
         call = Call(func, args, kwargs, known, self.memory.profile)
         if site is not None or self.exact or any(_wide(e) for e in known.values()):
-            rule = RULES.get(op.name)
-            if rule is None or (not ATEN[op.name].integers and _open_integers(args, kwargs, known)):
-                return None
-            with muted(self._muted_at(site or host_site())), np.errstate(all="ignore"):
-                found = rule(call)
+            rule, found = RULES.get(op.name), None
+            whole = op.name in ATEN and not ATEN[op.name].integers and _open_integers(args, kwargs, known)
+            if rule is not None and not whole and not op.opaque:
+                with muted(self._muted_at(site or host_site())), np.errstate(all="ignore"):
+                    found = rule(call)
+            if found is None and (op.opaque or op.cause) and not op.written and not whole:
+                return self._decomposed(func, args, kwargs, site or host_site())
             if (
                 not known
                 and site is not None
                 and any(isinstance(f, Bounds) and not np.array_equal(f.lo, f.hi) for f in _all(found))
             ):
                 self.causes.add((op.cause, site.file, site.line))
-            return found
+            return found, None
         if not op.moves:
-            return Exact()
+            return Exact(), None
         if op.name in _COPIES:
             written = next(iter(known.values())).written
-            return Exact(None if written.all() else written)
+            return Exact(None if written.all() else written), None
         flags = moved_flags(call)
-        return Exact() if flags is None else tuple(Exact(w) for w in flags)
+        return (Exact() if flags is None else tuple(Exact(w) for w in flags)), None
+
+    def _decomposed(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: HostSite
+    ) -> tuple[Result, list[torch.Tensor] | None]:
+        """Bounds by the rules of the steps that torch itself writes the operation as; None without such steps."""
+        steps = decomposition(func)
+        if steps is None:
+            return None, None
+        before = self.lazy, self._paused, self._within
+        self.lazy, self._paused, self._within = False, 0, self._within or site
+        try:
+            with self:
+                out = steps(*args, **kwargs)
+        except (NotImplementedError, RuntimeError, TypeError):  # these arguments have no such steps
+            return None, None
+        finally:
+            self.lazy, self._paused, self._within = before
+        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        found = [self.memory.host_envelope(t, False) for t in outputs]
+        bounds = tuple(
+            None if e is not None and e.taints - self._given_taints(args, kwargs)
+            else Exact() if e is None or e.lo.shape != tuple(t.shape) else Bounds(e.lo, e.hi)
+            for t, e in zip(outputs, found, strict=True)
+        )  # fmt: skip
+        return bounds, outputs
+
+    def _given_taints(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
+        leaves = [t for t in tree_flatten((args, kwargs))[0] if _plain(t)]
+        return NO_TAINT.union(*(e.taints for t in leaves if (e := self.memory.host_envelope(t, False)) is not None))
 
     def _note(self, op: OverloadRule, fmt: Format) -> HostSite:
         """Where an operation on inputs rounds; noted in `rounded`."""
-        site = host_site()
+        site = self._within or host_site()
         key = (op.cause, site.file, site.line)
         self.rounded[key] = max(fmt.u, self.rounded.get(key, 0.0))
         return site
@@ -360,7 +418,7 @@ class HostTracker(TorchDispatchMode):
             self.memory.carry(tensor, None, None, taint, written)
             return
         lo, hi = result.lo, result.hi
-        if prepared and self.memory.host_envelope(tensor, False) is None and np.array_equal(lo, hi):
+        if prepared and not taint and self.memory.host_envelope(tensor, False) is None and np.array_equal(lo, hi):
             v = values(tensor)
             if np.array_equal(np.broadcast_to(lo, v.shape), v):  # nothing was rounded: a tensor like any other
                 self.memory.host_write(tensor)
@@ -386,13 +444,20 @@ def _one_each(result: Result, count: int) -> tuple[Found, ...]:
 def _rounded_to(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
     """The format that the result is rounded to, if narrower than float64 and (casts) than the operand; else None."""
     tensors = [t for t in args if isinstance(t, torch.Tensor)]
-    if not tensors or not all(_plain(t) for t in tensors) or not any(t.is_floating_point() for t in tensors):
+    if not all(_plain(t) for t in tensors) or any(t.is_complex() for t in tensors):
         return None
     if op.cause == "cast":
         source, dtype = (args[1], args[0].dtype) if op.name == "copy" else (args[0], kwargs.get("dtype"))
         dst, src = (None if d is None else FORMAT_OF.get(d) for d in (dtype, source.dtype))
-        return None if dst is None or src is None or casting.holds(dst, src) else dst
-    fmt = FORMAT_OF.get(torch.result_type(*args[:2]) if len(args) > 1 and _number(args[1]) else tensors[0].dtype)
+        whole = source.dtype in INTEGERS and dst is not None and 8 * source.itemsize > dst.p
+        return None if dst is None or (not whole and (src is None or casting.holds(dst, src))) else dst
+    if any(t.is_floating_point() for t in tensors):
+        dtype = torch.result_type(*args[:2]) if len(args) > 1 and _number(args[1]) else tensors[0].dtype
+    elif (op.name in OF_INTEGERS and kwargs.get("rounding_mode") is None) or any(isinstance(a, float) for a in args):
+        dtype = torch.get_default_dtype()
+    else:
+        dtype = torch.int64
+    fmt = FORMAT_OF.get(kwargs.get("dtype") or dtype)
     return None if fmt is None or fmt.bits == 64 else fmt
 
 
@@ -407,6 +472,11 @@ def _plain(t: Any) -> bool:
 
 def _functional(t: torch.Tensor) -> bool:
     return type(t) is not torch.Tensor and not isinstance(t, torch.nn.Parameter)
+
+
+def _coarse(t: torch.Tensor) -> bool:
+    """Floats, or complex numbers, narrower than float64: what an operation without a rule gave is then not exact."""
+    return (t.is_floating_point() or t.is_complex()) and t.dtype not in (torch.float64, torch.complex128)
 
 
 def _start(t: torch.Tensor) -> int:

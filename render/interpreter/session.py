@@ -116,11 +116,6 @@ class Session:
         """Unit roundoff of what the host computed from inputs before a launch, by cause, file and line."""
         return self._tracker.rounded if self._tracker else {}
 
-    @property
-    def host_given(self) -> bool:
-        """Whether the host made coarse floats of inputs by operations without a rule: how they round is not known."""
-        return self._tracker is not None and self._tracker.given
-
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)

@@ -72,9 +72,7 @@ def unrounded(
         if margin is None:
             return None
         reach = np.nan_to_num(margin.reach[place], nan=np.inf) + _of_float64(oracle, exact, place)
-        answers.append(
-            _answer(case, found[case.name], gap, counts, near + reach, margin.estimated or run.session.host_given)
-        )
+        answers.append(_answer(case, found[case.name], gap, counts, near + reach, margin.estimated))
     return answers
 
 

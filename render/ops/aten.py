@@ -112,6 +112,7 @@ _all(Form.MADE, """
     zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
     scalar_tensor empty_strided new_empty_strided arange tril_indices triu_indices empty_permuted
 """)  # fmt: skip
+_all(Form.FUNCTION, "linspace logspace hann_window hamming_window blackman_window bartlett_window")
 _all(Form.RANDOM, """
     rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
     exponential random randint_like

@@ -24,7 +24,7 @@ from interval_ops.bounds import Pair
 from interval_ops.formats.model import FP64, Format
 from interval_ops.functions import elementary
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.call import exact_profile, number, same_rank
+from render.interpreter.hosted.call import exact_profile, inner_of, number, same_rank
 from render.ops.formulas import Formula
 
 _UP = 1.0 + 2.0**-40
@@ -84,6 +84,14 @@ class Interval:
 def quotient(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
     # float16 and bfloat16 divide in float32 and round once more; `div` encloses both.
     return arithmetic.div(x, y, fmt, profile, "div_rn")
+
+
+def by_reciprocal(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
+    """x / y, or x (1 / y) with the reciprocal rounded: what torch's GPU kernels make of a number as divisor."""
+    plain = quotient(x, y, fmt, profile)
+    one = (np.ones((1,) * np.ndim(y[0])),) * 2
+    other = arithmetic.mul(x, quotient(one, y, inner_of(fmt), profile), fmt, profile)
+    return np.minimum(plain[0], other[0]), np.maximum(plain[1], other[1])
 
 
 class Pairs:

@@ -20,6 +20,7 @@ from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
+from render.ops.aten import base_name
 from render.ops.dtypes import FORMAT_OF
 
 Known = Mapping[int, Envelope]
@@ -98,7 +99,16 @@ class Call:
                 dtype = x.dtype if dtype is None else torch.result_type(torch.empty(0, dtype=dtype), x)
         if len(operands) == 2 and all(isinstance(x, (int, float, torch.Tensor)) for x in operands):
             dtype = torch.result_type(*operands)
+        if dtype in INTEGERS and self._real:
+            dtype = torch.get_default_dtype()
         return None if dtype is None else FORMAT_OF.get(dtype)
+
+    @property
+    def _real(self) -> bool:
+        """Whether integers come out as floats."""
+        from render.interpreter.hosted.table import OF_INTEGERS
+
+        return base_name(self.op._schema.name) in OF_INTEGERS and self.kwargs.get("rounding_mode") is None
 
     def operand(self, x: Any, fmt: Format) -> Pair | None:
         """Bounds of a tensor or number as an operation in `fmt` reads it; None where its conversion is not simple."""

@@ -14,7 +14,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.algebra import enclosed, quotient, unary
+from render.interpreter.hosted.algebra import by_reciprocal, enclosed, quotient, unary
 from render.interpreter.hosted.call import (
     Bounds,
     Call,
@@ -35,10 +35,11 @@ def by_function(op: Aten) -> Rule:
     """A function of one argument that the engine knows, in float32 or float64, then rounded."""
 
     def rule(call: Call) -> Result:
-        fmt = FORMAT_OF.get(call.x.dtype)
-        if fmt is None:
+        fmt = call.format(call.x)
+        pair = None if fmt is None else call.operand(call.x, inner_of(fmt))
+        if fmt is None or pair is None:
             return None
-        return finished(unary(op.function, call.pair(call.x), inner_of(fmt), call.profile), fmt, call.profile)
+        return finished(unary(op.function, pair, inner_of(fmt), call.profile), fmt, call.profile)
 
     return rule
 
@@ -102,7 +103,9 @@ def divided(call: Call) -> Result:
         if set(call.kwargs) - {"out", "rounding_mode"}:
             return None
         call = Call(call.op, call.args[:2], {}, call.known, call.device)
-        return binary(quotient)(call)
+        by = call.args[1]
+        number_ = isinstance(by, (int, float)) or (isinstance(by, torch.Tensor) and not by.dim())
+        return binary(by_reciprocal if number_ else quotient)(call)
     return _integral_quotient(call, np.trunc if mode == "trunc" else np.floor)
 
 
@@ -154,10 +157,11 @@ def remainder(call: Call) -> Result:
 
 
 def reciprocal(call: Call) -> Result:
-    fmt = FORMAT_OF.get(call.x.dtype)
-    if fmt is None:
+    fmt = call.format(call.x)
+    pair = None if fmt is None else call.operand(call.x, fmt)
+    if fmt is None or pair is None:
         return None
-    one, x = same_rank([number(1.0, fmt), call.pair(call.x)])
+    one, x = same_rank([number(1.0, fmt), pair])
     return Bounds(*quotient(one, x, fmt, call.profile))
 
 

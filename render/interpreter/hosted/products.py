@@ -22,7 +22,7 @@ from interval_ops.bounds import Pair, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
-from render.interpreter.hosted.call import Call, Result, Rule, finished, inner_of, number_pair, same_rank
+from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, number_pair, same_rank
 from render.ops.aten import Aten, Form, addends, base_name
 from render.ops.dtypes import FORMAT_OF
 
@@ -131,7 +131,9 @@ def linear(op: Aten) -> Rule:
             size = _run(call, {k: np.abs(m) + radius[k] for k, m in middle.items()}, signed=False)
             spread = size - _run(call, {k: np.abs(m) for k, m in middle.items()}, signed=False)
             inner = inner_of(fmt)
-            count = addends(base_name(op.name), call.args, values.size)
+            count = (
+                _landing(call, floats) if op.name in SCATTERED else addends(base_name(op.name), call.args, values.size)
+            )
             error = _rounding(call, op, inner, fmt, count, size, middle, radius)
             own = (count + 8) * 2.0**-51 * size
             reach = np.where(np.isfinite(size), (np.maximum(spread, 0.0) + error + own) * _UP, np.nan)
@@ -141,6 +143,52 @@ def linear(op: Aten) -> Rule:
         return finished((low, high), fmt, call.profile)
 
     return rule
+
+
+SCATTERED = frozenset(["index_add", "scatter_add"])
+
+
+def _landing(call: Call, floats: list[torch.Tensor]) -> int:
+    """The most addends that meet in one element, its own included: the operation on ones."""
+    ones = {id(t): np.ones(tuple(t.shape)) for t in floats}
+    kept = {k: v for k, v in call.kwargs.items() if k != "alpha"}
+    found = _run(Call(call.op, call.args, kept, call.known, call.device), ones, signed=False)
+    return int(found.max(initial=0.0)) + 1
+
+
+def put(moved: Rule, sum_: Aten) -> Rule:
+    """index_put, which sets elements or adds to them, in any order."""
+    adding = linear(sum_)
+    return lambda call: adding(call) if call.get("accumulate", False) else moved(call)
+
+
+def scatter_reduced(sum_: Aten) -> Rule:
+    """scatter_reduce: sums in any order, extrema exact; a mean is its sum over the count."""
+    adding = linear(sum_)
+
+    def rule(call: Call) -> Result:
+        how, fmt = call.get("reduce"), FORMAT_OF.get(call.x.dtype)
+        if fmt is None or how not in ("sum", "mean", "amax", "amin"):
+            return None
+        if how in ("amax", "amin"):
+            ends = [call.run(call.at(end)).numpy() for end in (0, 1)]
+            return Bounds(ends[0], ends[1])
+        totals = replace_reduce(call, "sum")
+        found = adding(totals)
+        if how == "sum" or not isinstance(found, Bounds):
+            return found
+        ones = {id(t): np.ones(tuple(t.shape)) for t in (call.x, call.get("src"))}
+        counts = np.maximum(_run(totals, ones, signed=True), 1.0)
+        return finished(arithmetic.div((found.lo, found.hi), (counts, counts), fmt, call.profile, "div_rn"), fmt,
+                        call.profile)  # fmt: skip
+
+    return rule
+
+
+def replace_reduce(call: Call, how: str) -> Call:
+    """The same call with another reduction."""
+    args = (*call.args[:4], how, *call.args[5:])
+    return Call(call.op, args, {k: v for k, v in call.kwargs.items() if k != "reduce"}, call.known, call.device)
 
 
 def _halves(call: Call, floats: list[torch.Tensor]) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:

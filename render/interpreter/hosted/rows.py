@@ -28,7 +28,7 @@ from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import scan, welford
 from interval_ops.reduction.rule import prod_axis, sum_axis
-from render.interpreter.hosted.algebra import quotient, unary
+from render.interpreter.hosted.algebra import by_reciprocal, quotient, unary
 from render.interpreter.hosted.call import (
     Bounds,
     Call,
@@ -107,7 +107,7 @@ def total(rows: Rows, fmt: Format, profile: Profile) -> Pair:
 def average(rows: Rows, fmt: Format, profile: Profile) -> Pair:
     low, high = total(rows, fmt, profile)
     n = np.full((1,) * low.ndim, float(rows.n))
-    return quotient((low, high), (n, n), fmt, profile)
+    return by_reciprocal((low, high), (n, n), fmt, profile)
 
 
 def product(rows: Rows, fmt: Format, profile: Profile) -> Pair:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.library import joint
 from render.interpreter.hosted import elementwise as e
+from render.interpreter.hosted import made
 from render.interpreter.hosted import moves as m
 from render.interpreter.hosted import products as p
 from render.interpreter.hosted import rows as r
@@ -43,6 +44,12 @@ _OWN: dict[str, Rule] = {
     "sum": r.SUM,
     "mean": r.MEAN,
     "prod": r.PROD,
+    **dict.fromkeys(("index_put", "_index_put_impl", "put"), p.put(m.moved, ATEN["index_add"])),
+    "scatter_reduce": p.scatter_reduced(ATEN["scatter_add"]),
+    "linspace": made.linspace,
+    "logspace": made.logspace,
+    "arange": made.arange,
+    **dict.fromkeys(made.WINDOWS, made.window),
     "cumsum": r.CUMSUM,
     "cumprod": r.CUMPROD,
     "_softmax": r.softmax,
@@ -104,5 +111,16 @@ ROUNDS = {
     **{name: ATEN[name].cause for name in RULES if ATEN[name].cause},
     **dict.fromkeys(("div", "reciprocal", "sqrt", "hypot"), "function"),
     "copy": "cast",
+    **dict.fromkeys(("linspace", "logspace", "arange", *made.WINDOWS), "arith"),
 }
 """Cause of the rounding of every operation that rounds."""
+_GIVEN = of_form(Form.MADE, Form.RANDOM, Form.MOVE, Form.ORDER, Form.CHOICE, Form.EXACT, Form.CAST) | {"frac"}
+
+
+def opaque(name: str) -> bool:
+    """Whether an operation computes floats in a way that no rule knows."""
+    return name not in RULES and name not in _GIVEN and not name.startswith(("__", "bitwise_"))
+
+
+OF_INTEGERS = of_form(Form.FUNCTION) - {"prod", "pow"} | {"div", "true_divide", "reciprocal", "sqrt", "mean", "hypot"}
+"""Integers come out of these as floats."""

@@ -104,15 +104,17 @@ def test_what_rounds_nothing_stays_a_plain_tensor():
     assert not tracker.causes
 
 
-def test_other_operations_on_inputs_are_taken_as_given():
+def test_other_operations_on_inputs_taint_what_they_give():
     memory, tracker = tracked()
     x = data().float()
     with tracker:
-        y = torch.digamma(x.half())
-        flags = x.half() > 0
+        y, flags = torch.digamma(x.half()), x.half() > 0
+        wide = torch.digamma(x.double())
     env = memory.envelope(y)
-    assert env is None or (np.array_equal(env.lo, y.double().numpy()) and not env.taints)
+    assert env is not None
+    assert {memory.taints.all[i].code for i in env.taints} == {"RND302"}
     assert memory.envelope(flags) is None
+    assert memory.envelope(wide) is None
 
 
 def test_after_a_launch_they_are_not():

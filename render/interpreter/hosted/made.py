@@ -1,0 +1,82 @@
+"""Tables that torch makes of numbers alone: what their own roundings may be off, in float32 or float64 inside.
+
+linspace   start + i step up to the middle, end - (n - 1 - i) step from there; step, product and sum round, each by at
+           most u (|end - start| + max(|start|, |end|)): 4 u max(|start|, |end|) in all.
+arange     start + i step: the same, with the last element for the end.
+logspace   base^x, x of a linspace: relative |ln base| times the error of x, and the error of pow.
+windows    sums of at most three cosines c_k cos(2 pi k i / N), sum |c_k| <= 1, or of i / N: the argument is at most
+           4 pi and off by 4 u of itself, the cosine by 2 ulp, products and sums by u each: 64 u for all of them.
+
+Where numbers and table are whole and exact in the format, as in `arange(n)`, nothing rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.bounds import Pair
+from interval_ops.formats.model import Format
+from render.interpreter.hosted.call import Bounds, Call, Exact, Result, finished, inner_of
+from render.ops.dtypes import FORMAT_OF
+
+WINDOWS = ("hann_window", "hamming_window", "blackman_window", "bartlett_window")
+
+
+def _format(call: Call) -> Format | None:
+    return FORMAT_OF.get(call.kwargs.get("dtype") or torch.get_default_dtype())
+
+
+def _numbers(call: Call) -> list[float] | None:
+    found = [float(x) for x in call.args if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    return found if len(found) == len(call.args) else None
+
+
+def _wide(call: Call) -> np.ndarray:
+    kept: dict[str, Any] = {k: v for k, v in call.kwargs.items() if k not in ("dtype", "out", "generator")}
+    found: np.ndarray = call.op(*call.args, **kept, dtype=torch.float64).numpy()
+    return found
+
+
+def _around(call: Call, value: np.ndarray, error: np.ndarray | float, fmt: Format) -> Bounds:
+    reach = 0.0 if call.profile.muted("arith") else error
+    own = 2.0**-49 * np.abs(value)
+    pair: Pair = value - reach - own, value + reach + own
+    return finished(pair, fmt, call.profile)
+
+
+def linspace(call: Call) -> Result:
+    fmt, numbers = _format(call), _numbers(call)
+    if fmt is None or numbers is None:
+        return None
+    return _around(call, _wide(call), 4 * inner_of(fmt).u * max(map(abs, numbers[:2])), fmt)
+
+
+def arange(call: Call) -> Result:
+    fmt, numbers = _format(call), _numbers(call)
+    if fmt is None or numbers is None:
+        return None
+    value = _wide(call)
+    size = max([abs(x) for x in numbers] + [float(np.abs(value).max(initial=0.0))])
+    if all(x.is_integer() for x in numbers) and size <= 2.0**fmt.p:
+        return Exact()
+    return _around(call, value, 4 * inner_of(fmt).u * size, fmt)
+
+
+def logspace(call: Call) -> Result:
+    fmt, numbers = _format(call), _numbers(call)
+    base = float(call.get("base", 10.0))
+    if fmt is None or numbers is None or base <= 0:
+        return None
+    inner, value = inner_of(fmt), _wide(call)
+    size = max(map(abs, numbers[:2]))
+    relative = abs(math.log(base)) * 5 * inner.u * size + call.profile.fn("pow", inner.name).r + inner.u
+    return _around(call, value, np.expm1(relative) * np.abs(value), fmt)
+
+
+def window(call: Call) -> Result:
+    fmt = _format(call)
+    return None if fmt is None else _around(call, _wide(call), 64 * inner_of(fmt).u, fmt)

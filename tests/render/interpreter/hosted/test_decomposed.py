@@ -1,0 +1,56 @@
+"""Operations that are followed through torch's own steps: the exact result and torch's own lie in the bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from render.interpreter.host import HostTracker
+from render.interpreter.hosted.decomposed import decomposition
+from render.interpreter.memory import Memory
+
+
+def data(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def gradient(function):
+    def run(x):
+        leaf = x.clone().requires_grad_()
+        return torch.autograd.grad((function(leaf) * data(*function(leaf).shape, seed=5).to(x.dtype)).sum(), leaf)[0]
+
+    return run
+
+
+OPERATIONS = {
+    "attention": lambda x: F.scaled_dot_product_attention(x, x.flip(0), x),
+    "softmax'": gradient(lambda x: x.softmax(-1)),
+    "causal": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), "gelu'": gradient(F.gelu),
+    "layer_norm'": gradient(lambda x: F.layer_norm(x, (8,))), "silu'": gradient(F.silu), "tanh'": gradient(torch.tanh),
+    "huber": lambda x: F.huber_loss(x, x.flip(0), reduction="none"),
+    "log_softmax'": gradient(lambda x: x.log_softmax(-1)),
+    "interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="linear"), "sigmoid'": gradient(torch.sigmoid),
+    "cross entropy with logits": lambda x: F.binary_cross_entropy_with_logits(x, x.flip(0).sigmoid(), reduction="none"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_exact_result_lies_in_the_bounds(name, dtype):
+    x, memory = data(2, 6, 8).to(dtype), Memory()
+    with HostTracker(memory):
+        out = OPERATIONS[name](x)
+    found, exact = memory.envelope(out), OPERATIONS[name](x.double()).detach().numpy()
+    assert found is not None
+    assert not found.taints
+    assert ((found.lo - 1e-13 <= exact) & (exact <= found.hi + 1e-13)).all()
+    value = out.detach().double().numpy()
+    assert ((found.lo <= value) & (value <= found.hi)).all()
+    assert np.median(found.hi - found.lo) <= 128 * torch.finfo(dtype).eps * np.abs(exact).max()
+
+
+def test_without_steps_there_are_none():
+    assert decomposition(torch.ops.aten._fft_r2c.default) is None
+    assert decomposition(torch.ops.aten._softmax_backward_data.default) is not None
