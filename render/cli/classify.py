@@ -149,6 +149,9 @@ def _show(verdict: Verdict, code: int, quiet: bool, verbose: bool) -> None:
     from render.report import terminal
 
     out = console()
-    lines = terminal.brief(verdict, out.width, code) if quiet else terminal.full(verdict, out.width, verbose, code)
+    if quiet:
+        lines = terminal.brief(verdict, out.width, code)
+    else:
+        lines = terminal.full(verdict, out.width, True, code) if verbose else terminal.short(verdict, out.width, code)
     for line in lines:
         out.print(line, soft_wrap=True)

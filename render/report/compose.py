@@ -23,7 +23,7 @@ def compose(verdict: Verdict) -> list[Block]:
 
 def _blocks(v: Verdict) -> Iterator[Block]:
     yield Table("header", "", ((words.header(v),),))
-    yield _headline(v)
+    yield headline(v)
     for output in v.outputs:
         yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output)))
         yield Picture(output.name, output.uses)
@@ -41,8 +41,9 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield from _rows("memory", "memory", map(_fact, v.findings))
     yield from _rows("taints", "not bounded", map(_fact, v.taints))
     yield from _rows("origins", "where NaN and inf are made", map(details.origin, v.origins), detail=True)
+    yield from _rows("allowed", "a test that every legal execution passes", _lines(words.allowed(v)))
     if v.file:
-        yield _quote(v, v.file)
+        yield quote(v, v.file)
     yield from _rows("help", "what to do", _lines(*v.help))
     yield from _rows("note", "notes", _lines(*v.notes))
     yield from _rows("second", "second opinion", _lines(details.second(v)), detail=True)
@@ -67,7 +68,7 @@ def _lines(*lines: str) -> Iterator[tuple[str]]:
     yield from ((line,) for line in lines if line)
 
 
-def _headline(v: Verdict) -> Headline:
+def headline(v: Verdict) -> Headline:
     title = codes.title(v.code)
     told = v.label != "Type-I" or title in v.message  # else the message has named what is wrong
     return Headline(v.label, v.message, v.code, "" if told else title)
@@ -77,7 +78,7 @@ def _fact(item: Finding | TaintNote) -> tuple[str, str, str]:
     return item.code, words.fact(item), place(item.file, item.line or None)
 
 
-def _quote(v: Verdict, file: str) -> Quote:
+def quote(v: Verdict, file: str) -> Quote:
     where = place(file, v.line or None, v.column or None)
     found = frame(v.source, file, v.line, v.column, v.end_column)
     note = words.place_note(v.code)

@@ -16,6 +16,7 @@ from rich.text import Text
 from render.report import words
 from render.report.blocks import Block, Closing, Headline, Listing, Quote, Table
 from render.report.compose import compose
+from render.report.screen import screen
 from render.report.text import count
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _Printer(width, verbose, exit_code).blocks(compose(verdict))
 
 
+def short(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
+    """The first screen: about a dozen lines without blank ones between them."""
+    yield from _Printer(width, False, exit_code, dense=True).blocks(screen(verdict))
+
+
 def brief(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
     """The quiet form: the verdict line and the summary."""
     kept = [block for block in compose(verdict) if isinstance(block, Headline | Closing)]
@@ -63,8 +69,8 @@ def summary(verdicts: Sequence[Verdict], width: int = WIDTH, exit_code: int | No
 class _Printer:
     """Prints blocks; `open` says that a blank line is due before the next block of another kind."""
 
-    def __init__(self, width: int, verbose: bool, exit_code: int | None) -> None:
-        self.width, self.verbose, self.exit_code = width, verbose, exit_code
+    def __init__(self, width: int, verbose: bool, exit_code: int | None, dense: bool = False) -> None:
+        self.width, self.verbose, self.exit_code, self.dense = width, verbose, exit_code, dense
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[Text]:
         last, outputs = "", 0
@@ -80,7 +86,7 @@ class _Printer:
                 continue
             if last == "output" and kind != "output":
                 yield from self._rest(outputs - self._most("output"), "output", blank=True)
-            if last and _apart_from(last, kind):
+            if last and not self.dense and _apart_from(last, kind):
                 yield Text()
             yield from lines
             last = kind
@@ -96,7 +102,8 @@ class _Printer:
             yield from (Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in block.lines)
         elif isinstance(block, Closing):
             code = block.exit_code if self.exit_code is None else self.exit_code
-            yield _apart(block.summary, f"exit {code}", self.width)
+            left = f"{block.summary}   more: {block.versions}" if self.dense else block.summary
+            yield _apart(left, f"exit {code}", self.width)
 
     def _most(self, kind: str) -> int:
         return 10**9 if self.verbose else _FEW.get(kind, 10**9)
@@ -156,6 +163,20 @@ class _Printer:
         if block.note:
             yield from self._hanging(" " * 12, block.note)
 
+    def _why(self, block: Table) -> Iterator[Text]:
+        yield from self._hanging("    ", block.rows[0][0])
+
+    def _compared(self, block: Table) -> Iterator[Text]:
+        """Sides in columns under the name of the output."""
+        yield from self._hanging("  ", block.title)
+        widths = [max(len(row[k]) for row in block.rows) for k in (0, 1)]
+        for row in block.rows:
+            line = "   ".join(cell.ljust(n) for cell, n in zip(row, (*widths, 0), strict=True)).rstrip()
+            yield Text(f"    {line}", style="dim" if not row[0] else "", no_wrap=True, overflow="ellipsis")
+
+    def _allowed(self, block: Table) -> Iterator[Text]:
+        yield from self._hanging("  rounding may do  ", block.rows[0][0])
+
     def _changes(self, block: Table) -> Iterator[Text]:
         yield Text(f"  {block.title}")
         for what, effect in block.rows:
@@ -197,6 +218,10 @@ _LAYOUTS: dict[str, Callable[[_Printer, Table], Iterator[Text]]] = {
     "budget": _Printer._table,
     "shares": _Printer._table,
     "changes": _Printer._changes,
+    "why": _Printer._why,
+    "rest": _Printer._why,
+    "compared": _Printer._compared,
+    "allowed": _Printer._allowed,
     "assumes": _Printer._assumes,
     **dict.fromkeys(_LABELS, _Printer._labelled),
     **dict.fromkeys(_NAMES, _Printer._named),

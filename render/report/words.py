@@ -98,8 +98,8 @@ def _inside(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     inside = f"{max(0, known - output.outside_reference)} / {known}{bounded}"
     yield "in bound", inside if device is not None else inside + worst
     if output.outside_exact or output.outside_reference:
-        exact = max(0, known - output.outside_exact)
-        yield "exact ref", f"{exact} / {known} in bound when the reference is recomputed in {_exact(output)}"
+        left = max(0, known - output.outside_exact)
+        yield "exact ref", f"{left} / {known} in bound when the reference is recomputed in {exact(output)}"
     if device is not None:
         yield "device", f"{max(0, known - device)} / {known} of the device output in bound{worst}"
 
@@ -141,14 +141,21 @@ def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     listed = ", ".join(f"{name} {number(error, 3)}" for name, error in errors)
     if found.exact_error is not None:
         own = number(found.exact_error, 2) if math.isfinite(found.exact_error) else "by an amount without a bound"
-        listed += f", {_exact(output)} itself {own}"
+        listed += f", {exact(output)} itself {own}"
     yield "who errs", found.sentence
-    yield "", f"  off from {_exact(output)} by: {listed}"
+    yield "", f"  off from {exact(output)} by: {listed}"
 
 
-def _exact(output: OutputVerdict) -> str:
+def exact(output: OutputVerdict) -> str:
     """The precision of the exact reference."""
     return "float64" if output.exact_bits == 53 else f"{output.exact_bits} bits"
+
+
+def allowed(verdict: Verdict) -> str:
+    """How much rounding may do, as the line of a test that every legal execution passes; "" where there is none."""
+    known = [o.tolerance for o in verdict.outputs if o.tolerance is not None]
+    exact = not any(t.atol or t.rtol for t in known)
+    return "" if verdict.label != "Type-I" or len(known) < len(verdict.outputs) or exact else verdict.tolerance()
 
 
 def place_note(code: str) -> str:

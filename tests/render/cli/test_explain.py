@@ -57,7 +57,7 @@ def explain(*arguments: str):
 
 def test_everything_that_was_asked_is_told_again(file: Path, tmp_path: Path) -> None:
     report = tmp_path / "r.json"
-    options = ["--counterfactuals", "--power", "--lines", "--json", str(report)]
+    options = ["-v", "--counterfactuals", "--power", "--lines", "--json", str(report)]
     done = runner.invoke(app, ["classify", str(file), *options])
     assert done.exit_code == 0, done.output
     assert "what would change it (re-run)" in done.stdout

@@ -1,0 +1,52 @@
+"""The first screen: a dozen lines that say what, why, who, where and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from render.report import terminal
+from render.report.blocks import Closing, Headline
+from render.report.screen import screen
+from render.result.tolerance import Tolerance
+from render.result.verdict import Outputs, Verdict
+from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
+
+
+def lines(verdict: Verdict, width: int = 100) -> list[str]:
+    return [line.plain for line in terminal.short(verdict, width)]
+
+
+@pytest.mark.parametrize("make", [type_i, type_ii, inconclusive])
+def test_at_most_a_dozen_lines(make, tmp_path: Path) -> None:
+    shown = lines(make(source_file(tmp_path)) if make is not inconclusive else make())
+    assert 4 <= len(shown) <= 13
+    assert not any(line != line.rstrip() for line in shown)
+    blocks = screen(make())
+    assert isinstance(blocks[0], Headline) and isinstance(blocks[-1], Closing)
+
+
+def test_a_bug_shows_its_line_and_one_step(tmp_path: Path) -> None:
+    text = "\n".join(lines(type_ii(source_file(tmp_path))))
+    assert "tl_dot.py:" in text and "help: " in text and "assert_close" not in text
+    assert text.count("help: ") == 1
+
+
+def test_nothing_wrong_means_no_advice(tmp_path: Path) -> None:
+    """Outputs that pass allclose: the tolerance and the line that owns the bound, no step to take."""
+    v = type_i(source_file(tmp_path))
+    allowed = Tolerance(0.07, 0.0, "torch.testing.assert_close(actual, expected, atol=0.07, rtol=0)", 0.1, 0.0)
+    passing = replace(v, outputs=Outputs(replace(o, allclose_mismatch=0, tolerance=allowed) for o in v.outputs))
+    text = "\n".join(lines(passing))
+    assert "help:" not in text and "tl_dot.py:9:9" in text and "atol=0.07" in text
+    failing = replace(v, outputs=Outputs(replace(o, tolerance=allowed) for o in v.outputs))
+    assert "help:" in "\n".join(lines(failing))
+
+
+def test_the_outputs_that_decide_come_first() -> None:
+    good = [output(name=f"good{i}") for i in range(4)]
+    bad = output(name="bad", label="Type-II", code="RND201", outside_exact=5, usage=9.0)
+    text = "\n".join(lines(type_ii(outputs=Outputs((*good, bad)))))
+    assert "bad float32" in text and "good3" not in text and "3 more outputs: Type-I" in text
