@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from render.entry.execution import FAILURES, Entry, Execution
-from render.result.decision import Case, Decision, Masks, device_bound
+from render.result.decision import Case, Decision, Masks, accused, device_bound
 from render.result.elements import Witness
 from render.result.pieces import blocks, flat, part
 
@@ -115,7 +115,7 @@ def _places(case: Case, masks: Masks, code: str) -> Iterator[tuple[int, ...]]:
     if code == "RND204":
         yield from _patterns(case, masks)
         return
-    mask = masks.outside_exact if code == "RND201" else masks.outside_device
+    mask = accused(case, masks) if code == "RND201" else masks.outside_device
     if mask is None or not mask.any():
         return
     worst: list[tuple[float, int]] = [(-np.inf, 0)] * 2

@@ -6,6 +6,9 @@ it, and s is not small beside `room`, the larger of T's half width and one round
 evaluated again. What then stays open with s > room is not known well enough for any verdict (RND307), unless s is what
 float64 loses in thousands of well-conditioned steps (2^-40 of E): then it is told and decides nothing.
 
+An element whose margin is only an estimate, and which lies outside of the bound by it, accuses nobody: the worst few of
+them (`ASKED`) are evaluated again for a proof. A margin that is unknown even then supports no verdict either (RND307).
+
 Constants of an fp64 kernel are float64 roundings of what they stand for (log2(e), 1/sqrt(d)), so up to 16 roundings of
 E itself are not held against it, as in `render.judgement.unrounded` for float32.
 
@@ -27,6 +30,7 @@ from render.entry.execution import on_cpu
 from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.reference.oracle import Oracle, OracleResult
+from render.result import margins
 from render.result.decision import VOID, Case, decide
 from render.result.defects import caught
 from render.result.options import Progress
@@ -47,11 +51,16 @@ FEW = 16
 """A part of the work is enough where nothing depends on it."""
 TIGHT = 1 / 64
 """Radius in rooms up to which more bits are tried."""
+ASKED = 4
+"""Elements outside by an estimated margin of which a proof is looked for: one is enough."""
 
 
 @dataclass
 class OpenElements:
-    """One output: c, s and `room` of every element, the flat places that are open (most important first)."""
+    """One output: c, s and `room` of every element, the flat places that are open (most important first).
+
+    `lost`: c is not known there, so that no number of bits helps.
+    """
 
     i: int
     case: Case
@@ -59,6 +68,7 @@ class OpenElements:
     error: np.ndarray
     room: np.ndarray
     places: np.ndarray
+    lost: np.ndarray
 
 
 def finer(
@@ -89,6 +99,7 @@ def _with(j: Judged, exact: OracleResult, known: tuple[OpenElements, Finer] | No
         exact=exact.values[o.i],
         unknown=unknown if unknown.any() else None,
         why=said.sentence,
+        unproved=f" ({said.why})" if said.why else "",
         bits=said.bits or 53,
     )
     return replace(j, case=case)
@@ -162,7 +173,8 @@ def _open(exact: OracleResult, i: int, case: Case, casts: list[np.ndarray] | Non
     with np.errstate(all="ignore"):
         reach = (above - below) / 2
         c = np.zeros(e.shape) if casts is None else np.minimum(np.nan_to_num(casts[i], nan=np.inf), reach)
-        s = np.where(np.isfinite(c), reach - c, 0.0)
+        lost = ~np.isfinite(c)
+        c, s = np.where(lost, 0.0, c), np.where(lost, np.inf, reach - c)
         if case.fmt is not None and case.fmt.p >= 53:
             slack = np.minimum(s, FP64 * np.abs(e))
             c, s = c + slack, s - slack
@@ -175,9 +187,23 @@ def _open(exact: OracleResult, i: int, case: Case, casts: list[np.ndarray] | Non
             counts &= ~case.unstored
         ratio = np.where(counts & meets & ~inside, s / room, 0.0).ravel()
         outside = ((e < least) | (e > most)).ravel()
+        far = np.where(
+            counts & margins.clear(below, above, lo, hi) & ~exact.proved(i), np.abs(e - lo - (hi - lo) / 2), 0.0
+        )
     places = np.flatnonzero(ratio > PART)
     places = places[np.lexsort((-ratio[places], ~outside[places]))]
-    return OpenElements(i, case, c.ravel(), s.ravel(), room.ravel(), places)
+    asked = _furthest(far.ravel(), room.ravel())
+    places = np.concatenate([asked, places[~np.isin(places, asked)]])
+    return OpenElements(i, case, c.ravel(), s.ravel(), room.ravel(), places, lost.ravel())
+
+
+def _furthest(far: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """The places of the largest distances, absolute and in rooms; none where all are 0."""
+    with np.errstate(all="ignore"):
+        ranked = [np.argsort(-x, kind="stable")[: ASKED // 2] for x in (far, np.nan_to_num(far / room))]
+    places = np.unique(np.concatenate(ranked))
+    found: np.ndarray = places[far[places] > 0]
+    return found
 
 
 def _evaluated(
@@ -227,9 +253,9 @@ def _put(exact: OracleResult, o: OpenElements, outcome: Any, why: str) -> Finer:
         worst = int(o.places[np.argmax(o.error[o.places] / o.room[o.places])])
     error, room, done = float(o.error[worst]), float(o.room[worst]), 0
     if at is not None:
-        good = np.isfinite(at.value) & np.isfinite(at.lo) & np.isfinite(at.hi)
+        good = np.isfinite(at.value) & np.isfinite(at.lo) & np.isfinite(at.hi) & ~o.lost[at.places]
         p, c = at.places[good], o.casts[at.places[good]]
-        exact.refine(o.i, p, at.value[good], at.lo[good] - c, at.hi[good] + c)
+        exact.refine(o.i, p, at.value[good], at.lo[good] - c, at.hi[good] + c, outcome.rigorous)
         stored = np.spacing(np.abs(at.value[good]))  # ends are float64 numbers: that is no lack of bits
         o.error[p] = np.maximum((at.hi[good] - at.lo[good]) / 2 - stored, 0)
         done = p.size

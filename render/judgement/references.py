@@ -67,6 +67,11 @@ class References:
         with execution.on_cpu():
             return self.exact.ends(i)
 
+    def proved(self, i: int) -> np.ndarray:
+        """Where that interval is proved."""
+        with execution.on_cpu():
+            return self.exact.proved(i)
+
     def radius_of(self, i: int) -> np.ndarray | None:
         """R of one reference output, computed when first asked for."""
         if self._radius is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,10 +27,11 @@ from render.entry.inputs import Inputs
 from render.entry.outputs import Named
 from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
-from render.reference.shadow import F64, NarrowWatch, ShadowMode, is_float
+from render.reference.shadow import F64, FusedAttention, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
 
 ASSUMED = "its error is assumed, not bounded"
+BOUNDED = "its error is bounded"
 FALLBACK = 2.0**-44
 """Error of E relative to the largest element of the output where it could not be carried; always reported."""
 
@@ -63,6 +65,7 @@ class OracleResult:
     work: int = 0
     finer: str = ""
     _found: tuple[list[Ends], str] | None = field(default=None, init=False)
+    _proved: dict[int, np.ndarray] = field(default_factory=dict, init=False)
 
     def _carried(self) -> tuple[list[Ends], str]:
         if self._found is None:
@@ -80,9 +83,18 @@ class OracleResult:
         """Was the error carried already?"""
         return self._found is not None
 
-    def refine(self, i: int, places: np.ndarray, value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> None:
-        """Better values and ends of some elements (flat places) of output i."""
+    def proved(self, i: int) -> np.ndarray:
+        """Where the ends of output i are proved, and not estimated."""
+        rigorous = self._carried()[1] == BOUNDED
+        return self._proved.get(i, np.broadcast_to(rigorous, self.values[i].shape))
+
+    def refine(
+        self, i: int, places: np.ndarray, value: np.ndarray, lo: np.ndarray, hi: np.ndarray, rigorous: bool = True
+    ) -> None:
+        """Better values and ends of some elements (flat places) of output i; `rigorous`: they are proved."""
         ends, _ = self._carried()
+        self._proved[i] = np.array(self.proved(i))
+        self._proved[i].reshape(-1)[places] = rigorous
         improved = [np.array(x) for x in (self.values[i], *ends[i])]
         for whole, part in zip(improved, (value, lo, hi), strict=True):
             whole.reshape(-1)[places] = part
@@ -126,11 +138,13 @@ class Oracle:
     def _spread(self, base: list[np.ndarray]) -> Carried:
         """The ends around E = `base`, which the plain reference gave."""
         try:
-            _, spread, mode = self._carried(Unit(native=False), widened=True)
+            values, spread, mode = self._carried(Unit(native=False), widened=True)
         except Exception as error:
             caught(error, "error bound of the reference")
             spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in base]
             return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
+        # The error belongs to the values beside it, which composite operations take from their definition.
+        spread = [reach + deviation(v, x) for reach, v, x in zip(spread, values, base, strict=True)]
         return self._ends(base, spread), _quality(mode), mode.notes
 
     def _beside(self) -> OracleResult:
@@ -224,7 +238,8 @@ class Oracle:
         inputs = self.inputs.upcast() if widened else self.inputs.clone()
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.
-            with sdpa_kernel([SDPBackend.MATH]), mode:
+            fused = FusedAttention(mode) if unit.native else nullcontext()
+            with sdpa_kernel([SDPBackend.MATH]), mode, fused:
                 found = self._call(inputs)
             values = [array(mode.value(x)) for _, x in found]
             errors = [array(mode.error(x)) for _, x in found]
@@ -246,7 +261,7 @@ class Oracle:
 
 
 def _quality(mode: ShadowMode) -> str:
-    return "its error is an estimate" if mode.estimated else "its error is bounded"
+    return "its error is an estimate" if mode.estimated else BOUNDED
 
 
 def deviation(value: np.ndarray, centre: np.ndarray) -> np.ndarray:

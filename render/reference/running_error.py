@@ -30,6 +30,7 @@ TINY = 2.0**-40
 SAFETY = 4.0
 TRIALS = 3
 _CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_like", "new_full"])
+_PUTS = frozenset(["index_put", "_index_put_impl", "put"])
 _SOFTMAX = frozenset(("_softmax", "_log_softmax"))
 
 
@@ -60,6 +61,15 @@ class Movable:
             name in ("accumulate", "reduce") and place < len(self.args) and bool(self.args[place])
             for place, name in enumerate(names)
         ) or any(self.kwargs.get(name) for name in ("accumulate", "reduce"))
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it adds, and does nothing else, at the places that it is given."""
+        return self.adds and (self.name in _PUTS or "add" in self._told or "sum" in self._told)
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        return tuple(x for x in self.leaves if isinstance(x, str))
 
     def cast_operands(self, dtype: torch.dtype | None) -> None:
         """`torch.sum(x, dtype=torch.float16)` casts its operand first."""
@@ -94,6 +104,12 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.is_floating_point()
 
 
+def has_rule(op: Movable) -> bool:
+    """Whether its error follows from its form, and need not be estimated."""
+    known = noise.MULTILINEAR | noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS | _SOFTMAX
+    return op.accumulates or (op.name in known and not op.adds)
+
+
 def error_of(
     op: Movable, values: list[Any], dtypes: list[Any], unit: noise.Unit, round_scalars: bool
 ) -> list[torch.Tensor | None]:
@@ -105,10 +121,12 @@ def error_of(
         total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
     elif op.name in noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS and not op.adds:
         total = _elementwise(op, values, floats, dtypes, unit)
+    elif op.accumulates:
+        total = _accumulated(op, values, floats, dtypes, unit)
     else:
         total = _sampled(op, values, floats, dtypes, unit)
     if round_scalars:
-        _add_constants(op, values, floats, total)
+        add_constants(op, values, floats, total)
     return [total.get(i) for i in range(len(values))]
 
 
@@ -121,7 +139,20 @@ def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list
     found: Errors = {}
     for i in floats:
         own = noise.sum_error(op.name, op.args, grown[i], values[i], dtypes[i], unit)
-        found[i] = own if grown is sizes else own + (grown[i] - sizes[i]).clamp(min=0) + own
+        total = own if grown is sizes else own + (grown[i] - sizes[i]).clamp(min=0) + own
+        found[i] = _less_infinities(op, values[i], total, elementwise=False)
+    return found
+
+
+def _accumulated(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+    """Sums of what is there and what is added at some places: linear, at most one addend per element and place."""
+    sizes, grown = op.magnitudes(), op.magnitudes(grown=True)
+    addends = max((x.numel() for x in op.leaves if _is_float(x)), default=1)
+    found: Errors = {}
+    for i in floats:
+        u, floor = unit.rounding(dtypes[i])
+        total = addends * u * grown[i] + (grown[i] - sizes[i]).clamp(min=0) + u * values[i].abs() + floor
+        found[i] = _less_infinities(op, values[i], total, elementwise=False)
     return found
 
 
@@ -138,8 +169,45 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
         else:
             own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit)
         if own is not None:
+            own = _less_infinities(op, values[i], own, elementwise=True)
             found[i] = own if i not in found else found[i] + own
     return found
+
+
+_POLES = frozenset(["log1p", "atanh", "logit", "lgamma", "digamma", "erfinv", "special_xlog1py"])
+"""Functions that are infinite at another finite number than 0."""
+_FAR = 1000
+"""Powers of two that finite products may reach: sums of them do not leave float64's range."""
+
+
+def _less_infinities(op: Movable, value: torch.Tensor, own: torch.Tensor, elementwise: bool) -> torch.Tensor:
+    """Own errors with 0 at infinities that are exact: they come of an infinite operand, or stand at a pole.
+
+    -inf + 1, exp(-inf), log(0) and 1/0 are what real arithmetic extended by two infinities gives; an infinity that
+    finite operands away from a pole give is float64's overflow, and nothing is known of its value.
+    """
+    infinite = value.isinf()
+    if not bool(infinite.any()):
+        return own
+    operands = [x for x in op.leaves if _is_float(x) or isinstance(x, float)]
+    tensors = [torch.as_tensor(x, dtype=F64) for x in operands]
+    if elementwise:
+        exact = infinite if op.name in _POLES else torch.zeros_like(infinite)
+        for x in tensors:
+            at = x.isinf() | (x == 0)
+            exact = exact | (at if at.shape == exact.shape else at.expand(exact.shape)) if _fits(at, exact) else exact
+    else:
+        largest = [float(x.masked_fill(x.isinf(), 0).abs().nan_to_num().max()) for x in tensors if x.numel()]
+        given = any(bool(x.isinf().any()) for x in tensors)
+        exact = infinite & (given and max(largest, default=0.0) < 2.0 ** (_FAR / len(largest)))
+    return torch.where(infinite & exact, 0.0, own)
+
+
+def _fits(x: torch.Tensor, like: torch.Tensor) -> bool:
+    try:
+        return bool(torch.broadcast_shapes(x.shape, like.shape) == like.shape)
+    except RuntimeError:
+        return False
 
 
 def _step(op: Movable, places: list[int]) -> float:
@@ -205,7 +273,7 @@ def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any
     def move(i: int, x: Any) -> Any:
         if not _is_float(x):
             return x
-        reach = relative * x.abs() + op.errors.get(i, 0.0)
+        reach = relative * x.abs().masked_fill(x.isinf(), 0.0) + op.errors.get(i, 0.0)
         signs = torch.randint(0, 2, x.shape, generator=generator).to(F64).mul_(2).sub_(1)
         return x + step * reach * signs
 
@@ -225,7 +293,7 @@ def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any
     return found
 
 
-def _add_constants(op: Movable, values: list[Any], floats: list[int], total: Errors) -> None:
+def add_constants(op: Movable, values: list[Any], floats: list[int], total: Errors) -> None:
     """A Python number in a float32 program is its float32 rounding: add how far that takes the results."""
 
     def rounded(i: int, x: Any) -> Any:

@@ -19,13 +19,14 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from torch.utils.flop_counter import flop_registry
 
 from render.entry.execution import default_dtype
 from render.reference import local_error as noise
-from render.reference.running_error import Movable, error_of
+from render.reference.running_error import Movable, add_constants, error_of, has_rule
 from render.result.defects import caught
 
 F64 = torch.float64
@@ -109,6 +110,29 @@ class Shadows:
             self._grown = 0
 
 
+def _spread(
+    x: torch.Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> list[torch.Tensor]:
+    """(variance, mean): two passes, divided by N - correction (1 unless told)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    dims = list(range(x.dim())) if dim is None or dim == [] else dim
+    mean = x.mean(dims, keepdim=True)
+    squares = (x - mean).square().sum(dims, keepdim=keepdim)
+    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    count = x.numel() / max(mean.numel(), 1) - less
+    return [squares / max(count, 0.0), mean if keepdim else mean.reshape(squares.shape)]
+
+
+STEPS: dict[str, Callable[..., Any]] = {
+    "var": lambda *args, **kwargs: _spread(*args, **kwargs)[0],
+    "var_mean": _spread,
+    "std": lambda *args, **kwargs: _spread(*args, **kwargs)[0].sqrt(),
+    "std_mean": lambda *args, **kwargs: [(found := _spread(*args, **kwargs))[0].sqrt(), found[1]],
+}
+"""Operations whose definition in torch's own table ends in a primitive without a rule, in steps."""
+
+
 class ShadowMode(TorchDispatchMode):
     """Carries float64 through whatever runs inside and, with `unit`, the bound of its error.
 
@@ -136,6 +160,10 @@ class ShadowMode(TorchDispatchMode):
     def error(self, x: torch.Tensor) -> torch.Tensor:
         found = self.shadows.error_of(x) if is_float(x) else None
         return torch.zeros(x.shape, dtype=F64) if found is None else found
+
+    def widen(self, x: torch.Tensor, more: torch.Tensor) -> None:
+        """The error of x is larger by `more`."""
+        self.shadows.put(x, self.value(x).clone(), self.error(x) + more)
 
     def release(self) -> None:
         """Forget every shadow: those of large inputs would otherwise live as long as the notes."""
@@ -189,8 +217,7 @@ class ShadowMode(TorchDispatchMode):
             return
         natives = tree_flatten(out)[0]
         try:
-            values = operation.run()
-            bounds = self._bounds(operation, values, natives)
+            values, bounds = self._in_steps(operation) or self._at_once(operation, natives)
         except Exception as error:
             caught(error, f"float64 beside {operation.name}")
             self._note(f"{operation.name} was taken at the reference's own precision ({type(error).__name__})")
@@ -200,13 +227,43 @@ class ShadowMode(TorchDispatchMode):
             if any(x is c for c in changed):
                 self.shadows.put(x, value, bound)
 
-    def _bounds(self, operation: Movable, values: list[Any], natives: list[Any]) -> list[torch.Tensor | None]:
+    def _at_once(self, operation: Movable, natives: list[Any]) -> tuple[list[Any], list[torch.Tensor | None]]:
+        values = operation.run()
         if self.unit is None:
-            return [None] * len(values)
+            return values, [None] * len(values)
         dtypes = [getattr(x, "dtype", None) for x in natives]
         bounds = error_of(operation, values, dtypes, self.unit, self.round_scalars)
         self.estimated = self.estimated or operation.estimated
-        return bounds
+        return values, bounds
+
+    def _in_steps(self, operation: Movable) -> tuple[list[Any], list[torch.Tensor | None]] | None:
+        """(values, bounds) of a composite operation, by its definition as steps that have rules; None without one.
+
+        torch's own decompositions are the definition; the value is theirs as well, so that the bound belongs to it. How
+        a fused kernel rounds at the reference's own dtype does not follow from them: that stays an estimate.
+        """
+        if self.unit is None or self.unit.native or operation.func._schema.is_mutable or has_rule(operation):
+            return None
+        from torch._decomp import decomposition_table
+
+        steps = STEPS.get(operation.name) or decomposition_table.get(operation.func, operation.func.decompose)
+        inner, leaves = ShadowMode(self.unit), list(operation.leaves)
+        for i in operation.tensors:
+            if is_float(leaves[i]):
+                leaves[i] = leaves[i].detach().contiguous()
+                inner.shadows.put(leaves[i], leaves[i], operation.errors.get(i))
+        args, kwargs = tree_unflatten(leaves, operation.spec)
+        with default_dtype(F64), inner:
+            found = steps(*args, **kwargs)
+        if found is NotImplemented:
+            return None
+        results = tree_flatten(found)[0]
+        values = [inner.value(x) if isinstance(x, torch.Tensor) else x for x in results]
+        bounds = {i: inner.error(x) for i, x in enumerate(results) if is_float(x)}
+        if self.round_scalars:
+            add_constants(operation, values, list(bounds), bounds)
+        self.estimated = self.estimated or inner.estimated
+        return values, [bounds.get(i) for i in range(len(values))]
 
     def _taken_natively(self, changed: list[torch.Tensor]) -> None:
         self.estimated = True
@@ -220,6 +277,31 @@ class ShadowMode(TorchDispatchMode):
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+class FusedAttention(TorchFunctionMode):
+    """Fused attention rounds its probabilities to the dtype of the values, which its definition does not.
+
+    |sum_j (p_j - fl(p_j)) v_j| <= u sum_j p_j |v_j|: attention to the magnitudes of the values. Twice that, for
+    probabilities that are rescaled from block to block.
+    """
+
+    def __init__(self, mode: ShadowMode) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func is not torch.nn.functional.scaled_dot_product_attention or not is_float(out):
+            return out
+        given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
+        given |= kwargs or {}
+        unit = noise.Unit(native=True)
+        u = unit.rounding(out.dtype)[0]
+        if u > unit.inner(out.dtype) and not given.get("dropout_p"):
+            size = func(**{**given, "value": given["value"].abs()})
+            self.mode.widen(out, 2 * u * self.mode.value(size))
+        return out
 
 
 CALL, FLOPS = 2**13, 64

@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from interval_ops.formats.model import Format
-from render.result import pieces
+from render.result import margins, pieces
 from render.result.codes import Label, severity
 
 VOID = {
@@ -55,11 +55,12 @@ class Case:
 
     `value`, `ref` and `device` of a large output may be float32 where that is exact; `pieces.part` widens them.
 
-    `exact_ends` gives [exact_lo, exact_hi], which hold E; like `radius` it is called only where it matters.
+    `exact_ends` gives [exact_lo, exact_hi], which hold E, and `proved` where they are proved (`margins`); like `radius`
+    they are called only where it matters.
     `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
     rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs. `unknown`
-    marks elements whose E is too uncertain to be in T or not, `why` says so; E is of `bits` bits where float64's 53 are
-    not enough.
+    marks elements whose E is too uncertain to be in T or not, `why` says so, `unproved` what hinders a proof of an E
+    outside; E is of `bits` bits where float64's 53 are not enough.
     """
 
     name: str
@@ -80,6 +81,8 @@ class Case:
     unknown: np.ndarray | None = None
     why: str = ""
     bits: int = 53
+    proved: Callable[[], np.ndarray | bool] = lambda: True
+    unproved: str = ""
 
 
 class Decision(NamedTuple):
@@ -208,8 +211,7 @@ def _misses(case: Case, counts: np.ndarray) -> np.ndarray:
     """Finite E whose whole error interval lies outside T. An E inside needs no such interval."""
     missed = counts & np.isfinite(case.exact) & ((case.exact < case.lo) | (case.exact > case.hi))
     if missed.any():
-        lo, hi = case.exact_ends()
-        missed &= (hi < case.lo) | (lo > case.hi)
+        missed &= margins.clear(*case.exact_ends(), case.lo, case.hi)
     found: np.ndarray = missed
     return found
 
@@ -257,9 +259,20 @@ def _void(case: Case, masks: Masks) -> Decision | None:
     return None if code is None else Decision("Inconclusive", code, VOID[code])
 
 
+def accused(case: Case, masks: Masks) -> np.ndarray:
+    """The elements of which it is proved that E lies outside: an estimate of its error accuses nobody."""
+    found: np.ndarray = masks.outside_exact
+    return found & case.proved() if found.any() else found
+
+
 def _exact_outside(case: Case, masks: Masks) -> Decision | None:
     if not masks.outside_exact.any():
         return None
+    if not accused(case, masks).any():
+        detail = (
+            f"the reference in float64 is outside the bound in {_share(masks.outside_exact)} elements, but how far "
+        )
+        return Decision("Inconclusive", "RND307", detail + f"float64 is off there is only estimated{case.unproved}")
     subtype = " and so is the device" if masks.outside_device is not None and masks.outside_device.any() else ""
     how = "float64" if case.bits == 53 else f"{case.bits} bits"
     detail = f"the reference in {how} is outside the bound in {_share(masks.outside_exact)} elements{subtype}"
@@ -296,8 +309,11 @@ def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | N
     lo, hi = case.exact_ends()
     reach = reach + (hi[pick] - lo[pick]) / 2
     overflowed = ~np.isfinite(ref) & np.isfinite(exact)
-    within = overflowed | (np.abs(ref - exact) <= reach)
-    meets = overflowed | ((ref - reach <= case.hi[pick]) & (ref + reach >= case.lo[pick]))
+    with np.errstate(invalid="ignore"):
+        seen, beyond = np.abs(ref - exact), np.maximum(np.maximum(case.lo[pick] - exact, exact - case.hi[pick]), 0.0)
+    # Not known is no explanation; nor is a margin of E's for an E outside that the reference's own error cannot reach.
+    within = overflowed | ((seen <= reach) & margins.known(reach) & (beyond <= seen))
+    meets = overflowed | (margins.known(reach) & (ref - reach <= case.hi[pick]) & (ref + reach >= case.lo[pick]))
     return within, meets
 
 

@@ -42,7 +42,10 @@ def part(case: Case, at: slice) -> Case:
         lo, hi = case.exact_ends()
         return flat(lo, at), flat(hi, at)
 
-    return replace(case, exact_ends=ends, radius=lambda: None, **cast("Any", chosen))
+    def proved() -> np.ndarray:
+        return flat(np.broadcast_to(case.proved(), case.value.shape), at)
+
+    return replace(case, exact_ends=ends, proved=proved, radius=lambda: None, **cast("Any", chosen))
 
 
 def part_of_masks(masks: Masks, at: slice) -> Masks:

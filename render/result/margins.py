@@ -1,0 +1,54 @@
+"""What a margin around a number supports. The one place that turns margins into evidence.
+
+A margin [lo, hi] around a finite number is *proved* (a running error bound in which every step has a rule, or ball
+arithmetic), *estimated* (a step of it could only be sampled, or was assumed), or *unknown* (an end is infinite or NaN:
+whatever made it so). An unknown margin supports nothing; an estimated one supports no accusation; one as large as what
+it is to explain is no evidence either.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+SMALL = 1 / 16
+"""A margin is small beside what it is to explain up to this part of it."""
+
+
+class Grade(IntEnum):
+    UNKNOWN = 0
+    ESTIMATED = 1
+    PROVED = 2
+
+
+def grades(x: np.ndarray, lo: np.ndarray, hi: np.ndarray, proved: np.ndarray | bool) -> np.ndarray:
+    """The grade of each [lo, hi] around x. What is not finite itself is no matter of margins: as good as `proved`."""
+    known = (np.isfinite(lo) & np.isfinite(hi)) | ~np.isfinite(x)
+    return np.where(known, np.where(proved, Grade.PROVED, Grade.ESTIMATED), Grade.UNKNOWN).astype(np.int8)
+
+
+def known(reach: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.isfinite(reach)
+    return found
+
+
+def clear(lo: np.ndarray, hi: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Where a known [lo, hi] lies outside of [low, high] altogether; an end that is NaN excludes nothing."""
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.isfinite(lo) & np.isfinite(hi) & ((hi < low) | (lo > high))
+    return found
+
+
+def held(lo: np.ndarray, hi: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Where a known [lo, hi] lies in [low, high]."""
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.isfinite(lo) & np.isfinite(hi) & (lo >= low) & (hi <= high)
+    return found
+
+
+def small(reach: np.ndarray, beside: np.ndarray) -> np.ndarray:
+    """Where `reach` is known and a small part of `beside`: only there does agreement within it say anything."""
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.isfinite(reach) & ((reach <= SMALL * beside) | (reach == 0))
+    return found
