@@ -7,8 +7,10 @@ and a small fault hides in it; F and E have no rounding, and two forms of one fu
 What is no difference between functions: constants, arguments and tensors that the host prepared are float32 roundings
 of what they stand for. So F and E may differ by what `SLACK`, 16 float32 roundings, of each of the reference's inputs
 does to E, to first order (`render.reference.running_error` without casts), by as much of E itself, and by what float64
-loses in E. A difference below one rounding of the output is told and decides nothing: no output shows it. One above
-it is no round-off, however wide the bound; a second evaluation (`render.witness.unrounded`) has to confirm it.
+loses in E. A difference above one rounding of the output is no round-off, however wide the bound; nor is a smaller one
+that is systematic: roundings of the output hide it in each element, and not in all of them (a divisor n for n - 1, a
+gain, an approximation on purpose). Single elements below one rounding (a tie inside that falls the other way) are told
+and decide nothing. A second evaluation (`render.witness.unrounded`) has to confirm a difference.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from interval_ops.profiles.profile import CAUSES, MissingRule
 from render.entry.execution import WORTH_WORK, Entry, Execution, Tensor
 from render.explain.study import Study
 from render.reference.oracle import Oracle, OracleResult
+from render.result import margins
 from render.result.decision import Case, Decision
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.records import Unrounded
@@ -32,6 +35,9 @@ ASKED = frozenset(["RND301", "RND304"])
 """Inconclusive verdicts of which it is told as well: their bounds say little, this says more."""
 NARROW = 1 / 16
 """F is known well enough to compare if its own interval is at most this part of the bound's half width."""
+MANY, ONE_WAY, PART = 8, 0.9, 1 / 8
+"""Elements that differ below one rounding of the output are no chance from so many on, if so many of them differ to
+one side, or if they are such a part of all."""
 NOT_KNOWN = "kernel and reference could not be compared without rounding"
 TOO_MUCH = "kernel and reference were not compared without rounding (too much work)"
 
@@ -65,7 +71,7 @@ def unrounded(
             continue  # a host operation without a rule gave values that are rounded
         gap, counts = _gap(case, found[case.name])
         near = SLACK * np.abs(case.exact)
-        if not (gap > near).any():
+        if not (np.abs(gap) > near).any():
             answers.append(_answer(case, found[case.name], gap, counts, near, False))
             continue
         margin = margin or _margin(oracle, exact)
@@ -92,31 +98,43 @@ def _of_float64(oracle: Oracle, exact: OracleResult, place: int) -> np.ndarray:
 
 
 def _gap(case: Case, free: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """(distance of E from F's interval, which elements are compared): both finite, F known well enough."""
+    """(how far F's interval lies above E, negative below; which elements are compared): F known well enough."""
     lo, hi, exact = free.lo, free.hi, case.exact
     with np.errstate(all="ignore"):
         room = np.maximum(NARROW * (case.hi - case.lo) / 2, SLACK * np.abs(exact))
         counts = np.isfinite(lo) & np.isfinite(hi) & np.isfinite(exact) & ((hi - lo <= room) | ~np.isfinite(room))
-        gap = np.where(counts, np.maximum(np.maximum(lo - exact, exact - hi), 0.0), 0.0)
+        gap = np.where(counts, np.where(lo > exact, lo - exact, np.where(hi < exact, hi - exact, 0.0)), 0.0)
     return gap, counts
 
 
 def _answer(
     case: Case, free: Tensor, gap: np.ndarray, counts: np.ndarray, slack: np.ndarray, estimated: bool
 ) -> Unrounded:
+    """Agreement counts where the slack is small beside E or the bound; a difference counts beyond any known slack."""
     assert case.fmt is not None and case.ref_fmt is not None
-    differs = gap > slack
-    u, floor = max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
-    visible = differs & (gap > u * np.abs(case.exact) + floor)
-    at = _worst(gap, visible if visible.any() else differs)
+    above, gap = gap > 0, np.abs(gap)
     with np.errstate(all="ignore"):
         half = (case.hi - case.lo) / 2
         used = np.where(counts & (gap > 0), gap / half, 0.0)
+        differs = gap > slack
+        told = counts & (margins.small(slack, np.fmax(np.abs(case.exact), half)) | differs)
+    fmt = max(case.fmt, case.ref_fmt, key=lambda f: f.u)
+    visible = differs & (gap > fmt.u * np.abs(case.exact) + fmt.half_subnormal)
+    at, many = _worst(gap, visible if visible.any() else differs), int(differs.sum())
+    ways = (int((differs & (above ^ other)).sum()) for other in (np.False_, case.exact < 0))
+    one_way = max(max(n, many - n) for n in ways) / max(many, 1)
+    largest = float(np.abs(case.exact[np.isfinite(case.exact)]).max(initial=0.0))
     return Unrounded(
-        case.name, int(counts.sum()), int(counts.size), int(differs.sum()), int(visible.sum()), at,
+        case.name, int(told.sum()), int(counts.size), many, int(visible.sum()), at,
         float((free.lo[at] + free.hi[at]) / 2), float(case.exact[at]), float(gap[at]), float(slack[at]),
-        float(np.nanmax(used, initial=0.0)), estimated,
+        float(np.nanmax(used, initial=0.0)), estimated, _systematic(many, int(told.sum()), one_way), one_way,
+        float(gap.max(initial=0.0)) / largest if largest else 0.0, fmt.name,
     )  # fmt: skip
+
+
+def _systematic(many: int, compared: int, one_way: float) -> bool:
+    """Too many elements for chance (a tie of a rounding inside), or all of a few: `MANY` to one side, or a part."""
+    return bool(many) and (many == compared or (many >= MANY and (one_way >= ONE_WAY or many >= PART * compared)))
 
 
 def _worst(gap: np.ndarray, mask: np.ndarray) -> tuple[int, ...]:
@@ -137,7 +155,7 @@ def too_much(run: Execution) -> bool:
 
 def decided(answers: Sequence[Unrounded], decision: Decision) -> Decision:
     """The decision in the light of a difference that outputs show: no round-off; uncertain where E's margin is."""
-    shown = [a for a in answers if a.visible]
+    shown = [a for a in answers if a.shown]
     if decision.label != "Type-I" or not shown:
         return decision
     worst = max(shown, key=lambda a: a.share)
@@ -148,7 +166,7 @@ def decided(answers: Sequence[Unrounded], decision: Decision) -> Decision:
 
 def claims(answers: Sequence[Unrounded]) -> list[tuple[str, tuple[int, ...], float, float]]:
     """(output, index, low, high) that F is claimed not to reach, most of the bound first."""
-    shown = sorted((a for a in answers if a.visible), key=lambda a: -a.share)
+    shown = sorted((a for a in answers if a.shown), key=lambda a: -a.share)
     return [(a.output, a.index, a.reference - a.slack, a.reference + a.slack) for a in shown]
 
 

@@ -39,7 +39,7 @@ def differing(outputs: list[OutputVerdict], answers: Sequence[Unrounded], decisi
     """The outputs with the decision where theirs is called round-off and differs without any."""
     if decision.code not in (CODE, "RND301", "RND306"):
         return outputs
-    shown = {a.output for a in answers if a.visible}
+    shown = {a.output for a in answers if a.shown}
     found = [
         replace(o, label=decision.label, code=decision.code) if o.name in shown and o.label == "Type-I" else o
         for o in outputs

@@ -231,7 +231,10 @@ class Unrounded:
     Of `elements`, `compared` could be; in `differing` the two differ by more than roundings of inputs and constants
     explain, in `visible` by more than one rounding of the output as well. `kernel`, `reference` and `gap` are those of
     the element at `index`, the largest difference, `slack` is what is explained there; `share` is the largest
-    difference in half widths of the bound. `estimated`: `slack` is no bound.
+    difference in half widths of the bound. `estimated`: `slack` is no bound. `systematic`: the elements that differ are
+    too many for chance; in the part `one_way` of them the kernel's is the larger one (or the smaller, or in magnitude).
+    `relative`: the largest difference beside the largest element, `fmt`: the coarser format of the two outputs.
+    `sampled`: so many elements were looked at, each by its slice.
     """
 
     output: str
@@ -246,20 +249,44 @@ class Unrounded:
     slack: float
     share: float
     estimated: bool = False
+    systematic: bool = False
+    one_way: float = 0.0
+    relative: float = 0.0
+    fmt: str = ""
+    sampled: int = 0
+
+    @property
+    def shown(self) -> bool:
+        """Whether it makes two functions of them: outputs show it, or it is no matter of chance."""
+        return bool(self.visible) or self.systematic
 
     @property
     def sentence(self) -> str:
         """What the comparison says, in one line."""
         if not self.differing:
-            if self.compared < self.elements:
-                part = f"the {self.compared} of {self.elements} elements of {self.output} that can be compared"
-                return f"kernel and reference agree in {part}"
-            return f"kernel and reference agree in every element of {self.output}: the same function"
+            return self._agreement
         where = f"{self.output}{list(self.index)}"
-        return (
-            f"{WITHOUT}, kernel and reference differ in {self.differing} of {self.elements} elements of "
-            f"{self.output}: at {where} by {self.gap:.2g}, {self.kernel:.7g} against {self.reference:.7g}"
+        many = f"{self.differing} of {self.sampled or self.elements}{' sampled' * bool(self.sampled)} elements"
+        text = (
+            f"{WITHOUT}, kernel and reference differ in {many} of {self.output}: at {where} by {self.gap:.2g}, "
+            f"{self.kernel:.7g} against {self.reference:.7g}"
         )
+        if self.visible or not self.systematic:
+            return text
+        return (
+            f"{text}; {_share(self.one_way)} of them to one side, at most {self.relative:.2g} of the largest element. "
+            f"One rounding of {self.fmt} would hide that in each, but it is no rounding: a divisor (n for n - 1), a "
+            "constant or scale, or an approximation on purpose"
+        )
+
+    @property
+    def _agreement(self) -> str:
+        if self.sampled:
+            return f"kernel and reference agree in {self.compared} sampled elements of {self.elements} of {self.output}"
+        if self.compared < self.elements:
+            part = f"the {self.compared} of {self.elements} elements of {self.output} that can be compared"
+            return f"kernel and reference agree in {part}"
+        return f"kernel and reference agree in every element of {self.output}: the same function"
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,10 @@ TYPE_II = (
         prose="The exact value of the reference lies in the bound, but the bound is wide, and without any rounding "
         "the two sides still differ: the kernel was run once more with every error silent, which leaves the exact "
         "value of its formula, and that is not the reference's. Roundings of constants and inputs do not explain it, "
-        "an output shows it, and a second evaluation of the element agrees. (Either side may be the wrong one.)",
+        "an output shows it or too many elements differ for chance, and a second evaluation of the element agrees. "
+        "(Either side may be the wrong one.)",
         maths="|F - E| > s    F, E: kernel and reference without rounding;  s = 2^-20 (|E| + sum_i |dE/dx_i| |x_i|)\n"
-        "|F - E| > u |E|    u: unit roundoff of the output's format (smaller differences are told, not judged)",
+        "|F - E| > u |E| somewhere (u: unit roundoff of the output's format), or 8 elements or more to one side",
         example="block-scaled fp8: the scale of the second operand is not advanced along K; the scales differ by 5 %, "
         "the fp8 casts allow 6 %",
         steps=(

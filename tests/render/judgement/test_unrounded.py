@@ -128,12 +128,16 @@ def test_the_witness_says_nothing_against_the_right_scale():
     assert seen[0].witness.status == "disagrees"
 
 
-def test_what_no_output_shows_is_told_and_decides_nothing():
-    v = classify(quantised, data(), 1 + 2.0**-12, torch.bfloat16, ref=lambda x, off, dtype: x.sum(1).bfloat16())
+def test_what_no_output_shows_is_told_and_decides_only_where_it_is_no_chance():
+    few, ref = data(), lambda x, off, dtype: x.sum(1).bfloat16()
+    few[3:] = 0
+    v = classify(quantised, few, 1 + 2.0**-12, torch.bfloat16, ref=ref)
     (one,) = v.unrounded
-    assert v.label == "Type-I"
-    assert one.differing == 16 and one.visible == 0
+    assert (v.label, one.differing, one.visible, one.systematic) == ("Type-I", 3, 0, False)
     assert any("without any rounding" in note for note in v.notes)
+    v = classify(quantised, data(), 1 + 2.0**-12, torch.bfloat16, ref=ref)
+    (one,) = v.unrounded
+    assert (v.code, one.differing, one.visible, one.systematic) == ("RND211", 16, 0, True)
 
 
 @pytest.mark.parametrize(
