@@ -17,7 +17,7 @@ from interval_ops.bounds import is_point
 from render.interpreter import open_integers as opened
 from render.interpreter.builder import lost, words
 from render.interpreter.builder.base import Base
-from render.interpreter.handle import Handle, taint_of
+from render.interpreter.handle import METER, Handle, taint_of
 from render.interpreter.types import carrier
 
 
@@ -27,6 +27,10 @@ def truths(h: Handle) -> tuple[np.ndarray, np.ndarray]:
 
 
 def bool_handle(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, shape: tuple[int, ...], taint: frozenset[int]) -> Handle:
+    """Truth values with what the bounds say of them. Where roundings are silent, bounds may decide against the value,
+    which was rounded: then they are right."""
+    if METER.get().muted:
+        v = (v | lo) & hi
     if is_point((lo, hi)) or not (lo != hi).any():
         return Handle(v, tl.int1, shape, taint=taint)
     return Handle(v, tl.int1, shape, lo, hi, taint)

@@ -52,16 +52,18 @@ def _join(out: Handle, operands: list[Handle]) -> None:
 
 
 def chosen(out: Handle, cond: Handle, x: Handle, y: Handle, surely: np.ndarray, possibly: np.ndarray) -> Handle:
-    """`out`, selected from `x` and `y`: lost where a lane that is lost may have been chosen."""
-    if (x.lost is None and y.lost is None) or cond.lost is not None:
+    """`out`, selected from `x` and `y`: lost where a lane that is lost may have been chosen, or the condition is."""
+    if x.lost is None and y.lost is None and cond.lost is None:
         return out
     lanes, left, gone = np.zeros((1,) * out.v.ndim, np.bool_), NO_TAINT, NO_TAINT
+    if cond.lost is not None:
+        lanes, left = cond.lost.lanes, cond.lost.why
     for h, taken in ((x, possibly), (y, ~surely)):
         if h.lost is not None:
             mine = h.lost.lanes & taken
             met = bool(mine.any())
             lanes, left, gone = lanes | mine, left | (h.lost.why if met else NO_TAINT), gone | h.lost.why
-    whole = cond.taint | firm(x) | firm(y)
+    whole = firm(cond) | firm(x) | firm(y)
     out.taint = out.taint - (gone - left - whole)
     if left - whole:
         out.lost = Lost(np.broadcast_to(lanes, out.v.shape), left - whole)
