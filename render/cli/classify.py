@@ -25,7 +25,8 @@ _STDOUT = "-"
 
 
 @guarded
-@taking("device", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds", explanations=True)
+@taking("device", "configs", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds",
+        explanations=True)  # fmt: skip
 def command(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")

@@ -22,6 +22,9 @@ def command(
         list[str], typer.Argument(metavar="PATHS...", help="Folders, test files (also file.py::test), case files.")
     ],
     device: Annotated[str, typer.Option(help="Profile: any, sm_80, a100, ...; `render doctor` lists them.")] = "any",
+    configs: Annotated[
+        str, typer.Option(metavar="first|all|N", help="Autotune configurations to judge; of all the worst counts.")
+    ] = "first",
     expression: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only tests whose name holds TEXT.")] = "",
     accept: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML of accepted findings: code, place, reason.")
@@ -57,7 +60,7 @@ def command(
 
     accepted = load(accept) if accept else ()
     found = find(paths)
-    options = SuiteOptions(device, seed, causes, expression, limit, tuple(comparator or ()))
+    options = SuiteOptions(device, seed, causes, expression, limit, tuple(comparator or ()), configs)
     from render.lab.suite import report
     from render.lab.suite.rows import exit_code
     from render.lab.suite.runner import run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from interval_ops.allocator import large_blocks_kept, trim
@@ -21,7 +21,7 @@ from render.interpreter.launch import Launch, run_launch
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
-from render.interpreter.tuning import patch_autotuner, patch_benchmarks
+from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
 from render.result import versions
 
@@ -38,15 +38,15 @@ class Session:
 
     `device` names a profile; `profile` overrides it. `mute` holds causes, or (cause, file, line) triples, whose error
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
-    together, `config` picks an autotune configuration by index. `undefined` is what masked-off lanes of a load without
-    `other` read (None: 0, as targets lower them); running with another value shows whether they reach an output.
-    `builder` makes what executes the operations of a launch, for executors with another arithmetic. `change` may plant
-    a fault in the tree of each jitted function before it runs (`mutation`). `assume_exact` names vendor functions whose
-    documented or unknown error is left out: their results are tainted. `sum_order` ("any", "tree"), `fp_contraction`
-    ("any", "on", "off") and `triton_version` ("3.9"; the installed one unless told) are what bounds may assume of the
-    compiler; None leaves the profile's. ValueError for an unknown one.
-    `tracker` makes what follows the host's operations. Sessions nest; the innermost one
-    interprets. `steps` is the budget of a launch (see `steps`).
+    together, `config` picks an autotune configuration by index, or the one that is tried first by kernel name.
+    `undefined` is what masked-off lanes of a load without `other` read (None: 0, as targets lower them); running with
+    another value shows whether they reach an output. `builder` makes what executes the operations of a launch, for
+    executors with another arithmetic. `change` may plant a fault in the tree of each jitted function before it runs
+    (`mutation`). `assume_exact` names vendor functions whose documented or unknown error is left out: their results are
+    tainted. `sum_order` ("any", "tree"), `fp_contraction` ("any", "on", "off") and `triton_version` ("3.9"; the
+    installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
+    unknown one. `tracker` makes what follows the host's operations. Sessions nest; the innermost one interprets.
+    `steps` is the budget of a launch (see `steps`).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Session:
         profile: Profile | None = None,
         chunk: int | None = None,
         mute: Iterable[Any] = (),
-        config: int = 0,
+        config: int | Mapping[str, int] = 0,
         progress: Callable[[int, int], None] | None = None,
         printer: Callable[[str], None] = print,
         undefined: float | None = None,
@@ -78,6 +78,7 @@ class Session:
         self.interval = interval
         self.chunk = chunk
         self.config = config
+        self.tuned: dict[str, Tuned] = {}
         self.progress = progress
         self.printer = printer
         self.steps = steps

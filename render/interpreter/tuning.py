@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,30 @@ TIME_MS = 1.0
 """What every benchmark takes. Not zero: speeds are divided by it."""
 
 
+@dataclass
+class Tuned:
+    """What became of the configurations of one tuned kernel in a session, by their place after pruning.
+
+    `texts` names all of them; `run` are those that ran, `refused` those that stop at their own assertions or do not fit
+    on the device, so that a tuner never chooses them.
+    """
+
+    tuner: Any = field(repr=False)
+    texts: tuple[str, ...]
+    run: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+
+
+def _turn(chosen: int | Mapping[str, int], kernel: str, count: int) -> list[int]:
+    """The configurations to try, in this order. ValueError where one was asked for that there is not."""
+    if isinstance(chosen, int) and chosen:
+        if not 0 <= chosen < count:
+            raise ValueError(f"autotune configuration {chosen} was asked for, the kernel has {count}")
+        return [chosen]
+    first = chosen.get(kernel, 0) if isinstance(chosen, Mapping) else 0
+    return [(first + i) % count for i in range(count)]
+
+
 def patch_autotuner(scope: PatchScope, session: Session) -> None:
     """Autotuners run one configuration: the first that survives pruning and its own static assertions, or the
     session's choice. A subclass with a `run` of its own benchmarks by `_bench`: there the first program of each
@@ -25,16 +50,21 @@ def patch_autotuner(scope: PatchScope, session: Session) -> None:
     tuned: dict[tuple[int, tuple[Any, ...]], int] = {}
     bench = Autotuner._bench
 
+    def told(tuner: Any, configs: list[Any]) -> Tuned:
+        texts = tuple(", ".join(f"{k}={v}" for k, v in c.all_kwargs().items()) for c in configs)
+        found = session.tuned.setdefault(tuner.base_fn.__name__, Tuned(tuner, texts))
+        if len(texts) > len(found.texts):  # of several keys, the one that prunes least
+            found.texts = texts
+        return found
+
     def run(tuner: Any, /, *args: Any, **kwargs: Any) -> Any:
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         try:
             configs = _pruned(tuner, kwargs)
+            known = told(tuner, configs)
             key = (id(tuner), _tuning_key(tuner, {**tuner.nargs, **kwargs}))
-            first = tuned.get(key, session.config)
-            if not 0 <= first < len(configs):
-                raise ValueError(f"autotune configuration {first} was asked for, the kernel has {len(configs)}")
-            last = len(configs) if session.config == 0 else first + 1
-            for i in range(first, last):
+            turn = [tuned[key]] if key in tuned else _turn(session.config, tuner.base_fn.__name__, len(configs))
+            for i in turn:
                 tuner.best_config = configs[i]
                 full = {**tuner.nargs, **kwargs, **configs[i].all_kwargs()}
                 if len(tuner.configs) > 1 and key not in tuned:
@@ -45,23 +75,32 @@ def patch_autotuner(scope: PatchScope, session: Session) -> None:
                 try:
                     result = tuner.fn.run(*args, **kwargs, **configs[i].all_kwargs())
                 except _refusals():
-                    if i + 1 == last:
+                    known.refused.add(i)
+                    if i == turn[-1]:
                         raise
                     del session.launches[before[0] :], session.writers[before[1] :]
                     continue
                 tuned[key] = i
+                known.run.add(i)
                 return result
         finally:
             tuner.nargs = None
         raise AssertionError("no configuration was tried")
 
     def bench_one(tuner: Any, /, *args: Any, config: Any, **meta: Any) -> Any:
+        known = told(tuner, tuner.configs)
         rank = tuner.configs.index(config) if config in tuner.configs else 0
+        chosen, count = session.config, len(tuner.configs)
+        first = chosen if isinstance(chosen, int) else chosen.get(tuner.base_fn.__name__, 0)
 
         def once(call: Callable[[], Any], quantiles: Any = None, **_: Any) -> list[float]:
             with session.probing():
-                call()
-            return [TIME_MS * (1 + (rank - session.config) % len(tuner.configs))] * len(quantiles or (0.5,))
+                try:
+                    call()
+                except _refusals():
+                    known.refused.add(rank)
+                    raise
+            return [TIME_MS * (1 + (rank - first) % count)] * len(quantiles or (0.5,))
 
         own = tuner.__dict__.get("do_bench")
         tuner.__dict__["do_bench"] = once
@@ -74,6 +113,15 @@ def patch_autotuner(scope: PatchScope, session: Session) -> None:
 
     scope.set(Autotuner, "run", run)
     scope.set(Autotuner, "_bench", bench_one)
+
+
+def configurations(session: Session) -> Iterator[tuple[str, Tuned]]:
+    """(kernel, what became of its configurations), of kernels with more than one."""
+    for kernel, found in session.tuned.items():
+        if not found.run and found.tuner.best_config in found.tuner.configs:  # it benchmarks and runs by itself
+            found.run.add(found.tuner.configs.index(found.tuner.best_config))
+        if len(found.texts) > 1:
+            yield kernel, found
 
 
 def patch_benchmarks(scope: PatchScope) -> None:

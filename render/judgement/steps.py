@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interval_ops.allocator import large_blocks_kept, trim
@@ -22,6 +22,7 @@ from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
 from render.judgement.composition import Judged, findings_of, taints_of
+from render.judgement.configurations import counted, worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
 from render.judgement.decided import Decided, cause_of
 from render.judgement.formulas import Comparison, FormulasCompared
@@ -49,11 +50,18 @@ class Judgement:
     recorded: Any
     options: Options
     told: tuple[str, ...] = ()
+    session: Any = field(default=None, init=False, repr=False)
 
     def verdict(self) -> Verdict:
         with large_blocks_kept(), described_as(self.options.device), collected() as caught:
-            found = self._verdict()
+            found = worst_of_all(self._configured) if self.options.configs == "all" else self._verdict()
         return quoted(replace(found, defects=tuple(caught.values())))
+
+    def _configured(self, config: Mapping[str, int]) -> tuple[Verdict, Any]:
+        """The verdict with these autotune configurations, and the session that they ran in, if there was one."""
+        session = {**self.options.session, "config": config}
+        one = replace(self, options=replace(self.options, session=session))
+        return one._verdict(), one.session
 
     def _verdict(self) -> Verdict:
         began = time.perf_counter()
@@ -64,6 +72,7 @@ class Judgement:
             run = self._run()
         except (UnsupportedOp, MissingRule) as error:
             return unsupported(error, device=s.device, reference=self.reference.title, timing=self._timing(began))
+        self.session = run.session
         run.session.forget()
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
@@ -133,7 +142,8 @@ class Judgement:
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, self.options))
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
-        return replace(found, timing=self._timing(began))
+        scope = replace(found.scope, configurations=counted(run.session))
+        return replace(found, timing=self._timing(began), scope=scope)
 
     def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
         """What the rules say, and what a second look at it says."""

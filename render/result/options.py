@@ -52,6 +52,11 @@ class Options:
     assume_exact: tuple[str, ...] = _option(
         (), "Take this vendor function as exact, whatever its error; results are tainted. Repeatable.", metavar="NAME"
     )
+    configs: str = _option(
+        "first",
+        "Autotune configurations to judge: the first that compiles, all (the worst counts), or one by its index.",
+        metavar="first|all|N",
+    )
     seed: int = _option(0, "Seed of generated inputs.", INPUTS)
     budget: bool = _option(True, "Attribute the bound to its causes; without it, faster.", REPORT)
     explain: tuple[str, ...] = _option(())
@@ -64,6 +69,9 @@ class Options:
         if unknown := sorted(set(names) - EXPLANATIONS.keys()):
             known = ", ".join(EXPLANATIONS)
             raise RenderError("RND902", f"no explanation is called {unknown[0]!r}", f"there are: {known}")
+        object.__setattr__(self, "configs", str(self.configs))
+        if self.configs not in ("first", "all") and not self.configs.isdecimal():
+            raise RenderError("RND902", f"no autotune configurations are called {self.configs!r}", "first, all or N")
         object.__setattr__(self, "explain", names)
         object.__setattr__(self, "assume_exact", tuple(self.assume_exact))
 
@@ -73,7 +81,8 @@ class Options:
         chosen = {name: getattr(self, name) for name in ASSUMED}
         named = {name: value for name, value in chosen.items() if value not in (None, "any")}
         exact = {"assume_exact": frozenset(self.assume_exact)} if self.assume_exact else {}
-        return {**named, **exact, **self.session}
+        config = {"config": int(self.configs)} if self.configs.isdecimal() else {}
+        return {**named, **exact, **config, **self.session}
 
 
 ASSUMED = ("sum_order", "fp_contraction", "triton_version")

@@ -29,15 +29,30 @@ class Configurations:
 
 
 @dataclass(frozen=True)
+class ConfigurationVerdict:
+    """What one autotune configuration gave: `settings` by kernel, `kernel: BLOCK=64, num_warps=4`."""
+
+    settings: tuple[str, ...]
+    label: str
+    code: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{'; '.join(self.settings)}: {self.label} {self.code}"
+
+
+@dataclass(frozen=True)
 class Scope:
     """The range of one verdict.
 
     `source`: sha256 of the files that the kernels stand in. `stored`: tensors that a kernel stored to and that the
     caller can see (results, arguments); `compared`: those of them that were held against the reference. `left_out`:
     each check that was not made or made on a part, in words. `device_output`: where the device's values come from.
+    `each`: the verdicts of all configurations, the worst of which is this one, where more than one was judged.
     """
 
     configurations: tuple[Configurations, ...] = ()
+    each: tuple[ConfigurationVerdict, ...] = ()
     inputs: tuple[InputRecord, ...] = ()
     seed: int = 0
     source: str = ""

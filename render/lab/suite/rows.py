@@ -22,7 +22,8 @@ class Row:
 
     `code` is that of the verdict, an error's RND9xx, or empty; `place` is file:line, the kernel's where it is known.
     `seconds` is the wall time of the row, `interval_s` that of the interval run in it. `accepted` holds the reason for
-    which the repository accepts this finding. `config`: the autotune configuration, where all of them are run.
+    which the repository accepts this finding. `configurations`: how many
+    autotune configurations were judged, `run of N` for each tuned kernel.
     """
 
     test: str
@@ -36,7 +37,7 @@ class Row:
     message: str = ""
     outputs: int = 0
     accepted: str = ""
-    config: int = 0
+    configurations: str = ""
 
     @property
     def place(self) -> str:
@@ -53,20 +54,21 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         names = ("test", "label", "code", "kernel", "file", "line", "seconds", "interval_s", "message", "outputs",
-                 "accepted", "config", "exit_code")  # fmt: skip
+                 "accepted", "configurations", "exit_code")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 
-def of_verdict(test: str, verdict: Verdict, seconds: float, config: int = 0) -> Row:
+def of_verdict(test: str, verdict: Verdict, seconds: float) -> Row:
     notes: list[Any] = [*verdict.findings, *verdict.taints]
     where = [(verdict.file, verdict.line)] + [(note.file, note.line) for note in notes]
     file, line = next((place for place in where if place[0]), ("", 0))
     interval = verdict.timing.get("interval_s") or 0.0
+    tuned = "; ".join(c.sentence for c in verdict.scope.configurations)
     return Row(test, verdict.label, verdict.code, ", ".join(dict.fromkeys(verdict.kernels)), file or "", line, seconds,
-               interval, verdict.message, len(verdict.outputs), config=config)  # fmt: skip
+               interval, verdict.message, len(verdict.outputs), configurations=tuned)  # fmt: skip
 
 
-def of_error(test: str, error: BaseException, seconds: float, config: int = 0) -> Row:
+def of_error(test: str, error: BaseException, seconds: float) -> Row:
     """A user's mistake, a kernel that raises, an operation without a rule, or a defect of ours."""
     text = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, UnsupportedOp):
@@ -78,7 +80,7 @@ def of_error(test: str, error: BaseException, seconds: float, config: int = 0) -
         found = Row(test, ERROR, error.code, message=f"{error.message}{f' ({error.hint})' if error.hint else ''}")
     else:
         found = Row(test, ERROR, INTERNAL, message=f"{type(error).__name__}: {text}")
-    return replace(found, seconds=seconds, config=config)
+    return replace(found, seconds=seconds)
 
 
 def exit_code(rows: Iterable[Row], allow_inconclusive: bool = False) -> int:
