@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from interval_ops.compiled import compiled
-from interval_ops.formats.rounding import _bits, _float, binade
+from interval_ops.formats.rounding import _bits, _float
 from interval_ops.reduction.grid import last_bit
+from interval_ops.reduction.running import power_floor, ramp
 
 Array = np.ndarray[Any, Any]
 
@@ -222,31 +223,6 @@ class Addends(NamedTuple):
     hi: Array
     weight: Array
     grid: Array
-
-
-_NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
-
-
-@compiled
-def power_floor(x: float) -> float:
-    """The largest power of two that is at most x > 0; 2**-1022 for smaller x."""
-    return binade(x, _NORMAL)
-
-
-@compiled
-def ramp(count: float, start: float, step: float, top: float, least: float) -> tuple[float, float]:
-    """Upper bounds of the sums over b = 1 .. count of g(v_b) and max(g(v_b), least), v_b = min(top, start + b step).
-
-    g(x) is the largest power of two <= x. One turn per power of two between v_1 and top.
-    """
-    power, left, plain, raised = power_floor(top), count, 0.0, 0.0
-    while left > 0.0:
-        many = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
-        below = min(left, max(many, 0.0))
-        plain += (left - below) * power
-        raised += (left - below) * max(power, least)
-        left, power = below, 0.5 * power
-    return plain, raised
 
 
 NONE, POINT, INTERVAL, SEVERAL = range(4)

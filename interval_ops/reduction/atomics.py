@@ -15,8 +15,10 @@ def close_sum(
 ) -> Pair:
     r"""Bounds of base + sum of `count` addends, each added with one rounding to `fmt`, in any order.
 
-    |fl - exact| <= ((1 + u)^count - 1)(|base| + sum |x|); fp32 adds of a flushing target lose up to 2^-126 each as well
-    (PTX ISA 8: global atom.add.f32 flushes subnormal inputs and results). `sum_lo`, `sum_hi` are float64 sums of the
+    |fl - exact| <= ((1 + u)^count - 1)(|base| + sum |x|), and at most `count` times the unit of the binade of the
+    largest partial sum, which lies between base plus all that is negative and base plus all that is positive. fp32 adds
+    of a flushing target lose up to 2^-126 each as well (PTX ISA 8: global atom.add.f32 flushes subnormal inputs and
+    results). `sum_lo`, `sum_hi` are float64 sums of the
     ends of the addends and `mag` the sum of their larger magnitudes, accumulated in any order; `base` is a pair, or an
     array of points. Muted: cause "accumulation" ("lowacc" below fp32). Half lines or top where a sum may overflow.
     A common mistake: one rounding for the total instead of one per add (8-way fp16 split-K).
@@ -31,11 +33,15 @@ def close_sum(
         flush = FP32.min_normal if fmt.bits == 32 and profile.atomic_flush_fp32 and not muted else 0.0
         growth = np.expm1(n * u) * (1 + 2.0**-40)
         # Our own float64 sums: n + 1 additions here and before, of values and of magnitudes; four operations more.
-        margin = (growth + (n + 5) * 2.0**-53 * (1 + 2 * growth)) * total + 2 * n * flush * (1 + growth)
-        margin = np.where(n == 0, 0.0, margin)
+        own = (n + 5) * 2.0**-53 * (1 + 2 * growth) * total + 2 * n * flush * (1 + growth)
+        most = np.maximum(high_in + 0.5 * (sum_hi + mag), 0.5 * (mag - sum_lo) - low_in)
+        top = (np.maximum(most, 0.0) + growth * total + own) * (1 + 2.0**-48)
+        binade = np.ldexp(1.0, np.frexp(np.where(top < np.inf, top, 0.0))[1] - 1)
+        charged = np.minimum(growth * total, np.where(top < np.inf, n * u * (1 + 2.0**-40) * binade, np.inf))
+        margin = np.where(n == 0, 0.0, charged + own)
         lo, hi = low_in + sum_lo - margin, high_in + sum_hi + margin
         limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold
-        fits = total * (1 + growth) + margin < limit
+        fits = top + margin < limit
         never_negative = (
             (low_in >= 0) & (np.asarray(sum_lo) >= mag * (1 - 2.0**-20)) & (np.asarray(sum_lo) >= 0) & (mag < np.inf)
         )

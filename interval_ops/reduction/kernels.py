@@ -14,12 +14,14 @@ from interval_ops.arithmetic.hull import FP64_MAX, down, product_inexact, up
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import EPS
 from interval_ops.reduction.grid import last_bit
+from interval_ops.reduction.running import running_error
 
 WIDTH = 256
 SHORT = 128
 LANES = 8
+ROWS = 7
 # Rows of accumulators: sum of lo, of hi, of |lo|, of |hi|; addends that are not exact zeros; the largest power of two
-# that divides every addend, 0 where one is no point.
+# that divides every addend, 0 where one is no point; the largest magnitude.
 
 
 @compiled
@@ -33,38 +35,40 @@ def _absorb(a, b, acc):  # type: ignore[no-untyped-def]
         acc[3 * WIDTH + k] += abs(y)
         acc[4 * WIDTH + k] += 1.0 if (x != 0.0) | (y != 0.0) else 0.0
         acc[5 * WIDTH + k] = min(acc[5 * WIDTH + k], last_bit(x) if x == y else 0.0)
+        acc[6 * WIDTH + k] = max(acc[6 * WIDTH + k], max(abs(x), abs(y)))
 
 
 @compiled
 def accumulate(lo, hi, out):  # type: ignore[no-untyped-def]
-    """lo, hi (outer, m, lanes * inner) -> out (outer, 6, inner); lanes is a power of two, 1 beyond WIDTH columns."""
+    """lo, hi (outer, m, lanes * inner) -> out (outer, ROWS, inner); lanes is a power of two, 1 beyond WIDTH columns."""
     outer, m, columns = lo.shape
     inner = out.shape[2]
-    acc = np.empty(6 * WIDTH)
+    acc = np.empty(ROWS * WIDTH)
     for o in range(outer):
         for start in range(0, columns, WIDTH):
             stop = min(columns, start + WIDTH)
-            for k in range(5 * WIDTH):
+            for k in range(ROWS * WIDTH):
                 acc[k] = 0.0
             for k in range(5 * WIDTH, 6 * WIDTH):
                 acc[k] = np.inf
             for i in range(m):
                 _absorb(lo[o, i, start:stop], hi[o, i, start:stop], acc)
-            for row in range(6):
+            for row in range(ROWS):
                 width = stop - start
                 while width > inner:
                     width //= 2
                     for k in range(row * WIDTH, row * WIDTH + width):
-                        acc[k] = acc[k] + acc[k + width] if row < 5 else min(acc[k], acc[k + width])
+                        left, right = acc[k], acc[k + width]
+                        acc[k] = left + right if row < 5 else min(left, right) if row == 5 else max(left, right)
                 for k in range(width):
                     out[o, row, start + k] = acc[row * WIDTH + k]
 
 
 @compiled
 def accumulate_rows(lo, hi, out):  # type: ignore[no-untyped-def]
-    """As `accumulate` of (rows, n) arrays into (rows, 6), for rows that are short: one term after the other."""
+    """As `accumulate` of (rows, n) arrays into (rows, ROWS), for rows that are short: one term after the other."""
     for o in range(lo.shape[0]):
-        a = b = c = d = count = 0.0
+        a = b = c = d = count = peak = 0.0
         grid = np.inf
         for k in range(lo.shape[1]):
             x, y = lo[o, k], hi[o, k]
@@ -74,7 +78,8 @@ def accumulate_rows(lo, hi, out):  # type: ignore[no-untyped-def]
             d += abs(y)
             count += 1.0 if (x != 0.0) | (y != 0.0) else 0.0
             grid = min(grid, last_bit(x) if x == y else 0.0)
-        out[o, 0], out[o, 1], out[o, 2], out[o, 3], out[o, 4], out[o, 5] = a, b, c, d, count, grid
+            peak = max(peak, max(abs(x), abs(y)))
+        out[o, 0], out[o, 1], out[o, 2], out[o, 3], out[o, 4], out[o, 5], out[o, 6] = a, b, c, d, count, grid, peak
 
 
 @compiled
@@ -86,11 +91,11 @@ def growth(n: float, u: float) -> float:
 
 
 @compiled
-def sum_bounds(sums, o, k, u, integers, limit, levels, depth):  # type: ignore[no-untyped-def]
+def sum_bounds(sums, o, k, u, integers, limit, levels, depth, quick):  # type: ignore[no-untyped-def]
     """Ends of the sum in sums[o, :, k], see `reduction.sum_axis`: no term passes more than `levels` roundings. `depth`
     additions lie on the longest path of the accumulators."""
     s_lo, s_hi, m_lo, m_hi = sums[o, 0, k], sums[o, 1, k], sums[o, 2, k], sums[o, 3, k]
-    count, grid = sums[o, 4, k], sums[o, 5, k]
+    count, grid, peak = sums[o, 4, k], sums[o, 5, k], sums[o, 6, k]
     magnitude = max(m_lo, m_hi)
     if isnan(magnitude):
         return np.nan, np.nan
@@ -99,13 +104,16 @@ def sum_bounds(sums, o, k, u, integers, limit, levels, depth):  # type: ignore[n
     if magnitude > FP64_MAX:
         return _infinite_sum(s_lo, s_hi, m_lo, m_hi, growth(min(max(count - 1.0, 0.0), levels), u))
     g = growth(min(max(count - 1.0, 0.0), levels), u)
+    noise = (depth + 4.0) * EPS
+    running, top = running_error((s_lo, s_hi), (m_lo, m_hi), count, peak, u, g, noise, quick)
     # Our sum errs by gamma_depth, its magnitude as well, and the three operations below by a unit each.
     slack = (depth + 5.0) * (EPS / 2) * (1.0 + 2.0 * g) if count > 1.0 else 0.0
     if g >= 0.5:
         # x - g |x| need not grow with x any more: charge the larger magnitude of every addend.
         m_lo = m_hi = (m_lo + m_hi) * (1.0 + 2.0**-20)
-    low, high = s_lo - (g + slack) * m_lo, s_hi + (g + slack) * m_hi
-    if magnitude * (1.0 + g) < limit:
+    low = s_lo - (min(g * m_lo, running) + slack * m_lo)
+    high = s_hi + (min(g * m_hi, running) + slack * m_hi)
+    if top < limit:
         return low, high
     # A partial sum may overflow. Without a second sign it stays infinite, otherwise inf - inf follows.
     if s_lo == m_lo:
@@ -127,11 +135,11 @@ def _infinite_sum(s_lo, s_hi, m_lo, m_hi, g):  # type: ignore[no-untyped-def]
 
 @compiled
 def close_sums(sums, lo, hi, u, integers, limit, levels, depth):  # type: ignore[no-untyped-def]
-    """(outer, 6, inner) accumulators -> bounds (outer, inner); returns whether every sum is a point."""
+    """(outer, ROWS, inner) accumulators -> bounds (outer, inner); returns whether every sum is a point."""
     moved = False
     for o in range(sums.shape[0]):
         for k in range(sums.shape[2]):
-            low, high = sum_bounds(sums, o, k, u, integers, limit, levels, depth)
+            low, high = sum_bounds(sums, o, k, u, integers, limit, levels, depth, False)
             moved |= low != high
             lo[o, k], hi[o, k] = low, high
     return not moved
@@ -209,7 +217,7 @@ def extreme_rows(lo, hi, sign, out):  # type: ignore[no-untyped-def]
 def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-untyped-def]
     """Bounds of every prefix sum along the middle axis, each as `sum_bounds` of the addends so far."""
     outer, n, inner = lo.shape
-    acc = np.empty((1, 6, inner))
+    acc = np.empty((1, ROWS, inner))
     for o in range(outer):
         acc[:] = 0.0
         acc[0, 5] = np.inf
@@ -222,7 +230,8 @@ def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-
                 acc[0, 3, k] += abs(b)
                 acc[0, 4, k] += 1.0 if (a != 0.0) | (b != 0.0) else 0.0
                 acc[0, 5, k] = min(acc[0, 5, k], last_bit(a) if a == b else 0.0)
-                ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, i + 1.0)
+                acc[0, 6, k] = max(acc[0, 6, k], max(abs(a), abs(b)))
+                ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, i + 1.0, True)
                 out_lo[o, i, k], out_hi[o, i, k] = ends
 
 

@@ -25,8 +25,9 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     r"""Sum along `axis`, rounded to `fmt` after every addition, in any order and any tree.
 
     |fl(sum x_i) - sum x_i| <= ((1 + u)^(n-1) - 1) sum |x_i|, n = number of addends that are not exact zeros: padding is
-    free. Additions never underflow inexactly. Points that are multiples of q = 2^k and whose magnitudes sum to at most
-    2^p q (integers, quantised numbers) are exact in any order (`grid`).
+    free; and at most what `running.running_error` makes of the sizes of partial sums: the smaller of both. Additions
+    never underflow inexactly. Points that are multiples of q = 2^k and whose magnitudes sum to at most 2^p q (integers,
+    quantised numbers) are exact in any order (`grid`).
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 4.2.
     A common mistake: widening fp16 and bf16 to fp32. Triton does not; a sum in fp32 that is rounded once is
     covered too.
@@ -34,7 +35,7 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     """
     muted = profile.muted(sum_cause(fmt))
     outer, n, inner = _extent(a, axis, shape)
-    sums = np.empty((outer, 6, inner))
+    sums = np.empty((outer, kernels.ROWS, inner))
     way = (kernels.accumulate_rows, kernels.accumulate)
     _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, sums[cut], *way))
     lo, hi = np.empty((2, outer, inner))

@@ -11,10 +11,10 @@ from block_fma import UNITS, fractions, in_order, operand_format, operand_pair, 
 from dot_support import accumulators, dot, inside, point, target, usage
 from support import exact, rng, round_fraction, trials
 
-from interval_ops.dot.kernels import ramp
 from interval_ops.dot.rule import PendingDot
 from interval_ops.formats.model import FP16, FP32
 from interval_ops.profiles.profile import load_profile
+from interval_ops.reduction.running import ramp
 
 pytestmark = pytest.mark.filterwarnings("error")
 

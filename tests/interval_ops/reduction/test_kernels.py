@@ -23,7 +23,7 @@ def transposed(x):
 @pytest.mark.parametrize("n", [1, 7, 8, 29, 32, 128])
 def test_sums_of_short_rows(n):
     lo, hi = rows(n)
-    out, general = np.empty((len(lo), 6)), np.empty((1, 6, len(lo)))
+    out, general = np.empty((len(lo), kernels.ROWS)), np.empty((1, kernels.ROWS, len(lo)))
     kernels.accumulate_rows(lo, hi, out)
     kernels.accumulate(transposed(lo), transposed(hi), general)
     assert np.array_equal(out, general[0].T, equal_nan=True)

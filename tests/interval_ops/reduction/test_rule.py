@@ -231,7 +231,41 @@ def test_balanced_trees_where_the_order_is_known(fmt: Format) -> None:
         assert holds(lo[0], hi[0], sum(map(Fraction, x), Fraction(0)))
         for _ in range(4):
             assert lo[0] <= balanced_tree(generator.permutation(x), fmt) <= hi[0]
-    assert (hi[0] - lo[0]) * 2 <= wide[1][0] - wide[0][0] or n < 16
+    x = to_format(generator.standard_normal((1, 512)), fmt)
+    sizes = [np.subtract(*reduction.sum_axis((x, x), 1, x.shape, fmt, order)[::-1])[0] for order in (tree, SM80)]
+    assert sizes[0] * 4 <= sizes[1]
+
+
+def test_roundings_are_charged_at_the_size_of_partial_sums() -> None:
+    """n - 1 roundings, each of the largest magnitude that a partial sum can have: positive and negative addends do not
+    pile up on each other, and the first additions are small."""
+    generator = rng(49)
+    for n in (256, 4096):
+        x = np.float32(generator.standard_normal((1, n))).astype(float)
+        lo, hi = reduction.sum_axis((x, x), 1, x.shape, FP32, SM80)
+        worst = (n - 1) * FP32.u * np.abs(x).sum()  # Higham (4.4), first order
+        assert hi[0] - lo[0] <= 2 * 0.55 * worst
+        values = np.concatenate([np.sort(x, axis=1), -np.sort(-x, axis=1), x])
+        assert_inside((np.repeat(lo, 3), np.repeat(hi, 3)), sequential(values, FP32))
+        y = np.abs(x) / np.abs(x).max()
+        lo, hi = reduction.sum_axis((y, y), 1, x.shape, FP32, SM80)
+        growing = FP32.u * sum(2.0 ** math.floor(math.log2(min(k + 1.0, y.sum()))) for k in range(1, n))
+        assert hi[0] - lo[0] <= 2 * growing * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16], ids=lambda f: f.name)
+def test_one_sign_first_is_the_worst_order(fmt: Format) -> None:
+    """All positive addends, then all negative ones: the largest partial sums there are, with exact rationals."""
+    generator = rng(50)
+    for _ in range(trials(30)):
+        n = int(generator.integers(2, 60))
+        x = to_format(generator.standard_normal(n) * np.exp2(generator.integers(-3, 4, n).astype(float)), fmt)
+        lo, hi = reduction.sum_axis((x[None], x[None]), 1, (1, n), fmt, SM80)
+        for order in (np.sort(x), np.sort(x)[::-1], x[np.argsort(np.abs(x))], x[np.argsort(-np.abs(x))]):
+            total = float(order[0])
+            for v in order[1:]:
+                total = rounded(Fraction(total) + Fraction(float(v)), fmt)
+            assert lo[0] <= total <= hi[0]
 
 
 def test_a_balanced_tree_is_not_a_chain() -> None:

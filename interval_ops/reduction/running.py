@@ -1,0 +1,61 @@
+"""What the roundings of a sum may add up to, from how large its partial sums can become, in any order of additions."""
+
+from __future__ import annotations
+
+import math
+
+from interval_ops.compiled import compiled
+from interval_ops.formats.rounding import binade
+
+_NORMAL = (2.0**-1022, 0.0, 0.0, 0.0)
+
+
+@compiled
+def power_floor(x: float) -> float:
+    """The largest power of two that is at most x > 0; 2**-1022 for smaller x."""
+    return binade(x, _NORMAL)
+
+
+@compiled
+def ramp(count: float, start: float, step: float, top: float, least: float) -> tuple[float, float]:
+    """Upper bounds of the sums over b = 1 .. count of g(v_b) and max(g(v_b), least), v_b = min(top, start + b step).
+
+    g(x) is the largest power of two <= x. One turn per power of two between v_1 and top.
+    """
+    power, left, plain, raised = power_floor(top), count, 0.0, 0.0
+    while left > 0.0:
+        many = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
+        below = min(left, max(many, 0.0))
+        plain += (left - below) * power
+        raised += (left - below) * max(power, least)
+        left, power = below, 0.5 * power
+    return plain, raised
+
+
+@compiled
+def running_error(ends, sizes, count, peak, u, growth, noise, quick):  # type: ignore[no-untyped-def]
+    """(error, largest partial sum) of `count` addends x_i in [lo_i, hi_i] that are added in any order and grouping.
+
+    `ends` are the sums of lo_i and of hi_i, `sizes` those of |lo_i| and |hi_i|, each within a relative `noise` of the
+    latter; no addend is larger than `peak`; `growth` is (1 + u)^m - 1, m the most roundings that an addend passes.
+    `quick` leaves out how partial sums grow within a binade: for callers who ask once per addend.
+    An addition errs by at most u times the power of two below its result. No exact partial sum leaves [-N, P], the sums
+    of all negative lower and all positive upper ends, and no computed one is further than growth (P + N) from it. Of
+    the count - 1 partial sums, ordered by their number of addends, the k-th has at most k + 1: a partial sum of s
+    addends contains s - 2 others, all of fewer. So the k-th is also at most (k + 1) peak (1 + growth).
+    Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 4.2 (4.3); the counting is ours, and
+    the dot rule's.
+    """
+    rest = noise * (sizes[0] + sizes[1])
+    positive, negative = 0.5 * (ends[1] + sizes[1]) + rest, 0.5 * (sizes[0] - ends[0]) + rest
+    top = (max(positive, negative) + growth * (positive + negative)) * (1.0 + 2.0**-48)
+    if not top < 2.0**1000 or u == 0.0 or count < 2.0:
+        return (0.0 if u == 0.0 or count < 2.0 else math.inf), top
+    step = max(peak * (1.0 + growth) * (1.0 + 2.0**-48), 2.0**-1000)
+    if quick:
+        power = power_floor(top)
+        few = min(count - 1.0, max(math.floor(power / step * (1.0 - 2.0**-48)) - 1.0, 0.0))  # (few + 1) step <= power
+        units = 0.5 * few * (few + 3.0) * step + (count - 1.0 - few) * power
+    else:
+        units, _ = ramp(count - 1.0, step, step, top, 0.0)
+    return u * units * (1.0 + 2.0**-40), top
