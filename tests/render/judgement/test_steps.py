@@ -14,10 +14,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from render.reference.resolve import resolve
 
 from render.entry.execution import Execution, on_cpu
 from render.entry.inputs import from_mapping
+from render.entry.resolve import resolve
 from render.judgement.composition import Judged
 from render.judgement.steps import Judgement
 from render.result.options import Options
