@@ -26,6 +26,7 @@ _LAZY = {
     "UnsupportedOp": "render.result.errors",
     "KernelError": "render.result.errors",
     "accumulation": "render.companions.accumulation",
+    "dual_delta": "render.companions.dual_delta",
 }
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "__version__",
     "accumulation",
     "classify",
+    "dual_delta",
     "load",
     "load_profile",
     "no_gpu",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from render.cli import accum, classify, doctor, explain, ops, replay, report, suite
+from render.cli import accum, classify, doctor, dual_delta, explain, ops, replay, report, suite
 from render.result.versions import VERSION
 
 app = typer.Typer(
@@ -43,4 +43,5 @@ app.command("explain")(explain.command)
 app.command("report")(report.command)
 app.command("ops")(ops.command)
 app.command("accum")(accum.command)
+app.command("dual-delta")(dual_delta.command)
 app.command("doctor")(doctor.command)

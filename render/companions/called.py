@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from render.entry.execution import on_cpu
-from render.entry.inputs import Inputs, gather
+from render.entry.inputs import Inputs, from_mapping, gather
 from render.entry.target import find_entry, load_module
 from render.result.errors import RenderError
 from render.result.packaged import find
@@ -17,7 +18,8 @@ from render.result.packaged import find
 
 @dataclass(frozen=True)
 class Called:
-    """A file's entry function; `inputs(seed)` draws its inputs anew unless they come from a tensors file."""
+    """A file's entry function; `inputs(seed)` draws its inputs anew unless they come from a tensors file
+    (`make_inputs` may take the seed)."""
 
     path: Path
     module: ModuleType
@@ -26,7 +28,11 @@ class Called:
     specs: tuple[str, ...]
 
     def inputs(self, seed: int = 0) -> Inputs:
+        make = getattr(self.module, "make_inputs", None)
+        own = self.file is None and not self.specs and make is not None
         with on_cpu():
+            if own and make is not None and "seed" in inspect.signature(make).parameters:
+                return from_mapping(self.fn, make(seed=seed))
             return gather(self.fn, self.module, self.file, self.specs, seed)
 
 

@@ -107,6 +107,8 @@ def from_mapping(fn: Callable[..., Any], given: Any) -> Inputs:
         inspect.signature(fn).bind(*items)
     except TypeError as error:
         raise RenderError(NO_INPUTS, f"{len(items)} inputs do not fit {_name(fn)}{signature(fn)}: {error}") from None
+    except ValueError:
+        pass  # a built-in function without a signature: its call will tell
     return of_call(fn, items, {})
 
 

@@ -1,0 +1,77 @@
+"""One figure of two samples of errors, and a page around it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from render.companions.needs import pyplot
+from render.result.errors import RenderError
+
+if TYPE_CHECKING:
+    from render.companions.dual_delta.experiment import DualDelta
+
+_BINS = 100
+
+
+def figure(found: DualDelta, path: Any) -> None:
+    """Overlapping histograms (100 common bins), boxes, Q-Q of D1 against D2, scatter with the diagonal."""
+    plt = pyplot()
+    d1, d2 = found.d1, found.d2
+    one, two = found.names if found.names[0] != found.names[1] else ("f1", "f2")
+    fig, ((left, box), (quantiles, scatter)) = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
+    if d1.size:
+        both = np.concatenate([d1, d2])
+        apart = both.min() > 0 and both.max() > 20 * both.min()
+        edges = np.geomspace if apart else np.linspace
+        low, high = both.min(), both.max() if both.max() > both.min() else both.min() + 1e-300
+        bins = edges(low, high, _BINS + 1)
+        for x, name in ((d1, one), (d2, two)):
+            left.hist(x, bins, alpha=0.5, label=name)
+        box.boxplot([d1, d2], tick_labels=[one, two])
+        shares = np.linspace(0, 100, min(d1.size, 201))
+        quantiles.plot(np.percentile(d2, shares), np.percentile(d1, shares), ".", ms=4)
+        scatter.plot(d2, d1, ".", ms=3, alpha=0.6)
+        for axes in (quantiles, scatter):
+            axes.plot((low, high), (low, high), color="0.5", lw=0.8)
+            if apart:
+                axes.set(xscale="log", yscale="log")
+            else:
+                axes.ticklabel_format(style="sci", scilimits=(0, 0), axis="both")
+                axes.locator_params(nbins=5)
+        if apart:
+            left.set_xscale("log")
+            box.set_yscale("log")
+        left.legend(fontsize=8)
+    left.set(xlabel=f"{found.metric} error", ylabel="inputs")
+    box.set_ylabel(f"{found.metric} error")
+    quantiles.set(xlabel=f"quantiles of {two}", ylabel=f"quantiles of {one}")
+    scatter.set(xlabel=f"error of {two}", ylabel=f"error of {one}")
+    fig.suptitle(f"{found.outcome}: {found.n} inputs", fontsize=10)
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
+
+
+def page(found: DualDelta, path: Any) -> None:
+    """One self-contained page; without matplotlib its text alone."""
+    drawn = io.BytesIO()
+    try:
+        figure(found, drawn)
+        data = base64.b64encode(drawn.getvalue()).decode()
+        picture = (
+            f'<img alt="histograms, boxes, Q-Q plot and scatter of the errors" src="data:image/png;base64,{data}">'
+        )
+    except RenderError as missing:
+        picture = f"<p>no figure: {html.escape(str(missing))}</p>"
+    style = "body{font:15px sans-serif;max-width:60em;margin:2em auto}pre{overflow:auto}img{max-width:100%}"
+    body = f"<h1>Dual-Delta: {html.escape(found.outcome)}</h1>{picture}<pre>{html.escape(found.report())}</pre>"
+    Path(path).write_text(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Dual-Delta</title>'
+        f"<style>{style}</style>{body}</html>\n",
+        encoding="utf-8",
+    )
