@@ -212,8 +212,8 @@ def _evaluated(
     """Evaluates what is open, puts it into `exact`, and says so."""
     if not found:
         return []
+    from render.ops.formulas import Refused
     from render.reference.precise.evaluation import OPERATIONS, Outcome, evaluate, record
-    from render.reference.precise.graph import Refused
 
     outcome, why = Outcome(), ""
     try:

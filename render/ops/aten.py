@@ -9,13 +9,15 @@ and a test goes over all keys. An elementwise function is one line here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from render.ops import formulas as f
+from render.ops import rows as r
 from render.ops.formulas import Formula
+from render.ops.rows import RowFormula
 
 
 class Form(StrEnum):
@@ -53,8 +55,10 @@ class Aten:
 
     `function`: the engine's name of a function of one argument. `formula`: of the first `operands` arguments, with the
     arguments called `keywords` as numbers; `computed`: as torch evaluates it, where that differs. `turns`: between
-    these a formula of one operand is monotone (None: not known), given its keywords. `integers`: a rule for floats
-    holds for integers that rounding leaves open. `cancels`: its error is in units of its argument.
+    these a formula of one operand is monotone (None: not known), given its keywords. `row`: as a formula of the rows of
+    its first operand; with a formula of several operands besides, of forms that take more than one tensor. `loss`: the
+    formula's results are averaged or added as the argument `reduction` says. `integers`: a rule for floats holds for
+    integers that rounding leaves open. `cancels`: its error is in units of its argument.
     """
 
     name: str
@@ -62,6 +66,8 @@ class Aten:
     function: str = ""
     formula: Formula | None = None
     computed: Formula | None = None
+    row: RowFormula | None = None
+    loss: bool = False
     turns: Callable[..., tuple[float, ...]] | None = None
     operands: int = 1
     keywords: tuple[str, ...] = ()
@@ -100,12 +106,22 @@ def _function(names: str, form: Form = Form.FUNCTION) -> None:
 
 
 def _formula(
-    name: str, formula: Formula, turns: Callable[..., tuple[float, ...]] | tuple[float, ...] | None = (), *,
-    form: Form = Form.FUNCTION, computed: Formula | None = None, operands: int = 1, keywords: str = "",
-    integers: bool = False, cancels: bool = False, function: str = "",
+    name: str, formula: Formula, turns: Callable[..., tuple[float, ...]] | tuple[float, ...] | None = (),
+    form: Form = Form.FUNCTION, keywords: str = "", **more: Any,
 ) -> None:  # fmt: skip
+    """`more`: other fields of `Aten`."""
     at = turns if turns is None or callable(turns) else lambda *, found=turns, **_: found
-    _add(Aten(name, form, function, formula, computed, at, operands, tuple(keywords.split()), integers, cancels))
+    _add(Aten(name, form, formula=formula, turns=at, keywords=tuple(keywords.split()), **more))
+
+
+def _rows(
+    names: str, formula: Formula, results: str = "r", form: Form = Form.COMPOSITE, keywords: str = "",
+    layout: Callable[..., r.Joined] = r.along, beside: str = "",
+) -> None:  # fmt: skip
+    """Operations that are one formula of rows."""
+    row = RowFormula(formula, layout, results, tuple(keywords.split()), tuple(beside.split()))
+    for name in names.split():
+        _add(Aten(name, form, row=row))
 
 
 _all(Form.MADE, """
@@ -132,8 +148,12 @@ _all(Form.MOVE, """
 _formula("relu", lambda n, x: n.larger(x, n.number(0.0)), None, form=Form.ORDER)
 _formula("maximum", lambda n, x, y: n.larger(x, y), None, form=Form.ORDER, operands=2)
 _formula("minimum", lambda n, x, y: n.smaller(x, y), None, form=Form.ORDER, operands=2)
+_rows("amax", lambda n, x: n.most(x), form=Form.ORDER)
+_rows("amin", lambda n, x: n.least(x), form=Form.ORDER)
+_formula("max", lambda n, x, y: n.larger(x, y), None, form=Form.ORDER, operands=2, row=ATEN["amax"].row)
+_formula("min", lambda n, x, y: n.smaller(x, y), None, form=Form.ORDER, operands=2, row=ATEN["amin"].row)
 _all(Form.ORDER, """
-    clamp clamp_min clamp_max hardtanh fmax fmin amax amin aminmax max min floor ceil trunc round
+    clamp clamp_min clamp_max hardtanh fmax fmin aminmax floor ceil trunc round
     sign sort topk kthvalue median cummax cummin max_pool2d_with_indices relu6
 """)  # fmt: skip
 _formula("neg", lambda n, x: -x, None, form=Form.EXACT)
@@ -176,9 +196,12 @@ _formula("softshrink", f.softshrink, lambda lambd=0.5, **_: (-float(lambd), floa
 _formula("hardsigmoid", f.hardsigmoid, (-3.0, 3.0))
 _formula("hardswish", f.hardswish, (-3.0, -1.5, 3.0))
 _formula("logaddexp", f.logaddexp, None, operands=2, cancels=True)
-_all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc prod")
+_all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc")
+_rows("prod", lambda n, x: n.product(x), form=Form.FUNCTION)
+_rows("sum", lambda n, x: n.sum(x), form=Form.SUM)
+_rows("mean", r.mean, form=Form.SUM)
 _all(Form.SUM, """
-    sum mean nansum cumsum trace addr index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
+    nansum cumsum trace addr index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
     upsample_bilinear2d segment_reduce col2im
 """)  # fmt: skip
 _all(Form.PRODUCT, """
@@ -189,11 +212,26 @@ _all(Form.CHOICE, """
     gt lt ge le eq ne isnan isinf isfinite isposinf isneginf logical_not logical_and logical_or logical_xor any all
     argmax argmin signbit count_nonzero searchsorted bucketize histc bincount equal allclose isin
 """)  # fmt: skip
+_rows("_softmax _safe_softmax", r.softmax, "x")
+_rows("_log_softmax", r.log_softmax, "x")
+_rows("logsumexp", r.logsumexp)
+_rows("var", r.variance, keywords="correction unbiased")
+_rows("std", r.deviation, keywords="correction unbiased")
+_rows("var_mean", lambda n, x, **how: (r.variance(n, x, **how), r.mean(n, x)), "rr", keywords="correction unbiased")
+_rows("std_mean", lambda n, x, **how: (r.deviation(n, x, **how), r.mean(n, x)), "rr", keywords="correction unbiased")
+_rows("linalg_vector_norm norm", r.vector_norm, keywords="ord p")
+_rows("native_layer_norm", r.normalised, "xrr", keywords="eps", layout=r.trailing)
+_rows("native_group_norm", r.normalised, "xrr", keywords="eps", layout=r.by_group)
+_rows("native_batch_norm", r.batch_normalised, "xrr", keywords="training eps", layout=r.by_channel,
+      beside="running_mean running_var")  # fmt: skip
+_rows("_fused_rms_norm", r.rms_normalised, "xr", keywords="eps", layout=r.trailing)
+_formula("mse_loss", f.squared_distance, None, form=Form.COMPOSITE, operands=2, loss=True)
+_formula("huber_loss", f.huber, None, form=Form.COMPOSITE, operands=2, keywords="delta", loss=True)
+_formula("smooth_l1_loss", f.smooth_l1, None, form=Form.COMPOSITE, operands=2, keywords="beta", loss=True)
 _all(Form.COMPOSITE, """
     glu floor_divide frac logit polygamma i0 special_i0e special_i1 mvlgamma
-    _softmax _log_softmax _safe_softmax logsumexp native_layer_norm native_group_norm native_batch_norm var std var_mean
-    std_mean linalg_vector_norm norm cumprod mse_loss huber_loss smooth_l1_loss nll_loss_forward nll_loss2d_forward
-    logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _fused_rms_norm _cdist_forward _pdist_forward
+    cumprod nll_loss_forward nll_loss2d_forward
+    logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _cdist_forward _pdist_forward
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math _linalg_det _linalg_solve_ex
     linalg_inv_ex _linalg_svd _linalg_eigh linalg_qr linalg_cholesky_ex _fft_r2c _fft_c2r _fft_c2c scatter_reduce
     index_reduce renorm _weight_norm_interface embedding_bag _embedding_bag grid_sampler_2d upsample_bicubic2d
@@ -210,6 +248,12 @@ def base_name(name: str) -> str:
     """`aten::add_` -> `add`; an in-place form means what the plain one does."""
     short = name.removeprefix("aten::")
     return short if short.startswith("_") and short.endswith("__") else short.removesuffix("_")
+
+
+def named(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by the names of an operation's schema, the given ones first; defaults included."""
+    found = {a.name: x for a, x in zip(schema.arguments, args, strict=False)} | dict(kwargs)
+    return found | {a.name: a.default_value for a in schema.arguments if a.has_default_value() and a.name not in found}
 
 
 def of_form(*forms: Form) -> frozenset[str]:
@@ -236,4 +280,4 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
     return max(int(tensors[0].numel() // max(results, 1)), 64)
 
 
-__all__ = ["ATEN", "Aten", "Form", "addends", "base_name", "of_form"]
+__all__ = ["ATEN", "Aten", "Form", "addends", "base_name", "named", "of_form"]

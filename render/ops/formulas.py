@@ -15,6 +15,10 @@ from typing import Any, Protocol
 Num = Any
 
 
+class Refused(Exception):
+    """A formula or a lane has no rule for these arguments; the message says why, and names the operation."""
+
+
 class NumberKind(Protocol):
     """What formulas need of a kind of number."""
 
@@ -133,6 +137,18 @@ def logaddexp(n: NumberKind, x: Num, y: Num) -> Num:
 
 def squared_distance(n: NumberKind, x: Num, y: Num) -> Num:
     return (x - y) ** 2
+
+
+def huber(n: NumberKind, x: Num, y: Num, delta: float = 1.0) -> Num:
+    """Half the square of the distance, beyond delta its tangent."""
+    if delta <= 0:
+        raise Refused("a loss with a parameter of 0 has no rule")
+    d, off = n.number(float(delta)), abs(x - y)
+    return n.choose(off - d, lambda: d * (off - d / 2), lambda: off * off / 2)
+
+
+def smooth_l1(n: NumberKind, x: Num, y: Num, beta: float = 1.0) -> Num:
+    return huber(n, x, y, beta) / n.number(float(beta))
 
 
 def glu(n: NumberKind, x: Num, gate: Num) -> Num:

@@ -15,9 +15,10 @@ from torch.utils._pytree import tree_map
 
 from interval_ops.formats.model import Format
 from render.interpreter.hosted.products import kind_of
-from render.interpreter.hosted.rows import axes_of
 from render.ops.aten import ATEN, Aten, Form, base_name, of_form
 from render.ops.dtypes import FORMAT_OF
+from render.ops.formulas import Refused, glu
+from render.ops.rows import Joined, along, axes_of, mean
 from render.trace.host import HostStep
 from render.trace.host_nodes import Formulas, Making, Numbers
 from render.trace.model import ABSENT, LEAF, NotSliceable
@@ -30,7 +31,10 @@ def numbers_of(make: Making) -> Numbers:
     rule = RULES.get(base_name(make.step.name))
     if rule is None:
         raise make.refuse("it is not known which elements its result depends on")
-    return make.close(rule(make))
+    try:
+        return make.close(rule(make))
+    except Refused as error:
+        raise make.refuse(str(error)) from None
 
 
 # --- elementwise --------------------------------------------------------------------------------------------------
@@ -132,135 +136,63 @@ def _gated(make: Making) -> Numbers:
     halves = torch.arange(x.numel()).reshape(x.shape).chunk(2, dim)
     first, gate = (make.read(x, h.reshape(-1).numpy()[make.wanted]) for h in halves)
     n = Formulas(make, make.inner)
-    from render.ops.formulas import glu
-
     return make.cast(glu(n, n.of(first), n.of(gate)).numbers, make.inner, make.fmt)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _rows_of(make: Making, dim: Any) -> tuple[Numbers, Format]:
-    """Of a reduction: the row of each wanted element, and the operand's format."""
-    x = make.step.args[0]
-    axes = axes_of(dim, x.dim())
-    rest = [d for d in range(x.dim()) if d not in axes]
-    places = np.arange(x.numel()).reshape(tuple(x.shape)).transpose(rest + axes)
-    rows = places.reshape(int(np.prod([x.shape[d] for d in rest], dtype=np.int64)), -1)[make.wanted]
-    return make.read(x, rows), FORMAT_OF[x.dtype]
+def _by_rows(op: Aten) -> Rule:
+    """A formula of rows, for the wanted elements alone; then the factor and addend of a norm."""
+    row = op.row
+    assert row is not None
+    of_pairs = None if op.formula is None else _by_formula(op)
 
-
-def _reduced(make_value: Callable[[Making, Numbers], Numbers]) -> Rule:
     def rule(make: Making) -> Numbers:
-        rows, _ = _rows_of(make, make.argument("dim"))
-        return make.cast(make_value(make, rows), make.inner, make.fmt)
-
-    return rule
-
-
-def _extreme(kind: str) -> Rule:
-    def rule(make: Making) -> Numbers:
-        if len(make.step.args) > 1 and isinstance(make.step.args[1], torch.Tensor):
-            return _plainly(f"{kind}imumf", lambda a: list(a[:2]))(make)
-        rows, fmt = _rows_of(make, make.argument("dim"))
-        return make.join(kind, {"fmt": fmt.name}, rows)
-
-    return rule
-
-
-def _divide(make: Making, numbers: Numbers, count: float) -> Numbers:
-    return make.node("precise_divf", {"fmt": make.inner.name}, numbers, make.constant(count, make.inner))
-
-
-def _mean(make: Making, rows: Numbers) -> Numbers:
-    return _divide(make, make.total(rows, make.inner), float(rows.shape[1]))
-
-
-def _centred(make: Making, rows: Numbers) -> tuple[Numbers, Numbers]:
-    """(x - mean, sum of their squares) of every row."""
-    attrs = {"fmt": make.inner.name}
-    apart = make.node("fsub", attrs, rows, _mean(make, rows)[:, None])
-    return apart, make.total(make.node("fmul", attrs, apart, apart), make.inner)
-
-
-def _spread(root: bool) -> Rule:
-    def rule(make: Making) -> Numbers:
-        rows, _ = _rows_of(make, make.argument("dim"))
-        less = make.argument("correction", 1)
-        count = rows.shape[1] - (1.0 if less is None else float(less))
-        if count <= 0:
-            raise make.refuse("of too few elements")
-        found = _divide(make, _centred(make, rows)[1], count)
-        return make.cast(make.function("sqrt", make.inner, found) if root else found, make.inner, make.fmt)
-
-    return rule
-
-
-def _vector_norm(make: Making) -> Numbers:
-    order = make.argument("ord", 2)
-    rows, fmt = _rows_of(make, make.argument("dim"))
-    attrs = {"fmt": make.inner.name}
-    if order == 1:
-        return make.cast(make.total(make.node("fabs", attrs, rows), make.inner), make.inner, make.fmt)
-    if order in (np.inf, -np.inf):
-        return make.join("max" if order > 0 else "min", {"fmt": fmt.name}, make.node("fabs", attrs, rows))
-    if order not in (2, None):
-        raise make.refuse("a norm of this order is not followed")
-    squares = make.total(make.node("fmul", attrs, rows, rows), make.inner)
-    return make.cast(make.function("sqrt", make.inner, squares), make.inner, make.fmt)
-
-
-def _logsumexp(make: Making) -> Numbers:
-    rows, fmt = _rows_of(make, make.argument("dim"))
-    attrs = {"fmt": make.inner.name}
-    top = make.join("max", {"fmt": fmt.name}, rows)
-    powers = make.function("exp", make.inner, make.node("fsub", attrs, rows, top[:, None]))
-    found = make.node("fadd", attrs, make.function("log", make.inner, make.total(powers, make.inner)), top)
-    return make.cast(found, make.inner, make.fmt)
-
-
-def _softmax(logs: bool) -> Rule:
-    def rule(make: Making) -> Numbers:
-        x = make.step.args[0]
-        rows, which, place = make.grouped(x, axes_of(int(make.argument("dim")), x.dim()))
-        attrs, inner = {"fmt": make.inner.name}, make.inner
-        top = make.join("max", {"fmt": FORMAT_OF[x.dtype].name}, rows)
-        below = make.node("fsub", attrs, rows, top[:, None])
-        powers = make.function("exp", inner, below)
-        whole = make.total(powers, inner)
-        if logs:
-            found = make.node("fsub", attrs, below[which, place], make.function("log", inner, whole)[which])
+        x, n = make.step.args[0], Formulas(make, make.inner)
+        if of_pairs is not None and isinstance(make.argument("other"), torch.Tensor):
+            return of_pairs(make)
+        joined, whole = row.layout(make.named, x.shape), row.results[0] == "x"
+        if whole:
+            rows, used, which, place = make.grouped(x, joined)
         else:
-            found = make.node("precise_divf", attrs, powers[which, place], whole[which])
-        return make.cast(found, inner, make.fmt)
+            rows, used = make.read(x, joined.rows(np.arange(x.numel()))[make.wanted]), make.wanted
+        given = [make.argument(name) for name in row.beside]
+        beside = [None if t is None else n.of(make.read(t, used)[:, None], FORMAT_OF[t.dtype]) for t in given]
+        value = row.evaluated(n, n.of(rows, FORMAT_OF[x.dtype]), beside, make.named)[0]
+        found, fmt = value.picked(which, place) if whole else value.numbers[:, 0], value.fmt
+        for name, step in (("weight", "fmul"), ("bias", "fadd")):
+            if make.argument(name) is not None:
+                found = make.node(step, {"fmt": fmt.name}, found, make.elements(make.argument(name), None, joined.side))
+        return make.cast(found, fmt, make.fmt)
 
     return rule
 
 
-def _normalised(make: Making, axes: list[int], eps: float, weights: list[Any]) -> Numbers:
-    """(x - mean) / sqrt(var + eps), then a factor and an addend by element."""
-    x, attrs = make.step.args[0], {"fmt": make.inner.name}
-    rows, which, place = make.grouped(x, axes)
-    apart, squares = _centred(make, rows)
-    spread = make.node("fadd", attrs, _divide(make, squares, float(rows.shape[1])), make.constant(eps, make.inner))
-    scale = make.function("rsqrt", make.inner, spread)
-    found = make.node("fmul", attrs, apart[which, place], scale[which])
-    for op, operand in zip(("fmul", "fadd"), weights, strict=True):
-        if operand is not None:
-            found = make.node(op, attrs, found, operand)
-    return make.cast(found, make.inner, make.fmt)
+def _loss(op: Aten) -> Rule:
+    """An elementwise formula of two operands, then nothing, the mean or the sum of all."""
+    elements, formula = _by_formula(op), op.formula
+    assert formula is not None
 
+    def rule(make: Making) -> Numbers:
+        how = int(make.argument("reduction", 1))
+        if how == 0:
+            return elements(make)
+        n, pair = Formulas(make, make.inner), make.step.args[:2]
+        if pair[0].shape != pair[1].shape:
+            raise make.refuse("its operands have two shapes")
+        keywords = {name: make.argument(name) for name in op.keywords}
+        found = formula(n, *(n.of(make.read(x, np.arange(x.numel())[None])) for x in pair), **keywords)
+        found = mean(n, found) if how == 1 else n.sum(found)
+        return make.cast(found.numbers[:, 0], make.inner, make.fmt)
 
-def _layer_norm(make: Making) -> Numbers:
-    x, shape = make.step.args[0], make.argument("normalized_shape")
-    weights = [None if w is None else make.elements(w) for w in (make.argument("weight"), make.argument("bias"))]
-    return _normalised(make, list(range(x.dim() - len(shape), x.dim())), float(make.argument("eps")), weights)
+    return rule
 
 
 def _scanned(kind: str) -> Rule:
     def rule(make: Making) -> Numbers:
         x, dim = make.step.args[0], int(make.argument("dim"))
-        rows, which, place = make.grouped(x, axes_of(dim, x.dim()))
+        rows, _, which, place = make.grouped(x, Joined(x.shape, axes_of(dim, x.dim())))
         inside = np.arange(rows.shape[1])[None, :] <= place[:, None]
         return make.join(kind, {"fmt": make.fmt.name, "scan": True}, np.where(inside, rows[which], ABSENT))
 
@@ -270,12 +202,10 @@ def _scanned(kind: str) -> Rule:
 def _ranked(make: Making) -> Numbers:
     """The element of a rank in its row: sort, topk, kthvalue, median."""
     x, name = make.step.args[0], base_name(make.step.name)
-    axes = axes_of(int(make.argument("dim", -1)), max(x.dim(), 1))
     if not x.dim():
         return make.elements(x)
-    count = x.shape[axes[0]]
-    rest = [d for d in range(x.dim()) if d not in axes]
-    rows = np.arange(x.numel()).reshape(tuple(x.shape)).transpose(rest + axes).reshape(-1, count)
+    joined = along(make.named, x.shape)
+    rows, count, rest, axes = joined.rows(np.arange(x.numel())), joined.n, joined.rest, joined.axes
     if name in ("kthvalue", "median"):
         which = make.wanted
         rank = np.full(make.size, int(make.argument("k", (count + 1) // 2)) - 1)
@@ -394,18 +324,6 @@ _OWN: dict[str, Rule] = {
     "nan_to_num": _finite,
     "_to_copy": _converted(0),
     "copy": _converted(1),
-    **dict.fromkeys(("amax", "max"), _extreme("max")),
-    **dict.fromkeys(("amin", "min"), _extreme("min")),
-    "sum": _reduced(lambda make, rows: make.total(rows, make.inner)),
-    "mean": _reduced(_mean),
-    "prod": _reduced(lambda make, rows: make.join("prod", {"fmt": make.inner.name}, rows)),
-    "var": _spread(root=False),
-    "std": _spread(root=True),
-    "linalg_vector_norm": _vector_norm,
-    "logsumexp": _logsumexp,
-    "_softmax": _softmax(logs=False),
-    "_log_softmax": _softmax(logs=True),
-    "native_layer_norm": _layer_norm,
     "cumsum": _scanned("sum"),
     "cumprod": _scanned("prod"),
     "cummax": _scanned("max"),
@@ -430,11 +348,16 @@ def _derived(op: Aten) -> Rule | None:
         return _moved
     if op.function:
         return _by_function(op)
+    if op.row is not None:
+        return _by_rows(op)
+    if op.loss:
+        return _loss(op)
     return None if op.formula is None else _by_formula(op)
 
 
 RULES: dict[str, Rule] = {name: rule for name, op in ATEN.items() if (rule := _OWN.get(name) or _derived(op))}
 REFUSED = {name: why for name, why in REFUSED.items() if name not in RULES}
 """Operations that end a slice, and why."""
-KNOWN = frozenset(_OWN)
+KNOWN = frozenset(_OWN) | {name for name, op in ATEN.items() if op.row is not None or op.loss} - {"_fused_rms_norm"}
+"""Those that host code on a CPU reaches; of the last one torch has a kernel on GPUs alone."""
 __all__ = ["KNOWN", "REFUSED", "RULES", "NotSliceable", "numbers_of"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ import torch
 from interval_ops.formats.casting import holds
 from interval_ops.formats.model import FP32, Format
 from render.interpreter.hosted.call import host_profile, inner_of
+from render.ops.aten import named
 from render.ops.dtypes import FORMAT_OF
+from render.ops.rows import Joined
 from render.trace.check import value_of
 from render.trace.host import HostStep
 from render.trace.model import LEAF, Node, NotSliceable
@@ -39,17 +41,11 @@ class Making:
         self.size, self.shape = len(wanted), step.out.v.shape
         self.fmt = FORMAT_OF[step.out.tensor.dtype]
         self.inner = inner_of(self.fmt)
+        self.named = named(step.func._schema, step.args, step.kwargs)
 
     def argument(self, name: str, default: Any = None) -> Any:
         """An argument by its name in the operation's schema."""
-        schema = self.step.func._schema.arguments
-        for place, argument in enumerate(schema):
-            if argument.name == name:
-                if place < len(self.step.args):
-                    return self.step.args[place]
-                given = argument.default_value if argument.has_default_value() else default
-                return self.step.kwargs.get(name, given)
-        return default
+        return self.named.get(name, default)
 
     def refuse(self, why: str) -> NotSliceable:
         return NotSliceable(self.step.name, why, self.step.file, self.step.line)
@@ -59,11 +55,11 @@ class Making:
         """Elements of an operand by their flat places (-1: none), in the shape of these."""
         return self.cutter.operand(self.k, self.step, x, flat.reshape(-1)).reshape(flat.shape)
 
-    def elements(self, x: Any, fmt: Format | None = None) -> Numbers:
-        """The elements of an operand that broadcasts to the result, or a number."""
+    def elements(self, x: Any, fmt: Format | None = None, side: tuple[int, ...] | None = None) -> Numbers:
+        """The elements of an operand that broadcasts to the result, seen in the shape `side`, or a number."""
         if not isinstance(x, torch.Tensor):
             return np.broadcast_to(self.constant(float(x), fmt or self.fmt), (self.size,))
-        places = np.arange(x.numel()).reshape(tuple(x.shape))
+        places = np.arange(x.numel()).reshape(tuple(x.shape) if side is None else side)
         return self.read(x, np.broadcast_to(places, self.shape).reshape(-1)[self.wanted])
 
     def constant(self, x: float, fmt: Format) -> Numbers:
@@ -72,20 +68,14 @@ class Making:
         ends = (np.array([min(x, near)]), np.array([min(x, near)]), np.array([max(x, near)]))
         return self.cutter.add(LEAF, {"source": "constant"}, self.step, (), *ends)
 
-    def grouped(self, x: torch.Tensor, axes: list[int]) -> tuple[Numbers, np.ndarray, np.ndarray]:
-        """(rows of an operand of the result's shape along `axes`, and of each wanted element its row and place).
-
-        Rows that several elements share come once.
-        """
-        rest = [d for d in range(x.dim()) if d not in axes]
-        places = np.arange(x.numel()).reshape(tuple(x.shape)).transpose(rest + axes)
-        rows = places.reshape(-1, int(np.prod([x.shape[d] for d in axes], dtype=np.int64)))
-        owner = np.empty(x.numel(), np.int64)
-        owner[rows] = np.arange(len(rows))[:, None]
-        place = np.empty(x.numel(), np.int64)
-        place[rows] = np.arange(rows.shape[1])[None, :]
+    def grouped(self, x: torch.Tensor, joined: Joined) -> tuple[Numbers, np.ndarray, np.ndarray, np.ndarray]:
+        """(rows of an operand of the result's shape, which ones, and of each wanted element its row among them and its
+        place in it). Rows that several elements share come once."""
+        rows = joined.rows(np.arange(x.numel()))
+        owner, place = np.empty((2, x.numel()), np.int64)
+        owner[rows], place[rows] = np.indices(rows.shape)
         used, which = np.unique(owner[self.wanted], return_inverse=True)
-        return self.read(x, rows[used]), which, place[self.wanted]
+        return self.read(x, rows[used]), used, which, place[self.wanted]
 
     # nodes
     def node(self, op: str, attrs: dict[str, Any], *operands: Numbers) -> Numbers:
@@ -153,16 +143,37 @@ class Making:
         return numbers
 
 
-@dataclass(frozen=True, eq=False)
 class Value:
-    """A number of `render.ops.formulas`: values of the slice."""
+    """A number of formulas: values of the slice, made when they are needed, in the format `fmt`.
 
-    numbers: Numbers
-    own: Formulas
+    Elements are flat. Of rows an array (rows, elements), or (rows, 1) for one number per row; so those of `picked`
+    places alone can be made where nothing asked for whole rows.
+    """
+
+    def __init__(
+        self, own: Formulas, fmt: Format, shape: tuple[int, ...], made: Callable[..., Numbers],
+        operands: tuple[Value, ...] = (),
+    ) -> None:  # fmt: skip
+        self.own, self.fmt, self.shape, self.operands = own, fmt, shape, operands
+        self._made, self._numbers = made, None if operands else made()
+
+    @property
+    def numbers(self) -> Numbers:
+        if self._numbers is None:
+            self._numbers = self._made(*(x.numbers for x in self.operands))
+        return self._numbers
+
+    def picked(self, which: np.ndarray, place: np.ndarray) -> Numbers:
+        """The elements at `place` of rows `which`; one number per row, or for all, is that of the row."""
+        if len(self.shape) < 2:
+            return self.numbers
+        if self._numbers is not None or self.shape[1] == 1:
+            found: Numbers = self.numbers[which, place if self.shape[1] > 1 else 0]
+            return found
+        return self._made(*(x.picked(which, place) for x in self.operands))
 
     def _two(self, op: str, a: Any, b: Any) -> Value:
-        first, second = (v.numbers if isinstance(v, Value) else self.own.number(v).numbers for v in (a, b))
-        return Value(self.own.make.node(op, {"fmt": self.own.fmt.name}, first, second), self.own)
+        return self.own.node(op, *(v if isinstance(v, Value) else self.own.number(v) for v in (a, b)))
 
     def __add__(self, other: Any) -> Value:
         return self._two("fadd", self, other)
@@ -189,10 +200,10 @@ class Value:
         return self._two("precise_divf", other, self)
 
     def __neg__(self) -> Value:
-        return Value(self.own.make.node("fneg", {"fmt": self.own.fmt.name}, self.numbers), self.own)
+        return self.own.node("fneg", self, fmt=self.fmt)
 
     def __abs__(self) -> Value:
-        return Value(self.own.make.node("fabs", {"fmt": self.own.fmt.name}, self.numbers), self.own)
+        return self.own.node("fabs", self, fmt=self.fmt)
 
     def __pow__(self, count: int) -> Value:
         assert count == 2
@@ -200,32 +211,59 @@ class Value:
 
 
 class Formulas:
-    """Formulas as nodes in `fmt`."""
+    """Formulas as nodes in `fmt`, of elements or of rows of them."""
 
     def __init__(self, make: Making, fmt: Format) -> None:
         self.make, self.fmt = make, fmt
 
-    def of(self, numbers: Numbers) -> Value:
-        return Value(numbers, self)
+    def of(self, numbers: Numbers, fmt: Format | None = None) -> Value:
+        return Value(self, fmt or self.fmt, numbers.shape, lambda: numbers)
+
+    def node(self, op: str, *operands: Value, fmt: Format | None = None) -> Value:
+        attrs = {"fmt": (fmt or self.fmt).name}
+        return self._value(lambda *xs: self.make.node(op, attrs, *xs), operands, fmt)
+
+    def _value(self, made: Callable[..., Numbers], operands: tuple[Value, ...], fmt: Format | None = None) -> Value:
+        shape = np.broadcast_shapes(*(x.shape for x in operands))
+        return Value(self, fmt or self.fmt, shape, made, operands)
 
     def number(self, x: float) -> Value:
-        return Value(self.make.constant(float(x), self.fmt), self)
+        return self.of(self.make.constant(float(x), self.fmt))
 
     def call(self, name: str, x: Value) -> Value:
-        return Value(self.make.function(name, self.fmt, x.numbers), self)
+        return self._value(lambda v: self.make.function(name, self.fmt, v), (x,))
+
+    def power(self, x: Value, y: Value) -> Value:
+        return self._value(lambda a, b: self.make.function("pow", self.fmt, a, b), (x, y))
 
     def larger(self, a: Value, b: Value) -> Value:
-        return Value(self.make.node("maximumf", {"fmt": self.fmt.name}, a.numbers, b.numbers), self)
+        return self.node("maximumf", a, b)
 
     def smaller(self, a: Value, b: Value) -> Value:
-        return Value(self.make.node("minimumf", {"fmt": self.fmt.name}, a.numbers, b.numbers), self)
+        return self.node("minimumf", a, b)
 
     def pi(self) -> Value:
         return self.number(math.pi)
 
     def choose(self, x: Value, above: Callable[[], Value], below: Callable[[], Value]) -> Value:
-        attrs = {"fmt": self.fmt.name}
-        zero = self.number(0.0).numbers
-        first, second = above().numbers, below().numbers
-        side = self.make.node("fcmpOGT", attrs, x.numbers, zero)
-        return Value(self.make.node("select", attrs, side, first, second), self)
+        return self.node("select", self.node("fcmpOGT", x, self.number(0.0)), above(), below())
+
+    # rows
+    def _joined(self, op: str, x: Value, fmt: Format, **more: Any) -> Value:
+        return self.of(self.make.join(op, {"fmt": fmt.name, **more}, x.numbers)[:, None], fmt)
+
+    def sum(self, x: Value) -> Value:
+        """In any order."""
+        return self._joined("sum", x, self.fmt, scan=True)
+
+    def product(self, x: Value) -> Value:
+        return self._joined("prod", x, self.fmt)
+
+    def most(self, x: Value) -> Value:
+        return self._joined("max", x, x.fmt)
+
+    def least(self, x: Value) -> Value:
+        return self._joined("min", x, x.fmt)
+
+    def count(self, x: Value) -> int:
+        return x.shape[1]

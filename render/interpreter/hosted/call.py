@@ -20,7 +20,7 @@ from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
-from render.ops.aten import base_name
+from render.ops.aten import base_name, named
 from render.ops.dtypes import FORMAT_OF
 
 Known = Mapping[int, Envelope]
@@ -66,10 +66,7 @@ class Call:
     def named(self) -> dict[str, Any]:
         """Arguments by the names of the operation's schema, defaults included."""
         if self._named is None:
-            schema = self.op._schema.arguments
-            found = {a.name: a.default_value for a in schema if a.has_default_value()}
-            found |= {a.name: x for a, x in zip(schema, self.args, strict=False)}
-            self._named = found | dict(self.kwargs)
+            self._named = named(self.op._schema, self.args, self.kwargs)
         return self._named
 
     def get(self, name: str, default: Any = None) -> Any:

@@ -233,16 +233,3 @@ def gated(op: Aten) -> Rule:
         return finished(arithmetic.mul(first, weight, inner, call.profile), fmt, call.profile)
 
     return rule
-
-
-def squared_difference(call: Call) -> Result:
-    """(x - y)^2, one rounding of each step."""
-    fmt = call.format(*call.args[:2])
-    if fmt is None:
-        return None
-    inner = inner_of(fmt)
-    pairs = call.operands(call.args[:2], inner)
-    if pairs is None:
-        return None
-    apart = arithmetic.sub(pairs[0], pairs[1], inner, call.profile)
-    return Bounds(*arithmetic.square(apart, inner, call.profile))

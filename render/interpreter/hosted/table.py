@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.library import joint
+from interval_ops.reduction import scan
 from render.interpreter.hosted import elementwise as e
 from render.interpreter.hosted import made
 from render.interpreter.hosted import moves as m
+from render.interpreter.hosted import norms as n
 from render.interpreter.hosted import products as p
 from render.interpreter.hosted import rows as r
+from render.interpreter.hosted import softmax as s
 from render.interpreter.hosted.call import Rule
 from render.ops.aten import ATEN, Aten, Form, of_form
 
@@ -41,29 +46,29 @@ _OWN: dict[str, Rule] = {
     "atan2": e.jointly(joint.atan2),
     "hypot": e.jointly(e.hypotenuse),
     "glu": e.gated(ATEN["glu"]),
-    "sum": r.SUM,
-    "mean": r.MEAN,
-    "prod": r.PROD,
     **dict.fromkeys(("index_put", "_index_put_impl", "put"), p.put(m.moved, ATEN["index_add"])),
     "scatter_reduce": p.scatter_reduced(ATEN["scatter_add"]),
     "linspace": made.linspace,
     "logspace": made.logspace,
     "arange": made.arange,
     **dict.fromkeys(made.WINDOWS, made.window),
-    "cumsum": r.CUMSUM,
-    "cumprod": r.CUMPROD,
-    "_softmax": r.softmax,
-    "_log_softmax": r.log_softmax,
-    "logsumexp": r.logsumexp,
-    "linalg_vector_norm": r.vector_norm,
-    **r.SPREADS,
-    "native_layer_norm": r.layer_norm,
-    "native_group_norm": r.group_norm,
-    "native_batch_norm": r.batch_norm,
+    "sum": r.reduced(r.total),
+    "mean": r.reduced(r.average),
+    "prod": r.reduced(r.product),
+    "cumsum": r.scanned(scan.cumsum),
+    "cumprod": r.scanned(scan.cumprod),
+    "_softmax": s.softmax,
+    "_log_softmax": partial(s.softmax, logs=True),
+    "logsumexp": s.logsumexp,
+    **dict.fromkeys(("linalg_vector_norm", "norm"), r.vector_norm),
+    "var": partial(n.spread_of, root=False, with_mean=False),
+    "std": partial(n.spread_of, root=True, with_mean=False),
+    "var_mean": partial(n.spread_of, root=False, with_mean=True),
+    "std_mean": partial(n.spread_of, root=True, with_mean=True),
+    **{name: n.norm(ATEN[name]) for name in ("native_layer_norm", "native_group_norm", "native_batch_norm")},
     "nll_loss_forward": r.nll_loss,
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), p.multiplied),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), p.added),
-    "mse_loss": r.loss(e.squared_difference),
 }
 
 _UNDERIVED = {
@@ -94,6 +99,8 @@ def _derived(op: Aten) -> Rule | None:
         return m.ends
     if op.function:
         return e.by_function(op)
+    if op.loss:
+        return r.loss(op)
     if op.formula is not None:
         return e.by_formula(op)
     if op.form in (Form.SUM, Form.PRODUCT):

@@ -15,7 +15,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
 from render.exact.numbers import Num, Numbers
-from render.reference.precise.graph import CellGraph, Ids, Leaf, Map, Refused, RowNode, SumNode
+from render.ops.formulas import Refused
+from render.reference.precise.graph import CellGraph, Ids, Leaf, Map, RowNode, SumNode
 
 F64 = torch.float64
 

@@ -7,14 +7,15 @@ values are so close that many bits order them differently than float64 did, the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from render.ops.formulas import Refused
 from render.reference.precise.cells import RecordedCells
 from render.reference.precise.elementwise import ELEMENTWISE
-from render.reference.precise.graph import Ids, Refused
+from render.reference.precise.graph import Ids
 
 if TYPE_CHECKING:
     from render.reference.precise.recorder import CellStep
@@ -88,10 +89,8 @@ def followed(cells: RecordedCells, step: CellStep) -> tuple[Ids, None]:
 
 def _order(step: CellStep) -> tuple[int, bool]:
     """(dimension, largest first) of sort, argsort and topk."""
-    args, kwargs = step.before
-    named: dict[str, Any] = {s.name: v for s, v in zip(step.func._schema.arguments, args, strict=False)} | kwargs
-    down = named.get("largest", True) if step.name == "topk" else named.get("descending", False)
-    return int(named.get("dim", -1)), bool(down)
+    down = step.named.get("largest" if step.name == "topk" else "descending", False)
+    return int(step.named.get("dim", -1)), bool(down)
 
 
 def _check_order(cells: RecordedCells, values: Ids, dim: int, down: bool) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from render.exact.functions import FORMULAS
 from render.exact.numbers import Num, Numbers
 from render.ops.aten import ATEN, Aten, Form
-from render.ops.formulas import Formula
-from render.reference.precise.graph import Ids, Refused
+from render.ops.formulas import Formula, Refused
+from render.reference.precise.graph import Ids
 
 if TYPE_CHECKING:
     from render.reference.precise.cells import RecordedCells
@@ -98,7 +98,7 @@ def _threshold_backward(r: RecordedCells, grad: Any, x: Any, at: float) -> Ids:
 
 def _by_table(op: Aten) -> Rule | None:
     """The formula, or the function of that name; arguments beside the operands are its keywords, in order."""
-    if op.formula is None and op.function not in FORMULAS:
+    if op.loss or (op.formula is None and op.function not in FORMULAS):
         return None
     formula: Formula = op.formula or (lambda n, x: n.call(op.function, x))
     weight = 2 * HEAVY if op.form is Form.FUNCTION else float(op.operands)

@@ -11,9 +11,10 @@ import torch
 
 from render.entry.execution import default_dtype
 from render.exact.numbers import Numbers
+from render.ops.formulas import Refused
 from render.reference.oracle import Oracle
 from render.reference.precise.functions import Functions
-from render.reference.precise.graph import CellGraph, Ids, Refused, Tick
+from render.reference.precise.graph import CellGraph, Ids, Tick
 from render.reference.precise.recorder import CellRecorder
 from render.reference.shadow import F64, is_float
 

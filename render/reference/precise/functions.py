@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from render.ops.formulas import Refused
 from render.reference.precise.cells import RecordedCells
-from render.reference.precise.graph import Refused
 from render.reference.shadow import is_float
 
 _LEAVING = frozenset(["numpy", "tolist", "__array__", "__dlpack__", "data_ptr"])

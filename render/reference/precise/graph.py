@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 
 from render.exact.numbers import Num, Numbers
+from render.ops.formulas import Refused
 
 Ids = np.ndarray
 """int64 numbers of cells, in the shape of the tensor whose elements they are."""
 CELLS = 1 << 23
 """Cells that a recording may have (about 0.3 GB with what they read)."""
-
-
-class Refused(Exception):
-    """The reference cannot be evaluated in more bits; the message says why, and names the operation."""
 
 
 @dataclass

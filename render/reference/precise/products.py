@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from render.exact.numbers import Num, Numbers
+from render.ops.formulas import Refused
 from render.reference.precise.elementwise import Rule
-from render.reference.precise.graph import Ids, ProductNode, Refused
+from render.reference.precise.graph import Ids, ProductNode
 
 if TYPE_CHECKING:
     from render.reference.precise.cells import RecordedCells

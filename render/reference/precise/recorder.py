@@ -16,15 +16,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from render.ops.aten import Form, of_form
+from render.ops.aten import ATEN, Form, named, of_form
+from render.ops.formulas import Refused
 from render.reference.local_error import RANDOM, base_name
 from render.reference.precise.cells import F64, RecordedCells
 from render.reference.precise.choices import ORDERED, followed, integers
 from render.reference.precise.composites import COMPOSITES
 from render.reference.precise.elementwise import ELEMENTWISE
-from render.reference.precise.graph import Ids, Refused
+from render.reference.precise.graph import Ids
 from render.reference.precise.products import PRODUCTS
-from render.reference.precise.rows import ROWS
+from render.reference.precise.rows import ROWS, by_rows
 from render.reference.precise.scatter import SCATTER
 from render.reference.shadow import is_float
 
@@ -40,7 +41,8 @@ REFUSED = {
 MADE = of_form(Form.MADE)
 MOVES = of_form(Form.MOVE, Form.CAST)
 """Operations whose results are elements of their operands, or constants."""
-FOLLOWED = RULES.keys() | MADE | RANDOM | MOVES | ORDERED
+BY_ROWS = {name for name, op in ATEN.items() if op.row is not None}
+FOLLOWED = RULES.keys() | BY_ROWS | MADE | RANDOM | MOVES | ORDERED
 REFUSED = {name: why for name, why in REFUSED.items() if name not in FOLLOWED}
 """Operations that end a recording, and why."""
 
@@ -55,6 +57,11 @@ class CellStep:
     outs: list[Any]
     changed: list[torch.Tensor]
     loose: str | None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The operands by the names of the operation's schema, defaults included."""
+        return named(self.func._schema, *self.before)
 
 
 class CellRecorder(TorchDispatchMode):
@@ -130,6 +137,8 @@ class CellRecorder(TorchDispatchMode):
             found = self._moved(step)
         elif step.name in ORDERED:
             found = followed(self.cells, step)
+        elif step.name in BY_ROWS and "other" not in step.named:
+            found = by_rows(self.cells, ATEN[step.name], step.named)
         elif (rule := RULES.get(step.name)) is not None:
             args, kwargs = step.before
             found = rule(self.cells, *args, **{k: v for k, v in kwargs.items() if k not in _PLACES})
@@ -152,8 +161,7 @@ class CellRecorder(TorchDispatchMode):
         drawn = step.name in RANDOM and not step.name.endswith("_like") and not step.func._schema.is_mutable
         if drawn and any(isinstance(x, np.ndarray) for x in leaves):
             raise Refused(f"{step.name} has no rule")
-        named = dict(zip((s.name for s in step.func._schema.arguments), step.before[0], strict=False)) | step.before[1]
-        value = named.get("fill_value", named.get("s"))
+        value = step.named.get("fill_value", step.named.get("s"))
         if value is not None:  # the number itself, whatever the tensor's dtype makes of it
             return [self.cells.constant(value) for _ in step.outs]
         return [self.cells.given_values(x) if is_float(x) else None for x in step.outs]

@@ -279,6 +279,21 @@ HOST_COMPOSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str
     "layer_norm": (lambda x: torch.nn.functional.layer_norm(_matrix(x), (8,), x[:8], x[8:16]), ("native_layer_norm",)),
     "var": (lambda x: _matrix(x).var(1) + _matrix(x).std(1), ("var", "std")),
     "norm": (lambda x: _matrix(x).norm(dim=1) + torch.linalg.vector_norm(_matrix(x), 1, 1), ("linalg_vector_norm",)),
+    "norms": (
+        lambda x: torch.native_group_norm(_matrix(x).reshape(1, 4, 8), x[:4], x[4:8], 1, 4, 8, 2, 1e-5)[0].sum(0)
+        + torch.nn.functional.batch_norm(_matrix(x).T, x[:4] / 8, x[:4].abs() + 1, x[4:8], x[8:12]).T
+        + torch.nn.functional.batch_norm(_matrix(x).T, None, None, x[4:8], None, True).T,
+        ("native_group_norm", "native_batch_norm"),
+    ),
+    "safe softmax": (lambda x: torch._safe_softmax(_matrix(x), 1), ("_safe_softmax",)),
+    "moments": (lambda x: torch.var_mean(_matrix(x), 1)[0] + torch.std_mean(_matrix(x), 1)[0],
+                ("var_mean", "std_mean")),
+    "losses": (
+        lambda x: torch.nn.functional.mse_loss(_selu(x), x) + torch.nn.functional.huber_loss(_selu(x), x, delta=0.5)
+        + torch.nn.functional.smooth_l1_loss(_selu(x), x, reduction="sum"),
+        ("mse_loss", "huber_loss", "smooth_l1_loss"),
+    ),
+    "norm of a power": (lambda x: torch.linalg.vector_norm(_matrix(x), 3, 1), ("norm",)),
     "power": (lambda x: _selu(x) ** 2 + (_selu(x) + 3) ** 2.5 + (_selu(x) + 3) ** 0.5, ("pow",)),
     "angle": (lambda x: torch.atan2(_selu(x) + 3, _selu(x) + 4) + torch.hypot(_selu(x), x), ("atan2", "hypot")),
     "glu": (lambda x: torch.nn.functional.glu(_matrix(x)), ("glu",)),

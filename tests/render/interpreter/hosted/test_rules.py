@@ -252,6 +252,7 @@ ROWS: dict[str, tuple[Any, Any]] = {
     "softmax": (lambda x: F.softmax(x, -1), softmax),
     "log_softmax": (lambda x: F.log_softmax(x, -1), lambda xs: [m.log(p) for p in softmax(xs)]),
     "logsumexp": (lambda x: x.logsumexp(-1), lambda xs: m.log(total([m.exp(x) for x in xs]))),
+    "safe softmax": (lambda x: torch._safe_softmax(x, -1), softmax),
     "layer_norm": (lambda x: F.layer_norm(x, x.shape[-1:]), normed),
     "cumsum": (lambda x: x.cumsum(-1), lambda xs: prefixes(xs, lambda a, b: a + b)),
     "cumprod": (lambda x: x.cumprod(-1), lambda xs: prefixes(xs, lambda a, b: a * b)),
@@ -279,6 +280,15 @@ def test_rows(name, dtype):
         for radius, shape in zip(RADII[dtype], ((3, 8), (2, 2, 4), (2, 6), (1, 4)), strict=False):
             finite = check(operation, rows(oracle), [box(g, shape, dtype, -3, 3, radius)], dtype, g)
             assert finite > 0.9
+
+
+def huber(off: Any, delta: float) -> Any:
+    return off * off / 2 if off <= delta else delta * (off - mpf(delta) / 2)
+
+
+def meaned(a: Any, b: Any, f: Callable[..., Any]) -> Any:
+    flat = [f(abs(x - y)) for xs, ys in zip(a, b, strict=True) for x, y in zip(xs, ys, strict=True)]
+    return mean(flat)
 
 
 def inner(a: Any, b: Any) -> Any:
@@ -343,6 +353,10 @@ PRODUCTS: dict[str, tuple[Any, Any, list[tuple[int, ...]]]] = {
     "logaddexp": (torch.logaddexp, each(lambda x, y: m.log(m.exp(x) + m.exp(y))), [(3, 4)] * 2),
     "cat": (lambda a, b: torch.cat([a, b]), lambda a, b: a + b, [(3, 4)] * 2),
     "mse": (F.mse_loss, mean_square, [(3, 4)] * 2),
+    "huber": (lambda a, b: F.huber_loss(a, b, delta=0.75), lambda a, b: meaned(a, b, lambda d: huber(d, 0.75)),
+              [(3, 4)] * 2),
+    "smooth_l1": (lambda a, b: F.smooth_l1_loss(a, b, reduction="none"), each(lambda x, y: huber(abs(x - y), 1.0)),
+                  [(3, 4)] * 2),
     "index_add": (lambda a, b: a.index_add(0, torch.tensor([0, 0, 2]), b), scattered, [(3, 4)] * 2),
     "softmax columns": (lambda a: F.softmax(a, 0), softmax_columns, [(5, 3)]),
 }  # fmt: skip

@@ -12,8 +12,8 @@ from oracle_zoo import CASES, oracle
 from support import trials
 
 from render.exact.numbers import Numbers
+from render.ops.formulas import Refused
 from render.reference.precise.evaluation import evaluate, record
-from render.reference.precise.graph import Refused
 
 F = torch.nn.functional
 MP = mpmath.mp.clone()

@@ -1,0 +1,153 @@
+r"""Mean, variance and what is normalised by them: exact ranges in a tight form, and what torch may be off.
+
+z_i = (x_i - mean) / sigma, sigma^2 = var + eps: the mean-value form around the midpoint, radius r,
+R_i = (r_i + mean r + Z_i mean(Z r)) / sigma_min with Z_i >= |z_i|; sigma is 1-Lipschitz in ||.||_2 / sqrt n. Mean and
+variance by Welford's update or Chan's merge in any order (`interval_ops.reduction.welford`), then (x - mean) rstd or
+x rstd - mean rstd, whichever torch's kernel writes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.bounds import Pair, each
+from interval_ops.formats.model import FP64, Format
+from interval_ops.profiles.profile import Profile
+from interval_ops.reduction import welford
+from render.interpreter.hosted.algebra import quotient, unary
+from render.interpreter.hosted.call import Call, Result, Rule, exact_profile, number_pair, same_rank
+from render.interpreter.hosted.rows import UP, Rows, relative, unit
+from render.ops.aten import Aten
+
+
+class Moments:
+    """Mean and variance of rows: exact ranges `mean`, `var` (M2 / n), and the errors of what torch computes."""
+
+    def __init__(self, pair: Pair, fmt: Format, profile: Profile) -> None:
+        lo, hi = pair
+        zero, one = np.zeros_like(lo), np.ones_like(lo)
+        computed = welford.reduce_axis((lo, hi), (zero, zero), one, 1, fmt, profile, True)
+        exact = welford.reduce_axis((lo, hi), (zero, zero), one, 1, FP64, exact_profile(), True)
+        assert computed is not None and exact is not None
+        self.n = lo.shape[1]
+        self.mean, scatter = exact
+        bottom = np.maximum(scatter[0], 0.0)
+        self.scatter = bottom, scatter[1]
+        self.mean_error = np.maximum(computed[0][1] - exact[0][1], exact[0][0] - computed[0][0]) * UP
+        # Welford's update has one factor twice where Chan's merge has a square: at most 3/2 of its error, squared.
+        off = np.maximum(computed[1][1] - scatter[1], scatter[0] - computed[1][0])
+        self.scatter_error = 2.25 * np.maximum(off, 0.0) * UP
+
+    def variance(self, less: float, fmt: Format, profile: Profile) -> Pair:
+        """M2 / max(0, n - less) as computed."""
+        low, high = np.maximum(self.scatter[0] - self.scatter_error, 0.0), self.scatter[1] + self.scatter_error
+        count = np.full((1,) * low.ndim, max(self.n - less, 0.0))
+        return quotient((low, high), (count, count), fmt, profile)
+
+    def computed_mean(self) -> Pair:
+        return self.mean[0] - self.mean_error, self.mean[1] + self.mean_error
+
+
+def spread_of(call: Call, root: bool, with_mean: bool) -> Result:
+    """var, std, var_mean and std_mean."""
+    rows, less = Rows(call), call.get("correction", 1.0 if call.get("unbiased", True) else 0.0)
+    if not rows.usable:
+        return None
+    moments = Moments(rows.pair, rows.inner, rows.profile)
+    pair = moments.variance(1.0 if less is None else float(less), rows.inner, rows.profile)
+    spread = rows.reduced(unary("sqrt", pair, rows.inner, rows.profile) if root else pair)
+    return (spread, rows.reduced(moments.computed_mean())) if with_mean else spread
+
+
+def normalised(pair: Pair, eps: float, fmt: Format, profile: Profile) -> tuple[Pair, Pair, Pair]:
+    """((x - mean) / sqrt(var + eps), mean, 1 / sqrt(var + eps)) as computed and exactly, along the last axis."""
+    lo, hi = pair
+    moments = Moments(pair, fmt, profile)
+    n, u = moments.n, unit(fmt, profile, "arith")
+    with np.errstate(all="ignore"):
+        var = tuple(end[..., None] / n for end in moments.scatter)
+        var_low, var_high = var[0] * (1 - 2.0**-50), var[1] * (1 + 2.0**-50)
+        sigma_low, sigma_high = (np.sqrt(v + eps) * f for v, f in ((var_low, 1 - 2.0**-50), (var_high, 1 + 2.0**-50)))
+        mean = tuple(end[..., None] for end in moments.mean)
+        off = moments.mean_error[..., None]
+        first, last = lo - mean[1], hi - mean[0]
+        size = np.maximum(np.abs(first), np.abs(last))
+        naive = _quotients(first, last, sigma_low, sigma_high)
+        low, high = _mean_value(lo, hi, size, sigma_low, eps, n)
+        low, high = np.fmax(low, naive[0]), np.fmin(high, naive[1])
+        most = np.maximum(np.abs(low), np.abs(high))
+        share = moments.scatter_error[..., None] / n / (var_low + eps) + 4 * u
+        off_scale = np.where(share < 0.25, 0.5 * share * (1 + share), np.inf) + relative("rsqrt", fmt, profile) + 6 * u
+        reach = np.maximum(np.abs(lo), np.abs(hi)) + np.maximum(np.abs(mean[0]), np.abs(mean[1]))
+        error = (most * off_scale + (off + 3 * u * reach) / sigma_low * (1 + off_scale)) * UP + 2.0**-148 * (u > 0)
+        ends = low - error, high + error, (1 - off_scale) / sigma_high, (1 + off_scale) / sigma_low
+        low, high, least, most = (np.where(np.isfinite(off_scale), end, np.nan) for end in ends)
+    return (low, high), moments.computed_mean(), (least[..., 0], most[..., 0])
+
+
+def _quotients(lo: np.ndarray, hi: np.ndarray, least: np.ndarray, most: np.ndarray) -> Pair:
+    """[lo, hi] over [least, most] > 0, with float64's slack."""
+    low = np.where(lo >= 0, lo / most, lo / least)
+    high = np.where(hi >= 0, hi / least, hi / most)
+    return low - np.abs(low) * 2.0**-50, high + np.abs(high) * 2.0**-50
+
+
+def _mean_value(lo: np.ndarray, hi: np.ndarray, size: np.ndarray, sigma: np.ndarray, eps: float, n: int) -> Pair:
+    """z at the midpoint, and the largest |dz_i/dx_j| over the box times the radii."""
+    mid = 0.5 * lo + 0.5 * hi
+    radius = np.maximum(hi - mid, mid - lo)
+    mean = mid.mean(-1, keepdims=True)
+    centred = mid - mean
+    z = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+    largest = np.minimum(size / sigma, math.sqrt(n))
+    reach = radius + radius.mean(-1, keepdims=True) + largest * (largest * radius).mean(-1, keepdims=True)
+    # float64's own error at the midpoint: of the mean and the sum of squares, n additions each.
+    own = (n + 16) * 2.0**-51 * (np.abs(mid).max(-1, keepdims=True) / sigma * (1 + np.abs(z)) + np.abs(z))
+    reach = reach / sigma * (1 + (n + 16) * 2.0**-50) + own
+    return z - reach, z + reach
+
+
+def _scaled_difference(x: Pair, mean: Pair, root: Pair, fmt: Format, profile: Profile) -> Pair:
+    """(x - mean) / root, also as x / root - mean / root with a rounding of each part."""
+    lo, hi = quotient(arithmetic.sub(x, mean, fmt, profile), root, fmt, profile)
+    u = unit(fmt, profile, "arith")
+    size = (np.maximum(np.abs(x[0]), np.abs(x[1])) + np.maximum(np.abs(mean[0]), np.abs(mean[1]))) / root[0]
+    room = 8 * u * size * UP
+    return lo - room, hi + room
+
+
+def norm(op: Aten) -> Rule:
+    """Layer, group and batch norm by the statistics of their rows."""
+    row = op.row
+    assert row is not None
+
+    def rule(call: Call) -> Result:
+        rows, eps = Rows(call, row.layout), float(call.get("eps"))
+        if not rows.usable:
+            return None
+        if row.beside:
+            given = [call.get(name) for name in row.beside]
+            if not call.get("training"):
+                return _with_given(rows, given, eps)
+            if given[0] is not None:
+                return None
+        z, *beside = normalised(rows.pair, eps, rows.inner, rows.profile)
+        return rows.affine(z), *(rows.reduced(pair, rounded=False) for pair in beside)
+
+    return rule
+
+
+def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
+    """Batch norm by statistics that are given."""
+    if any(not isinstance(g, torch.Tensor) for g in given):
+        return None
+    inner, profile = rows.inner, rows.profile
+    mean, var = (each(rows.call.pair(g), lambda x: np.asarray(x).reshape(-1, 1)) for g in given)
+    var, small = same_rank([var, number_pair(eps)])
+    root = unary("sqrt", arithmetic.add(var, small, inner, profile), inner, profile)
+    return rows.affine(_scaled_difference(rows.pair, mean, root, inner, profile)), None, None

@@ -1,0 +1,123 @@
+r"""Softmax and what is like it: exact ranges in a tight form, and what torch may be off.
+
+y_i = e^{x_i} / sum_j e^{x_j} rises in x_i and falls in every other: the least is e^{lo_i} / (e^{lo_i} + sum_{j != i}
+e^{hi_j}), the largest mirrored. Computed as exp(x - max) / sum: relative errors u |x - max| <= u |log y| of each
+argument, that of exp twice, n - 1 additions, a division or a product with the reciprocal.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from interval_ops.bounds import Pair
+from interval_ops.formats.model import Format
+from interval_ops.profiles.profile import Profile
+from render.interpreter.hosted.call import Call, Result
+from render.interpreter.hosted.rows import UP, Rows, relative, unit
+
+_LEAST = 2.0**-1070
+"""More than exp in float64 is off where it underflows."""
+
+
+def _rest(others: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """sum_{j != i} e^{others_j - top} for every i, without a subtraction: prefixes from both ends."""
+    powers = np.exp(others - top)
+    first = np.zeros_like(powers[..., :1])
+
+    def ahead(x: np.ndarray) -> np.ndarray:
+        return np.concatenate([first, np.cumsum(x, -1)[..., :-1]], -1)
+
+    found: np.ndarray = ahead(powers) + np.flip(ahead(np.flip(powers, -1)), -1)
+    return found
+
+
+def _peak(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    top = np.maximum(lo, hi).max(-1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def _exact_softmax(lo: np.ndarray, hi: np.ndarray) -> Pair:
+    """Exact range along the last axis, with float64's relative slack of n + 16 roundings and its underflow."""
+    n, top = lo.shape[-1], _peak(lo, hi)
+    slack, lost = (n + 16) * 2.0**-50, n * _LEAST
+    least, most = np.maximum(np.exp(lo - top) - _LEAST, 0.0), np.exp(hi - top) + _LEAST
+    low = least / (least + _rest(hi, top) + lost)
+    high = most / (most + np.maximum(_rest(lo, top) - lost, 0.0))
+    return low * (1 - slack), np.minimum(high * (1 + slack) + 5e-324, 1.0)
+
+
+def softmax(call: Call, logs: bool = False) -> Result:
+    rows = Rows(call)
+    if not rows.usable or call.get("half_to_float", False):
+        return None
+    lo, hi = rows.pair
+    with np.errstate(all="ignore"):
+        finite = (np.isfinite(lo) & np.isfinite(hi)).all(-1, keepdims=True)
+        masked = _masked(lo, hi)
+        low, high = (_log_error if logs else _softmax_error)(lo, hi, rows.n, rows.inner, rows.profile)
+        low, high = (np.where(finite | masked, end, np.nan) for end in (low, high))
+    return rows.full((low, high))
+
+
+def _masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    """Rows in which every infinity is a certain -inf (a mask), and at least one number is finite."""
+    mask = (lo == -np.inf) & (hi == -np.inf)
+    fine = mask | (np.isfinite(lo) & np.isfinite(hi))
+    found: np.ndarray = fine.all(-1, keepdims=True) & ~mask.all(-1, keepdims=True)
+    return found
+
+
+def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile) -> Pair:
+    low, high = _exact_softmax(lo, hi)
+    u, add, e = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation"), relative("exp", fmt, profile)
+    tiny = 0.0 if profile.muted("function") else 4 * max(fmt.half_subnormal, 2.0**-1074)
+
+    def reach(y: np.ndarray) -> np.ndarray:
+        # |x - max| <= |log y| + log n for every element, and the weighted mean of it in the sum is at most log n + 1.
+        depth = -np.log(np.maximum(y, 5e-324)) + 2 * math.log(n) + 1
+        grown: np.ndarray = np.expm1((u * depth + 2 * e + n * add + 3 * u) * UP)
+        return grown
+
+    top = high * (1 + reach(high)) + tiny
+    return np.maximum(low * (1 - np.minimum(reach(low), 1.0)) - tiny, 0.0), top
+
+
+def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile) -> Pair:
+    """x - logsumexp, rising in its own element and falling in every other; computed as x - max - log(sum)."""
+    u, add = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation")
+    e, g = relative("exp", fmt, profile), relative("log", fmt, profile)
+
+    peak, lost = _peak(lo, hi), n * _LEAST
+    first = (lo - peak) - np.log(_rest(hi, peak) + np.exp(lo - peak) + lost)
+    last = (hi - peak) - np.log(np.maximum(_rest(lo, peak) + np.exp(hi - peak) - lost, 0.0))
+    slack = (n + 16) * 2.0**-50
+
+    def reach(y: np.ndarray) -> np.ndarray:
+        depth = np.abs(y) + math.log(n)
+        found: np.ndarray = (u * (2 * depth + np.abs(y)) + g * math.log(n) + e + n * add + u * (math.log(n) + 1)) * UP
+        result: np.ndarray = found + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
+        return result
+
+    masked = lo == -np.inf
+    bottom, top = first - reach(first), last + reach(last)
+    return np.where(masked, -np.inf, bottom), np.where(masked, -np.inf, np.minimum(top, 8 * u))
+
+
+def logsumexp(call: Call) -> Result:
+    """Rises in every element: both ends, then the errors of max + log(sum exp(x - max))."""
+    rows = Rows(call)
+    if not rows.usable:
+        return None
+    inner, profile, n = rows.inner, rows.profile, rows.n
+    u, add = unit(inner, profile, "arith"), unit(inner, profile, "accumulation")
+    e, g = relative("exp", inner, profile), relative("log", inner, profile)
+    ends = []
+    with np.errstate(all="ignore"):
+        for x, way in zip(rows.pair, (-1, 1), strict=True):
+            top = x.max(-1)
+            value = top + np.log(np.exp(x - top[..., None]).sum(-1))
+            room = (e + n * add + u * (math.log(n) + 1) + g * math.log(n) + u * (np.abs(value) + math.log(n))) * UP
+            ends.append(value + way * (room + (n + 16) * 2.0**-50 * (1 + np.abs(top) + np.abs(value))))
+    return rows.reduced((ends[0], ends[1]))
