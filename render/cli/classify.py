@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from render.cli.exits import guarded
+from render.cli.exits import decided, guarded
+from render.cli.files import STDOUT, writable
+from render.cli.limits import MEMORY, TIMEOUT, limited
 from render.cli.options import given, taking
 from render.cli.output import console
 from render.cli.progress import progress
@@ -19,9 +21,6 @@ from render.result.options import ASSUMED, INPUTS, REPORT, TARGET
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
-
-
-_STDOUT = "-"
 
 
 @guarded
@@ -75,6 +74,8 @@ def command(
         bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=REPORT)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=REPORT)] = False,
+    timeout: Annotated[float, typer.Option(help=TIMEOUT, metavar="SECONDS", rich_help_panel=REPORT)] = 900,
+    memory_limit: Annotated[float, typer.Option(help=MEMORY, metavar="GIB", rich_help_panel=REPORT)] = 0,
     **options: Any,
 ) -> int:
     """Classify the difference between a Triton kernel and its reference.
@@ -83,15 +84,16 @@ def command(
     """
     file = _found(file)
     _check(inputs, output)
+    writable(json, html, protected=(file, inputs, output))
     options = given(options) | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
     options["specs"] = tuple(input or ())
     doing = [f"running {file.name} on the CPU"]
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
-    with _own_stdout(json == _STDOUT), progress(lambda: doing[-1]):
+    with _own_stdout(json == STDOUT), progress(lambda: doing[-1]), limited(timeout, memory_limit):
         verdict = _classify(file, **options)
-    code = combined([verdict.exit_code], allow_inconclusive)
+    code = decided(combined([verdict.exit_code], allow_inconclusive))
     _write(verdict, json, html)
-    if json != _STDOUT:
+    if json != STDOUT:
         _show(verdict, code, quiet, verbose)
     return code
 
@@ -134,7 +136,7 @@ def _write(verdict: Verdict, json: str | None, html: Path | None) -> None:
 
     keep(verdict)
     try:
-        if json == _STDOUT:
+        if json == STDOUT:
             typer.echo(verdict.to_json(), nl=False)
         elif json is not None:
             verdict.save(json)

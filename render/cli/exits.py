@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import Any, ParamSpec
 
 import typer
 
+from render.cli.files import writable
 from render.report.text import place
 from render.result import codes
 from render.result.defects import inside
@@ -25,6 +27,8 @@ TYPE_I, TYPE_II, INCONCLUSIVE = (codes.EXIT_CODES[label] for label in ("Type-I",
 INTERRUPTED = 130
 _FULL = "RENDER_FULL_TRACEBACK"
 
+_decided: list[int] = []
+
 P = ParamSpec("P")
 
 
@@ -33,6 +37,7 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        _decided.clear()
         try:
             code = command(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):  # typer's own: it prints the usage line and exits 2
@@ -42,16 +47,23 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             code = INTERRUPTED
         except BrokenPipeError:  # `render ... | head`: the reader has gone, and that is no error of ours
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = TYPE_I
+            code = _decided[-1] if _decided else TYPE_I
         except Exception as error:  # the boundary between the program and its user
-            code = report(error)
+            code = report(error, kwargs.get("json"))
         raise typer.Exit(code or 0)
 
     return run
 
 
-def report(error: Exception) -> int:
-    """Explains `error` on stderr; returns the exit code."""
+def decided(code: int) -> int:
+    """Notes the exit code before anything is printed: whoever reads the output may stop reading at any line."""
+    _decided.append(code)
+    return code
+
+
+def report(error: Exception, json: object = None) -> int:
+    """Explains `error` on stderr, and as JSON where the command was to write its result as such (a path, or -); returns
+    the exit code."""
     if os.environ.get(_FULL):
         traceback.print_exception(error)
     for kind, words in _WORDS.items():
@@ -61,7 +73,24 @@ def report(error: Exception) -> int:
     else:
         lines, code = _internal(error)
     _say(lines)
+    if isinstance(json, str):
+        _as_json(lines, code, getattr(error, "code", ""), json)
     return code
+
+
+def _as_json(lines: list[str], exit_code: int, code: str, path: str) -> None:
+    from json import dumps
+
+    from render.result.verdict import SCHEMA
+
+    told = {"code": code, "message": lines[0].partition(": ")[2], "help": [line.strip() for line in lines[1:]]}
+    text = dumps({"schema": SCHEMA, "error": told, "exit_code": exit_code}, indent=2) + "\n"
+    if path == "-":
+        typer.echo(text, nl=False)
+    else:
+        with contextlib.suppress(RenderError, OSError):  # where it cannot be written, that was the error
+            writable(path)
+            Path(path).write_text(text, encoding="utf-8")
 
 
 def _usage(error: RenderError) -> tuple[list[str], int]:

@@ -188,7 +188,7 @@ class Entry:
             return self.fn(*inputs.args, **inputs.kwargs)
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if is_own_failure(error):
                 raise
             raise as_kernel_error(error) from error

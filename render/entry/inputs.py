@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
+from render.entry.target import users_code
 from render.result.errors import RenderError
 
 NO_INPUTS = "RND901"
@@ -191,7 +192,9 @@ def gather(
     if make is not None:
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
-        return from_mapping(fn, make())
+        with users_code("make_inputs()", "it takes nothing and returns a tuple or a dict of inputs", NO_INPUTS):
+            made = make()
+        return from_mapping(fn, made)
     if _takes_nothing(fn):
         return from_mapping(fn, {})  # it makes its inputs itself
     raise RenderError(NO_INPUTS, f"no inputs for {_name(fn)}{signature(fn)}", _recipe(fn))

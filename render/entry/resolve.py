@@ -184,30 +184,23 @@ def run(
             f"the reference {reference.title}{_signature(reference.fn)} cannot take the inputs {', '.join(make())}",
             "write a reference() with the entry's parameter names",
         )
-    failure: Exception | None = None
+    failure: BaseException | None = None
     for plan in options:
         values = make()
         try:
             return plan.call(reference.fn, values), plan, values
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = failure or error
             if not isinstance(error, TypeError):
                 break
     raise _failed(reference, failure, make()) from failure
 
 
-def _failed(reference: Reference, error: Exception | None, values: Mapping[str, Any]) -> RenderError:
-    from render.entry.target import user_frames
+def _failed(reference: Reference, error: BaseException | None, values: Mapping[str, Any]) -> RenderError:
+    from render.entry.target import failed
 
-    frames = user_frames(error) if error is not None else []
-    where = f" at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
     shapes = ", ".join(f"{n}: {describe(v)}" for n, v in values.items()) or "no arguments"
-    text = str(error).strip().split("\n")[0]
-    return RenderError(
-        NOT_FOUND,
-        f"the reference {reference.title} raised {type(error).__name__}{where}: {text}",
-        f"it was called with {shapes}",
-    )
+    return failed(f"the reference {reference.title}", error, f"it was called with {shapes}")
 
 
 def describe(value: Any) -> str:

@@ -15,12 +15,13 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from render.interpreter.script import LEFT_OUT, execute
-from render.result.errors import KernelError, RenderError
+from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 NOT_FOUND = "RND902"
 _TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba")
@@ -55,7 +56,8 @@ def load_module(path: str | Path) -> ModuleType:
     except SyntaxError as error:
         raise RenderError(NOT_FOUND, f"{path}:{error.lineno}: {error.msg}", "this is not valid Python") from error
     except (Exception, SystemExit) as error:
-        raise _import_failed(path, error) from error
+        hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
+        raise failed(f"importing {path}", error, hint) from error
     return module
 
 
@@ -69,12 +71,23 @@ def left_out_note(module: ModuleType) -> str | None:
     return f"{where}{more} of the file launch kernels at the top level: not run"
 
 
-def _import_failed(path: Path, error: BaseException) -> RenderError:
-    frames = user_frames(error)
-    where = f"{frames[-1][0]}:{frames[-1][1]}" if frames else str(path)
+def failed(doing: str, error: BaseException | None, hint: str, code: str = NOT_FOUND) -> RenderError:
+    """An exception of the user's code, raised while `doing` it, as one line with the user's own place."""
+    frames = user_frames(error) if error is not None else []
+    where = f" at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
     text = str(error).strip().split("\n")[0]
-    hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
-    return RenderError(NOT_FOUND, f"importing {path} raised {type(error).__name__} at {where}: {text}", hint)
+    return RenderError(code, f"{doing} raised {type(error).__name__}{where}: {text}".rstrip(": "), hint)
+
+
+@contextmanager
+def users_code(doing: str, hint: str, code: str = NOT_FOUND) -> Iterator[None]:
+    """What the body raises is the user's, `sys.exit()` included: a RenderError with its line. Our own answers pass."""
+    try:
+        yield
+    except (RenderError, UnsupportedOp, KernelError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise failed(doing, error, hint, code) from error
 
 
 def find_entry(module: ModuleType, entry: str | None = None, reference: str | None = None) -> Callable[..., Any]:

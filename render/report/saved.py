@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,22 @@ LAST = "last"
 
 
 def folder() -> Path:
-    """$XDG_CACHE_HOME/render, or ~/.cache/render."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "render"
+    """The platform's place for caches: $XDG_CACHE_HOME/render, or ~/.cache/render."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("render", appauthor=False)
+
+
+def _latest() -> Path:
+    """Where the latest verdict of this working directory is kept."""
+    return folder() / "last" / f"{hashlib.sha256(os.getcwd().encode()).hexdigest()[:16]}.json"
 
 
 def path_of(name: str) -> Path:
-    """The file of a saved verdict; `last` is the latest one. Raises RenderError where there is none."""
-    where = folder() / "last.json" if name == LAST else Path(name)
+    """The file of a saved verdict; `last` is the latest one of this folder. Raises RenderError where there is none."""
+    where = _latest() if name == LAST else Path(name)
     if not where.is_file():
-        hint = "run `render classify FILE` first" if name == LAST else "write one with --json PATH"
+        hint = "run `render classify FILE` in this folder first" if name == LAST else "write one with --json PATH"
         raise RenderError("RND901", f"no saved verdict: {where}", hint)
     return where
 
@@ -49,10 +56,22 @@ def load(name: str) -> Verdict:
 def keep(verdict: Verdict) -> None:
     """Keeps a result for `render explain last`; a read-only home is no reason to fail."""
     with contextlib.suppress(OSError):
-        folder().mkdir(parents=True, exist_ok=True)
-        (folder() / "last.json").write_text(verdict.to_json(), encoding="utf-8")
+        _latest().parent.mkdir(parents=True, exist_ok=True)
+        with replacing(_latest()) as beside:
+            beside.write_text(verdict.to_json(), encoding="utf-8")
         if verdict.defects:
             tally(verdict.defects)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place at the end: readers never see half of it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def tally(defects: Iterable[Defect]) -> None:
@@ -61,7 +80,8 @@ def tally(defects: Iterable[Defect]) -> None:
     for defect in defects:
         key = f"{defect.doing}: {defect.error} at {defect.place}"
         counts[key] = counts.get(key, 0) + defect.count
-    (folder() / "defects.json").write_text(json.dumps(counts, indent=1), encoding="utf-8")
+    with replacing(folder() / "defects.json") as beside:
+        beside.write_text(json.dumps(counts, indent=1), encoding="utf-8")
 
 
 def tallied() -> dict[str, int]:

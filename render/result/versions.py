@@ -7,7 +7,7 @@ import re
 from importlib import metadata
 
 VERSION = "0.1.0"
-OLDEST = (3, 6)
+OLDEST, NEWEST = (3, 6), (3, 9)
 
 
 def versions() -> dict[str, str]:
@@ -24,9 +24,11 @@ def versions() -> dict[str, str]:
 def triton_version(text: str) -> tuple[int, int]:
     """(3, 9) of "3.9" or "3.9.0"; ValueError for what is no supported version of Triton."""
     found = re.match(r"(\d+)\.(\d+)(?:\.|$)", text)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
-        raise ValueError(f"{text!r} is no version of Triton that is supported; known: 3.6 and later")
-    return int(found[1]), int(found[2])
+    version = (int(found[1]), int(found[2])) if found is not None else (0, 0)
+    if not OLDEST <= version <= NEWEST:
+        known = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+        raise ValueError(f"{text!r} is no version of Triton that is supported; known: {known}")
+    return version
 
 
 def installed_triton() -> tuple[int, int]:

@@ -51,4 +51,13 @@ USAGE = (
         example='verdict.tolerance()      # of a verdict whose label is "Type-II"',
         more="Look at verdict.label first; ask the verdict that classify returned, not one that was loaded.",
     ),
+    Code(
+        code="RND906",
+        title="the limit of time or memory ended the run",
+        prose="The command needed more time or memory than it was given, and ended without a verdict: no clock decides "
+        "what a verdict says.",
+        maths="--timeout SECONDS, --memory-limit GIB; 0 is no limit",
+        example="render classify kernel.py --timeout 60     # a launcher that waits for something that never comes",
+        more="The message names the user's line that ran last. Give more time, or smaller inputs.",
+    ),
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import render
+from render.report import saved
 from tests.render.report.verdicts import type_ii
 
 HEAVY = ("torch", "triton", "numba", "numpy", "scipy", "mpmath", "flint")
@@ -45,9 +46,8 @@ def test_light_commands_import_nothing_heavy(line: tuple[str, ...]) -> None:
 
 
 def test_a_saved_verdict_is_told_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "render").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    type_ii().save(tmp_path / "render" / "last.json")
+    saved.keep(type_ii())
     for line in (("explain", "last"), *(("report", "--format", f) for f in ("html", "md", "sarif", "junit"))):
         assert not modules(command(*line)) & {"torch", "triton", "numba", "scipy", "mpmath"}
 

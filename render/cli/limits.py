@@ -1,0 +1,110 @@
+"""Limits of time and memory for a command: an error with a line, never a verdict. No clock decides what a verdict says.
+
+The alarm interrupts Python code wherever it is. Where it stands in a library's own loop, or the user's code swallows
+the interruption, a second thread ends the process a little later, with the same words.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from render.report.text import place
+from render.result import codes
+from render.result.errors import RenderError
+
+TIMEOUT = "End the run after so long without a verdict; 0: never."
+MEMORY = "End the run when it needs more memory than this; 0: no limit."
+GRACE = 20.0
+"""Seconds after which the process is ended where the alarm did not end the command."""
+_OURS = Path(__file__).resolve().parents[2]
+_GIB = 1 << 30
+
+
+class OutOfTime(BaseException):
+    """Raised in the main thread when the time is over: no `except Exception` of anybody stops it."""
+
+
+@contextmanager
+def limited(seconds: float, memory: float) -> Iterator[None]:
+    """The body may take `seconds` and `memory` GiB more than now; 0 is no limit. Raises RenderError where it needs more
+    (RND906)."""
+    with _memory(memory), _time(seconds):
+        yield
+
+
+@contextmanager
+def _time(seconds: float) -> Iterator[None]:
+    if seconds <= 0 or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    where: list[str] = []
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        del signum
+        where[:] = [_place(frame)]
+        raise OutOfTime(_said(seconds, where[0]))
+
+    done = threading.Event()
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again every second: user code may swallow one
+    threading.Thread(target=_end, args=(seconds, where, done), daemon=True).start()
+    try:
+        yield
+    except OutOfTime as stop:
+        raise RenderError("RND906", str(stop), "--timeout SECONDS gives it more time, 0 all of it") from None
+    finally:
+        done.set()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _end(seconds: float, where: list[str], done: threading.Event) -> None:
+    if not done.wait(seconds + GRACE):
+        print(f"error[RND906]: {_said(seconds, ''.join(where))}", file=sys.stderr, flush=True)
+        os._exit(codes.USAGE_ERROR)
+
+
+def _said(seconds: float, where: str) -> str:
+    return f"no result after {seconds:g} s" + (f", still at {where}" if where else "")
+
+
+def _place(frame: FrameType | None) -> str:
+    """The innermost line that is the user's: in no file of ours or of an installed package."""
+    while frame is not None:
+        file = Path(frame.f_code.co_filename)
+        if (
+            file.is_file()
+            and not file.is_relative_to(_OURS / "render")
+            and not {"site-packages", "lib"} & set(file.parts)
+        ):
+            return f"{place(str(file), frame.f_lineno)} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    return ""
+
+
+@contextmanager
+def _memory(limit: float) -> Iterator[None]:
+    """Linux counts private memory against RLIMIT_DATA (man 2 getrlimit, since 4.7)."""
+    if limit <= 0:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    own = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_DATA, (own + int(limit * _GIB), before[1]))
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "alloc" not in str(error):  # torch's words for it
+            raise
+        hint = "--memory-limit GIB gives it more; smaller inputs need less"
+        raise RenderError("RND906", f"more than {limit:g} GiB of memory are needed", hint) from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -1,0 +1,84 @@
+"""A run that needs too long or too much ends with the user's line, and without a verdict."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from render.cli.app import app
+from render.cli.limits import limited
+from render.result.errors import RenderError
+
+runner = CliRunner()
+HEAD = "import torch\n\ndef entry(x):\n    return x\n\ndef reference(x):\n    return x\n\n"
+
+
+def classify(folder: Path, text: str, *options: str):  # type: ignore[no-untyped-def]
+    file = folder / "slow.py"
+    file.write_text(HEAD + text)
+    return runner.invoke(app, ["classify", str(file), "--entry", "entry", *options])
+
+
+ENDLESS = (
+    "while True:\n        pass",
+    "import time\n    time.sleep(60)",
+    "while True:\n        try:\n            pass\n        except Exception:\n            pass",
+)
+
+
+@pytest.mark.parametrize("body", ENDLESS)
+def test_code_that_never_returns(tmp_path: Path, body: str) -> None:
+    result = classify(tmp_path, f"def make_inputs():\n    {body}\n", "--timeout", "1.5")
+    assert result.exit_code == 2, result.output
+    assert "RND906" in result.output and "slow.py:" in result.output and "make_inputs" in result.output
+
+
+def test_a_swallowed_alarm_rings_again() -> None:
+    seen = []
+
+    def stubborn() -> None:
+        while True:
+            try:
+                while True:
+                    pass
+            except BaseException as error:
+                seen.append(type(error).__name__)
+                if len(seen) > 1:
+                    raise
+
+    def run() -> None:
+        with limited(0.1, 0):
+            stubborn()
+
+    with pytest.raises(RenderError):
+        run()
+    assert seen == ["OutOfTime", "OutOfTime"]
+
+
+def test_a_library_that_does_not_come_back() -> None:
+    """No alarm reaches a loop in C that never looks: the second thread ends the process."""
+    code = (
+        "import hashlib\nfrom render.cli import limits\nlimits.GRACE = 0.5\n"
+        "with limits.limited(0.5, 0):\n    hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "RND906" in done.stderr
+
+
+def test_memory() -> None:
+    with pytest.raises(RenderError, match="GiB of memory"), limited(0, 0.25):
+        bytearray(1 << 30)
+    bytearray(1 << 29)  # the limit is gone
+
+
+def test_errors_are_json_where_json_was_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    result = classify(tmp_path, "def make_inputs():\n    raise ValueError('no')\n", "--json", str(out))
+    assert result.exit_code == 2
+    told = json.loads(out.read_text())
+    assert told["exit_code"] == 2 and "no" in told["error"]["message"]
