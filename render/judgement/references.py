@@ -17,6 +17,7 @@ from render.entry.resolve import Reference, plans
 from render.entry.resolve import run as run_reference
 from render.reference.oracle import Ends, Oracle, OracleResult
 from render.reference.tf32 import reference_precision
+from render.reference.trail import Trail
 from render.result.options import Options
 
 Timing = dict[str, float | None]
@@ -34,7 +35,7 @@ class References:
         self.native = self._run(reference, run)
         timing["reference_s"] = time.perf_counter() - began
         tf32 = options.ref_precision != "ieee"
-        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, options.seed, tf32)
+        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, options.seed, tf32, self._trail)
         self._timing = timing
         self._radius: list[np.ndarray | None] | None = None
 
@@ -44,12 +45,17 @@ class References:
         written = {name for name, _ in named if name in values}
         options = plans(reference.fn, list(values), values, written)
 
+        trail = Trail()
+
         def fresh() -> Mapping[str, Any]:
             torch.manual_seed(self.options.seed)
-            return self.inputs.clone().values
+            values = self.inputs.clone().values
+            trail.restart(values.values())
+            return values
 
-        with execution.on_cpu(), reference_precision(self.options.ref_precision):
+        with execution.on_cpu(), reference_precision(self.options.ref_precision), trail:
             result, self._plan, used = run_reference(reference, options, fresh)
+        self._trail = trail.digest
         outlines = [(name, outline(x)) for name, x in named]
         self._collect: Callable[[Any, Mapping[str, Any]], Named] = lambda r, v: of_reference(r, v, outlines)
         return self._collect(result, used)

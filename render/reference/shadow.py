@@ -27,6 +27,7 @@ from torch.utils.flop_counter import flop_registry
 from render.entry.execution import default_dtype
 from render.reference import local_error as noise
 from render.reference.running_error import Movable, add_constants, error_of, has_rule
+from render.reference.trail import Trail
 from render.result.defects import caught
 
 F64 = torch.float64
@@ -171,6 +172,10 @@ class ShadowMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if noise.base_name(func) == "nan_to_num":  # what it puts in their place is a number of the operand's own type
+            args = (*args, *(None,) * (4 - len(args)))
+            least, most = torch.finfo(args[0].dtype).min, torch.finfo(args[0].dtype).max
+            args = (*args[:2], most if args[2] is None else args[2], least if args[3] is None else args[3])
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = {x.untyped_storage()._cdata for x in inputs}
         mutable = func._schema.is_mutable
@@ -308,18 +313,13 @@ CALL, FLOPS = 2**13, 64
 """Elements in whose time (5 ns each in float64) torch dispatches one call; operations of a product in that of one."""
 
 
-class NarrowWatch(TorchDispatchMode):
+class NarrowWatch(Trail):
     """Notices whether anything narrower than float64 is computed or drawn inside, and counts all elements computed.
 
     `work` is what a repetition costs, the same on every machine: elements, floating-point operations of matrix products
     at `FLOPS` for one, and `CALL` elements for each call. Random numbers of another dtype are other numbers: a run that
     draws float64 ones is no run of the same reference.
     """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
-        return False
 
     def __init__(self) -> None:
         super().__init__()
@@ -328,7 +328,7 @@ class NarrowWatch(TorchDispatchMode):
         self.elements = self.work = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        out = super().__torch_dispatch__(func, types, args, kwargs)
         made = [x for x in tree_leaves(out) if is_float(x)]
         elements = sum(x.numel() for x in made)
         flops = flop_registry.get(getattr(func, "overloadpacket", None))

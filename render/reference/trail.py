@@ -1,0 +1,94 @@
+"""What a run of the reference did, as one number: two runs with the same trail are one computation.
+
+Widening its inputs changes a reference whose meaning depends on the dtype: `torch.finfo(x.dtype)`, `eps=None`, a branch
+on the dtype, a constant that torch rounds to the default type, a number that left torch. The trail holds the operations
+in order, their numbers and shapes, and the values of every tensor that no operation made. Casts between floats are left
+out: E rounds nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from render.ops.aten import base_name
+
+_SILENT = frozenset([
+    "_to_copy", "detach", "alias", "lift_fresh", "lift", "view", "_unsafe_view", "clone", "_local_scalar_dense",
+])  # fmt: skip
+BY_DTYPE = frozenset(["_fused_rms_norm", "nan_to_num", "linalg_pinv", "linalg_matrix_rank", "linalg_lstsq"])
+"""Arguments that are left out mean something of the operand's dtype."""
+
+
+class Trail(TorchDispatchMode):
+    """`digest` of what ran inside."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.restart()
+
+    def restart(self, inputs: Iterable[Any] = ()) -> None:
+        """As if nothing had run; `inputs` are the same numbers in every run."""
+        self.digest = 0
+        self._known: dict[int, StorageWeakRef] = {}
+        for x in inputs:
+            if isinstance(x, torch.Tensor):
+                self._remember(x)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = base_name(func._schema.name)
+        key: list[Any] = [name]
+        for x in (*args, *kwargs.values()):
+            self._operand(x, key)
+        if name in BY_DTYPE and any(a is None for a in (*args, *_left_out(func, args, kwargs))):
+            key.append(str(args[0].dtype))
+        out = func(*args, **kwargs)
+        for x in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(x, torch.Tensor):
+                key.append(tuple(x.shape))
+                self._remember(x)
+        if name not in _SILENT:
+            self.digest = hash((self.digest, *key))
+        return out
+
+    def _operand(self, x: Any, key: list[Any]) -> None:
+        if isinstance(x, torch.Tensor):
+            if x.is_floating_point() and not self._seen(x):
+                self.digest = hash((self.digest, _values(x)))
+                self._remember(x)
+        elif isinstance(x, (list, tuple)):
+            for item in x:
+                self._operand(item, key)
+        elif isinstance(x, torch.dtype):
+            key.append("float" if x.is_floating_point else str(x))
+        elif isinstance(x, (int, float, str)):
+            key.append(x)
+
+    def _seen(self, x: torch.Tensor) -> bool:
+        known = self._known.get(x.untyped_storage()._cdata)
+        return known is not None and not known.expired()
+
+    def _remember(self, x: torch.Tensor) -> None:
+        storage = x.untyped_storage()
+        if storage._cdata not in self._known or self._known[storage._cdata].expired():
+            self._known[storage._cdata] = StorageWeakRef(storage)
+
+
+def _left_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """What the arguments that are not given stand for."""
+    return [kwargs.get(a.name, a.default_value) for a in func._schema.arguments[len(args) :]]
+
+
+def _values(x: torch.Tensor) -> int:
+    """The numbers of a tensor that no operation made, whatever type holds them."""
+    return hash(x.detach().to(torch.float64).contiguous().numpy().tobytes())
