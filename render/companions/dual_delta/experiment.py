@@ -24,6 +24,7 @@ from render.companions.dual_delta.metrics import METRICS
 from render.companions.dual_delta.parallel import runner
 from render.companions.dual_delta.statistics import ALPHA, MARGIN, Outcome, Statistics, analysed
 from render.companions.dual_delta.trial import Generate, Sample, Side, Trial
+from render.entry.execution import on_cpu
 from render.entry.inputs import Inputs, from_mapping
 from render.result.errors import RenderError
 
@@ -171,6 +172,14 @@ def experiment(
     """See `dual_delta`."""
     if not callable(oracle):
         _known("oracle", (oracle,), {"fp64": 0, "bits": 0})
+    with on_cpu(plan.device):
+        return _experiment(f1, f2, oracle, generate, plan)
+
+
+def _experiment(
+    f1: Callable[..., Any], f2: Callable[..., Any], oracle: Callable[..., Any] | str,
+    generate: Callable[..., Any] | str, plan: Plan,
+) -> DualDelta:  # fmt: skip
     began = time.perf_counter()
     checks = tuple(g for g in plan.gates if GATES[g].check is not None)
     sides = Side(f1, plan.device), Side(f2, plan.device)

@@ -17,7 +17,7 @@ import torch
 from interval_ops.formats.model import Format
 from render.companions.dual_delta.gates import checked
 from render.companions.dual_delta.metrics import METRICS, format_of, measured
-from render.entry.execution import NOTHING_LAUNCHED, Entry, on_cpu
+from render.entry.execution import NOTHING_LAUNCHED, Entry
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, of_reference
 from render.entry.resolve import Reference, ReferencePlan, plans, run
@@ -66,8 +66,7 @@ class Side:
             torch.manual_seed(seed)
             return inputs.clone().values
 
-        with on_cpu():
-            result, self._plan, used = run(reference, options, fresh)
+        result, self._plan, used = run(reference, options, fresh)
         return of_reference(result, used, [])
 
     @property
@@ -77,8 +76,11 @@ class Side:
 
 @dataclass
 class Trial:
-    """Everything that one input needs. `oracle`: a function of widened inputs, "fp64" (f2 in float64, as `classify`
-    evaluates references) or "bits" (f2 in more bits)."""
+    """Everything that one input needs; to be called where "cuda" means the CPU (`on_cpu`).
+
+    `oracle`: a function of widened inputs, "fp64" (f2 in float64, as `classify` evaluates references) or "bits" (f2 in
+    more bits).
+    """
 
     one: Side
     two: Side
@@ -119,17 +121,14 @@ class Trial:
         if callable(self.oracle):
             widened = inputs.upcast()
             torch.manual_seed(seed)
-            with on_cpu():
-                found = self.oracle(*widened.args, **widened.kwargs)
-            return _arrays(flatten(found)), None
-        with on_cpu():
-            made = self._reference(inputs, native, seed)
-            result = made.exact()
-            if self.oracle == "bits":
-                _in_more_bits(made, result)
-            error = None
-            if separate:
-                error = [e + made.of_float64(result, i) for i, e in enumerate(result.values)]
+            return _arrays(flatten(self.oracle(*widened.args, **widened.kwargs))), None
+        made = self._reference(inputs, native, seed)
+        result = made.exact()
+        if self.oracle == "bits":
+            _in_more_bits(made, result)
+        error = None
+        if separate:
+            error = [e + made.of_float64(result, i) for i, e in enumerate(result.values)]
         return result.values, error
 
     def _reference(self, inputs: Inputs, native: Named, seed: int) -> Oracle:
