@@ -10,12 +10,15 @@ operands; `render.reference.running_error` carries it on to the end result.
     tf32 operands                  + 2**-9 S             both truncated: 1 - (1 - 2**-10)**2
     cast to a narrower format      u |x| + half a subnormal, 0 where the value is representable
     softmax over K elements        (K + 8 + |log y|) u' y + u |y|
+    gradients of activations       16 u' S + u |y|       S = the magnitudes of the terms that cancel (`TERMS`)
     anything else                  operands moved by 8 u', then u |y| (an estimate)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -33,7 +36,12 @@ PRODUCTS = of_form(Form.PRODUCT)
 RANDOM = of_form(Form.RANDOM)
 # 1 + erf(x) and the like lose relative accuracy in their tails: torch's error is in units of the argument there.
 CANCELLING = frozenset(name for name, op in ATEN.items() if op.cancels)
-RULES = EXACT_OPS | ARITHMETIC | FUNCTIONS | MULTILINEAR | RANDOM | {"_to_copy", "_softmax", "_log_softmax"}
+TERMS = {name: op.terms for name, op in ATEN.items() if op.terms is not None}
+TERM_FACTOR = 16.0
+LOSSES = frozenset(["nll_loss_forward", "nll_loss2d_forward"])
+"""Linear in their first operand, if no weights are given."""
+_FUSED = frozenset(["_softmax", "_log_softmax"])
+RULES = EXACT_OPS | ARITHMETIC | FUNCTIONS | MULTILINEAR | RANDOM | TERMS.keys() | LOSSES | _FUSED | {"_to_copy"}
 REFUSED = dict.fromkeys(ATEN.keys() - RULES, "no local error: moved at random, an estimate (`running_error`)")
 
 OPERAND_FACTOR = 8.0
@@ -78,8 +86,9 @@ def base_name(func: Any) -> str:
 
 
 def local_error(
-    name: str, args: tuple[Any, ...], values: torch.Tensor, dtype: torch.dtype, unit: Unit
-) -> torch.Tensor | None:
+    name: str, args: tuple[Any, ...], values: torch.Tensor, dtype: torch.dtype, unit: Unit,
+    kwargs: Mapping[str, Any] = MappingProxyType({}),
+) -> torch.Tensor | None:  # fmt: skip
     """Bound of |computed - exact| of one elementwise result, None if exact; `dtype` is the reference's own for it."""
     if name in EXACT_OPS:
         return None
@@ -88,6 +97,9 @@ def local_error(
         u = u + 4 * unit.inner(dtype)
     if name in CANCELLING:
         floor = floor + 8 * unit.inner(dtype) * args[0].abs()
+    if name in TERMS:
+        lost = 3 * u if ATEN[name].stepwise else 0.0
+        floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)
     return u * values.abs() + floor
 
 

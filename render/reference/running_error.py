@@ -31,6 +31,7 @@ SAFETY = 4.0
 TRIALS = 3
 _CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_like", "new_full"])
 _PUTS = frozenset(["index_put", "_index_put_impl", "put"])
+_ELEMENTWISE = noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | noise.TERMS.keys() | _CASTS
 _SOFTMAX = frozenset(("_softmax", "_log_softmax"))
 
 
@@ -97,7 +98,12 @@ class Movable:
                 return x.abs() + self.errors[i] if grown and i in self.errors else x.abs()
             return abs(x) if isinstance(x, float) else x
 
-        return self.run(positive)
+        return [x.abs() if _is_float(x) else x for x in self.run(positive)]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is a loss without weights, a mean or sum of chosen elements."""
+        return self.name in noise.LOSSES and self.args[2] is None
 
 
 def _is_float(x: Any) -> bool:
@@ -106,8 +112,8 @@ def _is_float(x: Any) -> bool:
 
 def has_rule(op: Movable) -> bool:
     """Whether its error follows from its form, and need not be estimated."""
-    known = noise.MULTILINEAR | noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS | _SOFTMAX
-    return op.accumulates or (op.name in known and not op.adds)
+    known = noise.MULTILINEAR | _ELEMENTWISE | _SOFTMAX
+    return op.accumulates or op.is_linear or (op.name in known and not op.adds)
 
 
 def error_of(
@@ -115,11 +121,11 @@ def error_of(
 ) -> list[torch.Tensor | None]:
     """Error bound of each result (None: exact). `dtypes` are those that the reference itself gives the results."""
     floats = [i for i, x in enumerate(values) if _is_float(x)]
-    if op.name in noise.MULTILINEAR and not op.func._schema.is_mutable:
+    if op.is_linear or (op.name in noise.MULTILINEAR and not op.func._schema.is_mutable):
         total = _multilinear(op, values, floats, dtypes, unit)
     elif op.name in _SOFTMAX:
         total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
-    elif op.name in noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | _CASTS and not op.adds:
+    elif op.name in _ELEMENTWISE and not op.adds:
         total = _elementwise(op, values, floats, dtypes, unit)
     elif op.accumulates:
         total = _accumulated(op, values, floats, dtypes, unit)
@@ -167,7 +173,7 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
         if op.name in _CASTS:
             own = noise.cast_error(values[i], dtypes[i]) if unit.casts else None
         else:
-            own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit)
+            own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit, op.kwargs)
         if own is not None:
             own = _less_infinities(op, values[i], own, elementwise=True)
             found[i] = own if i not in found else found[i] + own

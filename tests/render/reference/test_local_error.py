@@ -1,0 +1,68 @@
+"""What torch's own kernels lose in gradients of activations and in losses, against mpmath and exact sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from oracle_zoo import oracle
+
+from render.reference.local_error import Unit, local_error
+from tests.support import rng, trials
+
+aten = torch.ops.aten
+mpf = mpmath.mpf
+
+
+def _sigmoid(x: mpf) -> mpf:
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def _gelu_tanh(g: mpf, x: mpf) -> mpf:
+    k = mpmath.sqrt(2 / mpmath.pi)
+    t = mpmath.tanh(k * (x + mpf(0.044715) * x**3))
+    return g * ((1 + t) / 2 + x / 2 * (1 - t * t) * k * (1 + 3 * mpf(0.044715) * x * x))
+
+
+GRADIENTS: dict[str, tuple[Callable[..., torch.Tensor], Callable[[mpf, mpf], mpf], dict[str, str]]] = {
+    "sigmoid_backward": (aten.sigmoid_backward, lambda g, y: g * (1 - y) * y, {}),
+    "tanh_backward": (aten.tanh_backward, lambda g, y: g * (1 - y * y), {}),
+    "silu_backward": (aten.silu_backward, lambda g, x: g * _sigmoid(x) * (1 + x * (1 - _sigmoid(x))), {}),
+    "gelu_backward": (aten.gelu_backward, lambda g, x: g * (mpmath.ncdf(x) + x * mpmath.npdf(x)), {}),
+    "gelu_backward tanh": (aten.gelu_backward, _gelu_tanh, {"approximate": "tanh"}),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_activations_are_within_their_error(name: str, dtype: torch.dtype) -> None:
+    native, exact, kwargs = GRADIENTS[name]
+    g, x = (torch.from_numpy(rng(seed).normal(size=max(trials(1000), 200))) for seed in (1, 2))
+    x = x * torch.tensor([0.3, 1.0, 3.0, 10.0]).repeat(x.numel() // 4 + 1)[: x.numel()]
+    x[:4] = torch.tensor([0.0, -0.7517916, -0.7525, 1e-6])  # gelu has its least value at the second
+    x = torch.tanh(x) if name in ("tanh_backward", "sigmoid_backward") else x
+    g, x = g.to(dtype), x.to(dtype)
+    found = native(g, x, **kwargs).double()
+    with mpmath.workdps(60):
+        wanted = torch.tensor(
+            [float(exact(mpf(float(a)), mpf(float(b)))) for a, b in zip(g, x, strict=True)], dtype=torch.float64
+        )
+    bound = local_error(name.split()[0], (g.double(), x.double()), wanted, dtype, Unit(native=True), kwargs)
+    gap = (found - wanted).abs()
+    assert bool((gap <= bound + 2.0**-52 * wanted.abs()).all()), float((gap / bound).max())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_a_loss_of_chosen_elements_is_proved(reduction: str) -> None:
+    torch.manual_seed(0)
+    x, target = torch.randn(40, 7), torch.randint(0, 7, (40,))
+    known = oracle(lambda x, t: torch.nn.functional.nll_loss(x, t, reduction=reduction), x, target).exact()
+    chosen = [-Fraction(float(row[t])) for row, t in zip(x, target, strict=True)]
+    wanted = {"none": chosen, "sum": [sum(chosen)], "mean": [sum(chosen) / 40]}[reduction]
+    lo, hi = (np.atleast_1d(end) for end in known.ends(0))
+    assert all(Fraction(float(a)) <= y <= Fraction(float(b)) for a, b, y in zip(lo, hi, wanted, strict=True))
+    assert known.proved(0).all() and float((hi - lo).max()) < 1e-11
