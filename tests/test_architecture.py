@@ -110,7 +110,6 @@ WIDE = {
     "render/cli/dual_delta.py:command": "typer reads the options from the parameters",
     "render/cli/suite.py:command": "typer reads the options from the parameters",
     "render/interpreter/builder/scaled_dots.py:create_dot_scaled": "Triton's own signature",
-    "render/interpreter/session.py:__init__": "keyword settings of a public scope, each with its type and default",
 }
 """Functions with more parameters than that, and why."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import Profile, load_profile
@@ -33,10 +33,10 @@ def innermost() -> Session | None:
     return _open[-1] if _open else None
 
 
-class Session:
-    """Interprets every launch made inside the `with` block.
+class Settings(TypedDict, total=False):
+    """What a session may be told; everything may be left out.
 
-    `device` names a profile; `profile` overrides it. `mute` holds causes, or (cause, file, line) triples, whose error
+    `profile` stands for that of the named device. `mute` holds causes, or (cause, file, line) triples, whose error
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
     together, `config` picks an autotune configuration by index, or the one that is tried first by kernel name.
     `undefined` is what masked-off lanes of a load without `other` read (None: 0, as targets lower them); running with
@@ -45,52 +45,52 @@ class Session:
     (`mutation`). `assume_exact` names vendor functions whose documented or unknown error is left out: their results are
     tainted. `sum_order` ("any", "tree"), `fp_contraction` ("any", "on", "off") and `triton_version` ("3.9"; the
     installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
-    unknown one. `tracker` makes what follows the host's operations. Sessions nest; the innermost one interprets.
-    `steps` is the budget of a launch (see `steps`).
+    unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`).
     """
 
-    def __init__(
-        self,
-        device: str = "any",
-        interval: bool = True,
-        profile: Profile | None = None,
-        chunk: int | None = None,
-        mute: Iterable[Any] = (),
-        config: int | Mapping[str, int] = 0,
-        progress: Callable[[int, int], None] | None = None,
-        printer: Callable[[str], None] = print,
-        undefined: float | None = None,
-        builder: Callable[[Context], Builder] = Builder,
-        change: Callable[[Any, ast.Module], ast.Module] | None = None,
-        assume_exact: Iterable[str] = (),
-        sum_order: str | None = None,
-        fp_contraction: str | None = None,
-        triton_version: str | None = None,
-        tracker: Callable[[Session], Any] | None = None,
-        steps: int = BUDGET,
-    ) -> None:
-        base = profile if profile is not None else load_profile(device).chosen(triton=versions.installed_triton())
-        base = base.chosen(
-            sum_order, fp_contraction, None if triton_version is None else versions.triton_version(triton_version)
-        )
-        self.mute = frozenset(mute)
-        self.profile = base.mute(*(m for m in self.mute if isinstance(m, str)))
-        self.interval = interval
-        self.chunk = chunk
-        self.config = config
+    interval: bool
+    profile: Profile | None
+    chunk: int | None
+    mute: Iterable[Any]
+    config: int | Mapping[str, int]
+    progress: Callable[[int, int], None] | None
+    printer: Callable[[str], None]
+    undefined: float | None
+    builder: Callable[[Context], Builder]
+    change: Callable[[Any, ast.Module], ast.Module] | None
+    assume_exact: Iterable[str]
+    sum_order: str | None
+    fp_contraction: str | None
+    triton_version: str | None
+    tracker: Callable[[Session], Any] | None
+    steps: int
+
+
+class Session:
+    """Interprets every launch made inside the `with` block. Sessions nest; the innermost one interprets."""
+
+    def __init__(self, device: str = "any", **settings: Unpack[Settings]) -> None:
+        """`device` names the target's profile."""
+        if unknown := settings.keys() - Settings.__annotations__.keys():
+            raise TypeError(f"a session has no setting {min(unknown)!r}")
+        self.mute = frozenset(settings.get("mute", ()))
+        self.profile = _profile(device, settings).mute(*(m for m in self.mute if isinstance(m, str)))
+        self.interval = settings.get("interval", True)
+        self.chunk = settings.get("chunk")
+        self.config = settings.get("config", 0)
         self.tuned: dict[str, Tuned] = {}
-        self.progress = progress
-        self.printer = printer
-        self.steps = steps
-        self.undefined = undefined
-        self.builder = builder
-        self.change = change
-        self._make_tracker = tracker
+        self.progress = settings.get("progress")
+        self.printer = settings.get("printer", print)
+        self.steps = settings.get("steps", BUDGET)
+        self.undefined = settings.get("undefined")
+        self.builder = settings.get("builder", Builder)
+        self.change = settings.get("change")
+        self._make_tracker = settings.get("tracker")
         self._tracker: HostTracker | None = None
         self._told: Description | None = None
-        self.assume_exact = frozenset(assume_exact)
+        self.assume_exact = frozenset(settings.get("assume_exact", ()))
         self.undefined_sites: set[Site] = set()
-        self.memory = Memory(interval=interval)
+        self.memory = Memory(interval=self.interval)
         self.launches: list[Launch] = []
         self.writers: list[Writers] = []
         self.notes: list[str] = []
@@ -262,3 +262,13 @@ class Session:
         assert self._tracker is not None
         with self._tracker.paused():
             run_launch(self, kernel, grid, call, self._probing)
+
+
+def _profile(device: str, settings: Settings) -> Profile:
+    """The target's profile, under what bounds may assume of the compiler."""
+    base = settings.get("profile")
+    if base is None:
+        base = load_profile(device).chosen(triton=versions.installed_triton())
+    told = settings.get("triton_version")
+    version = None if told is None else versions.triton_version(told)
+    return base.chosen(settings.get("sum_order"), settings.get("fp_contraction"), version)
