@@ -18,7 +18,6 @@ from triton.language import core
 from interval_ops.library.joint import quiet
 from render.interpreter.builder.floats import dispatch
 from render.interpreter.handle import Handle, taint_of
-from render.interpreter.scope import PatchScope
 from render.interpreter.types import float_format
 from render.interpreter.values import VALUES, in_format
 from render.interpreter.vendor import integers
@@ -63,7 +62,7 @@ def forms(module: Any, name: str) -> Forms:
 PATHS = ("libdevice", "cuda.libdevice", "hip.libdevice")
 
 
-def _module(path: str) -> Any:
+def module_at(path: str) -> Any:
     module = getattr(tl, "extra", None)
     for part in path.split("."):
         module = getattr(module, part, None)
@@ -72,33 +71,25 @@ def _module(path: str) -> Any:
 
 def modules() -> Iterator[Any]:
     """The libdevice modules of this Triton."""
-    return (m for m in map(_module, PATHS) if m is not None)
+    return (m for m in map(module_at, PATHS) if m is not None)
 
 
-class _Innermost:
-    """Whose launch runs: replacements are made once and find it here."""
-
-    libdevice: Libdevice
-
-
-@cache
-def _replacements(path: str) -> tuple[dict[int, Callable[..., Any]], dict[str, Callable[..., Any]]]:
-    """Replacements of a module's public functions, by the ids of the originals and by name.
-
-    Made once, before the first launch patches the module.
-    """
-    module = _module(path)
+def replacements(
+    path: str, running: Callable[[], Libdevice]
+) -> tuple[dict[int, Callable[..., Any]], dict[str, Callable[..., Any]]]:
+    """Replacements of a module's public functions, by the ids of the originals and by name."""
+    module = module_at(path)
     found = [] if module is None else list(vars(module).items())
     public = {name: f for name, f in found if not name.startswith("_") and inspect.isfunction(f)}
-    table = {name: forms(module, name) or forms(_module("cuda.libdevice"), name) for name in public}
-    made = {name: _replacement(name, table[name]) for name in public}
+    table = {name: forms(module, name) or forms(module_at("cuda.libdevice"), name) for name in public}
+    made = {name: _replacement(name, table[name], running) for name in public}
     return {id(f): made[name] for name, f in public.items()}, made
 
 
-def _replacement(name: str, table: Forms) -> Callable[..., Any]:
+def _replacement(name: str, table: Forms, running: Callable[[], Libdevice]) -> Callable[..., Any]:
     def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("_semantic", None)
-        return _Innermost.libdevice.call(name, table, args, kwargs)
+        return running().call(name, table, args, kwargs)
 
     return __render_builtin__
 
@@ -114,15 +105,6 @@ class Libdevice:
     def __init__(self, semantic: Any) -> None:
         self.semantic = semantic
         self.builder = semantic.builder
-
-    def install(self, scope: PatchScope, wrapped: dict[int, Callable[..., Any]]) -> None:
-        """Patches every public name; `wrapped` maps originals to replacements for names imported by a kernel's file."""
-        scope.set(_Innermost, "libdevice", self)
-        for path in PATHS:
-            originals, replacements = _replacements(path)
-            wrapped.update(originals)
-            if replacements:
-                scope.update(_module(path), replacements)
 
     def call(self, name: str, table: Forms, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = [self.semantic.to_tensor(a) for a in (*args, *kwargs.values())]

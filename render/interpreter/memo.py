@@ -2,22 +2,18 @@
 
 The language builds a new block type and a new tuple of constants for every value it makes, and checks the shape each
 time. A kernel has a handful of different types and hundreds of thousands of values, so what their constructors compute
-is kept for the length of a launch. Types and shapes are never written to after construction.
+is kept. Types and shapes are never written to after construction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from triton.language import core
 
-from render.interpreter.scope import PatchScope
-
-
-def remember_types(scope: PatchScope) -> None:
-    """Patches the constructors of `block_type` and `tensor` with ones that look up what they computed before."""
-    scope.set(core.block_type, "__init__", _block_type(core.block_type.__init__))
-    scope.set(core.tensor, "__init__", _tensor(core.tensor.__init__))
+LIMIT = 4096
+"""Entries from which on a memory is emptied: nobody has that many types."""
 
 
 def _block_type(plain: Any) -> Any:
@@ -29,6 +25,8 @@ def _block_type(plain: Any) -> Any:
         found = known.get(key)
         if found is None or found["element_ty"] is not element_ty:
             plain(self, element_ty, shape)
+            if len(known) >= LIMIT:
+                known.clear()
             known[key] = dict(self.__dict__)
         else:
             self.__dict__.update(found)
@@ -48,7 +46,13 @@ def _tensor(plain: Any) -> Any:
             self.handle, self.type = handle, type
             return
         plain(self, handle, type)
+        if len(known) >= LIMIT:
+            known.clear()
         derived = {name: value for name, value in self.__dict__.items() if name not in ("handle", "type")}
         known[key] = ((type, type.scalar), derived)
 
     return __init__
+
+
+TYPES: dict[Any, Callable[[Any], Any]] = {core.block_type: _block_type, core.tensor: _tensor}
+"""By class: makes the constructor that looks up what the plain one computed before."""

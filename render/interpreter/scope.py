@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,17 +14,17 @@ class PatchScope:
     """Use as a context manager; `set` patches one attribute until the scope ends."""
 
     def __init__(self) -> None:
-        self._changes: list[tuple[Any, str, Any]] = []
+        self._changes: list[tuple[Any, dict[str, Any]]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        self._changes.append((owner, name, _own(owner, name)))
+        self._changes.append((owner, {name: _own(owner, name)}))
         setattr(owner, name, value)
 
-    def update(self, module: Any, values: Mapping[str, Any]) -> None:
-        """`set` for many names of a module at once."""
-        own = vars(module)
-        self._changes += [(module, name, own.get(name, _MISSING)) for name in values]
-        own.update(values)
+    def update(self, owner: Any, values: Mapping[str, Any]) -> None:
+        """`set` for many names of a module or class at once."""
+        own = vars(owner)
+        self._changes.append((owner, {name: own.get(name, _MISSING) for name in values}))
+        _put(owner, values)
 
     def restore(self) -> None:
         while self._changes:
@@ -33,7 +34,7 @@ class PatchScope:
     def lifted(self) -> Iterator[None]:
         """Everything as it was before this scope, for a while."""
         changes = self._changes
-        patched = [(owner, name, _own(owner, name)) for owner, name, _ in changes]
+        patched = [(owner, {name: _own(owner, name) for name in names}) for owner, names in changes]
         for change in reversed(changes):
             _put(*change)
         try:
@@ -54,8 +55,12 @@ def _own(owner: Any, name: str) -> Any:
     return owner.__code__ if name == "__code__" else vars(owner).get(name, _MISSING)
 
 
-def _put(owner: Any, name: str, value: Any) -> None:
-    if value is not _MISSING:
-        setattr(owner, name, value)
-    elif name in vars(owner):
-        delattr(owner, name)
+def _put(owner: Any, values: Mapping[str, Any]) -> None:
+    if inspect.ismodule(owner) and _MISSING not in values.values():
+        vars(owner).update(values)
+        return
+    for name, value in values.items():
+        if value is not _MISSING:
+            setattr(owner, name, value)
+        elif name in vars(owner):
+            delattr(owner, name)
