@@ -25,10 +25,15 @@ NOT_FOUND = "RND902"
 
 @dataclass(frozen=True)
 class Reference:
-    """A callable and what to call it in a report."""
+    """A callable and what to call it in a report.
+
+    `bounds` gives (values, [lo, hi]) of its outputs for inputs, where it is a kernel itself: float64 says nothing of
+    it then.
+    """
 
     fn: Callable[..., Any]
     title: str
+    bounds: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)

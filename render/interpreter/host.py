@@ -190,7 +190,7 @@ class HostTracker(TorchDispatchMode):
         rounds = _rounded_to(op, args, kwargs) if op.cause else None
         if rounds is None and not op.opaque and not self._concerned(op, args, kwargs):
             out = func(*args, **kwargs)
-            for target in _written_arguments(op, args, kwargs):
+            for target in written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
             return out
         return self._follow(func, op, args, kwargs, rounds)
@@ -199,7 +199,7 @@ class HostTracker(TorchDispatchMode):
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None
     ) -> Any:
         """Run an operation that may read or overwrite elements with bounds, or that rounds plain ones to `rounds`."""
-        targets = _written_arguments(op, args, kwargs)
+        targets = written_arguments(op, args, kwargs)
         leaves, _ = tree_flatten((args, kwargs))
         skip = {id(t) for t in targets} if op.overwrites else {
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
@@ -493,7 +493,7 @@ def _wide(e: Envelope) -> bool:
     return not is_point((e.lo, e.hi)) and not np.array_equal(e.lo, e.hi)
 
 
-def _written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Tensors that the operation's schema says it writes."""
     if not op.written:
         return []

@@ -15,6 +15,7 @@ from typing import Any
 
 from render.interpreter.compat import known_keys
 from render.interpreter.cuda_redirect import cuda_on_cpu, has_gpu
+from render.interpreter.memory import MemoryFinding
 from render.interpreter.scope import PatchScope
 from render.interpreter.session import Session, innermost
 
@@ -51,7 +52,11 @@ class ValueSession(Session):
         for finding in self.findings:
             if finding.message not in self._warned:
                 self._warned.add(finding.message)
-                warnings.warn(f"{finding.code}: {finding.message}", RuntimeWarning, stacklevel=2)
+                self.warned(finding)
+
+    def warned(self, finding: MemoryFinding) -> None:
+        """A kernel used memory that it must not use; told once."""
+        warnings.warn(f"{finding.code}: {finding.message}", RuntimeWarning, stacklevel=3)
 
 
 class NoGpu(contextlib.ContextDecorator):

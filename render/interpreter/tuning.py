@@ -126,24 +126,40 @@ def configurations(session: Session) -> Iterator[tuple[str, Tuned]]:
 
 def patch_benchmarks(scope: PatchScope) -> None:
     """`triton.testing.do_bench` and its like run the function once, also where they were imported by name before."""
+    for function in _benchmarks():
+        scope.set(function, "__code__", _instead(str(inspect.signature(function)), True))
+
+
+def skip_benchmarks(scope: PatchScope, note: Callable[[str], None]) -> None:
+    """They return at once, and so do reports of `perf_report`."""
     from triton import testing
 
-    for name, function in list(vars(testing).items()):
-        if name.startswith("do_bench") and inspect.isfunction(function):
-            scope.set(function, "__code__", _once(str(inspect.signature(function))))
+    for function in _benchmarks():
+        scope.set(function, "__code__", _instead(str(inspect.signature(function)), False))
+
+    def run(mark: Any, *args: Any, **kwargs: Any) -> None:
+        note(f"benchmark {getattr(mark.fn, '__name__', '')} was not run: nothing is timed here".replace("  ", " "))
+
+    scope.set(testing.Mark, "run", run)
+
+
+def _benchmarks() -> list[Any]:
+    from triton import testing
+
+    return [f for name, f in vars(testing).items() if name.startswith("do_bench") and inspect.isfunction(f)]
 
 
 @cache
-def _once(signature: str) -> Any:
-    """Code of a function with this signature that calls `fn` and reports `TIME_MS`."""
+def _instead(signature: str, once: bool) -> Any:
+    """Code of a function with this signature that reports `TIME_MS`, and calls `fn` if `once`."""
     namespace: dict[str, Any] = {}
     body = (
-        "    fn()\n"
+        f"    {'fn()' if once else 'pass'}\n"
         f"    if quantiles is not None: return [{TIME_MS}] * len(quantiles) if len(quantiles) > 1 else {TIME_MS}\n"
         f"    return [{TIME_MS}] if return_mode == 'all' else {TIME_MS}\n"
     )
-    exec(f"def once{signature}:\n{body}", namespace)
-    return namespace["once"].__code__
+    exec(f"def instead{signature}:\n{body}", namespace)
+    return namespace["instead"].__code__
 
 
 def _pruned(tuner: Any, kwargs: dict[str, Any]) -> list[Any]:

@@ -94,7 +94,7 @@ def stride(total: int) -> int:
     return step
 
 
-class Watch:
+class StopWatch:
     """Counts the programs of each launch and ends the run when the time is up."""
 
     def __init__(self, limit: float) -> None:
@@ -152,12 +152,12 @@ def run(case: CorpusCase, limit: float, small: bool) -> Iterator[Stock]:
 
 
 @contextlib.contextmanager
-def _watched(limit: float) -> Iterator[Watch]:
+def _watched(limit: float) -> Iterator[StopWatch]:
     """Programs that are launched in this scope are counted, and those beyond the limit left out."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.interpreter_builder
-    plain, watch = builder.set_grid_idx, Watch(limit)
+    plain, watch = builder.set_grid_idx, StopWatch(limit)
 
     def set_grid_idx(x: int, y: int, z: int) -> None:
         plain(*watch.next_program(builder.grid_dim))

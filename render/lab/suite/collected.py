@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from render.entry.execution import on_cpu
+from render.front.comparisons import hear, intercepted
 from render.interpreter.compat import import_scope
-from render.lab.suite.comparisons import hear, intercepted
 from render.lab.suite.find import Found
 from render.lab.suite.judged import judge
 from render.lab.suite.options import SuiteOptions

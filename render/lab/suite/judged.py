@@ -16,16 +16,12 @@ from typing import Any
 from render.entry.execution import on_cpu, open_session
 from render.entry.inputs import of_call
 from render.entry.resolve import Reference
+from render.front.comparisons import NothingToJudge, recording, tensors_of
 from render.judgement.steps import Judgement
-from render.lab.suite.comparisons import recording
 from render.result.options import Options
 from render.result.verdict import Verdict
 
 Test = Callable[..., Any]
-
-
-class NothingToJudge(Exception):
-    """The test compares no kernel with a reference; the text says why."""
 
 
 @dataclass
@@ -36,21 +32,11 @@ class Seen:
     sides: list[tuple[Any, Any]] = field(default_factory=list)
 
     def take(self, left: Any, right: Any, file: str, line: int) -> None:
-        for a, b in zip(_tensors(left), _tensors(right), strict=False):
+        for a, b in zip(tensors_of(left), tensors_of(right), strict=False):
             base = f"line {line}"
             count = sum(name == base or name.startswith(f"{base} #") for name in self.names)
             self.names.append(f"{base} #{count + 1}" if count else base)
             self.sides.append((_kept(a), _kept(b)))
-
-
-def _tensors(side: Any) -> list[Any]:
-    """The tensors of an operand; an array stands for the tensor whose memory it shares."""
-    import numpy as np
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    leaves = tree_leaves(side)
-    return [torch.from_numpy(x) if isinstance(x, np.ndarray) and x.dtype.kind in "fiub" else x for x in leaves]
 
 
 def _kept(side: Any) -> Any:

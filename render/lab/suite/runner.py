@@ -16,12 +16,12 @@ from render.entry.execution import on_cpu
 from render.entry.inputs import from_mapping
 from render.entry.resolve import resolve
 from render.entry.target import as_kernel_error, find_entry, load_module
+from render.front.comparisons import NothingToJudge
 from render.interpreter.compat import import_scope
 from render.interpreter.refusals import is_own_failure
 from render.judgement.steps import Judgement
 from render.lab.suite.case import SuiteCase
 from render.lab.suite.find import Found, SourceKind
-from render.lab.suite.judged import NothingToJudge
 from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import SKIPPED, Row, of_error, of_verdict
 from render.result.errors import KernelError, RenderError, UnsupportedOp

@@ -60,4 +60,13 @@ USAGE = (
         example="render classify kernel.py --timeout 60     # a launcher that waits for something that never comes",
         more="The message names the user's line that ran last. Give more time, or smaller inputs.",
     ),
+    Code(
+        code="RND907",
+        title="a compared tensor cannot be made again",
+        prose="In a script, the steps behind a compared tensor are run again with bounds. Here they give other values: "
+        "something beside torch operations and kernels wrote to it (numpy on shared memory, an extension).",
+        maths="max |again - before| > 2^-6 max |before|",
+        example="x = np.zeros(4); t = torch.from_numpy(x); x += 1      # t changes, and no operation says so",
+        more="Compute it with torch, or judge the function by itself: render classify FILE --entry NAME --ref SPEC.",
+    ),
 )

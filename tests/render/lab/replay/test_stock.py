@@ -9,12 +9,12 @@ import pytest
 
 from render.lab.replay import stock
 from render.lab.replay.repeats import again
-from render.lab.replay.stock import REFUSED, SAYS, Stock, TimeIsUp, Watch
+from render.lab.replay.stock import REFUSED, SAYS, Stock, StopWatch, TimeIsUp
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (4, 3, 2), (32, 192, 1), (5, 1, 7)])
 def test_every_program_runs_once(grid):
-    watch, total = Watch(1e9), grid[0] * grid[1] * grid[2]
+    watch, total = StopWatch(1e9), grid[0] * grid[1] * grid[2]
     seen = {watch.next_program(grid) for _ in range(total)}
     assert len(seen) == total
     assert all(0 <= i < n for program in seen for i, n in zip(program, grid, strict=True))
@@ -23,13 +23,13 @@ def test_every_program_runs_once(grid):
 
 
 def test_a_share_of_the_grid_is_spread_over_it():
-    watch = Watch(1e9)
+    watch = StopWatch(1e9)
     rows = [watch.next_program((32, 192, 1))[0] for _ in range(600)]
     assert abs(sum(rows) / len(rows) - 15.5) < 0.5
 
 
 def test_the_time_is_extrapolated_from_the_share():
-    watch = Watch(-1.0)
+    watch = StopWatch(-1.0)
     watch.next_program((10, 1, 1))
     with pytest.raises(TimeIsUp):
         watch.next_program((10, 1, 1))

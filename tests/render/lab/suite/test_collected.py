@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from render.lab.suite.comparisons import COMPARATORS, intercepted, recording
+from render.front.comparisons import COMPARATORS, intercepted, recording
 from render.lab.suite.find import find
 from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import ERROR, SKIPPED, Row

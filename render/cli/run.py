@@ -1,0 +1,199 @@
+"""`render run SCRIPT.py [args]`: runs what the user has, and says at every comparison with a kernel what it means."""
+
+from __future__ import annotations
+
+import contextlib
+import json as jsons
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from render.cli.exits import guarded
+from render.cli.options import given, taking
+from render.result.codes import combined
+from render.result.errors import RenderError
+from render.result.options import ASSUMED, REPORT
+
+if TYPE_CHECKING:
+    from render.front.script import Ended
+    from render.front.watch import Compared, Watch
+
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+_STDOUT = "-"
+
+
+@guarded
+@taking("device", *ASSUMED, "ref_precision", "budget", "assume_exact", "explain_seconds", explanations=True)
+def command(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="SCRIPT.py [ARGS]...", help="As after `python`: a script, -m module, or -- pytest ..."),
+    ],
+    module: Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module.")] = False,
+    json: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Write all comparisons as JSON; - for stdout.", rich_help_panel=REPORT),
+    ] = None,
+    script_exit: Annotated[
+        bool,
+        typer.Option("--script-exit", help="Exit as the script does, not by the verdicts.", rich_help_panel=REPORT),
+    ] = False,
+    allow_inconclusive: Annotated[
+        bool, typer.Option("--allow-inconclusive", help="Exit 0, not 3, if Inconclusive.", rich_help_panel=REPORT)
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="One line per comparison.", rich_help_panel=REPORT)
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=REPORT)] = False,
+    **options: Any,
+) -> int:
+    """Run a script, module or tests as they are, without a GPU, and judge every comparison with a kernel's result.
+
+    Each allclose, assert_close, assert_allclose and equal, and each largest difference that is printed or tested, gets
+    a verdict on stderr. The script's own output stays what it is. The exit code is that of the worst verdict.
+    """
+    from render.front.script import invocation
+
+    what = invocation(words, module)
+    _writable(json)
+    with _terminal(json == _STDOUT) as out:
+        from render.front.script import run
+        from render.front.watch import Watch
+        from render.result.options import Options
+
+        chosen = Options(**given(options))
+        show = _Show(out, quiet, verbose)
+        watch, ended, failed = Watch(chosen, show), None, None
+        try:
+            with watch:
+                ended = run(what)
+        except RenderError as error:
+            failed = error
+        finally:
+            code = _exit_code(watch, ended, allow_inconclusive)
+            _write(watch, ended, code, json)
+        if failed is not None:
+            raise failed
+        assert ended is not None
+        show.end(watch, ended, what.title, code)
+    return ended.exit_code if script_exit else code
+
+
+def _exit_code(watch: Watch, ended: Ended | None, allow_inconclusive: bool) -> int:
+    from render.interpreter.refusals import is_own_failure
+    from render.result.errors import UnsupportedOp
+
+    codes = [c.exit_code for c in watch.comparisons]
+    error = None if ended is None else ended.error
+    if isinstance(error, UnsupportedOp):
+        codes.append(3)
+    elif isinstance(error, Exception) and is_own_failure(error):
+        codes.append(4)
+    elif not codes:
+        codes.append(2)
+    return combined(codes, allow_inconclusive)
+
+
+class _Show:
+    """Prints verdicts as they come, every line apart from the script's own by its mark."""
+
+    def __init__(self, out: TextIO, quiet: bool, verbose: bool) -> None:
+        from rich.console import Console
+
+        width = None if out.isatty() or os.environ.get("COLUMNS") else 100
+        self.console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+        self.quiet, self.verbose = quiet, verbose
+        self.shown: set[int] = set()
+
+    def __call__(self, found: Compared) -> None:
+        from render.report.saved import keep
+        from render.report.text import place
+
+        sys.stdout.flush()
+        where = f"{place(found.file, found.line)}  {found.name} against {found.reference}"
+        verdict = found.verdict
+        if verdict is None:
+            self._say(f"{where}: no verdict: {found.error}")
+            return
+        keep(verdict)
+        if self.quiet or id(verdict) in self.shown:  # the same two tensors again
+            at = f"  {place(verdict.file, verdict.line)}" if verdict.file and verdict.label != "Type-I" else ""
+            self._say(f"{where}: {verdict.label.upper()} {verdict.code} {verdict.message}{at}")
+            return
+        from render.report import terminal
+
+        self.shown.add(id(verdict))
+        self._say(where)
+        for line in terminal.full(verdict, self.console.width, self.verbose, verdict.exit_code):
+            self.console.print(line, soft_wrap=True)
+
+    def end(self, watch: Watch, ended: Ended, title: str, code: int) -> None:
+        from render.report import terminal
+
+        for finding in watch.findings if not watch.comparisons else ():
+            self._say(f"{finding.code}: {finding.message}")
+        for note in watch.notes:
+            self._say(note)
+        if ended.exit_code:
+            self._say(f"{title} itself ended with exit code {ended.exit_code}")
+        verdicts = watch.verdicts
+        if not watch.comparisons:
+            launched = watch.tape.launches
+            why = "it compares no kernel's result with anything" if launched else "it launched no Triton kernel"
+            why = why if ended.error is None else f"it raised {type(ended.error).__name__} before it compared"
+            self._say(f"error[{'RND903' if launched else 'RND904'}]: nothing to judge: {why}")
+            self._say(
+                "  help: compare with torch.testing.assert_close(actual, expected), or use `render classify FILE`"
+            )
+        elif len(watch.comparisons) > 1 or self.quiet:
+            self.console.print(terminal.summary(verdicts, self.console.width, code))
+
+    def _say(self, text: str) -> None:
+        self.console.print(f"render: {text}", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _terminal(own_stdout: bool) -> Iterator[TextIO]:
+    """The real stderr, also while pytest captures it; with JSON on stdout, what the script prints goes to stderr."""
+    with contextlib.ExitStack() as stack:
+        try:
+            out: TextIO = stack.enter_context(
+                os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding="utf-8")
+            )
+        except (OSError, ValueError, AttributeError):
+            out = sys.stderr
+        if own_stdout:
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield out
+
+
+def _writable(json: str | None) -> None:
+    """Known before the script runs, for it may take long."""
+    if json in (None, _STDOUT):
+        return
+    path = Path(str(json))
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise RenderError("RND901", f"cannot write {path}", "name a file in a folder that exists")
+
+
+def _write(watch: Watch, ended: Ended | None, code: int, json: str | None) -> None:
+    if json is None:
+        return
+    content = {
+        "comparisons": [c.to_dict() for c in watch.comparisons],
+        "script_exit": 1 if ended is None else ended.exit_code,
+        "exit_code": code,
+        "notes": watch.notes,
+    }
+    text = jsons.dumps(content, indent=2, allow_nan=False) + "\n"
+    if json == _STDOUT:
+        sys.__stdout__.write(text)  # type: ignore[union-attr]
+        return
+    try:
+        Path(json).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RenderError("RND901", f"cannot write {json}: {error.strerror}") from None

@@ -1,0 +1,1 @@
+"""The front door: scripts as they are, watched code, tests and notebooks."""

@@ -1,0 +1,62 @@
+"""Comparisons that are no call: `print((a - b).abs().max())`, `assert (a == b).all()`.
+
+A number that host code reads, or a tensor that it prints, is followed back over the tape to the operation that put two
+tensors of one shape against each other. That counts as a comparison where a kernel's result is on one side and
+something computed on the other: a kernel's output less the data that it is trained towards is a loss.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from render.front.history import history, launches
+from render.front.tape import Cell, Given, HostOperation, Launched, Region
+from render.ops.aten import base_name
+
+_AGAINST = frozenset(
+    ["sub", "rsub", "eq", "ne", "mse_loss", "huber_loss", "smooth_l1_loss", "_cdist_forward", "isclose"]
+)
+_STEPS = 64
+
+
+def compared(place: Region, now: int) -> tuple[Region, Region, int] | None:
+    """(one side, the other side, time of that operation) behind a value; None where it is no comparison."""
+    for left, right, time in _candidates(place, now):
+        if left.size == right.size and (left.cell.kernel or right.cell.kernel) and _computed(left, right, time):
+            return left, right, time
+    return None
+
+
+def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]:
+    """Breadth first, from the value back."""
+    queue: deque[tuple[Cell, int]] = deque([(place.cell, now)])
+    seen: set[int] = set()
+    while queue and len(seen) < _STEPS:
+        cell, until = queue.popleft()
+        step = next((s for s in reversed(cell.steps) if s.time <= until), None)
+        if not isinstance(step, HostOperation) or step.time in seen:
+            continue
+        seen.add(step.time)
+        operands = [x for x in step.args if isinstance(x, Region)]
+        if len(operands) >= 2 and _name(step.func) in _AGAINST:
+            yield operands[0], operands[1], step.time - 1
+        queue.extend((x.cell, step.time - 1) for x in operands)
+
+
+def _name(func: Any) -> str:
+    """Of an operation; nothing for a function of ours."""
+    return base_name(func._schema.name) if hasattr(func, "_schema") else ""
+
+
+def _computed(left: Region, right: Region, time: int) -> bool:
+    """A launch on one side alone, and a computation on the other."""
+    one, two = history(left.cell, time), history(right.cell, time)
+    mine = [s for t, s in one.items() if t not in two]
+    its = [s for t, s in two.items() if t not in one]
+    if launches(mine) and launches(its):
+        return True
+    if not launches(mine):
+        mine, its = its, mine
+    return launches(mine) and any(not isinstance(s, Given | Launched) for s in its)

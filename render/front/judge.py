@@ -1,0 +1,167 @@
+"""One comparison judged: the two histories become an entry function and a reference of a classification."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from render.entry.execution import described_as, on_cpu, open_session
+from render.entry.inputs import Inputs
+from render.entry.resolve import Reference
+from render.front.comparisons import NothingToJudge
+from render.front.history import Apart, apart, launches, rerun
+from render.front.tape import Cell, Region, TapeStep
+from render.judgement.steps import Judgement
+from render.reference.oracle import Ends, array
+from render.result.errors import RenderError
+from render.result.options import Options
+from render.result.verdict import Verdict
+
+NOT_AGAIN = "RND907"
+_FAR = 2.0**-6
+"""A tensor that is made again may differ from the first by so much of its largest element (libraries choose their
+order of summation by alignment); by more, a step is missing."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand: where it lies, what the user calls it, and its value when it was compared, where it was at hand."""
+
+    place: Region
+    name: str
+    value: torch.Tensor | None
+
+
+def judge(left: Side, right: Side, until: int, options: Options, names: Mapping[Cell, str]) -> Verdict:
+    """The verdict on what two tensors held at `until`; `names` of storages that are inputs.
+
+    Where a kernel made both, each is judged with the other as its reference and the worse verdict counts. Raises
+    NothingToJudge, and RenderError for a history that cannot be run again.
+    """
+    with _aside(), described_as(options.device):
+        with on_cpu(), open_session(options.device, interval=False, **_quiet(options)):
+            pair = apart(left.place.cell, right.place.cell, until)
+        sides = [(left, pair.left), (right, pair.right)]
+        kernels = [launches(steps.values()) for _, steps in sides]
+        if not any(kernels):
+            raise NothingToJudge("no kernel's result is on one side alone")
+        inputs = _inputs(pair, names)
+        quiet = replace(options, session=_quiet(options))
+        if all(kernels):
+            found = [_verdict(a, b, inputs, quiet, True) for a, b in (sides, sides[::-1])]
+            return min(found, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
+        mine, other = sides if kernels[0] else sides[::-1]
+        return _verdict(mine, other, inputs, quiet, False)
+
+
+def _quiet(options: Options) -> dict[str, Any]:
+    """Kernels printed when the script ran them; not again."""
+    return {**options.session, "printer": _unprinted}
+
+
+def _unprinted(text: str) -> None:
+    """In place of print."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Storages that both sides start from, by the name of the input that holds their elements."""
+
+    cells: Mapping[str, Cell]
+    values: Mapping[str, torch.Tensor]
+
+
+def _inputs(pair: Apart, names: Mapping[Cell, str]) -> _Start:
+    cells: dict[str, Cell] = {}
+    for cell in pair.start:
+        name = names.get(cell) or "input"
+        number = 1 + sum(known.rstrip("0123456789_") == name for known in cells)
+        cells[name if name not in cells and name != "input" else f"{name}_{number}"] = cell
+    return _Start(cells, {name: pair.start[cell] for name, cell in cells.items()})
+
+
+Which = tuple[Side, Mapping[int, TapeStep]]
+
+
+def _verdict(mine: Which, other: Which, start: _Start, options: Options, both: bool) -> Verdict:
+    name = mine[0].name if mine[0].name != other[0].name else "out"
+    reference = Reference(_Again(other, start, name, options if both else None), other[0].name)
+    if both:
+        reference = replace(reference, bounds=partial(_bounds, other, start, options))
+    entry = _Again(mine, start, name, None)
+    return Judgement(entry, Inputs((), start.values, ()), reference, None, options).verdict()
+
+
+class _Again:
+    """One side as a function of the inputs by name. `options`: it launches kernels, in a session of its own."""
+
+    def __init__(self, which: Which, start: _Start, name: str, options: Options | None) -> None:
+        self.side, self.steps = which[0], list(which[1].values())
+        self.start, self.options = start, options
+        self.name, self.checked = name, False
+        self.__name__ = self.__qualname__ = which[0].name
+        parameters = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in start.cells]
+        self.__signature__ = inspect.Signature(parameters)
+
+    def __call__(self, **values: torch.Tensor) -> dict[str, torch.Tensor]:
+        contents = {self.start.cells[name]: x for name, x in values.items()}
+        with self._session():
+            found = rerun(self.steps, self.side.place, contents)
+        if not self.checked and self.side.value is not None and found.dtype == self.side.value.dtype:
+            self._check(found, self.side.value)
+        return {self.name: found}
+
+    def _session(self) -> contextlib.AbstractContextManager[Any]:
+        if self.options is None:
+            return contextlib.nullcontext()
+        return open_session(self.options.device, interval=False, **self.options.for_session)  # type: ignore[no-any-return]
+
+    def _check(self, found: torch.Tensor, before: torch.Tensor) -> None:
+        """The first run gives what the script had: nothing that the tape did not see took part."""
+        self.checked = True
+        with torch.no_grad():
+            one, two = (torch.nan_to_num(x.detach().to(torch.float64)) for x in (found, before))
+            far = bool(((one - two).abs() > _FAR * two.abs().max()).any()) if two.numel() else False
+        if far:
+            raise RenderError(
+                NOT_AGAIN,
+                f"{self.side.name} cannot be made again: something beside torch operations and kernels wrote it",
+                "compare tensors that torch or a kernel computed, or classify the function by itself",
+            )
+
+
+def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> tuple[list[np.ndarray], list[Ends]]:
+    """Value and envelope of a reference that kernels computed."""
+    again = _Again(which, start, "out", None)
+    with open_session(options.device, **options.for_session) as session:
+        (found,) = again(**inputs.clone().values).values()
+        envelope = session.envelope(found, take=True)
+    value = array(found)
+    if envelope is None:
+        return [value], [(value, value)]
+    unknown = bool(envelope.taints)
+    ends = [np.full(value.shape, side * np.inf) if unknown else np.broadcast_to(end, value.shape).astype(np.float64)
+            for side, end in ((-1, envelope.lo), (1, envelope.hi))]  # fmt: skip
+    return [value], [(ends[0], ends[1])]
+
+
+@contextlib.contextmanager
+def _aside() -> Iterator[None]:
+    """What runs inside leaves random streams, gradients' mode and the default dtype as they are."""
+    numbers, python = np.random.get_state(), random.getstate()  # noqa: NPY002 - the user's code may draw from it
+    default = torch.get_default_dtype()
+    try:
+        with torch.random.fork_rng(devices=()), torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        np.random.set_state(numbers)  # noqa: NPY002
+        random.setstate(python)
+        torch.set_default_dtype(default)

@@ -1,0 +1,102 @@
+"""What the user calls the tensors that are compared: by their variables, else as they stand in the line of code."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from render.entry.target import is_tool_file
+from render.front.tape import HostOperation, Region
+
+_SCOPES = 6
+_LONGEST = 48
+Name = tuple[Region, str]
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's own code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_tool_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def in_sight(frame: FrameType | None, known: Callable[[torch.Tensor], Region | None]) -> list[Name]:
+    """Places of the tensors that the frame and those around it name, the innermost last."""
+    scopes: list[Mapping[str, Any]] = []
+    while frame is not None and len(scopes) < _SCOPES:
+        if not is_tool_file(frame.f_code.co_filename):
+            scopes.append(dict(frame.f_locals))
+        frame = frame.f_back
+    found: list[Name] = []
+    for scope in reversed(scopes):
+        for name, value in scope.items():
+            if type(value) in (torch.Tensor, torch.nn.Parameter) and not name.startswith("_"):
+                place = known(value)
+                found += [] if place is None else [(place, name)]
+    return found
+
+
+def names_of(places: tuple[Region, Region], until: int, names: list[Name], file: str, line: int) -> tuple[str, str]:
+    """Of two operands of a comparison in this line."""
+    written = next(_operands(file, line), ("out", "reference"))
+    left, right = (_variable(p, until, names) or text for p, text in zip(places, written, strict=True))
+    return left, right
+
+
+def _variable(place: Region, until: int, names: list[Name]) -> str | None:
+    """The variable that holds it, or what it was cast or copied from."""
+    for _ in range(4):
+        same = [name for known, name in names if known == place]
+        found = same or [name for known, name in names if known.cell is place.cell]
+        if found:
+            return found[-1]
+        step = next((s for s in reversed(place.cell.steps) if s.time <= until), None)
+        operands = [x for x in step.args if isinstance(x, Region)] if isinstance(step, HostOperation) else []
+        if len(operands) != 1 or operands[0].size != place.size or getattr(step, "func", None) not in _COPIES:
+            return None
+        place = operands[0]
+    return None
+
+
+_COPIES = frozenset([torch.ops.aten._to_copy.default, torch.ops.aten.clone.default])
+_FUNCTIONS = frozenset(["allclose", "equal", "assert_close", "assert_allclose", "isclose", "array_equal", "dist",
+                        "assert_array_almost_equal", "assert_almost_equal", "assert_array_equal", "mse_loss",
+                        "assert_equal"])  # fmt: skip
+
+
+def _operands(file: str, line: int) -> Iterator[tuple[str, str]]:
+    """The two operands as they are written, of the first comparison in a statement that begins in this line."""
+    for node in ast.walk(_statement(file, line)):
+        pair: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            method = isinstance(node.func, ast.Attribute) and len(node.args) == 1
+            pair = [*([node.func.value] if method else []), *node.args] if name in _FUNCTIONS else []  # type: ignore[attr-defined]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            pair = [node.left, node.right]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            pair = [node.left, node.comparators[0]]
+        if len(pair) >= 2:
+            left, right = (ast.unparse(x) for x in pair[:2])
+            if max(len(left), len(right)) <= _LONGEST:
+                yield left, right
+
+
+def _statement(file: str, line: int) -> ast.AST:
+    lines = linecache.getlines(file)[max(line - 1, 0) : line + 11]
+    text = ""
+    for part in lines:
+        text += part.lstrip() if not text else part
+        head = text.rstrip()
+        try:
+            return ast.parse(f"{head} pass" if head.endswith(":") else head)
+        except SyntaxError:
+            continue
+    return ast.Module([], [])

@@ -1,0 +1,43 @@
+"""Runs kernels of watched code for their values, and writes every launch on the tape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from render.front.tape import Tape
+from render.interpreter.arguments import KernelCall, grid_of
+from render.interpreter.no_gpu import ValueSession
+from render.interpreter.scope import PatchScope
+from render.interpreter.session import Session
+
+
+class WatchedSession(ValueSession):
+    def __init__(self, device: str, tape: Tape, **options: Any) -> None:
+        Session.__init__(self, device, interval=False, tracker=lambda session: tape, **options)
+        self.tape = tape
+        self._warned: set[str] = set()
+        self.told: list[Any] = []
+
+    def warned(self, finding: Any) -> None:
+        self.told.append(finding)
+
+    def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
+        if self._probing:
+            super()._launch(kernel, grid, call)
+            return
+        extents = grid_of(grid, call.arguments)
+        step = self.tape.launching(kernel, extents, call)
+        super()._launch(kernel, extents, call)
+        self.tape.launched(step, self.memory.stored)
+
+    def _watch_addresses(self, scope: PatchScope) -> None:
+        super()._watch_addresses(scope)
+        watched = torch.Tensor.data_ptr
+
+        def data_ptr(tensor: Any) -> int:
+            self.tape.asked(tensor)
+            return watched(tensor)
+
+        scope.set(torch.Tensor, "data_ptr", data_ptr)

@@ -1,0 +1,335 @@
+"""Writes down what host code computes and launches, so that the history of any tensor can be run again.
+
+Host operations are seen by dispatch, below autograd; launches come from the session (`render.front.session`). What a
+tensor is follows from its storage and its place in it: autograd replaces tensor objects, storages stay. Storages that
+come from outside, and random numbers, are *given*: their bytes are copied when they are first seen. A step refers to
+the storages it reads and writes, these to the steps that wrote them; what no living tensor rests on is let go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from render.interpreter.arguments import KernelCall
+from render.interpreter.cuda_redirect import on_host
+from render.interpreter.graphs import unrecorded
+from render.interpreter.host import HostSite, host_site, operation, written_arguments
+from render.interpreter.no_gpu import Untracked
+from render.ops.aten import Form, of_form
+
+RANDOM = of_form(Form.RANDOM)
+_POINTERS = 1 << 16
+"""Integer tensors of up to so many elements are searched for addresses."""
+_SWEEP = 1024
+
+
+@dataclass(eq=False)
+class Cell:
+    """One storage: its bytes, its dtype when it was first seen, the steps that wrote it in their order.
+
+    `kernel`: a kernel's result went into it. `asked`: host code took its address.
+    """
+
+    address: int
+    nbytes: int
+    dtype: torch.dtype
+    storage: StorageWeakRef
+    steps: list[TapeStep] = field(default_factory=list)
+    kernel: bool = False
+    asked: bool = False
+
+
+@dataclass(frozen=True)
+class Region:
+    """A tensor as a view of a storage: dtype, sizes, strides and offset in elements."""
+
+    cell: Cell
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def same_elements(self, other: Region) -> bool:
+        mine, its = ((p.cell, p.dtype, p.size, p.stride, p.offset) for p in (self, other))
+        return mine == its
+
+
+@dataclass(eq=False)
+class TapeStep:
+    """What wrote `writes`, at `time`. `whole`: nothing of what they held before is left."""
+
+    time: int
+    reads: tuple[Cell, ...]
+    writes: tuple[Cell, ...]
+    site: HostSite
+    whole: bool = False
+
+
+@dataclass(eq=False)
+class Given(TapeStep):
+    """Bytes from outside, flat. `pointers`: (element, storage whose address it holds, bytes behind its start)."""
+
+    data: torch.Tensor = field(kw_only=True)
+    pointers: tuple[tuple[int, Cell, int], ...] = ()
+
+
+@dataclass(eq=False)
+class HostOperation(TapeStep):
+    """A host operation; tensors among its arguments are `Region`s. `made`: place of each tensor that it returned."""
+
+    func: Callable[..., Any] = field(kw_only=True)
+    args: Any = ()
+    kwargs: Any = field(default_factory=dict)
+    made: tuple[Region | None, ...] = ()
+
+
+@dataclass(eq=False)
+class Launched(TapeStep):
+    """A launch; tensors among the arguments are `Region`s, objects that hold tensors `Holder`s."""
+
+    kernel: Any = field(kw_only=True)
+    grid: tuple[int, ...] = ()
+    call: KernelCall = field(kw_only=True)
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """An object of the user's that holds tensors (a tensor descriptor, a wrapper): their places by attribute."""
+
+    value: Any
+    places: Mapping[str, Any]
+
+    def filled(self, change: Callable[[Any], Any]) -> Any:
+        twin = copy.copy(self.value)
+        for name, place in self.places.items():
+            object.__setattr__(twin, name, change(place))
+        return twin
+
+
+class Tape(Untracked, TorchDispatchMode):
+    """The recording; stands in a session for what follows its host code. `read` is told of every number that host
+    code reads from a tensor."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
+    def __init__(self, read: Callable[[torch.Tensor], None] = lambda x: None) -> None:
+        TorchDispatchMode.__init__(self)
+        self.read = read
+        self.launches = 0
+        self._cells: dict[int, Cell] = {}
+        self._time = self._paused = 0
+        self._next_sweep = _SWEEP
+
+    def __enter__(self) -> Any:
+        return TorchDispatchMode.__enter__(self)
+
+    def __exit__(self, *exc: object) -> None:
+        TorchDispatchMode.__exit__(self, *exc)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """What runs inside is RENDER's own."""
+        self._paused += 1
+        try:
+            with unrecorded():
+                yield
+        finally:
+            self._paused -= 1
+
+    # places
+    def place(self, tensor: torch.Tensor) -> Region:
+        """Where a tensor lies; a storage that was not seen before is given."""
+        cell = self._cell(tensor)
+        return Region(cell, tensor.dtype, tuple(tensor.size()), tuple(tensor.stride()), int(tensor.storage_offset()))
+
+    def known(self, tensor: torch.Tensor) -> Region | None:
+        """The place of a tensor in a storage that was seen; memory wrapped again (`numpy()`) is found by address."""
+        storage = tensor.untyped_storage()
+        if storage._cdata in self._cells:
+            return self.place(tensor)
+        first = storage.data_ptr() + int(tensor.storage_offset()) * tensor.itemsize
+        cell = self._at(first)
+        if cell is None or (first - cell.address) % tensor.itemsize:
+            return None
+        offset = (first - cell.address) // tensor.itemsize
+        return Region(cell, tensor.dtype, tuple(tensor.size()), tuple(tensor.stride()), offset)
+
+    def asked(self, tensor: torch.Tensor) -> None:
+        """Host code takes the tensor's address."""
+        if not self._paused and plain(tensor):
+            with self.paused():
+                self._cell(tensor).asked = True
+
+    def _at(self, address: int) -> Cell | None:
+        live = (c for c in self._cells.values() if c.address <= address < c.address + max(c.nbytes, 1))
+        return next((c for c in live if not c.storage.expired()), None)
+
+    def _cell(self, tensor: torch.Tensor) -> Cell:
+        found = self._cells.get(tensor.untyped_storage()._cdata)
+        return self._given(tensor) if found is None else found
+
+    def _new(self, tensor: torch.Tensor) -> Cell:
+        storage = tensor.untyped_storage()
+        if len(self._cells) > self._next_sweep:
+            self._cells = {key: cell for key, cell in self._cells.items() if not cell.storage.expired()}
+            self._next_sweep = 2 * len(self._cells) + _SWEEP
+        cell = Cell(storage.data_ptr(), storage.nbytes(), tensor.dtype, StorageWeakRef(storage))
+        self._cells[storage._cdata] = cell
+        return cell
+
+    def _given(self, tensor: torch.Tensor) -> Cell:
+        """A storage as it is now."""
+        known = self._cells.get(tensor.untyped_storage()._cdata)
+        cell = known or self._new(tensor)
+        count = cell.nbytes // tensor.itemsize
+        with self.paused(), torch.no_grad():
+            data = torch.as_strided(tensor.detach(), (count,), (1,), 0).clone()
+            pointers = tuple(self._pointers(data)) if data.dtype in (torch.int64, torch.uint64) else ()
+        reads = tuple(dict.fromkeys(target for _, target, _ in pointers))
+        step = Given(self._tick(), reads, (cell,), host_site(), True, data=data, pointers=pointers)
+        cell.dtype = tensor.dtype
+        cell.steps.append(step)
+        return cell
+
+    def _pointers(self, data: torch.Tensor) -> Iterator[tuple[int, Cell, int]]:
+        """Addresses that host code put into a tensor."""
+        taken = [cell for cell in self._cells.values() if cell.asked and not cell.storage.expired()]
+        if not taken or data.numel() > _POINTERS:
+            return
+        for i, value in enumerate(data.view(torch.int64).tolist()):
+            cell = next((c for c in taken if c.address <= value < c.address + max(c.nbytes, 1)), None)
+            if cell is not None:
+                yield i, cell, value - cell.address
+
+    def _tick(self) -> int:
+        self._time += 1
+        return self._time
+
+    @property
+    def now(self) -> int:
+        return self._time
+
+    # host operations
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        if self._paused or isinstance(func, HigherOrderOperator):
+            return func(*args, **named)
+        rule = operation(func)
+        if rule.view or rule.name == "set":
+            return func(*args, **named)
+        given = [x for x in tree_flatten((args, named))[0] if isinstance(x, torch.Tensor)]
+        if not all(plain(x) for x in given):
+            return func(*args, **named)
+        frozen = tree_map(self._frozen, (args, named))
+        if rule.name == "_local_scalar_dense":
+            self.read(args[0])
+            return func(*args, **named)
+        out = func(*args, **named)
+        self._note(func, rule.name, frozen, given, written_arguments(rule, args, named), out)
+        return out
+
+    def _frozen(self, x: Any) -> Any:
+        return self.place(x) if isinstance(x, torch.Tensor) else x
+
+    def _note(
+        self, func: Any, name: str, frozen: Any, given: list[torch.Tensor], targets: list[torch.Tensor], out: Any
+    ) -> None:
+        returned = [x for x in tree_flatten(out)[0] if isinstance(x, torch.Tensor)]
+        before = {x.untyped_storage()._cdata for x in given}
+        fresh = [x for x in returned if plain(x) and x.untyped_storage()._cdata not in before]
+        kernel = any(self._cell(x).kernel for x in given)
+        if name in RANDOM:
+            self._drawn(name, frozen, [*fresh, *targets], kernel)
+            return
+        cells = [self._new(x) for x in fresh]
+        reads = tuple(dict.fromkeys(self._cell(x) for x in given))
+        writes = (*cells, *dict.fromkeys(self._cell(x) for x in targets))
+        if not writes:
+            return
+        made = tuple(self.place(x) if plain(x) else None for x in returned)
+        self._add(HostOperation(self._tick(), reads, writes, host_site(), not targets, func=func, args=frozen[0],
+                            kwargs=frozen[1], made=made), kernel)  # fmt: skip
+
+    def _drawn(self, name: str, frozen: Any, results: list[torch.Tensor], kernel: bool) -> None:
+        """Random numbers: what was drawn is given; a dropout is the product with its mask."""
+        if name == "native_dropout":
+            out, mask = results
+            self._given(mask)
+            cell, (x, p) = self._new(out), frozen[0][:2]
+            step = HostOperation(self._tick(), (x.cell, self._cell(mask)), (cell,), host_site(), True, func=_dropped,
+                             args=(x, self.place(mask), p), made=(self.place(out),))  # fmt: skip
+            self._add(step, kernel)
+            return
+        for x in results:
+            if x.numel() * x.itemsize == x.untyped_storage().nbytes():
+                self._given(x)
+                continue
+            drawn = self.place(x.detach().clone())
+            place = self.place(x)
+            copied = torch.ops.aten.copy_.default
+            self._add(HostOperation(self._tick(), (drawn.cell,), (place.cell,), host_site(), func=copied,
+                                args=(place, drawn), made=(place,)), kernel)  # fmt: skip
+
+    def _add(self, step: TapeStep, kernel: bool) -> None:
+        for cell in step.writes:
+            cell.steps.append(step)
+            cell.kernel = cell.kernel or kernel
+
+    # launches
+    def launching(self, kernel: Any, grid: tuple[int, ...], call: KernelCall) -> Launched:
+        """A launch as it is about to run."""
+        cells: list[Cell] = []
+        args = {name: self._argument(value, cells) for name, value in call.arguments.items()}
+        for cell in list(cells):  # addresses inside of tensors
+            cells += [t for s in cell.steps if isinstance(s, Given) for _, t, _ in s.pointers]
+        return Launched(self._tick(), tuple(dict.fromkeys(cells)), (), host_site(), kernel=kernel, grid=grid, call=call,
+                        args=args)  # fmt: skip
+
+    def launched(self, step: Launched, stored: Sequence[Any]) -> None:
+        """It ran, and stored to these storages of the interpreter's memory."""
+        found = [self._cells.get(getattr(s.keep, "_cdata", 0)) or self._at(s.base) for s in stored]
+        step.writes = tuple(dict.fromkeys(c for c in found if c is not None))
+        step.reads = tuple(dict.fromkeys((*step.reads, *step.writes)))
+        self.launches += 1
+        self._add(step, True)
+
+    def _argument(self, value: Any, cells: list[Cell]) -> Any:
+        if isinstance(value, torch.Tensor):
+            place = self.place(value)
+            cells.append(place.cell)
+            return place
+        if isinstance(value, tuple | list):
+            parts = [self._argument(v, cells) for v in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        if not callable(getattr(value, "data_ptr", None)) and type(value).__name__ != "TensorDescriptor":
+            return value
+        inner = {n: v for n, v in vars(value).items() if isinstance(v, torch.Tensor) or hasattr(v, "data_ptr")}
+        return Holder(value, {n: self._argument(v, cells) for n, v in inner.items()})
+
+
+def _dropped(x: torch.Tensor, mask: torch.Tensor, p: float) -> torch.Tensor:
+    """x where it was kept, over the share that is kept."""
+    found: torch.Tensor = torch.ops.aten.mul.Tensor(torch.ops.aten.mul.Tensor(x, mask), 1 / (1 - p) if p < 1 else 0.0)
+    return found
+
+
+def plain(t: torch.Tensor) -> bool:
+    """A dense CPU tensor with memory."""
+    own = type(t) is torch.Tensor or isinstance(t, torch.nn.Parameter)
+    return own and t.layout == torch.strided and on_host(t) and not t.is_quantized

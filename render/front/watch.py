@@ -1,0 +1,225 @@
+"""The scope in which everything that is compared with a kernel's result is judged, as it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+
+from interval_ops.profiles.profile import MissingRule
+from render.entry.execution import profile_called
+from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
+from render.front.differences import compared
+from render.front.judge import Side, judge
+from render.front.names import in_sight, names_of, user_frame
+from render.front.session import WatchedSession
+from render.front.tape import Region, Tape, plain
+from render.interpreter.compat import known_keys
+from render.interpreter.scope import PatchScope
+from render.interpreter.tuning import skip_benchmarks
+from render.result.codes import EXIT_CODES, INTERNAL_ERROR, USAGE_ERROR
+from render.result.defects import caught
+from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.options import Options
+from render.result.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One comparison that code made: where, of what with what, and the verdict, or why there is none."""
+
+    file: str
+    line: int
+    name: str
+    reference: str
+    verdict: Verdict | None
+    error: Exception | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.verdict is not None:
+            return self.verdict.exit_code
+        if isinstance(self.error, UnsupportedOp | MissingRule):
+            return EXIT_CODES["Inconclusive"]
+        return USAGE_ERROR if isinstance(self.error, RenderError | KernelError) else INTERNAL_ERROR
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"file": self.file, "line": self.line, "name": self.name, "reference": self.reference}
+        if self.verdict is None:
+            kind = {EXIT_CODES["Inconclusive"]: "Inconclusive"}.get(self.exit_code, "error")
+            code = getattr(self.error, "code", "RND302" if kind == "Inconclusive" else "")
+            at = {"file": getattr(self.error, "file", None), "line": getattr(self.error, "line", None) or 0}
+            return {**found, "label": kind, "code": code, "location": at, "message": str(self.error), "verdict": None}
+        at = {"file": self.verdict.file, "line": self.verdict.line}
+        return {**found, "label": self.verdict.label, "code": self.verdict.code, "location": at,
+                "message": self.verdict.message, "verdict": self.verdict.to_dict()}  # fmt: skip
+
+
+Tell = Callable[[Compared], None]
+Operand = tuple[Region, torch.Tensor | None]
+"""Where it lies, and the tensor as it is, where it is at hand."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A value that host code read, which may be a difference."""
+
+    place: Region
+    until: int
+    frame: FrameType
+    line: int
+
+
+class Watch(contextlib.AbstractContextManager["Watch"]):
+    """Use as a context manager; `comparisons` in their order, `tell` is called with each. `notes`: what was not run."""
+
+    def __init__(self, options: Options | None = None, tell: Tell = lambda found: None) -> None:
+        self.options = options or Options()
+        self.comparisons: list[Compared] = []
+        self.notes: list[str] = []
+        self.tape = Tape(self.read)
+        self.tell = tell
+        self._reads: list[_Read] = []
+        self._busy = False
+        self._stack = contextlib.ExitStack()
+        self._known: dict[Any, Compared] = {}
+        profile_called(self.options.device)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [c.verdict for c in self.comparisons if c.verdict is not None]
+
+    @property
+    def findings(self) -> Sequence[Any]:
+        """Memory findings of all launches."""
+        return self._session.told
+
+    def __enter__(self) -> Watch:
+        with contextlib.ExitStack() as stack:
+            scope = stack.enter_context(PatchScope())
+            self._session = WatchedSession(self.options.device, self.tape, **self.options.for_session)
+            stack.enter_context(self._session)
+            known_keys(scope)
+            skip_benchmarks(scope, self.note)
+            stack.enter_context(intercepted())
+            # Attention by its definition: every operation of it has a rule.
+            stack.enter_context(sdpa_kernel([SDPBackend.MATH]))
+            stack.enter_context(recording(self._take))
+            stack.enter_context(_Listener(self))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.flush()
+        self._stack.close()
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # comparisons
+    def _take(self, left: Any, right: Any, file: str, line: int) -> bool:
+        """A comparison by a function; it goes on as it always does."""
+        if not self._busy:
+            self.flush()
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (file, line):
+                frame = frame.f_back
+            for a, b in zip(tensors_of(left), tensors_of(right), strict=False):
+                if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+                    self.compare(a, b, file, line, frame)
+        return True
+
+    def compare(
+        self, a: torch.Tensor, b: torch.Tensor, file: str, line: int, frame: FrameType | None
+    ) -> Compared | None:
+        """Judges two tensors as they are now; None where no kernel's result is among them."""
+        with self._own():
+            places = [(self.tape.known(x) or self.tape.place(x)) if plain(x) else None for x in (a, b)]
+        left, right = places
+        if left is None or right is None or not (left.cell.kernel or right.cell.kernel):
+            return None
+        return self._judged((left, a), (right, b), self.tape.now, file, line, frame)
+
+    def read(self, x: torch.Tensor) -> None:
+        """Host code reads or prints a value."""
+        place = self.tape.known(x) if listening() and not self._busy else None
+        frame = user_frame() if place is not None and place.cell.kernel else None
+        if place is not None and frame is not None:
+            self._reads.append(_Read(place, self.tape.now, frame, frame.f_lineno))
+
+    def flush(self) -> None:
+        """Judges the differences that were read since."""
+        while self._reads and not self._busy:
+            read = self._reads.pop(0)
+            with self._own():
+                found = compared(read.place, read.until)
+            if found is not None:
+                left, right, until = found
+                file, line = read.frame.f_code.co_filename, read.line
+                self._judged((left, None), (right, None), until, file, line, read.frame)
+
+    def _judged(
+        self, one: Operand, two: Operand, until: int, file: str, line: int, frame: FrameType | None
+    ) -> Compared | None:
+        last = (max((s.time for s in place.cell.steps if s.time <= until), default=0) for place, _ in (one, two))
+        key = (one[0], two[0], *last)
+        if (known := self._known.get(key)) is not None and known.line == line:
+            return known
+        with self._own():
+            names = in_sight(frame, self.tape.known)
+            called = names_of((one[0], two[0]), until, names, file, line)
+            left, right = (Side(place, name, None if x is None else x.detach().clone())
+                           for (place, x), name in zip((one, two), called, strict=True))  # fmt: skip
+            found = Compared(file, line, left.name, right.name, None)
+            if known is not None:
+                found = replace(found, verdict=known.verdict, error=known.error)
+            else:
+                try:
+                    inputs = {place.cell: name for place, name in names}
+                    found = replace(found, verdict=judge(left, right, until, self.options, inputs))
+                except NothingToJudge:
+                    return None
+                except Exception as error:  # the script goes on; what went wrong stands in the report
+                    caught(error, "a comparison of a script")
+                    found = replace(found, error=error)
+        self._known[key] = found
+        self.comparisons.append(found)
+        self.tell(found)
+        return found
+
+    @contextlib.contextmanager
+    def _own(self) -> Iterator[None]:
+        """What runs inside is RENDER's: neither recorded nor heard."""
+        before, self._busy = self._busy, True
+        try:
+            with self.tape.paused(), silent():
+                yield
+        finally:
+            self._busy = before
+
+
+class _Listener(TorchFunctionMode):
+    """Judges differences as soon as the call that read one has returned, outside of torch's dispatcher."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        watch = self.watch
+        if watch._busy:
+            return func(*args, **(kwargs or {}))
+        if func is torch.Tensor.__repr__ and plain(args[0]):
+            watch.read(args[0])
+        out = func(*args, **(kwargs or {}))
+        if watch._reads:
+            watch.flush()
+        return out

@@ -1,0 +1,145 @@
+"""Reproducers as people post them (`tests/fixtures/scripts`): the right verdict at the right line, one command each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from render.front.script import invocation, run
+from render.front.watch import Compared, Watch
+from render.result.options import Options
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "fixtures" / "scripts"
+ROUND, BUG = "Type-I", "Type-II"
+
+
+@dataclass(frozen=True)
+class Posted:
+    """A command, the label of each comparison by the text of its line, and how the script itself ends."""
+
+    words: tuple[str, ...]
+    says: tuple[tuple[str, str], ...]
+    script_exit: int = 0
+    module: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+
+def posted(words: str, *says: tuple[str, str], ends: int = 0, module: bool = False) -> Posted:
+    return Posted(tuple(words.split()), says, ends, module)
+
+
+QUICK = [
+    posted("softmax_no_max_print.py", ("print(", BUG)),
+    posted("compiled_reference.py", ("torch.equal(", ROUND), ("torch.isclose(", ROUND)),
+    posted("harness_class.py", ("err = (got - want)", BUG), ends=1),
+    posted("crash_after_compare.py", ("torch.equal(", ROUND), ends=1),
+    posted("oob_store_in_place.py", ("torch.allclose(", BUG)),
+    posted("grouped_pointers.py", *[("torch.allclose(", ROUND)] * 3),
+    posted("two_kernels.py", ("v1 vs v2", ROUND), ("v1 vs v3", BUG)),
+    posted("notebook_export.py", ("torch.allclose(", BUG)),
+    posted("mypkg/check.py", ("assert_close(", ROUND), ("assert_close(", BUG), ends=1),
+    posted("mypkg.check", ("assert_close(", ROUND), ("assert_close(", BUG), ends=1, module=True),
+    posted("pipeline_two_stage.py", ("x.exp()", ROUND), ("y / y.sum()", BUG), ends=1),
+    posted("unittest_style.py", ("torch.allclose(", BUG), ends=1),
+    posted("tf32_surprise.py", ("assert_close(", ROUND)),
+    posted("split_k_atomics.py", ("print(", BUG)),
+]
+SLOW = [
+    posted("tutorial_softmax.py", ("torch.allclose(", ROUND)),
+    posted("autotuned_matmul.py", ("torch.allclose(", ROUND)),
+    posted("matmul_k_mask_shapes.py", *[("torch.allclose(", ROUND), ("print(", ROUND)] * 2, ("torch.allclose(", BUG),
+           ("print(", BUG)),
+    posted("fused_attention.py", ("vs sdpa", ROUND), ("torch.allclose(", ROUND)),
+    posted("fused_attention.py --causal --ctx 32", ("vs sdpa", ROUND), ("torch.allclose(", ROUND)),
+    posted("attention_missing_rescale.py", ("assert_close(", BUG), ends=1),
+    posted("layer_norm_locks.py", *[("torch.allclose(", ROUND)] * 4),
+    posted("gptq_linear.py", ("assert_allclose(", ROUND)),
+    posted("cross_entropy_apply.py", ("assert_close(loss", ROUND), ("assert_close(grad", ROUND)),
+    posted("pytest -q -p no:cacheprovider test_gelu_params.py", *[("assert_close(", ROUND)] * 3,
+           ("assert_close(", BUG)),
+    posted("dtype_loop_seeds.py", *[("print(", ROUND), ("if diff.max()", ROUND)] * 2,
+           *[("print(", ROUND), ("if ", ROUND), ("print(", ROUND)] * 4),
+    posted("numpy_report.py", ("assert_allclose(", ROUND), ends=1),
+    posted("conv1d_args.py", ("assert (y - ref)", ROUND), ends=1),
+    posted("conv1d_args.py --dtype bf16 -L 30", ("assert (y - ref)", ROUND)),
+    posted("fp16_accumulator.py", ("assert_close(", ROUND), ends=1),
+]  # fmt: skip
+WHERE = {
+    "oob_store_in_place.py": "oob_store_in_place.py:7",
+    "mypkg/check.py": "rms.py:9",
+    "pipeline_two_stage.py": "pipeline_two_stage.py:14",
+}
+"""Where a wrong kernel is, by the script: the access, or the kernel that is to blame."""
+
+
+def judged(case: Posted) -> tuple[list[Compared], int]:
+    with Watch(Options(budget=False)) as watch:
+        ended = run(invocation(case.words, case.module))
+    return watch.comparisons, ended.exit_code
+
+
+def check(case: Posted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SCRIPTS)
+    before = dict(sys.modules)
+    found, ended = judged(case)
+    for name in [n for n in sys.modules if n not in before and n.split(".")[0] in ("mypkg", "test_gelu_params")]:
+        del sys.modules[name]
+    for one in found:
+        assert one.error is None, one.error
+    verdicts = [(one, one.verdict) for one in found if one.verdict is not None]
+    said = [(Path(one.file).read_text().splitlines()[one.line - 1], verdict.label) for one, verdict in verdicts]
+    assert [label for _, label in said] == [label for _, label in case.says], said
+    for (line, _), (text, _) in zip(said, case.says, strict=True):
+        assert text in line
+    assert ended == case.script_exit
+    wrong = [verdict for _, verdict in verdicts if verdict.label == BUG]
+    for verdict in wrong if case.words[0] in WHERE else []:
+        assert f"{verdict.file}:{verdict.line}".endswith(WHERE[case.words[0]])
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_scripts_as_they_are_posted(case: Posted, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(case, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SLOW, ids=str)
+def test_more_scripts_as_they_are_posted(case: Posted, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(case, monkeypatch)
+
+
+def test_the_command_keeps_output_and_verdicts_apart(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "render", "run", "-q", "--json", str(out), str(SCRIPTS / "crash_after_compare.py")],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0 and not done.stdout
+    lines = done.stderr.splitlines()
+    assert any(line.startswith("render: ") and "TYPE-I RND100" in line for line in lines)
+    assert "KeyError: 'speedup'" in lines and not [line for line in lines if "render/front" in line]
+    content = json.loads(out.read_text())
+    (one,) = content["comparisons"]
+    assert content["script_exit"] == 1 and one["line"] == 11 and one["label"] == "Type-I"
+    assert one["verdict"]["verdict"]["code"] == one["code"] == "RND100"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "nothing to run"),
+        (("no_such.py",), "does not exist"),
+        ((".",), "is a folder"),
+        (("-m", "no.such"), "no.such"),
+    ],
+)
+def test_what_cannot_be_run_is_told(words: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "render", "run", *words], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode == 2 and text in done.stderr.replace("\n", " ")) or "Missing argument" in done.stderr
