@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from render.cli.exits import guarded
+from render.cli.exits import decided, guarded
+from render.cli.files import STDOUT, writable
+from render.cli.limits import MEMORY, TIMEOUT, limited
 from render.cli.options import given, taking
 from render.result.codes import combined
 from render.result.errors import RenderError
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from render.front.watch import Compared, Watch
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
-_STDOUT = "-"
 
 
 @guarded
@@ -49,6 +50,8 @@ def command(
         bool, typer.Option("--quiet", "-q", help="One line per comparison.", rich_help_panel=REPORT)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=REPORT)] = False,
+    timeout: Annotated[float, typer.Option(help=TIMEOUT, metavar="SECONDS", rich_help_panel=REPORT)] = 900,
+    memory_limit: Annotated[float, typer.Option(help=MEMORY, metavar="GIB", rich_help_panel=REPORT)] = 0,
     **options: Any,
 ) -> int:
     """Run a script, module or tests as they are, without a GPU, and judge every comparison with a kernel's result.
@@ -59,8 +62,8 @@ def command(
     from render.front.script import invocation
 
     what = invocation(words, module)
-    _writable(json)
-    with _terminal(json == _STDOUT) as out:
+    writable(json, protected=(Path(what.name),))
+    with _terminal(json == STDOUT) as out:
         from render.front.script import run
         from render.front.watch import Watch
         from render.result.options import Options
@@ -69,7 +72,7 @@ def command(
         show = _Show(out, quiet, verbose)
         watch, ended, failed = Watch(chosen, show), None, None
         try:
-            with watch:
+            with limited(timeout, memory_limit), watch:
                 ended = run(what)
         except RenderError as error:
             failed = error
@@ -80,7 +83,7 @@ def command(
             raise failed
         assert ended is not None
         show.end(watch, ended, what.title, code)
-    return ended.exit_code if script_exit else code
+    return decided(ended.exit_code if script_exit else code)
 
 
 def _exit_code(watch: Watch, ended: Ended | None, allow_inconclusive: bool) -> int:
@@ -171,26 +174,18 @@ def _terminal(own_stdout: bool) -> Iterator[TextIO]:
         yield out
 
 
-def _writable(json: str | None) -> None:
-    """Known before the script runs, for it may take long."""
-    if json in (None, _STDOUT):
-        return
-    path = Path(str(json))
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise RenderError("RND901", f"cannot write {path}", "name a file in a folder that exists")
-
-
 def _write(watch: Watch, ended: Ended | None, code: int, json: str | None) -> None:
     if json is None:
         return
     content = {
+        "schema": 1,
         "comparisons": [c.to_dict() for c in watch.comparisons],
         "script_exit": 1 if ended is None else ended.exit_code,
         "exit_code": code,
         "notes": watch.notes,
     }
     text = jsons.dumps(content, indent=2, allow_nan=False) + "\n"
-    if json == _STDOUT:
+    if json == STDOUT:
         sys.__stdout__.write(text)  # type: ignore[union-attr]
         return
     try:

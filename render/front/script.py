@@ -79,9 +79,9 @@ def run(what: Invocation) -> Ended:
         if isinstance(stop.code, str):
             print(stop.code, file=sys.stderr)
         return Ended(int(stop.code) if isinstance(stop.code, int) else int(stop.code is not None))
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if isinstance(error, RenderError) or not isinstance(error, Exception):
+            raise
         sys.stderr.write("".join(shown(error)))
         return Ended(1, error)
     finally:
