@@ -115,41 +115,50 @@ def _nonfinite_place(study: Study, decision: Decision) -> tuple[str, tuple[int, 
     return None
 
 
+ASKED = frozenset({"RND301", "RND302", "RND304"})
+"""Inconclusive verdicts of which stability is asked as well: a bound that says little, or nothing (sqrt of an interval
+that a difference of large numbers takes below zero)."""
+
+
 def unstable(
     study: Study, run: Execution, oracle: Oracle, places: list[int], decision: Decision
 ) -> tuple[Instability | None, Decision]:
-    """(instability, the decision in its light). Asked of what is in bound, and of a bound that zeros fit."""
-    if (decision.label != "Type-I" and decision.code != "RND301") or run.work > WORTH_WORK:
+    """(instability, the decision in its light). Asked of what is in bound, and of bounds that say little."""
+    if decision.label != "Type-I" and decision.code not in ASKED:
         return None, decision
-    from render.explain.amplifying import amplifying_line
     from render.explain.stability import cancelling_line, instability
 
     found = instability(study, run, oracle, places)
     if found is None or found.downgrade:
         return found, decision
-    if spot := amplifying_line(study, run, found.output, found.index):
-        found = replace(found, file=spot[0], line=spot[1], growth=spot[2], element=True)
-    elif spot := cancelling_line(study):
+    if found.file is None and run.work <= WORTH_WORK and (spot := cancelling_line(study)):
         found = replace(found, file=spot[0], line=spot[1], growth=spot[2])
+    if found.grade == "unstable":
+        return found, Decision("Type-II", "RND206", _lost(found))
+    return found, Decision("Type-I", "RND111", _lost(found)) if decision.label == "Type-I" else decision
+
+
+def _lost(found: Instability) -> str:
     where = f"{found.output}{list(found.index)}"
-    detail = f"the error at {where} is {factor(found.eta)} times what conditioning and one rounding explain"
-    return found, Decision("Type-II", "RND206", detail)
+    rests = f"; {found.decision} rests on lost digits" if found.decision else ""
+    times = f"{factor(found.eta)} times what a careful implementation of the reference loses"
+    return f"the error at {where} is {times}, {found.digits:.1f} decimal digits{rests}"
 
 
 def instability_notes(found: Instability) -> list[str]:
     """What was measured, in words."""
-    where = f"{found.output}{list(found.index)}"
-    eta = f"the error at {where} is {factor(found.eta)} times what conditioning and one rounding explain"
     if found.downgrade:
-        return [f"{eta}: a format inside the kernel is coarser than its inputs and outputs (downgrade)"]
-    notes = [f"{eta} (limit 8, the reference: {factor(found.reference)})"]
+        eta = f"the error at {found.output}{list(found.index)} is {factor(found.eta)} times what a careful"
+        return [f"{eta} implementation loses: a format inside the kernel is coarser than its inputs and outputs"
+                " (downgrade)"]  # fmt: skip
+    notes = [f"{_lost(found)} (limit 8, the reference: {factor(found.reference)})"]
     if found.file:
         place, times = f"{os.path.basename(found.file)}:{found.line}", factor(found.growth)
         if found.element:
-            notes.append(f"relative errors of what goes into {place} come out {times}x larger at this element")
+            notes.append(f"the first result that is worse than what it is made of: {place}, {times}x")
         else:
             notes.append(f"the relative width of the bound grows most at {place}, {times}x (re-run)")
-    return notes
+    return [*notes, *([f"better: {found.better}"] if found.better else [])]
 
 
 def origin_note(origin: Origin) -> str:

@@ -1,18 +1,21 @@
-"""Is a kernel within its bound only because its own error is huge (RND206)?
+"""Is a kernel within its bound only because its own error is huge: sound, degraded (RND111) or unstable (RND206)?
 
-    eta = max over elements of  |v - E| / (u sum_i |dE/dx_i| |x_i|  +  u |E| + half a subnormal)
+    eta = max over elements of  |v - E| / D
 
-v is what the kernel computed, E the exact reference. The first term of the denominator is what inputs that are off by
-one rounding do to the result (the conditioning), the second one rounding of the output; u is that of the coarsest
-precision that the interface declares: inputs, outputs, the operands of a dot. A stable algorithm has eta of a few,
-whatever it computes; measured on macro operations, stable forms stay below 5.2 and unstable ones exceed 500, which is
-where the limit of 8 comes from. If the reference in its own precision exceeds 8 too, the kernel is not to blame.
+v is what the kernel computed, E the exact reference, and D what a careful implementation of the reference's own formula
+loses: a running error analysis of the reference (`Oracle.attainable`; Higham, ASNA, 3.3) with inputs off by one
+rounding u of the coarsest precision that the interface declares, one rounding in every operation, sums in a tree, and
+one rounding of the output. D so holds the conditioning, what the formula loses that the author of the reference wrote,
+and the jumps of floor, sign or a quadrant whose operands lie within their own error of the edge. A kernel that takes
+another route to the same function has eta of a few; measured forms: docs/stability.md.
 
-The sum over inputs is estimated without derivatives: with x_i (1 + s c_i), c_i independent Cauchy variables and s tiny,
-the change of E is Cauchy with scale s sum_i |dE/dx_i| |x_i| (Cauchy variables are stable under addition with weights
-that add in absolute value), and the median of its magnitude is that scale. 24 draws give it within a factor of two,
-and an unstable kernel misses the limit by orders of magnitude. Tensors that the reference makes itself (positions,
-frequencies) count as inputs: a kernel that computes them in its own precision has done nothing wrong.
+An element above `LIMIT` is cut out of the run (`explain.lost_digits`), and what its slice shows is taken off: numbers
+of the launch that are off by a rounding (1 - beta2 of a float argument), neighbours that share its inputs and are as
+large as its error (rotations by three products), decisions whose operands are as good as those of the reference.
+
+Grades. Let the element have log2(|E| / D) digits that its conditioning allows. Of those the kernel loses log2(eta). It
+is unstable if that is half of them or more, which a jump always is, else degraded. Everything is counted or fixed:
+nothing depends on a clock.
 
 A cast or an accumulator inside the kernel that is coarser than its interface is the author's choice: if it explains
 the error, the kernel is not unstable but downgraded.
@@ -20,20 +23,16 @@ the error, the kernel is not unstable but downgraded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from interval_ops.formats.model import FORMATS
 from render.entry.execution import Execution, on_cpu
-from render.entry.inputs import Inputs
 from render.explain.study import Study
-from render.interpreter.cuda_redirect import on_host
 from render.interpreter.events import GIVEN, Listener, listened
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
@@ -44,80 +43,149 @@ from render.result.errors import RenderError, UnsupportedOp
 from render.result.records import Instability
 
 LIMIT = 8.0
-DRAWS = 24
-STEP = 2.0**-36
-"""Size of a perturbation: far above the rounding of float64, far below what bends a function."""
-FARTHEST = 2.0**12
+"""Largest eta of a sound implementation."""
 TF32 = 2.0**-10
-WORK = 2**31
-"""The most that all perturbed runs together may cost, as `NarrowWatch.work` counts it: about ten seconds."""
+ASKED_FROM = LIMIT
+"""Roundings of itself that an element must be off by before the reference is run to say whether that is much."""
+LOOKED_AT = 12
+"""Elements above the limit that are cut out: so many of the worst, and as many among the others."""
 
 
 @dataclass(frozen=True)
-class _Errors:
-    """Per element: the kernel's and the reference's error beyond E's own, and which elements count."""
+class Suspect:
+    """One output: |v - E| and LIMIT D of every element."""
 
-    kernel: np.ndarray
-    reference: np.ndarray
-    size: np.ndarray
-    floor: float
+    i: int
+    case: Case
+    error: np.ndarray
+    allowed: np.ndarray
+
+    @property
+    def eta(self) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.where(self.error > 0, LIMIT * self.error / self.allowed, 0.0)
+
+    def chosen(self) -> list[tuple[int, ...]]:
+        """The elements to look at, worst first."""
+        eta = np.nan_to_num(self.eta.reshape(-1), nan=0.0)
+        above = np.flatnonzero(eta > LIMIT)
+        above = above[np.argsort(-eta[above], kind="stable")]
+        rest = above[LOOKED_AT:]
+        picked = [*above[:LOOKED_AT], *rest[:: max(1, len(rest) // LOOKED_AT)][:LOOKED_AT]]
+        return [tuple(int(k) for k in np.unravel_index(j, self.error.shape)) for j in picked]
+
+
+@dataclass(frozen=True)
+class Careful:
+    """What careful implementations of the reference lose, LIMIT times, in formats of unit roundoff `u` and `least`."""
+
+    oracle: Oracle
+    u: float
+    least: float
+
+    def reach(self, made: list[tuple[torch.Tensor, torch.Tensor]] | None = None) -> list[np.ndarray] | None:
+        with on_cpu():
+            return self.oracle.attainable(self.u, self.least, LIMIT, made)
+
+    def measured(self, cases: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> list[Suspect]:
+        """What each output loses and may lose; nothing where the reference cannot say."""
+        reach = self.reach() if cases else None
+        found = []
+        for i, (case, error) in cases.items() if reach is not None else ():
+            own = LIMIT * (_last(case) * np.abs(case.exact) + _floor(case))
+            found.append(Suspect(i, case, error, np.nan_to_num(reach[places[i]], nan=np.inf) + own))  # type: ignore[index]
+        return found
+
+    def suspects(self, cases: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> list[Suspect]:
+        return [at for at in self.measured(cases, places) if (at.eta > LIMIT).any()]
 
 
 def instability(study: Study, run: Execution, oracle: Oracle, places: list[int]) -> Instability | None:
-    """The worst output's index where it exceeds the limit and the reference's does not; None for a stable kernel.
+    """The worst element of a kernel that is not stable, with its grade; None for a stable one.
 
     `places` are the outputs' places in what the reference returns. `downgrade` in the answer: a coarser format inside
-    the kernel explains the error; that is also looked for where the reference exceeds the limit too, and less.
+    the kernel explains the error.
     """
     u = declared(study, run)
-    errors: dict[int, _Errors] = {}
+    careful = Careful(oracle, u, min(u, FORMATS["fp32"].u))
+    errors: dict[int, tuple[Case, np.ndarray]] = {}
     for less_own in (False, True):  # most kernels are stable even with E's own error on top
-        errors = {i: e for i, case in enumerate(study.cases) if (e := _errors(case, less_own)) is not None}
-        errors = {i: e for i, e in errors.items() if _index(e.kernel, e, 0.0, u) > LIMIT}
-        if not errors:
-            return None
-    # A scale only lowers the index, so that only the elements above the limit without one can decide.
-    above = {places[i]: _above(e, u) for i, e in errors.items()}
-    if not _exceeding(errors, conditioning(oracle, above), places, u):
+        errors = {i: (c, e) for i, c in enumerate(study.cases) if (e := _errors(c, less_own)) is not None}
+        errors = {
+            i: (c, e)
+            for i, (c, e) in errors.items()
+            if (e > ASKED_FROM * (_finest(c) * np.abs(c.exact) + _floor(c))).any()
+        }
+    suspects = careful.suspects(errors, places)
+    if not suspects:
         return None
-    scales = conditioning(oracle)
-    found = _exceeding(errors, scales, places, u)
-    if scales is None or not found:
-        return None
-    eta, other, i = max([f for f in found if f[1] <= LIMIT] or found)
-    e, scale = errors[i], scales[places[i]]
     inner = coarsest(study)
-    downgrade = inner > u and _index(e.kernel, e, scale, inner) <= LIMIT
-    if other > LIMIT and not downgrade:
-        return None
-    place = _worst(e.kernel, e, scale, u)
-    return Instability(study.cases[i].name, place, eta, other, downgrade)
+    if inner > careful.least and not _above(careful, inner, errors, places):
+        worst = max(suspects, key=lambda s: float(np.nanmax(s.eta)))
+        place = worst.chosen()[0]
+        if inner <= u:  # arithmetic in the format of the interface, as the interface says
+            return None
+        eta = float(worst.eta[place])
+        return Instability(worst.case.name, place, eta, _other(worst, place), downgrade=True, grade="downgrade")
+    return _graded(study, run, careful, suspects)
 
 
-def _above(e: _Errors, u: float) -> np.ndarray:
-    """Where the kernel or the reference exceeds the limit if nothing is known about the conditioning."""
-    return (_ratios(e.kernel, e, 0.0, u) > LIMIT) | (_ratios(e.reference, e, 0.0, u) > LIMIT)
+def _above(careful: Careful, inner: float, errors: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> bool:
+    """Whether even an implementation in the coarsest format inside would do better."""
+    return bool(Careful(careful.oracle, max(careful.u, inner), inner).suspects(errors, places))
 
 
-def _exceeding(
-    errors: dict[int, _Errors], scales: list[np.ndarray] | None, places: list[int], u: float
-) -> list[tuple[float, float, int]]:
-    """(index, the reference's, output) of the outputs whose kernel exceeds the limit and its reference.
+def _other(suspect: Suspect, place: tuple[int, ...]) -> float:
+    """The reference's own eta there."""
+    with np.errstate(all="ignore"):
+        off = LIMIT * np.abs(suspect.case.ref[place] - suspect.case.exact[place]) / suspect.allowed[place]
+    return float(np.nan_to_num(off, nan=0.0))
 
-    Where the reference exceeds the limit too, the kernel is not unstable, but perhaps downgraded.
+
+def _graded(study: Study, run: Execution, careful: Careful, suspects: Sequence[Suspect]) -> Instability | None:
+    from render.explain.lost_digits import Examined, examined
+
+    found: list[tuple[Instability, Examined]] = []
+    for suspect in suspects:
+        for at in examined(study, run, careful, suspect, suspects):
+            size, d = max(abs(at.exact), at.beside), at.allowed / LIMIT
+            eta = at.error / d if d else np.inf
+            if not eta > LIMIT:
+                continue
+            lost, kept = np.log2(eta), max(np.log2(size / d), 0.0) if d and size else 0.0
+            unstable = 2 * lost >= kept
+            digits = float(min(lost, kept) * np.log10(2))
+            other = _other(suspect, at.index)
+            file, line, growth = at.spot or (None, 0, 0.0)
+            weak = Instability(
+                suspect.case.name, at.index, float(eta), other, False, file, line, growth, at.spot is not None,
+                "unstable" if unstable else "degraded", digits, at.better, at.decision,
+            )  # fmt: skip
+            found.append((weak, at))
+    return max((w for w, _ in found), key=lambda w: (w.grade == "unstable", w.eta), default=None)
+
+
+def _finest(case: Case) -> float:
+    assert case.fmt is not None and case.ref_fmt is not None
+    return max(case.fmt.u, case.ref_fmt.u)
+
+
+def _last(case: Case) -> float:
+    """Unit roundoff of the output where the reference's own is finer, and so without that rounding."""
+    assert case.fmt is not None and case.ref_fmt is not None
+    return case.fmt.u if case.fmt.u > case.ref_fmt.u else 0.0
+
+
+def _floor(case: Case) -> float:
+    assert case.fmt is not None and case.ref_fmt is not None
+    return max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
+
+
+def _errors(case: Case, less_own: bool = True) -> np.ndarray | None:
+    """|v - E| where it counts; None for what has no rounding: integers, outputs that do not fit the reference.
+
+    E's error is taken off if `less_own`: it costs a run of the reference.
     """
-    found = []
-    for i, e in errors.items() if scales is not None else ():
-        scale = scales[places[i]]  # type: ignore[index]
-        eta, other = _index(e.kernel, e, scale, u), _index(e.reference, e, scale, u)
-        if eta > max(LIMIT, other):
-            found.append((eta, other, i))
-    return found
-
-
-def _errors(case: Case, less_own: bool = True) -> _Errors | None:
-    """None for what has no rounding: integers, outputs that do not fit the reference. E's error is taken off if
-    `less_own`: it costs a run of the reference."""
     if case.mismatch or case.fmt is None or case.ref_fmt is None:
         return None
     masks = compare(case)
@@ -125,25 +193,8 @@ def _errors(case: Case, less_own: bool = True) -> _Errors | None:
     with np.errstate(invalid="ignore"):
         lo, hi = case.exact_ends() if less_own else (case.exact, case.exact)
         own = np.nan_to_num((hi - lo) / 2, nan=np.inf, posinf=np.inf)
-        kernel, reference = (np.abs(y - case.exact) - own for y in (case.value, case.ref))
-    floor = max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
-    kernel, reference = (np.where(counts, np.nan_to_num(e, nan=0.0), 0.0) for e in (kernel, reference))
-    return _Errors(np.maximum(kernel, 0), np.maximum(reference, 0), np.abs(case.exact), floor)
-
-
-def _ratios(error: np.ndarray, e: _Errors, scale: np.ndarray | float, u: float) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.where(error > 0, error / (u * (scale + e.size) + e.floor), 0.0)
-
-
-def _index(error: np.ndarray, e: _Errors, scale: np.ndarray | float, u: float) -> float:
-    ratios = _ratios(error, e, scale, u)
-    return float(np.nanmax(ratios)) if ratios.size else 0.0
-
-
-def _worst(error: np.ndarray, e: _Errors, scale: np.ndarray | float, u: float) -> tuple[int, ...]:
-    ratios = np.nan_to_num(_ratios(error, e, scale, u))
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(ratios)), ratios.shape))
+        error = np.nan_to_num(np.abs(case.value - case.exact) - own, nan=0.0)
+    return np.maximum(np.where(counts, error, 0.0), 0)
 
 
 def declared(study: Study, run: Execution) -> float:
@@ -174,74 +225,6 @@ def coarsest(study: Study) -> float:
     run = study.run({"interval": False, "builder": listened(formats)})
     found: float = max([formats.unit, *run.session.host_roundings.values()])
     return found
-
-
-def conditioning(
-    oracle: Oracle, only: Mapping[int, np.ndarray] | None = None, draws: int = DRAWS
-) -> list[np.ndarray] | None:
-    """sum_i |dE/dx_i| |x_i| per output of the reference; None if it cannot be run in float64, or costs too much.
-
-    `only`: masks of the elements that are wanted, by output; the scale of others is given as 0.
-    """
-    with on_cpu():
-        counted = oracle._counted()
-        if counted is None or counted[1].work * draws > WORK:
-            return None
-        base = counted[0]
-        wanted = [np.ones(b.shape, bool) if only is None else only.get(i, np.zeros(b.shape, bool))
-                  for i, b in enumerate(base)]  # fmt: skip
-        generator = np.random.default_rng(0)
-        changes: list[list[np.ndarray]] = []
-        for _ in range(draws):
-            with _Factories(generator):
-                moved = replace(oracle, inputs=_perturbed(oracle.inputs, generator))._plain()
-            if moved is None:
-                return None
-            with np.errstate(invalid="ignore"):
-                changes.append([np.abs(m[w] - b[w]) / STEP for m, b, w in zip(moved, base, wanted, strict=True)])
-    found = [np.zeros(b.shape) for b in base]
-    for i, (scale, w) in enumerate(zip(found, wanted, strict=True)):
-        scale[w] = np.median([np.nan_to_num(c[i], nan=np.inf) for c in changes], axis=0)
-    return found
-
-
-def _perturbed(inputs: Inputs, generator: np.random.Generator) -> Inputs:
-    def change(x: Any) -> Any:
-        if isinstance(x, torch.nn.Module):
-            for parameter in x.parameters():
-                parameter.data.mul_(_factors(parameter, generator))
-            return x
-        if isinstance(x, torch.Tensor) and x.is_floating_point():
-            return (x.detach() * _factors(x, generator)).requires_grad_(x.requires_grad)
-        return x
-
-    return inputs.upcast().map(change)
-
-
-class _Factories(TorchDispatchMode):
-    """Perturbs the tensors that the reference makes out of nothing (arange, full): they are inputs as well."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
-        return False
-
-    def __init__(self, generator: np.random.Generator) -> None:
-        super().__init__()
-        self.generator = generator
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        made = isinstance(out, torch.Tensor) and out.is_floating_point() and on_host(out)
-        if made and not any(isinstance(a, torch.Tensor) for a in tree_leaves((args, kwargs))):
-            return (out * _factors(out, self.generator)).to(out.dtype)
-        return out
-
-
-def _factors(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
-    """1 + tiny Cauchy variables; the farthest ones are cut off, so that the change stays linear."""
-    draws = np.clip(generator.standard_cauchy(tuple(x.shape)), -FARTHEST, FARTHEST)
-    return torch.as_tensor(1 + STEP * draws, dtype=torch.float64)
 
 
 def cancelling_line(study: Study) -> tuple[str, int, float] | None:

@@ -91,18 +91,19 @@ def unsupported(error: UnsupportedOp | MissingRule, **known: Any) -> Verdict:
 
 
 def with_instability(verdict: Verdict, weak: Instability | None) -> Verdict:
-    """The verdict with the output to blame, and the line where the bound grows most as the place to look at."""
+    """The verdict with the output to blame, and the line where digits are lost as the place to look at."""
     if weak is None:
         return verdict
     verdict = replace(verdict, instability=weak)
     if weak.downgrade:
         return replace(verdict, subtype="downgrade")
-    if verdict.code != "RND206":
+    if verdict.code not in ("RND206", "RND111"):
         return verdict
     outputs = [
         replace(o, label=verdict.label, code=verdict.code) if o.name == weak.output else o for o in verdict.outputs
     ]
-    verdict = replace(verdict, outputs=Outputs(blamed(outputs, "unstable", weak.output)))
+    outputs = blamed(outputs, "unstable", weak.output) if verdict.code == "RND206" else outputs
+    verdict = replace(verdict, outputs=Outputs(outputs))
     if not weak.file:
         return verdict
     first, last = advice.columns(weak.file, weak.line, "arith")
@@ -131,5 +132,10 @@ def explained(verdict: Verdict, what_ifs: list[Counterfactual]) -> Verdict:
     """The verdict with help that quotes only what was run."""
     gain = ieee_gain(what_ifs, verdict.budget) if verdict.code == "RND101" else None
     help = advice.advice(verdict.code, verdict.outputs, ieee_help(gain))
-    help = [*gain_help(verdict.code, what_ifs), *help]
+    weak = verdict.instability
+    help = [
+        *([weak.better] if weak and weak.better and not weak.downgrade else ()),
+        *gain_help(verdict.code, what_ifs),
+        *help,
+    ]
     return replace(verdict, help=tuple(help), counterfactuals=tuple(what_ifs))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 from typing import Any
 
@@ -54,7 +55,9 @@ class Unit:
     """Which precision the local errors are taken at: float64 (`native` False) or the reference's own dtypes.
 
     `casts` False: casts that the reference asks for round nothing. `inputs`: relative error of tensors from outside.
-    `arithmetic` False: nothing rounds but casts and constants.
+    `arithmetic` False: nothing rounds but casts and constants. `attainable`: what a careful implementation loses, not
+    what any may: sums in a tree, functions without a margin; every operation rounds to `least` at best, and everything
+    is taken `scale` times.
     """
 
     native: bool
@@ -62,6 +65,13 @@ class Unit:
     casts: bool = True
     inputs: float = 0.0
     arithmetic: bool = True
+    attainable: bool = False
+    least: float = 0.0
+    scale: float = 1.0
+
+    def terms(self, n: float) -> float:
+        """Roundings that one term of a sum of n goes through."""
+        return 1 + log2(max(n, 1)) if self.attainable else n
 
     def rounding(self, dtype: torch.dtype) -> tuple[float, float]:
         """(u, absolute floor) of storing one result of this dtype."""
@@ -69,15 +79,16 @@ class Unit:
             return 0.0, 0.0
         fmt = TORCH_FORMATS.get(dtype)
         if not self.native or fmt is None or fmt.p >= 53:
-            return F64, 0.0
-        return fmt.u, fmt.half_subnormal
+            return max(F64, self.least) * self.scale, 0.0
+        return max(fmt.u, self.least) * self.scale, fmt.half_subnormal * self.scale
 
     def inner(self, dtype: torch.dtype) -> float:
         """u' of the arithmetic inside one operation: torch computes every narrower type in float32."""
         if not self.arithmetic:
             return 0.0
         fmt = TORCH_FORMATS.get(dtype)
-        return F64 if not self.native or fmt is None or fmt.p >= 53 else 2.0**-24
+        u = F64 if not self.native or fmt is None or fmt.p >= 53 else 2.0**-24
+        return max(u, self.least) * self.scale
 
 
 def base_name(func: Any) -> str:
@@ -94,7 +105,7 @@ def local_error(
         return None
     u, floor = unit.rounding(dtype)
     if name in FUNCTIONS:
-        u = u + 4 * unit.inner(dtype)
+        u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
     if name in CANCELLING:
         floor = floor + 8 * unit.inner(dtype) * args[0].abs()
     if name in TERMS:
@@ -108,7 +119,7 @@ def sum_error(
 ) -> torch.Tensor:
     """Bound for a multilinear operation; `size` is S, the same operation on the magnitudes of its operands."""
     u, floor = unit.rounding(dtype)
-    per_term = addends(name, args, values.numel()) * unit.inner(dtype)
+    per_term = unit.terms(addends(name, args, values.numel())) * unit.inner(dtype)
     if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
         per_term += TF32_PRODUCT
     return per_term * size + u * values.abs() + floor

@@ -216,6 +216,23 @@ class Oracle:
             return None
         return reach, mode.estimated
 
+    def attainable(
+        self, inputs: float, least: float, scale: float, made: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+    ) -> list[np.ndarray] | None:
+        """`scale` times what a careful implementation of the reference loses in a format of unit roundoff `least`, or
+        the reference's own where that is coarser, with inputs that are off by `inputs` of themselves; None: not known.
+
+        To first order, per output; a jump counts where it lies within that reach. `made` gets every float tensor on the
+        way, in float64, with its reach.
+        """
+        unit = Unit(native=True, attainable=True, least=least, scale=scale, inputs=scale * inputs, tf32=self.tf32)
+        try:
+            _, reach, _ = self._carried(unit, False, made)
+        except Exception as error:  # as with `radius`
+            caught(error, "what a careful implementation of the reference loses")
+            return None
+        return reach
+
     def casts(self, exact: OracleResult) -> list[np.ndarray]:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
         _, reach, _ = self._carried(Unit(native=False, arithmetic=False), widened=exact.widened)
@@ -265,9 +282,12 @@ class Oracle:
             return None
         return [array(x) for _, x in found], watch
 
-    def _carried(self, unit: Unit, widened: bool) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
+    def _carried(
+        self, unit: Unit, widened: bool, made: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         """(values, errors, mode) of one run with float64 and error bounds beside it."""
         mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
+        mode.made = made
         inputs = self.inputs.upcast() if widened else self.inputs.clone()
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.

@@ -132,7 +132,7 @@ def error_of(
     else:
         total = _sampled(op, values, floats, dtypes, unit)
     if round_scalars:
-        add_constants(op, values, floats, total)
+        add_constants(op, values, floats, total, unit.scale)
     return [total.get(i) for i in range(len(values))]
 
 
@@ -145,7 +145,7 @@ def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list
     found: Errors = {}
     for i in floats:
         own = noise.sum_error(op.name, op.args, grown[i], values[i], dtypes[i], unit)
-        total = own if grown is sizes else own + (grown[i] - sizes[i]).clamp(min=0) + own
+        total = own if grown is sizes else own + (grown[i] - sizes[i]).clamp(min=0) + (0 if unit.attainable else own)
         found[i] = _less_infinities(op, values[i], total, elementwise=False)
     return found
 
@@ -172,6 +172,7 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
     for i in floats:
         if op.name in _CASTS:
             own = noise.cast_error(values[i], dtypes[i]) if unit.casts else None
+            own = own if own is None else own * unit.scale
         else:
             own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit, op.kwargs)
         if own is not None:
@@ -258,7 +259,7 @@ def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.U
     dim, logs = op.args[1], op.name == "_log_softmax"
     y = value.exp() if logs else value
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
-    own = (value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
+    own = unit.terms(value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
     error = op.errors.get(op.tensors[0], torch.zeros_like(value))
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
@@ -272,7 +273,9 @@ def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any
     op.estimated = True
     dtype = next((d for d in dtypes if d is not None and d.is_floating_point), F64)
     sums = noise.gradient_sums(op.name, op.args) if unit.native else None
-    relative = noise.OPERAND_FACTOR * unit.inner(dtype) + (unit.rounding(dtype)[0] if sums is not None else 0.0)
+    relative = (1.0 if unit.attainable else noise.OPERAND_FACTOR) * unit.inner(dtype) + (
+        unit.rounding(dtype)[0] if sums is not None else 0.0
+    )
     generator = torch.Generator().manual_seed(0x5EED)
     step = 1.0 if unit.native else _step(op, list(op.errors))
 
@@ -299,7 +302,7 @@ def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any
     return found
 
 
-def add_constants(op: Movable, values: list[Any], floats: list[int], total: Errors) -> None:
+def add_constants(op: Movable, values: list[Any], floats: list[int], total: Errors, scale: float = 1.0) -> None:
     """A Python number in a float32 program is its float32 rounding: add how far that takes the results."""
 
     def rounded(i: int, x: Any) -> Any:
@@ -311,7 +314,7 @@ def add_constants(op: Movable, values: list[Any], floats: list[int], total: Erro
         return
     moved = op.run(rounded)
     for i in floats:
-        gap = _gap(moved[i], values[i])
+        gap = scale * _gap(moved[i], values[i])
         total[i] = gap if total.get(i) is None else total[i] + gap
 
 

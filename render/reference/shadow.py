@@ -22,7 +22,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from torch.utils.flop_counter import flop_registry
 
 from render.entry.execution import default_dtype
 from render.reference import local_error as noise
@@ -138,7 +137,8 @@ class ShadowMode(TorchDispatchMode):
     """Carries float64 through whatever runs inside and, with `unit`, the bound of its error.
 
     `round_scalars`: Python numbers stand for their float32 roundings. `estimated` turns true when an error could only
-    be estimated; `notes` names the operations that could not be carried.
+    be estimated; `notes` names the operations that could not be carried. `made`, if it is a list, gets every float
+    result with its error.
     """
 
     @classmethod
@@ -153,6 +153,7 @@ class ShadowMode(TorchDispatchMode):
         self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
         self.notes: list[str] = []
+        self.made: list[tuple[torch.Tensor, torch.Tensor]] | None = None
 
     def value(self, x: torch.Tensor) -> torch.Tensor:
         """The float64 value of a tensor that came out of the run."""
@@ -231,6 +232,8 @@ class ShadowMode(TorchDispatchMode):
         for x, value, bound in zip(natives, values, bounds, strict=True):
             if any(x is c for c in changed):
                 self.shadows.put(x, value, bound)
+                if self.made is not None and bound is not None:
+                    self.made.append((value, bound))
 
     def _at_once(self, operation: Movable, natives: list[Any]) -> tuple[list[Any], list[torch.Tensor | None]]:
         values = operation.run()
@@ -309,31 +312,22 @@ class FusedAttention(TorchFunctionMode):
         return out
 
 
-CALL, FLOPS = 2**13, 64
-"""Elements in whose time (5 ns each in float64) torch dispatches one call; operations of a product in that of one."""
-
-
 class NarrowWatch(Trail):
     """Notices whether anything narrower than float64 is computed or drawn inside, and counts all elements computed.
 
-    `work` is what a repetition costs, the same on every machine: elements, floating-point operations of matrix products
-    at `FLOPS` for one, and `CALL` elements for each call. Random numbers of another dtype are other numbers: a run that
-    draws float64 ones is no run of the same reference.
+    Random numbers of another dtype are other numbers: a run that draws float64 ones is no run of the same reference.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.narrow: str | None = None
         self.drawn = False
-        self.elements = self.work = 0
+        self.elements = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         made = [x for x in tree_leaves(out) if is_float(x)]
-        elements = sum(x.numel() for x in made)
-        flops = flop_registry.get(getattr(func, "overloadpacket", None))
-        self.elements += elements
-        self.work += CALL + elements + (flops(*args, **(kwargs or {}), out_val=out) // FLOPS if flops else 0)
+        self.elements += sum(x.numel() for x in made)
         self.drawn = self.drawn or noise.base_name(func) in noise.RANDOM
         if self.narrow is None and any(x.dtype != F64 for x in made):
             self.narrow = noise.base_name(func)

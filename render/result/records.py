@@ -147,10 +147,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class Instability:
-    """`eta`: error over what conditioning and one rounding explain, at the worst element; `reference`: that of y_ref.
+    """`eta`: error over what a careful implementation loses, at the worst element; `reference`: that of y_ref.
 
-    `downgrade`: a format inside the kernel that is coarser than its interface explains the error. `file`, `line` and
-    `growth`: where relative errors grow most, of this `element`, or else in the median of all results.
+    `grade`: "unstable", "degraded", or "downgrade": a format inside the kernel that is coarser than its interface
+    explains the error. `digits` (decimal) that the element loses of those that its conditioning allows; `better`: a
+    form that keeps them; `decision`: the jump that rests on them. `file`, `line` and `growth`: where the first result
+    is worse than what it is made of, and how much, at this `element`; or else where widths grow most in the median.
     """
 
     output: str
@@ -162,6 +164,10 @@ class Instability:
     line: int = 0
     growth: float = 0.0
     element: bool = False
+    grade: str = "unstable"
+    digits: float = 0.0
+    better: str = ""
+    decision: str = ""
 
 
 @dataclass(frozen=True)

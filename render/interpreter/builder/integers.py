@@ -32,7 +32,8 @@ def bool_handle(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, shape: tuple[int,
     if METER.get().muted:
         v = (v | lo) & hi
     if is_point((lo, hi)) or not (lo != hi).any():
-        return Handle(v, tl.int1, shape, taint=taint)
+        # Where every rounding is silent the value lane still rounds, and would decide ties of its own.
+        return Handle(np.broadcast_to(lo, v.shape), tl.int1, shape, taint=taint)
     return Handle(v, tl.int1, shape, lo, hi, taint)
 
 

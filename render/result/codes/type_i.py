@@ -128,4 +128,20 @@ TYPE_I = (
         example="kernel: layer norm in float32         reference: the same formula evaluated in float16",
         steps=("compute the reference in float64 and cast the result",),
     ),
+    Code(
+        code="RND111",
+        title="less exact than its conditioning explains",
+        sentence="round-off, but more of it than needed: {detail}",
+        rank=9,
+        subtype="degraded",
+        at_line=True,
+        prose="Every difference is round-off, and fewer than half of the digits that the conditioning allows are lost, "
+        "but more than a careful implementation of the reference's formula loses: a difference of nearly equal "
+        "numbers, say, at the line named. Nothing is wrong yet; for other inputs the same line may lose everything "
+        "(RND206).",
+        maths="8 < eta < sqrt(|E| / D):   eta = |y - E| / D,   D = first-order error of the reference's own formula "
+        "with one rounding per input and operation",
+        example="y = tl.exp(x) - 1          # at x = 0.01: 2 of 7 digits\ny = libdevice.expm1(x)     # all of them",
+        steps=("use the stable form where the digits matter (expm1, log1p, two passes, a maximum taken out)",),
+    ),
 )

@@ -70,10 +70,12 @@ TYPE_II = (
         sentence="bug: the implementation is numerically unstable",
         rank=8,
         subtype="source",
-        prose="Everything is inside the envelope, but only because the kernel's own error is enormous: far more than "
-        "the conditioning of the problem and one rounding of the output explain, while the reference does not suffer. "
-        "A better algorithm for the same function exists.",
-        maths="eta = |y - E| / (u (|E| + effect of perturbing the inputs by u)) > 8 for the kernel, not the reference",
+        prose="Everything is inside the envelope, but only because the kernel's own error is enormous: at least half "
+        "of the digits that the conditioning allows are lost, or a jump (a sign, a floor, a quadrant, a comparison) "
+        "falls to the wrong side because they are, where a careful implementation of the reference's formula does not "
+        "suffer. A better algorithm for the same function exists.",
+        maths="eta = |y - E| / D > 8 and eta >= sqrt(|E| / D),   D = first-order error of the reference's own formula "
+        "with one rounding per input and operation",
         example="var = tl.sum(x*x)/n - mean*mean     # cancels when |mean| is large\n"
         "var = tl.sum((x-mean)*(x-mean))/n   # stable",
         steps=("rewrite the step that cancels: two-pass variance, softmax less its maximum, expm1, log1p",),

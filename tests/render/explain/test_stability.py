@@ -112,7 +112,7 @@ def shifted(mean, rows=8, n=500):
 
 
 def small():
-    return torch.cat([torch.logspace(-4, 1, 300), -torch.logspace(-4, 0, 300)])
+    return torch.cat([torch.logspace(-5, 1, 300), -torch.logspace(-5, 0, 300)])
 
 
 def line_of(kernel, text):
@@ -126,7 +126,7 @@ def test_one_pass_variance_far_from_zero():
     assert v.instability.eta > 100
     assert v.instability.reference <= LIMIT
     assert v.line == line_of(variance_kernel, "square - mean * mean")
-    assert any("times what conditioning" in n for n in v.notes)
+    assert any("times what a careful" in n for n in v.notes)
     assert v.outputs[0].code == "RND206"
 
 
@@ -181,21 +181,20 @@ def test_a_downgrade_beside_a_weak_reference():
     """The reference loses five bits of its own; the cast to float16 inside the kernel loses thirteen."""
     v = render.classify(squared, torch.rand(256) + 1, ref=lambda x: ((x + 32) - 32) ** 2)
     assert (v.label, v.subtype) == ("Type-I", "downgrade")
-    assert v.instability.eta > v.instability.reference > LIMIT
+    assert v.instability.eta > LIMIT > v.instability.reference
     weak = render.classify(unary(5), small(), ref=lambda x: torch.tanh((x + 32) - 32), device="sm_80")
     assert weak.instability is None
 
 
-def test_conditioning_of_a_known_sum():
-    """f = a . b: sum |df/dx_i| |x_i| over both arguments is 2 sum |a_i b_i|."""
+def test_what_a_careful_dot_product_loses():
+    """Inputs off by u twice, log2(K) + 1 levels of a tree of K = n + 1 terms, the result's own rounding."""
     from render.entry.inputs import of_call
     from render.entry.outputs import of_reference
     from render.entry.resolve import ReferencePlan, resolve
-    from render.explain.stability import conditioning
     from render.reference.oracle import Oracle
 
     torch.manual_seed(0)
-    a, b = torch.randn(4, 200), torch.randn(200)
+    a, b, u = torch.randn(4, 200), torch.randn(200), 2.0**-24
 
     def product(a, b):
         return a @ b
@@ -204,6 +203,153 @@ def test_conditioning_of_a_known_sum():
     native = [("out", a @ b)]
     plan = ReferencePlan(("a", "b"))
     oracle = Oracle(resolve(product), plan, given, lambda r, v: of_reference(r, v, native), native)
-    (found,) = conditioning(oracle, draws=64)
-    exact = 2 * (a.double() * b.double()).abs().sum(-1).numpy()
-    assert np.all((found > exact / 2) & (found < 2 * exact))
+    (found,) = oracle.attainable(u, u, 8.0)
+    size = (a.double().abs() @ b.double().abs()).numpy()
+    exact = 8 * u * ((2 + 1 + np.log2(201)) * size + np.abs((a.double() @ b.double()).numpy()))
+    assert np.allclose(found, exact, rtol=1e-4)
+
+
+@triton.jit
+def three_products(A, B, C, D, Real, Imag, n, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    a, b, c, d = tl.load(A + i), tl.load(B + i), tl.load(C + i), tl.load(D + i)
+    k = c * (a + b)
+    tl.store(Real + i, k - b * (c + d))
+    tl.store(Imag + i, k + a * (d - c))
+
+
+def by_three_products(a, b, c, d):
+    real, imag = torch.empty_like(a), torch.empty_like(a)
+    three_products[(a.numel() // 1024,)](a, b, c, d, real, imag, a.numel(), 1024)
+    return real, imag
+
+
+@triton.jit
+def adam_kernel(G, V, beta, n, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    g, v = tl.load(G + i), tl.load(V + i)
+    tl.store(V + i, beta * v + (1 - beta) * g * g)
+
+
+def adam(g, v, beta=0.999):
+    v = v.clone()
+    adam_kernel[(g.numel() // 256,)](g, v, beta, g.numel(), 256)
+    return v
+
+
+@triton.jit
+def residual_kernel(X, Out, FORM: tl.constexpr, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(X + i)
+    t = 2 / (1 + tl.exp(-2 * x)) - 1 if FORM == 0 else libdevice.tanh(x)
+    y = x - t
+    tl.store(Out + i, libdevice.atan2(y, y))
+
+
+def residual(form):
+    def run(x):
+        out = torch.empty_like(x)
+        residual_kernel[(x.numel() // 1024,)](x, out, form, 1024)
+        return out
+
+    return run
+
+
+def true_residual(x):
+    y = x - torch.tanh(x)
+    return torch.atan2(y, y)
+
+
+def test_elements_that_cancel_are_measured_by_their_neighbours():
+    torch.manual_seed(0)
+    given = [torch.randn(16384) for _ in range(4)]
+    ref = lambda a, b, c, d: (a * c - b * d, a * d + b * c)  # noqa: E731
+    assert render.classify(by_three_products, *given, ref=ref, device="sm_80").label == "Type-I"
+
+
+def test_numbers_of_the_launch_are_rounded():
+    """1 - fl(0.999) is off by 6e-5 of itself, which no kernel can help that is given the float."""
+    v = render.classify(
+        adam, torch.randn(1024), torch.zeros(1024), ref=lambda g, v, beta=0.999: beta * v + (1 - beta) * g * g
+    )
+    assert (v.label, v.instability) == ("Type-I", None)
+
+
+def test_a_quadrant_rests_on_lost_digits():
+    torch.manual_seed(0)
+    x = torch.randn(12288)
+    v = render.classify(residual(0), x, ref=true_residual, device="sm_80")
+    assert (v.label, v.code) == ("Type-II", "RND206")
+    assert v.line == line_of(residual_kernel, "2 / (1 + tl.exp")
+    assert "tanh" in v.instability.better
+    assert render.classify(residual(1), x, ref=true_residual, device="sm_80").label == "Type-I"
+
+
+def test_a_worse_kernel_than_a_weak_reference():
+    """The reference loses digits too, the kernel loses all: what the reference loses is the measure."""
+    x = torch.logspace(-5, -1, 512)
+    ref = lambda x: (torch.expm1(x) + 1e-2) - 1e-2  # noqa: E731
+    assert render.classify(unary(6), x, ref=ref, device="sm_80").label == "Type-I"
+
+    v = render.classify(cubes, x + 1, ref=lambda x: (x - 1) * (x - 1) * (x - 1), device="sm_80")
+    assert (v.label, v.code) == ("Type-II", "RND206")
+
+
+@triton.jit
+def cube_kernel(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    tl.store(Out + i, ((x - 3) * x + 3) * x - 1)
+
+
+def cubes(x):
+    out = torch.empty_like(x)
+    cube_kernel[(1,)](x, out, x.numel())
+    return out
+
+
+def test_fewer_than_half_of_the_digits():
+    v = render.classify(unary(1), torch.logspace(-2, 0, 512), ref=torch.expm1, device="sm_80")
+    assert (v.label, v.code, v.subtype) == ("Type-I", "RND111", "degraded")
+    assert 0.5 < v.instability.digits < 3
+    assert "expm1" in v.help[0]
+
+
+def test_a_bound_below_zero_is_asked_too():
+    v = render.classify(deviation, shifted(1e3), ref=lambda x: x.std(-1, unbiased=False), device="sm_80")
+    assert (v.label, v.code) == ("Type-II", "RND206")
+
+
+@triton.jit
+def deviation_kernel(X, Out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(X + tl.program_id(0) * n + i, mask=i < n, other=0.0)
+    mean = tl.sum(x) / n
+    tl.store(Out + tl.program_id(0), tl.sqrt(tl.sum(x * x) / n - mean * mean))
+
+
+def deviation(x):
+    out = torch.empty(x.shape[0])
+    deviation_kernel[(x.shape[0],)](x, out, x.shape[1], triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+@triton.jit
+def choice_kernel(X, Y, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x, y = tl.load(X + i), tl.load(Y + i)
+    tl.store(Out + i, tl.where(x * 0.1 + y > 0, 1.0, -1.0))
+
+
+def choice(x, y):
+    out = torch.empty_like(x)
+    choice_kernel[(1,)](x, y, out, x.numel())
+    return out
+
+
+def test_a_tie_is_no_instability():
+    """0.1 x + y rounds to either side of 0: its operands are as good as they can be."""
+    x = torch.linspace(1, 2, 1024)
+    y = -(x * 0.1)
+    v = render.classify(choice, x, y, ref=lambda x, y: torch.where(x * 0.1 + y > 0, 1.0, -1.0), device="sm_80")
+    assert v.code not in ("RND206", "RND111"), v.message
