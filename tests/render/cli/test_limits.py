@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import render.classify  # noqa: F401 - so that no time of a test goes into the first import of torch
 from render.cli.app import app
 from render.cli.limits import limited
 from render.result.errors import RenderError
