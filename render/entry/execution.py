@@ -14,8 +14,9 @@ import torch
 from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
-from render.entry.outputs import Named, flatten, outline, stored_arguments, values
+from render.entry.outputs import Named, flatten, outline, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names
+from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
@@ -86,7 +87,7 @@ class Tensor:
     Of a large float tensor `tensor` is only the outline (`value` has its numbers); `base` is the byte address where its
     storage began, `address` that of its first element.
     `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
-    a bound is not.
+    a bound is not. `use`: what kernels did with its memory.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Tensor:
     unstored: np.ndarray | None = None
     taints: frozenset[int] = frozenset()
     tracked: bool = True
+    use: Use = Use.NONE
 
     def offset(self, where: tuple[int, ...]) -> int:
         """Bytes from the first element to the one at `where`. Raises RenderError where there is none."""
@@ -112,7 +114,8 @@ class Tensor:
 class Execution:
     """What a run left behind. `seconds` is the wall time of the whole entry, `cpu_seconds` its processor time.
 
-    `recording`: everything that it computed (`render.trace.observed`), if that was recorded.
+    `recording`: everything that it computed (`render.trace.observed`), if that was recorded. `aside`: the tensors that
+    kernels stored to and that the caller can see besides the outputs, with what became of them.
     """
 
     outputs: list[Tensor]
@@ -120,6 +123,7 @@ class Execution:
     seconds: float
     cpu_seconds: float = 0.0
     recording: Any = field(default=None, repr=False, compare=False)
+    aside: tuple[tuple[str, Use], ...] = ()
 
     @property
     def work(self) -> int:
@@ -155,7 +159,10 @@ class Entry:
         session, result = self._launched(inputs, mute)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         found = self._named(inputs, session, result)
-        return Execution([_describe(n, t, session.envelope(t, take=True)) for n, t in found], session, seconds, cpu)
+        uses = session.memory.use_of
+        aside = tuple((name, uses(t)) for name, t in stored_besides(inputs, found, session.envelope))
+        outputs = [_describe(n, t, session.envelope(t, take=True), uses(t)) for n, t in found]
+        return Execution(outputs, session, seconds, cpu, aside=aside)
 
     def given(self) -> Named:
         """The tensors that one call gives; no bound is read, for who only watches what happens inside."""
@@ -194,14 +201,14 @@ class Entry:
             raise as_kernel_error(error) from error
 
 
-def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
+def _describe(name: str, tensor: torch.Tensor, envelope: Any, use: Use) -> Tensor:
     value = values(tensor, copy=True)
     kept = tensor if value.dtype != np.float32 else outline(tensor)
     base = tensor.untyped_storage().data_ptr()
     where = kept, base + int(tensor.storage_offset()) * tensor.element_size(), base
     if envelope is None:
         point = np.asarray(value, np.float64)
-        return Tensor(name, *where, value, point, point, tracked=False)
+        return Tensor(name, *where, value, point, point, tracked=False, use=use)
     lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))
     unstored = ~np.broadcast_to(np.asarray(envelope.written, bool), value.shape)
-    return Tensor(name, *where, value, lo, hi, unstored, frozenset(envelope.taints))
+    return Tensor(name, *where, value, lo, hi, unstored, frozenset(envelope.taints), use=use)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 
 from render.entry.inputs import Inputs
 from render.result import pieces
@@ -91,6 +92,32 @@ def stored_arguments(inputs: Inputs, envelope: Callable[[torch.Tensor], Any]) ->
             written = envelope(value)
             if written is not None and bool(np.any(written.kernel_written)):
                 found.append((name, value.detach()))
+    return found
+
+
+def visible(inputs: Inputs) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor that the caller holds by the arguments: inside containers, of modules, and their gradients."""
+    for name, value in inputs.values.items():
+        for leaf in tree_leaves(value):
+            if isinstance(leaf, torch.nn.Module):
+                yield from ((f"{name}.{n}", t) for n, t in (*leaf.named_parameters(), *leaf.named_buffers()))
+                yield from ((f"{name}.{n}.grad", t.grad) for n, t in leaf.named_parameters() if t.grad is not None)
+            elif isinstance(leaf, torch.Tensor):
+                yield name, leaf
+                if leaf.is_leaf and leaf.grad is not None:
+                    yield f"{name}.grad", leaf.grad
+
+
+def stored_besides(inputs: Inputs, outputs: Named, envelope: Callable[[torch.Tensor], Any]) -> Named:
+    """The tensors of `visible` that a kernel stored to and that share no memory with an output."""
+    known = {x.untyped_storage().data_ptr() for _, x in outputs}
+    found: Named = []
+    for name, x in visible(inputs):
+        if x.untyped_storage().data_ptr() in known or (written := envelope(x)) is None:
+            continue
+        if bool(np.any(written.kernel_written)):
+            known.add(x.untyped_storage().data_ptr())
+            found.append((name, x.detach()))
     return found
 
 

@@ -211,6 +211,8 @@ class HostTracker(TorchDispatchMode):
             for t in (*reads.values(), *targets):
                 self._settle(t)
         known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
+        for k in known:
+            self.memory.read_by_host(reads[k])
         site = host_site() if op.opaque else None if known or rounds is None else self._note(op, rounds)
         if not known and (site is None or not self.memory.interval):
             out = func(*args, **kwargs)
@@ -291,6 +293,8 @@ class HostTracker(TorchDispatchMode):
         site = host_site() if rounds is None else self._note(op, rounds)
         out = func(*args, **kwargs)
         starts = {_start(t) for t in reads.values()}
+        for t in reads.values():
+            self.memory.read_by_host(t)
         outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
         made = [
             Made.of(i, t)

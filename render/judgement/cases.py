@@ -9,6 +9,7 @@ import torch
 
 from render.entry.execution import Execution
 from render.entry.outputs import OutputPair, shape_mismatch, values
+from render.interpreter.memory.records import Use
 from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
 from render.judgement.references import References
 from render.reference.local_error import TORCH_FORMATS
@@ -25,6 +26,7 @@ def judged_of(run: Execution, references: References, pair: OutputPair, device: 
     i = pair.reference
     ours = ours if ours.tracked or why else untracked(ours, ref)
     taints = {run.session.taints[t].code for t in ours.taints if t in run.session.taints} - {NEVER_WRITTEN}
+    unstored = np.ones(ours.value.shape, bool) if ours.use is Use.IDLE else ours.unstored
     case = Case(
         pair.name, ours.value, ours.lo, ours.hi, ref,
         ref if why else references.exact.values[i], (lambda: (ref, ref)) if why else (lambda: references.ends_of(i)),
@@ -32,7 +34,7 @@ def judged_of(run: Execution, references: References, pair: OutputPair, device: 
         fmt=TORCH_FORMATS.get(ours.tensor.dtype), ref_fmt=TORCH_FORMATS.get(theirs.dtype),
         device=None if device is None or why else values(device),
         device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
-        radius=lambda: references.radius_of(i), unstored=ours.unstored, mismatch=why,
+        radius=lambda: references.radius_of(i), unstored=unstored, mismatch=why,
         taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
     )  # fmt: skip
     if not why and too_large(ours.tensor, theirs, device):

@@ -10,7 +10,7 @@ NaN or infinity in the kernel itself does not rest on a bound and needs no witne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,31 @@ def _patterns(case: Case, masks: Masks) -> Iterator[tuple[int, ...]]:
 
 def confirmed(entry: Entry, run: Execution, claim: Outside, figures: Figures | None = None) -> Witness:
     """The witness of one claim; `figures` changes the target's figures in it."""
-    from render.trace import Contradiction, NotSliceable, slice_of
+    from render.trace import slice_of
+
+    return _witnessed(claim, lambda: slice_of(entry, run, claim.case.name, claim.place), figures)
+
+
+def all_confirmed(entry: Entry, run: Execution, claims: Sequence[Outside], figures: Figures | None) -> list[Witness]:
+    """The witnesses of several claims, which share the repetitions of launches that they need."""
+    from render.trace import Contradiction, NotSliceable
+    from render.trace.element import slices_of
+
+    try:
+        found = slices_of(entry, run, [(claim.case.name, claim.place) for claim in claims])
+    except (Contradiction, *FAILURES):
+        return [confirmed(entry, run, claim, figures) for claim in claims]
+
+    def given(one: Any) -> Any:
+        if isinstance(one, NotSliceable):
+            raise one
+        return one
+
+    return [_witnessed(c, lambda s=s: given(s), figures) for c, s in zip(claims, found, strict=True)]  # type: ignore[misc]
+
+
+def _witnessed(claim: Outside, sliced: Callable[[], Any], figures: Figures | None) -> Witness:
+    from render.trace import Contradiction, NotSliceable
     from render.trace.model import MISHAPS
     from render.witness.document import Malformed
     from render.witness.formulas import LOOSE
@@ -164,7 +188,7 @@ def confirmed(entry: Entry, run: Execution, claim: Outside, figures: Figures | N
         return Witness(status, claim.case.name, claim.place, why, document)
 
     try:
-        found = slice_of(entry, run, claim.case.name, claim.place)
+        found = sliced()
         document, said = make(found, Claim(claim.side, claim.low, claim.high), figures)
     except Contradiction as error:
         return answer("disagrees", str(error))

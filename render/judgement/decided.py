@@ -11,6 +11,7 @@ from render.explain.study import Study
 from render.judgement import advice
 from render.judgement.composition import Judged, exact_everywhere, likely_code
 from render.judgement.confirmation import ON_BOUND
+from render.judgement.coverage import Coverage
 from render.judgement.formulas import FormulasCompared
 from render.judgement.sides import blamed
 from render.judgement.written import differing, measured
@@ -24,7 +25,7 @@ from render.result.verdict import BudgetItem, Finding, OutputVerdict
 class Decided:
     """`masks` and `decisions` by output, `decision` for the whole. `witness`, `left`, `weak`: second opinion, departure
     from the reference, instability; `formulas`: both sides without rounding; `defect`: the code of a
-    bound that no second evaluation confirms, or ""."""
+    bound that no second evaluation confirms, or ""; `covered`: which tensors were compared."""
 
     findings: list[Finding]
     masks: list[Masks | None]
@@ -36,12 +37,13 @@ class Decided:
     weak: Instability | None
     formulas: FormulasCompared
     defect: str
+    covered: Coverage
 
     @property
     def notes(self) -> list[str]:
         """What the second looks found, in words."""
         said = [x.sentence for x in (self.witness, self.left) if x]
-        said += self.formulas.notes
+        said += [*self.formulas.notes, *self.covered.vouched]
         return said + (instability_notes(self.weak) if self.weak else [])
 
     def paper(self, judged: list[Judged]) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from render.entry.execution import Entry, Execution
 from render.judgement import unrounded
 from render.judgement.composition import Judged
-from render.judgement.confirmation import Outside, confirmed, unconfirmed
+from render.judgement.confirmation import Outside, all_confirmed, confirmed, unconfirmed
 from render.judgement.references import References
 from render.result.decision import Case, Decision
 from render.result.elements import Witness
@@ -24,6 +26,7 @@ class FormulasCompared:
     answers: tuple[Unrounded, ...] = ()
     witness: Witness | None = None
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass
@@ -42,16 +45,37 @@ class Comparison:
         if not unrounded.wanted(run, decision, self.references.exact):
             return FormulasCompared(decision)
         if unrounded.too_much(run):
-            return FormulasCompared(decision, notes=(unrounded.TOO_MUCH,))
+            return self._sampled(run, cases, decision)
         compared = self._compared(run, cases)
         if compared is None:
-            return FormulasCompared(decision, notes=(unrounded.NOT_KNOWN,))
+            return FormulasCompared(decision, left_out=(unrounded.NOT_KNOWN,))
         answers = tuple(compared)
         found = unrounded.decided(answers, decision)
         if found.code != unrounded.CODE:
             return FormulasCompared(found, answers, None, tuple(unrounded.notes(answers)))
         witness, found = self._second(run, cases, answers, found)
         return FormulasCompared(found, answers, witness)
+
+    def _sampled(self, run: Execution, cases: Sequence[Case], decision: Decision) -> FormulasCompared:
+        """By the slices of a few elements: their witnesses are the comparison, so that none confirms another."""
+        known, answers, seen = self.references, [], list[Witness]()
+        for case, place in zip(cases, self.places, strict=True):
+            sample = unrounded.sampled(known.oracle, known.exact, place, case) if unrounded.comparable(case) else None
+            if sample is None:
+                continue
+            around = [(at, float(case.exact[at]), s) for at, s in sample[0]]
+            claims = [Outside(case, at, "reference", e - s, e + s) for at, e, s in around]
+            found = all_confirmed(self.entry, run, claims, without_rounding)
+            ends = [(at, s, w.ends) for (at, _, s), w in zip(around, found, strict=True) if w.ends is not None]
+            seen += [w for w in found if w.status == "agrees"]
+            if ends:
+                f = tuple(np.array(x) for x in zip(*(e for _, _, e in ends), strict=True))
+                slack = np.array([s for _, s, _ in ends])
+                answers.append(unrounded.of_slices(case, [at for at, _, _ in ends], slack, (f[0], f[1]), sample[1]))
+        left_out = (unrounded.TOO_MUCH,) if answers else (unrounded.NOT_KNOWN,)
+        decision = unrounded.decided(answers, decision)
+        witness = next(iter(seen), None) if decision.code == unrounded.CODE else None
+        return FormulasCompared(decision, tuple(answers), witness, tuple(unrounded.notes(answers)), left_out)
 
     def _compared(self, run: Execution, cases: Sequence[Case]) -> list[Unrounded] | None:
         if not self._asked:

@@ -22,8 +22,9 @@ from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
 from render.judgement.composition import Judged, findings_of, taints_of
-from render.judgement.configurations import counted, worst_of_all
+from render.judgement.configurations import worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
+from render.judgement.coverage import coverage, scope_of
 from render.judgement.decided import Decided, cause_of
 from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.memory import free_runs, peak_mb
@@ -142,7 +143,8 @@ class Judgement:
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, self.options))
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
-        scope = replace(found.scope, configurations=counted(run.session))
+        given = "given" if self.recorded is not None else ""
+        scope = scope_of(run, self.inputs, self.options.seed, d.covered, d.formulas.left_out, given)
         return replace(found, timing=self._timing(began), scope=scope)
 
     def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
@@ -158,9 +160,11 @@ class Judgement:
         defect = decision.code if decision.code in DEFECTS else ""
         left = departure(study, self.references.oracle, decision, self.options)
         formulas = self._formulas(run, judged, decision)
+        covered = coverage(self.entry, run, judged, formulas.decision)
         weak, decision = self._unstable(run, judged, formulas.decision)
+        decision = covered.decided(decision)
         witness = witness or formulas.witness
-        return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, defect)
+        return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, defect, covered)
 
     def _second_opinion(
         self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision

@@ -16,12 +16,12 @@ and decide nothing. A second evaluation (`render.witness.unrounded`) has to conf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from interval_ops.profiles.profile import CAUSES, MissingRule
-from render.entry.execution import WORTH_WORK, Entry, Execution, Tensor
+from render.entry.execution import WORTH_WORK, Entry, Execution
 from render.explain.study import Study
 from render.reference.oracle import Oracle, OracleResult
 from render.result import margins
@@ -39,7 +39,12 @@ MANY, ONE_WAY, PART = 8, 0.9, 1 / 8
 """Elements that differ below one rounding of the output are no chance from so many on, if so many of them differ to
 one side, or if they are such a part of all."""
 NOT_KNOWN = "kernel and reference could not be compared without rounding"
-TOO_MUCH = "kernel and reference were not compared without rounding (too much work)"
+SAMPLE = 8
+"""Elements of each output that are compared by their slices where repeating the run is too much work."""
+TOO_MUCH = f"kernel and reference were compared without rounding in {SAMPLE} elements of each output (work)"
+
+
+Ends = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -65,21 +70,60 @@ def unrounded(
     margin: Margin | None = None
     answers = []
     for case, place in zip(cases, places, strict=True):
-        if case.mismatch or case.fmt is None or case.ref_fmt is None or case.name not in found:
+        if not comparable(case) or case.name not in found:
             continue
         if found[case.name].taints:
             continue  # a host operation without a rule gave values that are rounded
-        gap, counts = _gap(case, found[case.name])
+        f = found[case.name].lo, found[case.name].hi
+        gap, counts = _gap(case, f)
         near = SLACK * np.abs(case.exact)
         if not (np.abs(gap) > near).any():
-            answers.append(_answer(case, found[case.name], gap, counts, near, False))
+            answers.append(_answer(case, f, gap, counts, near, False))
             continue
         margin = margin or _margin(oracle, exact)
         if margin is None:
             return None
         reach = np.nan_to_num(margin.reach[place], nan=np.inf) + _of_float64(oracle, exact, place)
-        answers.append(_answer(case, found[case.name], gap, counts, near + reach, margin.estimated))
+        answers.append(_answer(case, f, gap, counts, near + reach, margin.estimated))
     return answers
+
+
+def comparable(case: Case) -> bool:
+    """Float outputs that both sides have."""
+    return not case.mismatch and case.fmt is not None and case.ref_fmt is not None and bool(case.exact.size)
+
+
+def sampled(
+    oracle: Oracle, exact: OracleResult, place: int, case: Case
+) -> tuple[list[tuple[tuple[int, ...], float]], bool] | None:
+    """([(index, slack)] of the elements that stand for the others, whether the slack is an estimate).
+
+    The largest differences of the two outputs, plain and in half widths, and places spread evenly over the others.
+    """
+    margin = _margin(oracle, exact)
+    if margin is None:
+        return None
+    slack = (SLACK * np.abs(case.exact) + margin.reach[place] + _of_float64(oracle, exact, place)).reshape(-1)
+    with np.errstate(all="ignore"):
+        apart = np.abs(np.asarray(case.value, np.float64) - case.ref).reshape(-1)
+        used = apart / (case.hi - case.lo).reshape(-1)
+    known = np.flatnonzero(np.isfinite(case.exact).reshape(-1) & np.isfinite(slack))
+    if not known.size:
+        return None
+    ranked = [known[int(np.argmax(np.nan_to_num(x[known], nan=-1.0, posinf=-1.0)))] for x in (apart, used)]
+    spread = known[((np.arange(SAMPLE - 2) + 0.5) * known.size / (SAMPLE - 2)).astype(np.int64)]
+    flat = dict.fromkeys(int(i) for i in (*ranked, *spread))
+    places = [(tuple(int(k) for k in np.unravel_index(i, case.exact.shape)), float(slack[i])) for i in flat]
+    return places, margin.estimated
+
+
+def of_slices(case: Case, at: Sequence[tuple[int, ...]], slack: np.ndarray, f: Ends, estimated: bool) -> Unrounded:
+    """The answer of a sample: the elements at these indices, of which f are the ends of F."""
+    flat = np.ravel_multi_index(tuple(np.array(at).T), case.exact.shape)
+    arrays = {name: np.asarray(getattr(case, name)).reshape(-1)[flat] for name in ("lo", "hi", "exact")}
+    one = replace(case, **arrays)
+    found = _answer(one, f, *_gap(one, f), slack, estimated)
+    return replace(found, elements=int(case.exact.size), index=at[found.index[0]], sampled=len(at))
 
 
 def _margin(oracle: Oracle, exact: OracleResult) -> Margin | None:
@@ -97,9 +141,9 @@ def _of_float64(oracle: Oracle, exact: OracleResult, place: int) -> np.ndarray:
         return oracle.of_float64(exact, place)
 
 
-def _gap(case: Case, free: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _gap(case: Case, f: Ends) -> tuple[np.ndarray, np.ndarray]:
     """(how far F's interval lies above E, negative below; which elements are compared): F known well enough."""
-    lo, hi, exact = free.lo, free.hi, case.exact
+    (lo, hi), exact = f, case.exact
     with np.errstate(all="ignore"):
         room = np.maximum(NARROW * (case.hi - case.lo) / 2, SLACK * np.abs(exact))
         counts = np.isfinite(lo) & np.isfinite(hi) & np.isfinite(exact) & ((hi - lo <= room) | ~np.isfinite(room))
@@ -107,9 +151,7 @@ def _gap(case: Case, free: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return gap, counts
 
 
-def _answer(
-    case: Case, free: Tensor, gap: np.ndarray, counts: np.ndarray, slack: np.ndarray, estimated: bool
-) -> Unrounded:
+def _answer(case: Case, f: Ends, gap: np.ndarray, counts: np.ndarray, slack: np.ndarray, estimated: bool) -> Unrounded:
     """Agreement counts where the slack is small beside E or the bound; a difference counts beyond any known slack."""
     assert case.fmt is not None and case.ref_fmt is not None
     above, gap = gap > 0, np.abs(gap)
@@ -126,7 +168,7 @@ def _answer(
     largest = float(np.abs(case.exact[np.isfinite(case.exact)]).max(initial=0.0))
     return Unrounded(
         case.name, int(told.sum()), int(counts.size), many, int(visible.sum()), at,
-        float((free.lo[at] + free.hi[at]) / 2), float(case.exact[at]), float(gap[at]), float(slack[at]),
+        float((f[0][at] + f[1][at]) / 2), float(case.exact[at]), float(gap[at]), float(slack[at]),
         float(np.nanmax(used, initial=0.0)), estimated, _systematic(many, int(told.sum()), one_way), one_way,
         float(gap.max(initial=0.0)) / largest if largest else 0.0, fmt.name,
     )  # fmt: skip

@@ -46,6 +46,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
         yield quote(v, v.file)
     yield from _rows("help", "what to do", _lines(*v.help))
     yield from _rows("note", "notes", _lines(*v.notes))
+    yield from _rows("scope", "not judged", _lines(v.scope.sentence))
     yield from _rows("second", "second opinion", _lines(details.second(v)), detail=True)
     yield from _rows("finer", "exact value of the reference", _lines(*words.finer(v)))
     yield from _rows("unrounded", "without any rounding", _lines(*words.unrounded(v)))

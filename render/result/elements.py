@@ -26,6 +26,12 @@ class Witness:
         return f"{self.output}{list(self.index)}"
 
     @property
+    def ends(self) -> tuple[float, float] | None:
+        """What the second evaluation holds possible; None where there was none."""
+        ends = self.document.get("enclosure") if self.document else None
+        return None if ends is None else (float.fromhex(ends[0]), float.fromhex(ends[1]))
+
+    @property
     def sentence(self) -> str:
         """One line for a report."""
         if self.status == "agrees":

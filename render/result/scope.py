@@ -46,7 +46,8 @@ class Scope:
     """The range of one verdict.
 
     `source`: sha256 of the files that the kernels stand in. `stored`: tensors that a kernel stored to and that the
-    caller can see (results, arguments); `compared`: those of them that were held against the reference. `left_out`:
+    caller can see (results, arguments); `compared`: those of them that were held against the reference, `unjudged`:
+    those that nothing vouches for. `left_out`:
     each check that was not made or made on a part, in words. `device_output`: where the device's values come from.
     `each`: the verdicts of all configurations, the worst of which is this one, where more than one was judged.
     """
@@ -58,13 +59,9 @@ class Scope:
     source: str = ""
     stored: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     device_output: str = ""
-
-    @property
-    def unjudged(self) -> tuple[str, ...]:
-        """Stored and not compared."""
-        return tuple(name for name in self.stored if name not in self.compared)
 
     @property
     def sentence(self) -> str:

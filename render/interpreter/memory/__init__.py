@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from render.interpreter.memory.core import Memory
 from render.interpreter.memory.findings import MemoryFinding, Taint, TaintLog
-from render.interpreter.memory.records import Envelope, Hazard, LaunchInfo, LoadResult, Request, Retry
+from render.interpreter.memory.records import Envelope, Hazard, LaunchInfo, LoadResult, Request, Retry, Use
 from render.interpreter.memory.registry import Storage
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "Storage",
     "Taint",
     "TaintLog",
+    "Use",
 ]  # fmt: skip

@@ -132,7 +132,7 @@ def _finish(
     kept = shadow if save & SAVE_SHADOW else None
     segment = Segment(storage, size, began, memory.log.arena.used, kept, bool(save & SAVE_WRITTEN), acc)
     memory.log.segment(segment)
-    storage.stored = True
+    storage.stored, storage.stored_in = True, memory.tag_bounds[0]
     if last >= 0:
         storage.touched_by_kernel(first * size, (last + 1) * size)
     if noted < 0:

@@ -15,8 +15,8 @@ import torch
 from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
 from render.interpreter.memory.findings import FindingLog, MemoryFinding, TaintLog
 from render.interpreter.memory.operands import Since, Who
-from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult, Request
-from render.interpreter.memory.registry import PROGRAM, Registry, Storage
+from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult, Request, Use
+from render.interpreter.memory.registry import PROGRAM, Registry, Storage, address
 from render.interpreter.memory.shadow import ElementType, Shadow
 from render.interpreter.memory.undo import Arena, UndoLog, snapshot
 from render.interpreter.memory.unwritten import notice_writes
@@ -218,6 +218,21 @@ class Memory:
     def host_envelope(self, tensor: torch.Tensor, move: bool) -> Envelope | None:
         """What a host operation should know of an operand (None: nothing); `move`: unwritten elements matter too."""
         return host_side.host_envelope(self, tensor, move)
+
+    def read_by_host(self, tensor: torch.Tensor) -> None:
+        """Host code computes with the tensor's elements."""
+        storage = self.find(address(tensor)) if tensor.numel() else None
+        if storage is not None:
+            storage.read_in = max(storage.read_in, self._launch + 1)
+
+    def use_of(self, tensor: torch.Tensor) -> Use:
+        """What kernels did with the tensor's memory, and whether anybody read what they stored last."""
+        storage = self.find(address(tensor)) if tensor.numel() else None
+        if storage is None or storage.name is None:
+            return Use.NONE
+        if storage.stored_in < 0 or storage.kernel_range is None:
+            return Use.READ if storage.read_in >= 0 or storage.kernel_range is not None else Use.IDLE
+        return Use.PASSED_ON if storage.read_in > storage.stored_in else Use.STORED
 
     def is_known(self, tensor: torch.Tensor, move: bool) -> bool:
         """Whether `host_envelope` would give anything."""

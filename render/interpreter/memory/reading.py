@@ -100,7 +100,8 @@ def _load_one(
     memory.use(storage)
     memory.note_programs(pids)
     memory.before_read(storage)
-    storage.loaded_at = memory.tag_bounds[2]
+    launch, _, storage.loaded_at = memory.tag_bounds
+    storage.read_in = launch
     size = elem.itemsize
     v = np.empty(p.size, dtype)
     noted, masked_off = _gather(memory, storage, p, flat, elem, v)

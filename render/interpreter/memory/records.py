@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from render.interpreter.types import ElemType
 
 NO_TAINT: frozenset[int] = frozenset()
+
+
+class Use(Enum):
+    """What kernels did with the memory of a tensor."""
+
+    NONE = "it was given to none"
+    IDLE = "it was given to one, which neither loaded from it nor stored to it"
+    READ = "only loaded from"
+    STORED = "stored to, and nothing read that afterwards"
+    PASSED_ON = "stored to, and a later launch or the host read it"
 
 
 class Hazard(BaseException):

@@ -60,6 +60,8 @@ class Storage:
     - `filled`: unwritten bytes show the word of `unwritten.CANARY`; `noticed`: they were looked at in this launch.
     - `tags`: last writer in this launch per `grain` bytes; `reads` likewise, the last reader, once `tracked`.
     - `taint_map`: one number per byte, an index into `Memory.taint_sets`; `taint` holds for all bytes.
+    - `stored_in`, `read_in`: the last launch that stored to it, and that loaded from it (-1: none; a number between two
+      launches for the host).
     - `kernel_range`: bytes [first, last) that kernels (or host copies of their results) wrote.
     """
 
@@ -78,10 +80,12 @@ class Storage:
         "nbytes",
         "noticed",
         "raw",
+        "read_in",
         "reads",
         "shadows",
         "start",
         "stored",
+        "stored_in",
         "tags",
         "taint",
         "taint_map",
@@ -110,7 +114,7 @@ class Storage:
         self.reads: np.ndarray | None = None
         self.grain = 0
         self.tracked = False
-        self.loaded_at = -1
+        self.loaded_at = self.read_in = self.stored_in = -1
         self.stored = False
         self.mixed = False
         self.acc: Accumulator | None = None

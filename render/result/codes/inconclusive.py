@@ -138,4 +138,17 @@ INCONCLUSIVE = (
         example="a grid of 2^31 programs; while i >= 0: i += 1",
         steps=("look at the loop that is named: can it end?", "try a smaller shape: fewer programs, fewer turns"),
     ),
+    Code(
+        code="RND310",
+        title="a tensor that a kernel stored to was not compared",
+        sentence="cannot tell: {detail}",
+        rank=10,
+        subtype="scope",
+        prose="What was compared is in order, but a kernel also stored to a tensor that the caller can see (an "
+        "argument, a gradient, a further result) and that nothing was compared with: the reference does not give it, "
+        "nobody read it afterwards, and its values are no steps on the way to what was compared. It may be wrong.",
+        maths="stored(t),  t visible to the caller,  no y_ref for t,  no later read of t",
+        example="a backward kernel that returns dx and adds to dw in place, against a reference that gives dx",
+        steps=("let the reference give this tensor too, under the same name or in the same place",),
+    ),
 )

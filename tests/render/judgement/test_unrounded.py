@@ -172,12 +172,16 @@ def test_and_a_fault_beside_it_is_none():
     assert (v.label, v.code) == ("Type-II", "RND201")
 
 
-def test_too_much_work_is_said():
+@pytest.mark.parametrize(("off", "label"), [(1.0, "Type-I"), (1.02, "Type-II")])
+def test_where_a_repetition_is_too_much_work_a_sample_is_compared_and_that_is_said(off, label):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unrounded, "WORTH_WORK", 10)
-        v = classify(quantised, data(), 1.02, ref=lambda x, off: x.sum(1))
-    assert v.label == "Type-I" and not v.unrounded
-    assert unrounded.TOO_MUCH in v.notes
+        v = classify(quantised, data(), off, ref=lambda x, off: x.sum(1))
+    (one,) = v.unrounded
+    assert (v.label, one.differing > 0) == (label, off != 1.0)
+    assert 6 <= one.sampled == one.compared <= 8 and one.elements == 16
+    assert v.scope.left_out == (unrounded.TOO_MUCH,)
+    assert (v.witness is not None) == (off != 1.0)
 
 
 def answer(**changes):

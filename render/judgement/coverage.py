@@ -1,0 +1,152 @@
+"""What a verdict covers: the record of it (`Scope`), and what keeps a Type-I from being one.
+
+Tensors that a kernel stored to and that the caller can see are compared, or passed on (a later launch or the host read
+them, so that what is compared rests on them), or vouched for: the value that is stored is also a step on the way to a
+compared output, by the slices of a few elements (statistics that a forward pass keeps for the backward one). Of any
+other nobody knows whether it is right, and exit 0 would say that it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from render.entry.execution import Entry, Execution, Tensor
+from render.entry.inputs import Inputs
+from render.entry.outputs import visible
+from render.interpreter.memory.records import Use
+from render.judgement.composition import Judged
+from render.judgement.configurations import counted
+from render.result.decision import Decision
+from render.result.scope import InputRecord, Scope
+
+if TYPE_CHECKING:
+    from render.trace.model import Slice
+
+CODE = "RND310"
+LOOKED_AT = 3
+"""Elements of a tensor without counterpart whose values are looked for on the way to a compared output."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Names of what was stored, compared, and judged by nobody; `vouched`: notes on what is not compared and why.
+
+    `finite`: elements with a finite exact value that were compared.
+    """
+
+    stored: tuple[str, ...]
+    compared: tuple[str, ...]
+    unjudged: tuple[str, ...]
+    vouched: tuple[str, ...]
+    finite: int
+
+    def decided(self, decision: Decision) -> Decision:
+        if decision.label != "Type-I":
+            return decision
+        if not self.finite:
+            return Decision("Inconclusive", "RND301", "no element with a finite value was compared")
+        if not self.unjudged:
+            return decision
+        names = ", ".join(self.unjudged)
+        verb = "was" if len(self.unjudged) == 1 else "were"
+        return Decision("Inconclusive", CODE, f"{names} {verb} stored by a kernel and not compared with anything")
+
+
+def coverage(entry: Entry, run: Execution, judged: Sequence[Judged], decision: Decision) -> Coverage:
+    """Slices are cut only where a Type-I depends on them."""
+    compared = [j.ours for j in judged]
+    bases = {x.base for x in compared}
+    others = [o for o in run.outputs if o.base not in bases]
+    uses = [(o.name, o.use) for o in others] + list(run.aside)
+    unjudged, vouched = [], []
+    for name, use in uses:
+        if use is Use.PASSED_ON:
+            vouched.append(f"{name} was not compared: what is compared was computed from it")
+        elif use is Use.STORED:
+            known = next((o for o in others if o.name == name), None)
+            if decision.label == "Type-I" and known is not None and _on_the_way(entry, run, known, compared):
+                vouched.append(
+                    f"{name} was not compared: its values are steps on the way to what is compared (sampled)"
+                )
+            else:
+                unjudged.append(name)
+    stored = [o.name for o in run.outputs if o.use in (Use.STORED, Use.PASSED_ON)] + [name for name, _ in run.aside]
+    finite = sum(int(np.isfinite(j.case.exact).sum()) for j in judged if not j.case.mismatch)
+    return Coverage(tuple(stored), tuple(o.name for o in compared), tuple(unjudged), tuple(vouched), finite)
+
+
+def _on_the_way(entry: Entry, run: Execution, kept: Tensor, compared: Sequence[Tensor]) -> bool:
+    """Whether the values stored at some places of `kept` are steps in slices of compared elements."""
+    from render.trace.element import slices_of
+    from render.trace.model import NotSliceable
+
+    if not kept.value.size:
+        return False
+    for flat in sorted({0, kept.value.size // 2, kept.value.size - 1})[:LOOKED_AT]:
+        wanted = [(kept.name, _place(kept, flat))]
+        wanted += [(x.name, _place(x, flat * x.value.size // kept.value.size)) for x in compared if x.value.size]
+        found = slices_of(entry, run, wanted)
+        one, rest = found[0], [s for s in found[1:] if not isinstance(s, NotSliceable)]
+        if isinstance(one, NotSliceable) or not any(_holds(other, one) for other in rest):
+            return False
+    return True
+
+
+def _place(x: Tensor, flat: int) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(flat, x.value.shape))
+
+
+def _holds(other: Slice, one: Slice) -> bool:
+    """Whether a step of `other` is what `one` stores, or what it rounds to store it: line, operation and numbers."""
+    node, number = one.node_of(one.root), one.root
+    while True:
+        i = number - node.start
+        ends = (node.lo[i], node.hi[i])
+        for step in other.nodes:
+            same = (step.op, step.file, step.line) == (node.op, node.file, node.line) and step.op != "leaf"
+            if same and bool(((step.lo == ends[0]) & (step.hi == ends[1])).any()):
+                return True
+        if node.op not in ("cast", "store") or len(node.operands) != 1:
+            return False
+        number = int(node.operands[0].reshape(-1)[min(i, node.operands[0].size - 1)])
+        node = one.node_of(number)
+
+
+def scope_of(
+    run: Execution, inputs: Inputs, seed: int, found: Coverage, left_out: Iterable[str], device_output: str
+) -> Scope:
+    return Scope(
+        configurations=counted(run.session), inputs=tuple(hashed(inputs)), seed=seed, source=_source(run.session),
+        stored=found.stored, compared=found.compared, unjudged=found.unjudged,
+        left_out=tuple(dict.fromkeys(left_out)), device_output=device_output,
+    )  # fmt: skip
+
+
+def hashed(inputs: Inputs) -> Iterable[InputRecord]:
+    for name, x in visible(inputs):
+        if not name.endswith(".grad"):
+            yield InputRecord(name, tuple(x.shape), str(x.dtype).removeprefix("torch."), sha256(x))
+
+
+def sha256(x: torch.Tensor) -> str:
+    """Of the elements in row-major order, as bytes of the tensor's own dtype."""
+    flat = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy() if x.numel() else np.zeros(0, np.uint8)
+    return hashlib.sha256(flat.data).hexdigest()
+
+
+def _source(session: Any) -> str:
+    """sha256 of the files of the launched kernels, in the order of their names; "" where one cannot be read."""
+    digest = hashlib.sha256()
+    for file in sorted({launch.file for launch in session.launches}):
+        try:
+            digest.update(Path(file).read_bytes())
+        except OSError:
+            return ""
+    return digest.hexdigest()
