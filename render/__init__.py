@@ -17,6 +17,7 @@ from render.result.versions import VERSION as __version__
 
 _LAZY = {
     "classify": "render.classify",
+    "compare_models": "render.network.compare",
     "no_gpu": "render.interpreter.no_gpu",
     "Verdict": "render.result.verdict",
     "load": "render.result.loading",
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "accumulation",
     "classify",
+    "compare_models",
     "dual_delta",
     "load",
     "load_profile",
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from interval_ops.profiles.profile import load_profile, profile_names
     from render.classify import classify
     from render.interpreter.no_gpu import no_gpu
+    from render.network.compare import compare_models
     from render.result.errors import KernelError, RenderError, UnsupportedOp
     from render.result.loading import load
     from render.result.verdict import Verdict

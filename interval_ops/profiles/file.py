@@ -19,7 +19,7 @@ from interval_ops.profiles.profile import DotModel, FnError, OlderCast, Profile,
 Table = dict[str, Any]
 
 _TABLES = ("sources", "lowering", "functions", "dots", "refused", "device")
-_TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", *_TABLES}
+_TOP = {"name", "title", "confidence", "inherit", "aliases", "cast", "library", *_TABLES}
 _LOWERING = {"exp_via_exp2", "atomic_flush_fp32", "default_input_precision", "source"}
 _OPTIONAL = {"tree_since"}
 _CAST = {"overflow", "via", "older", "refused"}
@@ -237,6 +237,7 @@ def build(raw: Table, where: str) -> Profile:
         refused_casts=MappingProxyType(_refused_casts(raw.get("cast", {}), where)),
         tree_since=_version(lowering.get("tree_since", ""), where),
         device=_device(raw, sources, where),
+        library=bool(raw.get("library", False)),
     )
 
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from interval_ops.formats.model import Overflow
@@ -196,6 +197,8 @@ class Profile:
     contraction: str = "any"
     triton: tuple[int, int] = NEWEST
     device: DeviceFacts | None = None
+    library: bool = False
+    """PyTorch's own kernels on one machine: what it says of functions holds for host code as it stands."""
 
     def fn(self, name: str, fmt: str = "fp32") -> FnError:
         """Error of function `name`. Raises MissingRule.
@@ -211,6 +214,10 @@ class Profile:
             return self.functions[key]
         except KeyError:
             raise MissingRule(key, self.name, self.refused.get(key, "")) from None
+
+    def inside(self, name: str) -> Profile:
+        """The same target as the library's `name` calls its functions: `gelu.erf` is the erf inside of gelu."""
+        return _inside(self, name) if any(key.startswith(f"{name}.") for key in self.functions) else self
 
     def dot(self, kind: str) -> DotModel:
         """Model of dots of `kind`. Raises MissingRule, with the reason where the target refuses this kind.
@@ -274,6 +281,12 @@ class Profile:
 
     def __hash__(self) -> int:
         return hash((self.name, self.off, self.sum_order, self.contraction, self.triton))
+
+
+@cache
+def _inside(profile: Profile, name: str) -> Profile:
+    own = {key.removeprefix(f"{name}."): e for key, e in profile.functions.items() if key.startswith(f"{name}.")}
+    return replace(profile, functions={**profile.functions, **own})
 
 
 def load_profile(name: str) -> Profile:

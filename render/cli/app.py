@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from render.cli import accum, classify, doctor, dual_delta, explain, ops, replay, report, run, suite
+from render.cli import accum, classify, classify_model, doctor, dual_delta, explain, ops, replay, report, run, suite
 from render.result.versions import VERSION
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _options(
 
 app.command("classify")(classify.command)
 app.command("run", context_settings=run.SETTINGS)(run.command)
+app.command("classify-model")(classify_model.command)
 app.command("replay")(replay.command)
 app.command("suite")(suite.command)
 app.command("explain")(explain.command)

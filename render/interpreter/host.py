@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_flatten
 from interval_ops.bounds import is_point
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
-from interval_ops.profiles.profile import CAUSES
+from interval_ops.profiles.profile import CAUSES, MissingRule
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
 from render.interpreter.deferred import Deferred, Made
 from render.interpreter.graphs import unrecorded
@@ -237,7 +237,7 @@ class HostTracker(TorchDispatchMode):
                 self._attach(tensor, one, self._taints(func, one, tensor, taint, open_, site), prepared)
                 if steps is not None and i < len(steps):
                     self.after(self.before(_SAME, (steps[i],), {}, self._known(steps[i])), tensor)
-        first = found[0] if found else None
+        first = found[0] if found and len(outputs) == 1 else None
         for target in targets:
             if not any(target is t for t in outputs):
                 self._attach(target, first, self._taints(func, first, target, taint, open_, site), prepared)
@@ -350,7 +350,7 @@ class HostTracker(TorchDispatchMode):
             rule, found = RULES.get(op.name), None
             whole = op.name in ATEN and not ATEN[op.name].integers and _open_integers(args, kwargs, known)
             if rule is not None and not whole and not op.opaque:
-                with muted(self._muted_at(site or host_site())), np.errstate(all="ignore"):
+                with muted(self._muted_at(site or host_site())), _quiet():
                     found = rule(call)
             if found is None and (op.opaque or op.cause) and not op.written and not whole:
                 return self._decomposed(func, args, kwargs, site or host_site())
@@ -463,6 +463,13 @@ def _rounded_to(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, An
         dtype = torch.int64
     fmt = FORMAT_OF.get(kwargs.get("dtype") or dtype)
     return None if fmt is None or fmt.bits == 64 else fmt
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The target may have no figure for a function: then there is no rule."""
+    with np.errstate(all="ignore"), contextlib.suppress(MissingRule):
+        yield
 
 
 def _number(x: Any) -> bool:

@@ -41,8 +41,8 @@ TERMS = {name: op.terms for name, op in ATEN.items() if op.terms is not None}
 TERM_FACTOR = 16.0
 LOSSES = frozenset(["nll_loss_forward", "nll_loss2d_forward"])
 """Linear in their first operand, if no weights are given."""
-_FUSED = frozenset(["_softmax", "_log_softmax"])
-RULES = EXACT_OPS | ARITHMETIC | FUNCTIONS | MULTILINEAR | RANDOM | TERMS.keys() | LOSSES | _FUSED | {"_to_copy"}
+SOFTMAX = frozenset(("_softmax", "_log_softmax", "_safe_softmax"))
+RULES = EXACT_OPS | ARITHMETIC | FUNCTIONS | MULTILINEAR | RANDOM | TERMS.keys() | LOSSES | SOFTMAX | {"_to_copy"}
 REFUSED = dict.fromkeys(ATEN.keys() - RULES, "no local error: moved at random, an estimate (`running_error`)")
 
 OPERAND_FACTOR = 8.0
@@ -68,6 +68,8 @@ class Unit:
     attainable: bool = False
     least: float = 0.0
     scale: float = 1.0
+    cancelling: float = 0.0
+    """Error of torch's cancelling functions (gelu) in units of their argument, beside their own."""
 
     def terms(self, n: float) -> float:
         """Roundings that one term of a sum of n goes through."""
@@ -107,7 +109,7 @@ def local_error(
     if name in FUNCTIONS:
         u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
     if name in CANCELLING:
-        floor = floor + 8 * unit.inner(dtype) * args[0].abs()
+        floor = floor + (8 * unit.inner(dtype) + unit.cancelling) * args[0].abs()
     if name in TERMS:
         lost = 3 * u if ATEN[name].stepwise else 0.0
         floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)

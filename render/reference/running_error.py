@@ -32,7 +32,6 @@ TRIALS = 3
 _CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_like", "new_full"])
 _PUTS = frozenset(["index_put", "_index_put_impl", "put"])
 _ELEMENTWISE = noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | noise.TERMS.keys() | _CASTS
-_SOFTMAX = frozenset(("_softmax", "_log_softmax"))
 
 
 class Movable:
@@ -44,8 +43,8 @@ class Movable:
     def __init__(self, func: Any, args: Any, kwargs: Any, errors: list[Any], default_dtype: Callable[..., Any]) -> None:
         self.func = func
         self.name = noise.base_name(func)
-        if self.name in _SOFTMAX:
-            args = (*args[:2], False)  # half_to_float wants a half operand
+        if self.name in noise.SOFTMAX:  # half_to_float wants a half operand
+            args = (*args[:2], False) if self.name != "_safe_softmax" else args[:2]
         self.args, self.kwargs = args, kwargs
         self.leaves, self.spec = tree_flatten((args, kwargs))
         self.tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
@@ -112,7 +111,7 @@ def _is_float(x: Any) -> bool:
 
 def has_rule(op: Movable) -> bool:
     """Whether its error follows from its form, and need not be estimated."""
-    known = noise.MULTILINEAR | _ELEMENTWISE | _SOFTMAX
+    known = noise.MULTILINEAR | _ELEMENTWISE | noise.SOFTMAX
     return op.accumulates or op.is_linear or (op.name in known and not op.adds)
 
 
@@ -123,7 +122,7 @@ def error_of(
     floats = [i for i, x in enumerate(values) if _is_float(x)]
     if op.is_linear or (op.name in noise.MULTILINEAR and not op.func._schema.is_mutable):
         total = _multilinear(op, values, floats, dtypes, unit)
-    elif op.name in _SOFTMAX:
+    elif op.name in noise.SOFTMAX:
         total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
     elif op.name in _ELEMENTWISE and not op.adds:
         total = _elementwise(op, values, floats, dtypes, unit)
@@ -261,6 +260,7 @@ def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.U
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
     own = unit.terms(value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
     error = op.errors.get(op.tensors[0], torch.zeros_like(value))
+    error = torch.where(op.leaves[op.tensors[0]].isfinite(), error, 0.0)  # a mask moves by nothing
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
         found: torch.Tensor = own * inner + grown + u * value.abs() + floor

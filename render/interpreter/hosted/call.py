@@ -80,6 +80,8 @@ class Call:
 
     @property
     def profile(self) -> Profile:
+        if self.device.library:
+            return self.device.mute(*_MUTED.get())
         return host_profile(self.device.name.startswith("gfx"))
 
     def pair(self, x: torch.Tensor) -> Pair:
@@ -197,6 +199,19 @@ def values(t: torch.Tensor) -> np.ndarray:
 def inner_of(fmt: Format) -> Format:
     """What torch computes in: every narrower type in float32."""
     return fmt if fmt.bits >= 32 else FP32
+
+
+def narrower(dtype: torch.dtype, than: torch.dtype) -> bool:
+    """Whether some number of `than` is none of `dtype`; False where one of them holds no floats."""
+    dst, src = FORMAT_OF.get(dtype), FORMAT_OF.get(than)
+    return dst is not None and src is not None and not casting.holds(dst, src)
+
+
+def rounding_of(dtype: torch.dtype) -> tuple[float, float]:
+    """(u, half the least subnormal) of results of this type, of float32 for wider ones and for what holds no floats."""
+    fmt = FORMAT_OF.get(dtype)
+    fmt = FP32 if fmt is None or fmt.bits >= 32 else fmt
+    return fmt.u, fmt.half_subnormal
 
 
 def finished(pair: Pair, fmt: Format, profile: Profile) -> Bounds:

@@ -61,7 +61,8 @@ def by_formula(op: Aten) -> Rule:
         if pairs is None:
             return None
         turns = None if op.turns is None else op.turns(**keywords)
-        found = enclosed(formula, op.computed or formula, pairs, inner, call.profile, turns, keywords)
+        profile = call.profile.inside(op.name)
+        found = enclosed(formula, op.computed or formula, pairs, inner, profile, turns, keywords)
         return finished(found, fmt, call.profile)
 
     return rule

@@ -134,8 +134,6 @@ def norm(op: Aten) -> Rule:
             given = [call.get(name) for name in row.beside]
             if not call.get("training"):
                 return _with_given(rows, given, eps)
-            if given[0] is not None:
-                return None
         z, *beside = normalised(rows.pair, eps, rows.inner, rows.profile)
         return rows.affine(z), *(rows.reduced(pair, rounded=False) for pair in beside)
 

@@ -38,7 +38,7 @@ def _peak(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(top), top, 0.0)
 
 
-def _exact_softmax(lo: np.ndarray, hi: np.ndarray) -> Pair:
+def exact_softmax(lo: np.ndarray, hi: np.ndarray) -> Pair:
     """Exact range along the last axis, with float64's relative slack of n + 16 roundings and its underflow."""
     n, top = lo.shape[-1], _peak(lo, hi)
     slack, lost = (n + 16) * 2.0**-50, n * _LEAST
@@ -55,13 +55,13 @@ def softmax(call: Call, logs: bool = False) -> Result:
     lo, hi = rows.pair
     with np.errstate(all="ignore"):
         finite = (np.isfinite(lo) & np.isfinite(hi)).all(-1, keepdims=True)
-        masked = _masked(lo, hi)
+        masked = all_masked(lo, hi)
         low, high = (_log_error if logs else _softmax_error)(lo, hi, rows.n, rows.inner, rows.profile)
         low, high = (np.where(finite | masked, end, np.nan) for end in (low, high))
     return rows.full((low, high))
 
 
-def _masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+def all_masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """Rows in which every infinity is a certain -inf (a mask), and at least one number is finite."""
     mask = (lo == -np.inf) & (hi == -np.inf)
     fine = mask | (np.isfinite(lo) & np.isfinite(hi))
@@ -70,7 +70,7 @@ def _masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
 
 
 def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile) -> Pair:
-    low, high = _exact_softmax(lo, hi)
+    low, high = exact_softmax(lo, hi)
     u, add, e = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation"), relative("exp", fmt, profile)
     tiny = 0.0 if profile.muted("function") else 4 * max(fmt.half_subnormal, 2.0**-1074)
 

@@ -7,8 +7,8 @@ from functools import partial
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.library import joint
 from interval_ops.reduction import scan
+from render.interpreter.hosted import attention, made
 from render.interpreter.hosted import elementwise as e
-from render.interpreter.hosted import made
 from render.interpreter.hosted import moves as m
 from render.interpreter.hosted import norms as n
 from render.interpreter.hosted import products as p
@@ -57,7 +57,8 @@ _OWN: dict[str, Rule] = {
     "prod": r.reduced(r.product),
     "cumsum": r.scanned(scan.cumsum),
     "cumprod": r.scanned(scan.cumprod),
-    "_softmax": s.softmax,
+    **dict.fromkeys(("_softmax", "_safe_softmax"), s.softmax),
+    "_scaled_dot_product_flash_attention_for_cpu": attention.attention,
     "_log_softmax": partial(s.softmax, logs=True),
     "logsumexp": s.logsumexp,
     **dict.fromkeys(("linalg_vector_norm", "norm"), r.vector_norm),

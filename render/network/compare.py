@@ -1,0 +1,183 @@
+"""Which module of a model first differs from the same in another by more than rounding explains.
+
+Both models run as they were given, with what went into and came out of every module; borders that both have are
+judged one by one, each from the activations that stood before it (`walks`, `judge`). A fault therefore stays where it
+is made, and what comes after it is judged as if it were right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from render.interpreter.hosted.call import rounding_of
+from render.network.capture import Key, Model, Trace, callers, capture, leaves
+from render.network.judge import Sight, decide
+from render.network.pairs import Pair, paired
+from render.network.records import LeafRecord, NetworkVerdict, worst
+from render.network.walks import UNIT, BoundedWalk, ExactWalk
+from render.result.errors import RenderError
+
+Sights = dict[tuple[Key, int], Sight]
+
+
+def compare_models(
+    target: Any, reference: Any, *inputs: Any, device: str = "torch-cpu", match: Mapping[str, str] | None = None,
+    start: str | None = None, end: str | None = None, seed: int = 0, assume_exact: Sequence[str] = (),
+) -> NetworkVerdict:  # fmt: skip
+    """Judge every module of `target` against its counterpart in `reference`, on the same inputs.
+
+    Modules, plain functions, or either compiled by torch.compile. `device`: the profile of the target ("torch-cpu",
+    "inductor-cpu", "cuda-eager"). `match` maps leaves of the target to those of the reference where names differ.
+    Judged are the borders from the input of `start` to the results of `end` (modules of the target). RenderError for
+    what cannot be compared.
+    """
+    try:
+        mine, theirs = Model.of(target), Model.of(reference)
+    except ValueError as error:
+        raise RenderError("RND902", str(error), "pass modules or functions") from None
+    traces = capture(mine, inputs, seed), capture(theirs, inputs, seed)
+    return judged(Comparison(mine, theirs, inputs, device, seed, frozenset(assume_exact)), *traces, match, start, end)
+
+
+class Comparison:
+    """The two sides and how to run them again."""
+
+    def __init__(
+        self, target: Model, reference: Model, inputs: Sequence[Any], device: str, seed: int, assumed: frozenset[str]
+    ) -> None:
+        self.target, self.reference, self.inputs, self.seed, self.assumed = target, reference, inputs, seed, assumed
+        self.devices = {"target": profile_of(target, device), "reference": profile_of(reference, device)}
+        self.constants = constants_of(target.module, reference.module)
+
+
+def profile_of(model: Model, device: str) -> str:
+    return "inductor-cpu" if model.compiler is not None and device == "torch-cpu" else device
+
+
+def constants_of(target: nn.Module, reference: nn.Module) -> float:
+    """u of the narrower side's parameters where the sides hold them in different formats, else of fp32."""
+    kinds = [{p.dtype for p in m.parameters()} for m in (target, reference)]
+    if kinds[0] == kinds[1]:
+        return UNIT
+    return max((rounding_of(d)[0] for d in kinds[0] ^ kinds[1]), default=UNIT)
+
+
+def judged(
+    sides: Comparison, mine: Trace, theirs: Trace, match: Mapping[str, str] | None, start: str | None, end: str | None
+) -> NetworkVerdict:
+    try:
+        pairs = paired(mine, theirs, match)
+        chosen = _between(pairs, start, end)
+    except ValueError as error:
+        raise RenderError("RND902", str(error), "names are those of `named_modules`") from None
+    seen: set[tuple[int, int]] = set()
+    results = [leaves(t.output) for t in (mine, theirs)]
+    shapes = [[tuple(t.shape) for t in r] for r in results]
+    sights: Sights = {
+        (key, i): Sight(pair, i, sides.constants)
+        for key, pair in pairs.items() if key in chosen
+        for i in _news(pair, seen) if not pair.equal[i]
+    }  # fmt: skip
+    notes: list[str] = []
+    causes: dict[Key, frozenset[str]] = {}
+    if sights:
+        causes, notes = _walked(sides, pairs, sights)
+    return _verdict(sides, pairs, chosen, sights, causes, notes, shapes, callers(mine.crossings))
+
+
+def _news(pair: Pair, seen: set[tuple[int, int]]) -> list[int]:
+    """Places of tensors that no earlier border had: what a module returned is handed on as it is most of the time."""
+    found = [(id(a), id(b)) for a, b in zip(pair.target, pair.reference, strict=True)]
+    fresh = [i for i, ids in enumerate(found) if ids not in seen]
+    seen.update(found)
+    return fresh
+
+
+def _between(pairs: Mapping[Key, Pair], start: str | None, end: str | None) -> set[Key]:
+    """The borders after the input of `start` up to the results of `end`."""
+    keys = list(pairs)
+    names = {k.name for k in keys}
+    for name in (start, end):
+        if name is not None and name not in names:
+            raise ValueError(f"both sides run no module {name!r}")
+    first = 0 if start is None else keys.index(next(k for k in keys if k.name == start)) + 1
+    last = len(keys) if end is None else max(i for i, k in enumerate(keys) if k.name == end) + 1
+    return set(keys[first:last])
+
+
+def _walked(sides: Comparison, pairs: dict[Key, Pair], sights: Sights) -> tuple[dict[Key, frozenset[str]], list[str]]:
+    notes: list[str] = []
+
+    def handing(method: str) -> Any:
+        def see(pair: Pair, place: int, found: Any) -> None:
+            sight = sights.get((pair.key, place))
+            if sight is not None:
+                getattr(sight, method)(found)
+
+        return see
+
+    exact = ExactWalk(sides.reference, "reference", pairs, handing("of_reference"))
+    exact.run(sides.inputs, sides.seed)
+    notes += exact.mode.notes
+    ExactWalk(sides.target, "target", pairs, handing("of_target"), errors=False).run(sides.inputs, sides.seed)
+    causes = _bounded(sides, "target", pairs, sights)
+    _bounded(sides, "reference", pairs, sights)
+    wanted = [sight.stability(own=False) for sight in sights.values()]
+    if any(wanted):
+        own = ExactWalk(sides.reference, "reference", pairs, handing("of_own"), own=True)
+        own.run(sides.inputs, sides.seed)
+        for sight in sights.values():
+            sight.stability(own=True)
+    return causes, notes
+
+
+def _bounded(sides: Comparison, side: str, pairs: dict[Key, Pair], sights: Sights) -> dict[Key, frozenset[str]]:
+    model = sides.target if side == "target" else sides.reference
+
+    def see(pair: Pair, place: int, envelope: Any) -> None:
+        sight = sights.get((pair.key, place))
+        if sight is not None:
+            log = walk.session.taints
+            sight.of_bound(side, envelope, [log[i].message for i in sorted(envelope.taints)])
+
+    walk = BoundedWalk(model, side, pairs, see, device=sides.devices[side], assume_exact=sides.assumed)
+    walk.run(sides.inputs, sides.seed)
+    walk.session.forget()
+    return {p.key: walk.causes.get(p.key if side == "target" else p.other, frozenset()) for p in pairs.values()}
+
+
+def _verdict(
+    sides: Comparison, pairs: Mapping[Key, Pair], chosen: set[Key], sights: Sights,
+    causes: Mapping[Key, frozenset[str]], notes: list[str], shapes: list[list[tuple[int, ...]]],
+    containers: frozenset[str],
+) -> NetworkVerdict:  # fmt: skip
+    records: list[LeafRecord] = []
+    for key, pair in pairs.items():
+        if key not in chosen:
+            continue
+        for i in range(len(pair.target)):
+            sight = sights.get((key, i))
+            if sight is not None:
+                record = sight.record
+                record.label, record.code, record.detail = decide(sight, causes.get(key, frozenset()))
+                record.leaf = record.leaf and record.name not in containers
+                records.append(record)
+            elif key.way != "in":
+                records.append(Sight(pair, i, UNIT).record)
+    device = sides.devices["target"]
+    paper = "Type-II" if any(r.reference_out_target for r in records) else "Type-I"
+    if shapes[0] != shapes[1]:
+        text = f"results of shapes {shapes[0]} and {shapes[1]}"
+        return NetworkVerdict("Type-II", "RND205", "", text, records, "Type-II", device, notes)
+    bug = next((r for r in records if r.label == "Type-II"), None)
+    if bug is not None:
+        where = bug.name or "the model's own code"
+        return NetworkVerdict("Type-II", bug.code, bug.name, f"{where}: {bug.detail}", records, paper, device, notes)  # type: ignore[arg-type]
+    label, code = worst(records)
+    return NetworkVerdict(label, code, None, "no module leaves", records, paper, device, notes)  # type: ignore[arg-type]
+
+
+__all__ = ["compare_models"]

@@ -1,0 +1,94 @@
+"""Which border of the target belongs to which of the reference: by the user's map, by name, then by order.
+
+What has no counterpart (a fused layer, a module that one side has alone) is no border: its work belongs to the region
+between those that have, and is judged where that ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import torch
+
+from render.network.capture import Crossing, Key, Tensors, Trace
+
+
+@dataclass
+class Pair:
+    """One border on both sides: what the target and what the reference had there."""
+
+    key: Key
+    other: Key
+    maker: str
+    target: Tensors
+    reference: Tensors
+
+    def __post_init__(self) -> None:
+        self.equal = [same(a, b) for a, b in zip(self.target, self.reference, strict=True)]
+
+    @property
+    def all_equal(self) -> bool:
+        return all(self.equal)
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal in every bit but the sign of zero and of NaN, dtype aside."""
+    if a.is_floating_point() != b.is_floating_point() or a.is_complex() != b.is_complex():
+        return False
+    if a.dtype != b.dtype:
+        a, b = (x.to(torch.float64) if x.is_floating_point() else x.to(torch.int64) for x in (a, b))
+    return torch.equal(a, b) or (a.is_floating_point() and bool(((a == b) | (a.isnan() & b.isnan())).all()))
+
+
+def fits(a: Crossing | None, b: Crossing | None) -> bool:
+    return a is not None and b is not None and [t.shape for t in a.tensors] == [t.shape for t in b.tensors]
+
+
+def names(target: Trace, reference: Trace, match: Mapping[str, str] | None) -> dict[str, str]:
+    """The reference's module for each of the target's; ValueError for a name in `match` that no module has."""
+    mine, theirs = _modules(target), _modules(reference)
+    given = dict(match or {})
+    for name, known, side in [(n, mine, "target") for n in given] + [(n, theirs, "reference") for n in given.values()]:
+        if name not in known:
+            raise ValueError(f"the {side} runs no module {name!r}")
+    found = given | {n: n for n in mine if n in theirs and n not in given and n not in given.values()}
+    found.setdefault("", "")
+    left = [n for n in mine if n not in found]
+    free = [n for n in theirs if n not in found.values()]
+    for a, b in _by_order(left, free, target, reference):
+        found[a] = b
+    return found
+
+
+def _modules(trace: Trace) -> list[str]:
+    return list(dict.fromkeys(key.name for key in trace.crossings))
+
+
+def _by_order(left: list[str], free: list[str], target: Trace, reference: Trace) -> list[tuple[str, str]]:
+    """Modules of other names whose first calls have tensors of the same shapes, in the same order."""
+
+    def form(trace: Trace, name: str) -> tuple[object, ...]:
+        ends = (trace.crossings.get(Key(name, 0, way)) for way in ("in", "out"))
+        return tuple(tuple(tuple(t.shape) for t in c.tensors) if c else () for c in ends)
+
+    a, b = ([form(t, n) for n in given] for t, given in ((target, left), (reference, free)))
+    blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    return [(left[m.a + i], free[m.b + i]) for m in blocks for i in range(m.size)]
+
+
+def paired(target: Trace, reference: Trace, match: Mapping[str, str] | None) -> dict[Key, Pair]:
+    """The borders that both sides have, in the target's order, by the target's key."""
+    other = names(target, reference, match)
+    found: dict[Key, Pair] = {}
+    for crossings, theirs in ((target.crossings, reference.crossings), (target.state, reference.state)):
+        for key, mine in crossings.items():
+            if key.name not in other:
+                continue
+            across = Key(other[key.name], key.call, key.way)
+            counterpart = theirs.get(across)
+            if fits(mine, counterpart):
+                assert counterpart is not None
+                found[key] = Pair(key, across, mine.maker, mine.tensors, counterpart.tensors)
+    return found

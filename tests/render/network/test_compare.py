@@ -1,0 +1,188 @@
+"""Which module a comparison names: planted faults, and none in models that are right."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import render
+from render.result.errors import RenderError
+
+from .bugs import BUGS, cached
+from .models import build, inputs
+
+QUICK = {"eps of a norm", "float16 sums", "heads of the groups", "dropped residual", "momentum", "label smoothing"}
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in BUGS])
+def test_a_planted_fault_is_named(name):
+    bug = BUGS[name]
+    wrong, right, given = bug.models()
+    found = render.compare_models(wrong, right, *given)
+    assert (found.label, found.first) == ("Type-II", bug.where), found.message
+    assert found.exit_code == 1
+
+
+class Auto(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.model(x)
+
+
+class Plain(Auto):
+    def forward(self, x):
+        return self.model(x)
+
+
+SIDES = {
+    "float32": (lambda m: m, lambda m: m),
+    "bfloat16": (lambda m: copy.deepcopy(m).bfloat16(), lambda m: copy.deepcopy(m).bfloat16()),
+    "bfloat16 beside float32": (lambda m: copy.deepcopy(m).bfloat16(), lambda m: m),
+    "autocast": (Auto, Auto),
+    "autocast beside float32": (Auto, Plain),
+}
+ATTENTION = {"decoder": ("sdpa", "plain", "masked", "einsum"), "vit": ("sdpa", "plain", "einsum"), "resnet": ("-",)}
+MATRIX = [(k, a, s, b) for k, ways in ATTENTION.items() for a in ways for s in SIDES for b in (1, 8)]
+
+
+def _case(kind, attention, sides, batch):
+    quick = batch == 1 and attention in ("plain", "-") and sides in ("autocast beside float32", "float32")
+    return pytest.param(kind, attention, sides, batch, marks=() if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("kind", "attention", "sides", "batch"), [_case(*m) for m in MATRIX])
+def test_nothing_leaves_in_models_that_are_right(kind, attention, sides, batch):
+    one, other = build(kind, ATTENTION[kind][0]), build(kind, attention)
+    other.load_state_dict(one.state_dict())
+    mine, theirs = SIDES[sides][0](other), SIDES[sides][1](one)
+    x = inputs(kind, batch)
+    dtype = next(mine.parameters()).dtype
+    if x.is_floating_point() and dtype == torch.bfloat16 and sides == "bfloat16":
+        x = x.bfloat16()
+    if x.is_floating_point() and sides == "bfloat16 beside float32":
+        pytest.skip("the two take other inputs")
+    found = render.compare_models(mine, theirs, x)
+    assert (found.label, found.first) == ("Type-I", None), found.message
+    for r in found.leaves:  # the bounds hold what the models themselves computed
+        assert not r.target_out_target and not r.reference_out_reference, r.at
+
+
+def test_a_cache_is_round_off_and_its_offset_is_not():
+    model, x = build("decoder", "plain"), inputs("decoder")
+    assert render.compare_models(cached(model, 5), model, x).label == "Type-I"
+    assert render.compare_models(cached(model, 5, diagonal=1), model, x).first == "blocks.1.attn"
+
+
+def test_equal_models_are_equal():
+    model, x = build("vit"), inputs("vit")
+    found = render.compare_models(model, copy.deepcopy(model), x)
+    assert (found.label, found.code, found.first) == ("Type-I", "RND100", None)
+    assert all(r.differing == 0 for r in found.leaves)
+
+
+class Two(nn.Module):
+    """Two products, as one module or as two, under any name."""
+
+    def __init__(self, names: tuple[str, ...], weight: torch.Tensor) -> None:
+        super().__init__()
+        self.names = names
+        for name, part in zip(names, weight.chunk(len(names)), strict=True):
+            layer = nn.Linear(part.shape[1], part.shape[0], bias=False)
+            layer.weight = nn.Parameter(part.clone())
+            setattr(self, name, layer)
+        self.last = nn.Linear(weight.shape[0], 3)
+        nn.init.constant_(self.last.weight, 0.1), nn.init.zeros_(self.last.bias)
+
+    def forward(self, x):
+        return self.last(torch.cat([getattr(self, n)(x) for n in self.names], -1))
+
+
+def test_another_fusion_grows_the_region():
+    torch.manual_seed(0)
+    w, x = torch.randn(12, 7), torch.randn(5, 7)
+    assert render.compare_models(Two(("qk",), w), Two(("q", "k"), w), x).label == "Type-I"
+    swapped = torch.cat([w[6:], w[:6]])
+    found = render.compare_models(Two(("qk",), w), Two(("q", "k"), swapped), x)
+    assert (found.label, found.first) == ("Type-II", "")  # made between the input and `last`, by the model itself
+
+
+def test_other_names_match_by_order_or_by_the_users_map():
+    torch.manual_seed(0)
+    w, x = torch.randn(12, 7), torch.randn(5, 7)
+    wrong = Two(("a", "b"), w + torch.cat([torch.zeros(6, 7), torch.full((6, 7), 0.01)]))
+    assert render.compare_models(wrong, Two(("q", "k"), w), x).first == "b"
+    assert render.compare_models(wrong, Two(("q", "k"), w), x, match={"a": "q", "b": "k"}).first == "b"
+    with pytest.raises(RenderError, match="no module 'z'"):
+        render.compare_models(wrong, Two(("q", "k"), w), x, match={"z": "q"})
+
+
+def test_start_and_end_choose_what_is_judged():
+    wrong, right, given = BUGS["dropped residual"].models()
+    assert render.compare_models(wrong, right, *given, start="blocks.1").label == "Type-I"
+    assert render.compare_models(wrong, right, *given, end="blocks.0.act").first is None
+    assert render.compare_models(wrong, right, *given, end="blocks.0").first == "blocks.0"
+    with pytest.raises(RenderError, match="no module 'nothing'"):
+        render.compare_models(wrong, right, *given, start="nothing")
+
+
+class Twice(nn.Module):
+    """One module called several times; a fault between the calls is the container's."""
+
+    def __init__(self, shift: float = 0.0) -> None:
+        super().__init__()
+        self.layer, self.shift = nn.Linear(6, 6), shift
+
+    def forward(self, x):
+        for _ in range(3):
+            x = torch.tanh(self.layer(x)) + x
+            x = x + self.shift
+        return x
+
+
+def test_a_module_that_is_called_several_times():
+    torch.manual_seed(0)
+    right = Twice()
+    wrong = copy.deepcopy(right)
+    wrong.shift = 1e-3
+    x = torch.randn(4, 6)
+    assert render.compare_models(wrong, right, x).first == ""
+    wrong = copy.deepcopy(right)
+    with torch.no_grad():
+        wrong.layer.weight[0, 0] += 1e-3
+    assert render.compare_models(wrong, right, x).first == "layer"
+
+
+def test_nothing_is_left_behind():
+    model, x = build("resnet").train(), inputs("resnet")
+    other = copy.deepcopy(model)
+    other.stem[0].weight.data.mul_(1 + 2**-20)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    render.compare_models(other, model, x)
+    assert all(torch.equal(v, model.state_dict()[k]) for k, v in before.items())
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert not any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules())
+
+
+def test_shapes_that_differ_are_a_bug():
+    found = render.compare_models(nn.Linear(3, 4), nn.Linear(3, 5), torch.randn(2, 3))
+    assert (found.label, found.code) == ("Type-II", "RND205")
+
+
+def test_functions_are_models_too():
+    x = torch.randn(50)
+    assert render.compare_models(lambda x: torch.expm1(x), lambda x: torch.expm1(x), x).code == "RND100"
+    found = render.compare_models(lambda x: torch.exp(x) - 1, torch.expm1, 1e-4 * x)
+    assert (found.label, found.code, found.first) == ("Type-II", "RND206", "")
+
+
+def test_what_cannot_be_called_is_refused():
+    with pytest.raises(RenderError, match="neither a module nor a function"):
+        render.compare_models(3, 4)
