@@ -14,6 +14,7 @@ from torch import nn
 
 from render.interpreter.hosted.call import rounding_of
 from render.network.capture import Key, Model, Trace, callers, capture, leaves
+from render.network.closer import Loss, look, operation_of
 from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
 from render.network.records import LeafRecord, NetworkVerdict, worst
@@ -131,6 +132,7 @@ def _walked(sides: Comparison, pairs: dict[Key, Pair], sights: Sights) -> tuple[
         own.run(sides.inputs, sides.seed)
         for sight in sights.values():
             sight.stability(own=True)
+    look(list(sights.values()), pairs, sides.reference)
     return causes, notes
 
 
@@ -174,10 +176,20 @@ def _verdict(
         return NetworkVerdict("Type-II", "RND205", "", text, records, "Type-II", device, notes)
     bug = next((r for r in records if r.label == "Type-II"), None)
     if bug is not None:
+        if bug.code in ("RND206", "RND202"):
+            _by_operation(bug, operation_of(next(s for s in sights.values() if s.record is bug), pairs, sides.target))
         where = bug.name or "the model's own code"
         return NetworkVerdict("Type-II", bug.code, bug.name, f"{where}: {bug.detail}", records, paper, device, notes)  # type: ignore[arg-type]
     label, code = worst(records)
     return NetworkVerdict(label, code, None, "no module leaves", records, paper, device, notes)  # type: ignore[arg-type]
+
+
+def _by_operation(bug: LeafRecord, found: Loss) -> None:
+    """Names the operation; one that is off by roundings of larger numbers is unstable, by more than these wrong."""
+    bug.operation = found.name
+    if found.name:
+        bug.code = "RND202" if found.gross and bug.code == "RND202" else "RND206"
+        bug.detail += f"; {found.name} loses them"
 
 
 __all__ = ["compare_models"]

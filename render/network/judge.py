@@ -195,7 +195,8 @@ def decide(sight: Sight, causes: frozenset[str]) -> tuple[Label, str, str]:
         if r.target_out_target and rigorous:
             return "Type-II", "RND202", f"{where}; the same code run in the open stays within the bound"
         return "Type-II", "RND206", where
-    if r.disjoint and rigorous and not r.target_out_target and not r.reference_out_reference:
+    sure = rigorous and sight.constants == UNIT and not r.target_out_target and not r.reference_out_reference
+    if r.disjoint and sure:
         return "Type-II", "RND201", f"{r.disjoint} elements have no value that both sides may produce"
     if r.unstable < 0:
         lost, other = _times(r.eta_reference), _times(r.eta_target)

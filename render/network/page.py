@@ -38,7 +38,7 @@ def lines(verdict: NetworkVerdict, width: int = 100, verbose: bool = False) -> I
     yield f"  {len(moved)} of {len(verdict.leaves)} borders differ, {equal} equal in every bit"
     for r in moved:
         if r.label != "Type-I" or r.operation:
-            yield f"  {r.at}: {r.detail}" + (f"; operation {r.operation}" if r.operation else "")
+            yield f"  {r.at}: {r.detail}"
             for kind, value in r.bands.items():
                 yield f"     {kind}: {value:.3g}"
         for taint in r.taints[:2]:

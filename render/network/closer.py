@@ -1,0 +1,161 @@
+"""A second look at modules: outputs whose bound is hollow, by slopes; and which operation of one loses the digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from render.network.capture import Key, Model, copied
+from render.network.judge import LIMIT, Sight
+from render.network.pairs import Pair
+from render.network.slopes import linearised
+from render.network.walks import UNIT
+from render.reference.local_error import Unit, base_name
+from render.reference.running_error import Movable, error_of
+from render.reference.shadow import F64, default_dtype, is_float
+
+MOST = 4
+"""Outputs per border that are swept."""
+HALF = 2.0**12
+"""Half of float32's digits."""
+GROSS = 64.0
+"""Unit roundoffs of the largest number around, beyond which a compiled operation is not rounded but wrong."""
+
+
+def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
+    """Where a border's bound says nothing at the elements that differ: slopes with their signs, and what they explain.
+
+    Only for results of a module that both sides called with equal operands.
+    """
+    record, key = sight.record, sight.pair.key
+    entry = pairs.get(key._replace(way="in"))
+    if key.way != "out" or sight.place or entry is None or not entry.all_equal or sight.exact is None:
+        return
+    places = _hollow(sight)
+    module = reference.modules().get(sight.pair.other.name)
+    if not len(places) or module is None:
+        return
+    try:
+        found = linearised(lambda *x: module(*x), copied(entry.target), [int(p) for p in places])
+    except Exception as error:  # a graph that cannot be had leaves the interval as all there is
+        record.bands = {}
+        record.taints = (*record.taints, f"no slopes: {type(error).__name__}: {str(error).splitlines()[0][:80]}")
+        return
+    for kind in ("first-order", "probabilistic"):
+        known = [f.bands()[kind] for f in found if kind in f.bands()]
+        if known:
+            record.bands[kind] = max(known)
+    if not all(f.valid for f in found):
+        return
+    target, reference_eta = ([_eta(y.reshape(-1)[p], f, sight.unit) for p, f in zip(places, found, strict=True)]
+                             for y in (sight.target, sight.reference))  # fmt: skip
+    if max(target) > HALF and max(reference_eta) <= LIMIT:
+        record.eta_target, record.eta_reference = max(target), max(reference_eta)
+        record.unstable = sum(t > HALF for t in target)
+        record.kind = "first-order"
+
+
+def _eta(y: float, found: Any, unit: float) -> float:
+    explained = found.conditioning * unit / UNIT + unit * abs(found.exact)
+    gap = abs(float(y) - found.exact)
+    return 0.0 if gap == 0 else gap / explained if explained and math.isfinite(gap) else math.inf
+
+
+def _hollow(sight: Sight) -> np.ndarray:
+    """Elements that differ by more than a few roundings, where what explains it is as large as they are."""
+    assert sight.exact is not None and sight.moved is not None
+    with np.errstate(all="ignore"):
+        gap = np.nan_to_num(np.abs(sight.target - sight.reference), nan=0.0)
+        worth = (gap > 16 * sight.unit * np.abs(sight.exact)) & ~(
+            sight.moved * (sight.unit / UNIT) < np.abs(sight.exact) / 2
+        )
+    at = np.flatnonzero(worth)
+    return at[np.argsort(-gap.reshape(-1)[at])][:MOST]
+
+
+class _Steps(TorchDispatchMode):
+    """Every operation of a call with its operands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Any, Any, Any]] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, (args, kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        if is_float(out) and not func._schema.is_mutable:
+            self.seen.append((func, *before))
+        return out
+
+
+class Loss(NamedTuple):
+    """What one operation loses, in units of what its conditioning explains; `gross`: more than a rounding of 1."""
+
+    times: float = 0.0
+    name: str = ""
+    gross: bool = False
+
+
+def operation_of(sight: Sight, pairs: Mapping[Key, Pair], target: Model) -> Loss:
+    """The operation of an unstable module that loses most; of a compiled one each is compiled by itself."""
+    entry = pairs.get(sight.pair.key._replace(way="in"))
+    module = target.modules().get(sight.pair.key.name)
+    if entry is None or module is None or sight.pair.key.way != "out":
+        return Loss()
+    steps = _Steps()
+    try:
+        with torch.no_grad(), steps:
+            module(*copied(entry.target))
+    except Exception:  # its arguments are not tensors alone
+        return Loss()
+    worst = max((_loss(*step, target.compiler) for step in steps.seen), default=Loss())
+    return worst if worst.times > LIMIT else Loss()
+
+
+def _loss(func: Any, args: Any, kwargs: Any, compiler: Callable[[Any], Any] | None) -> Loss:
+    """Error of one compiled step; of one that runs as it is, how much it magnifies what its operands are off."""
+    name = base_name(func)
+    wide = tree_map(lambda x: x.to(F64) if is_float(x) else x, (args, kwargs))
+    floats = [x for x in tree_leaves(wide) if isinstance(x, torch.Tensor)]
+    errors = [x.abs() * UNIT if is_float(x) else None for x in floats]
+    try:
+        operation = Movable(func, wide[0], wide[1], list(errors), default_dtype)
+        exact = operation.run()[0]
+        moved = error_of(operation, [exact], [F64], Unit(native=False), False)[0]
+    except Exception:  # what float64 cannot repeat is not looked at
+        return Loss()
+    rounding = UNIT * exact.abs() + 2.0**-149
+    explained = rounding + (0.0 if moved is None else moved)
+    if compiler is None:
+        return Loss(float((explained / rounding).nan_to_num(0.0, 0.0).max()), name)
+    if name in _SILENT:
+        return Loss()
+    off = (compiler(lambda *a: func(*a, **kwargs))(*args).to(F64) - exact).abs()
+    size = max(1.0, *(float(x.abs().nan_to_num(0.0, 0.0).max()) for x in (*floats, exact) if is_float(x)))
+    gross = bool((off > GROSS * UNIT * size).any())
+    return Loss(float((off / explained).nan_to_num(0.0, 0.0).max()), name, gross)
+
+
+_SILENT = frozenset(["add", "mul", "view", "clone"])
+"""Not worth compiling by themselves."""
+
+
+def look(sights: Sequence[Sight], pairs: Mapping[Key, Pair], reference: Model) -> None:
+    for sight in sights:
+        if (
+            not sight.record.unstable
+            and sight.record.apart <= 1
+            and sight.exact is not None
+            and sight.moved is not None
+        ):
+            closer(sight, pairs, reference)
