@@ -19,6 +19,9 @@ _LAZY = {
     "classify": "render.classify",
     "compare_models": "render.network.compare",
     "no_gpu": "render.interpreter.no_gpu",
+    "Options": "render.result.options",
+    **dict.fromkeys(("bound", "compare", "cpu", "watch"), "render.front.api"),
+    "testing": "render.front.testing",
     "Verdict": "render.result.verdict",
     "load": "render.result.loading",
     "load_profile": "interval_ops.profiles.profile",
@@ -32,27 +35,36 @@ _LAZY = {
 
 __all__ = [
     "KernelError",
+    "Options",
     "RenderError",
     "UnsupportedOp",
     "Verdict",
     "__version__",
     "accumulation",
+    "bound",
     "classify",
+    "compare",
     "compare_models",
+    "cpu",
     "dual_delta",
     "load",
     "load_profile",
     "no_gpu",
     "profile_names",
+    "testing",
+    "watch",
 ]
 
 if TYPE_CHECKING:
     from interval_ops.profiles.profile import load_profile, profile_names
     from render.classify import classify
+    from render.front import testing
+    from render.front.api import bound, compare, cpu, watch
     from render.interpreter.no_gpu import no_gpu
     from render.network.compare import compare_models
     from render.result.errors import KernelError, RenderError, UnsupportedOp
     from render.result.loading import load
+    from render.result.options import Options
     from render.result.verdict import Verdict
 
 
@@ -84,6 +96,7 @@ def _late(module: str, name: str) -> Callable[..., Any]:
 
 
 views.HTML = _late("render.report.html", "fragment")
+views.TEXT = _late("render.report.terminal", "plain_text")
 views.TERMINAL = _late("render.report.terminal", "render")
 views.PROVENANCE = _late("render.explain.provenance", "provenance")
 

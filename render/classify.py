@@ -25,18 +25,20 @@ def classify(
     fn: Callable[..., Any],
     *inputs: Any,
     ref: str | Callable[..., Any] | None = None,
-    output: Any = None,
     **keywords: Any,
 ) -> Verdict:
     """Judge `fn(*inputs, **keywords)`, which launches Triton kernels, against the reference `ref`.
 
     `output` is what a real device returned for the same inputs (tensors, or the path of a tensors file). Keywords that
     are fields of `Options` (in `render.result.options`) are options, as `device="sm_90"` or `explain=["power"]`; the
-    others go to `fn`. Raises RenderError for a call that cannot be judged and KernelError for what the user's own code
-    raises.
+    others go to `fn`. With `options={"device": "sm_90", ...}`, which takes `ref` and `output` too, all of them do: for
+    a function that has such parameters itself. Raises RenderError for a call that cannot be judged and KernelError for
+    what the user's own code raises.
+
+        v = render.classify(softmax, x, ref=lambda x: torch.softmax(x, 1), device="sm_90")
+        v.label, v.code     # "Type-I", "RND102"
     """
-    options, others = split(keywords)
-    return question.of_function(fn, inputs, others, ref, output, options)
+    return question.of_call_with(fn, inputs, keywords, ref)
 
 
 @listing_options

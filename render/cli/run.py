@@ -7,6 +7,7 @@ import json as jsons
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -131,7 +132,8 @@ class _Show:
 
         self.shown.add(id(verdict))
         self._say(where)
-        for line in terminal.full(verdict, self.console.width, self.verbose, verdict.exit_code):
+        form = partial(terminal.full, verbose=True) if self.verbose else terminal.short
+        for line in form(verdict, self.console.width, exit_code=verdict.exit_code):
             self.console.print(line, soft_wrap=True)
 
     def end(self, watch: Watch, ended: Ended, title: str, code: int) -> None:

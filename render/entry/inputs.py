@@ -89,7 +89,7 @@ class Cloner:
 
 def of_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
     """The arguments of a Python call, named by the signature of `fn`."""
-    known = [p for p in _parameters(fn) if p not in kwargs]
+    known = [p for p in parameters_of(fn) if p not in kwargs]
     names = [known[i] if i < len(known) else f"arg{i}" for i in range(len(args))]
     return Inputs(tuple(args), dict(kwargs), tuple(names))
 
@@ -98,7 +98,7 @@ def from_mapping(fn: Callable[..., Any], given: Any) -> Inputs:
     """Inputs given as a dict by parameter name, as a tuple by position, or as one tensor."""
     if isinstance(given, Mapping):
         named = _rename(fn, dict(given))
-        wrong = [n for n in named if n not in _parameters(fn)] if not _takes_any(fn) else []
+        wrong = [n for n in named if n not in parameters_of(fn)] if not _takes_any(fn) else []
         if wrong:
             hint = f"it takes {signature(fn)}"
             raise RenderError(NO_INPUTS, f"{_name(fn)} has no parameter {', '.join(wrong)}", hint)
@@ -115,7 +115,7 @@ def from_mapping(fn: Callable[..., Any], given: Any) -> Inputs:
 
 def _rename(fn: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
     """Unnamed arrays (`arr_0` of numpy, plain indices) and sets of other names of the right size go by position."""
-    parameters = _parameters(fn)
+    parameters = parameters_of(fn)
     if set(given) & set(parameters) or len(given) > len(parameters):
         return given
     if all(n.startswith("arr_") or n.isdigit() for n in given):
@@ -145,7 +145,8 @@ def _signature(fn: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _parameters(fn: Callable[..., Any]) -> list[str]:
+def parameters_of(fn: Callable[..., Any]) -> list[str]:
+    """Names of its parameters, of those that can be named."""
     return [n for n, p in _signature(fn).items() if _plain(p)]
 
 

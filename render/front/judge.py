@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,8 +17,9 @@ from render.entry.execution import described_as, on_cpu, open_session
 from render.entry.inputs import Inputs
 from render.entry.resolve import Reference
 from render.front.comparisons import NothingToJudge
-from render.front.history import Apart, apart, launches, rerun
-from render.front.tape import Cell, Region, TapeStep
+from render.front.history import Apart, apart, history, launches, rerun
+from render.front.tape import Cell, Given, HostOperation, Region, TapeStep
+from render.interpreter.host import operation
 from render.judgement.steps import Judgement
 from render.reference.oracle import Ends, array
 from render.result.errors import RenderError
@@ -46,7 +47,7 @@ def judge(left: Side, right: Side, until: int, options: Options, names: Mapping[
     Where a kernel made both, each is judged with the other as its reference and the worse verdict counts. Raises
     NothingToJudge, and RenderError for a history that cannot be run again.
     """
-    with _aside(), described_as(options.device):
+    with aside(), described_as(options.device):
         with on_cpu(), open_session(options.device, interval=False, **_quiet(options)):
             pair = apart(left.place.cell, right.place.cell, until)
         sides = [(left, pair.left), (right, pair.right)]
@@ -56,10 +57,12 @@ def judge(left: Side, right: Side, until: int, options: Options, names: Mapping[
         inputs = _inputs(pair, names)
         quiet = replace(options, session=_quiet(options))
         if all(kernels):
-            found = [_verdict(a, b, inputs, quiet, True) for a, b in (sides, sides[::-1])]
+            found = [_verdict(a, b, inputs, quiet, _bounds) for a, b in (sides, sides[::-1])]
             return min(found, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
         mine, other = sides if kernels[0] else sides[::-1]
-        return _verdict(mine, other, inputs, quiet, False)
+        if _loaded(mine[0].place.cell, other[0].place.cell, until):
+            return _verdict(mine, other, inputs, quiet, _unknown)
+        return _verdict(mine, other, inputs, quiet, None)
 
 
 def _quiet(options: Options) -> dict[str, Any]:
@@ -91,13 +94,22 @@ def _inputs(pair: Apart, names: Mapping[Cell, str]) -> _Start:
 Which = tuple[Side, Mapping[int, TapeStep]]
 
 
-def _verdict(mine: Which, other: Which, start: _Start, options: Options, both: bool) -> Verdict:
+Known = tuple[list[np.ndarray], list[Ends]]
+
+
+def _verdict(
+    mine: Which, other: Which, start: _Start, options: Options,
+    bounds: Callable[[Which, _Start, Options, Inputs], Known] | None,
+) -> Verdict:  # fmt: skip
+    """`bounds`: what is known of the other side where float64 says nothing of it."""
     name = mine[0].name if mine[0].name != other[0].name else "out"
-    reference = Reference(_Again(other, start, name, options if both else None), other[0].name)
-    if both:
-        reference = replace(reference, bounds=partial(_bounds, other, start, options))
+    kernel = launches(other[1].values())
+    reference = Reference(_Again(other, start, name, options if kernel else None), other[0].name)
+    if bounds is not None:
+        reference = replace(reference, bounds=partial(bounds, other, start, options))
     entry = _Again(mine, start, name, None)
-    return Judgement(entry, Inputs((), start.values, ()), reference, None, options).verdict()
+    told = (f"{other[0].name} was computed elsewhere: nothing is known of its error",) if bounds is _unknown else ()
+    return Judgement(entry, Inputs((), start.values, ()), reference, None, options, told).verdict()
 
 
 class _Again:
@@ -138,7 +150,24 @@ class _Again:
             )
 
 
-def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> tuple[list[np.ndarray], list[Ends]]:
+def _loaded(mine: Cell, other: Cell, until: int) -> bool:
+    """Whether the other side was computed elsewhere: data from outside that is no input of the kernel's."""
+    known = history(mine, until)
+    steps = [step for time, step in history(other, until).items() if time not in known]
+    given = [step for step in steps if isinstance(step, Given)]
+    moved = all(isinstance(s, HostOperation) and operation(s.func).moves for s in steps if s not in given)
+    return moved and any(not step.made for step in given)
+
+
+def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
+    """Of a reference that somebody computed elsewhere: its value, and nothing of its error."""
+    (found,) = _Again(which, start, "out", None)(**inputs.clone().values).values()
+    value = array(found)
+    nothing = np.full(value.shape, np.inf)
+    return [value], [(-nothing, nothing)]
+
+
+def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
     """Value and envelope of a reference that kernels computed."""
     again = _Again(which, start, "out", None)
     with open_session(options.device, **options.for_session) as session:
@@ -154,7 +183,7 @@ def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> tu
 
 
 @contextlib.contextmanager
-def _aside() -> Iterator[None]:
+def aside() -> Iterator[None]:
     """What runs inside leaves random streams, gradients' mode and the default dtype as they are."""
     numbers, python = np.random.get_state(), random.getstate()  # noqa: NPY002 - the user's code may draw from it
     default = torch.get_default_dtype()

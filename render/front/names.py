@@ -37,7 +37,7 @@ def in_sight(frame: FrameType | None, known: Callable[[torch.Tensor], Region | N
     found: list[Name] = []
     for scope in reversed(scopes):
         for name, value in scope.items():
-            if type(value) in (torch.Tensor, torch.nn.Parameter) and not name.startswith("_"):
+            if type(value) in (torch.Tensor, torch.nn.Parameter) and name.isidentifier() and name[0] != "_":
                 place = known(value)
                 found += [] if place is None else [(place, name)]
     return found

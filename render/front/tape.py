@@ -77,9 +77,13 @@ class TapeStep:
 
 @dataclass(eq=False)
 class Given(TapeStep):
-    """Bytes from outside, flat. `pointers`: (element, storage whose address it holds, bytes behind its start)."""
+    """Bytes from outside, flat. `pointers`: (element, storage whose address it holds, bytes behind its start).
+
+    `made`: written down in the code or drawn while it ran, so nobody computed it elsewhere.
+    """
 
     data: torch.Tensor = field(kw_only=True)
+    made: bool = False
     pointers: tuple[tuple[int, Cell, int], ...] = ()
 
 
@@ -118,26 +122,32 @@ class Holder:
 
 
 class Tape(Untracked, TorchDispatchMode):
-    """The recording; stands in a session for what follows its host code. `read` is told of every number that host
-    code reads from a tensor."""
+    """The recording; stands in a session for what follows its host code.
+
+    `read` is told of every number that host code reads from a tensor; `open`: a scope writes to it now.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
         return False
 
-    def __init__(self, read: Callable[[torch.Tensor], None] = lambda x: None) -> None:
+    def __init__(self) -> None:
         TorchDispatchMode.__init__(self)
-        self.read = read
+        self.read: Callable[[torch.Tensor], None] = unheard
         self.launches = 0
         self._cells: dict[int, Cell] = {}
         self._time = self._paused = 0
         self._next_sweep = _SWEEP
+        self.open = False
 
     def __enter__(self) -> Any:
+        self.open = True
         return TorchDispatchMode.__enter__(self)
 
     def __exit__(self, *exc: object) -> None:
+        self.open = False
+        self._sweep()
         TorchDispatchMode.__exit__(self, *exc)
 
     @contextlib.contextmanager
@@ -185,13 +195,17 @@ class Tape(Untracked, TorchDispatchMode):
     def _new(self, tensor: torch.Tensor) -> Cell:
         storage = tensor.untyped_storage()
         if len(self._cells) > self._next_sweep:
-            self._cells = {key: cell for key, cell in self._cells.items() if not cell.storage.expired()}
-            self._next_sweep = 2 * len(self._cells) + _SWEEP
+            self._sweep()
         cell = Cell(storage.data_ptr(), storage.nbytes(), tensor.dtype, StorageWeakRef(storage))
         self._cells[storage._cdata] = cell
         return cell
 
-    def _given(self, tensor: torch.Tensor) -> Cell:
+    def _sweep(self) -> None:
+        """Lets go of storages that are gone; others may still rest on them."""
+        self._cells = {key: cell for key, cell in self._cells.items() if not cell.storage.expired()}
+        self._next_sweep = 2 * len(self._cells) + _SWEEP
+
+    def _given(self, tensor: torch.Tensor, made: bool = False) -> Cell:
         """A storage as it is now."""
         known = self._cells.get(tensor.untyped_storage()._cdata)
         cell = known or self._new(tensor)
@@ -200,7 +214,8 @@ class Tape(Untracked, TorchDispatchMode):
             data = torch.as_strided(tensor.detach(), (count,), (1,), 0).clone()
             pointers = tuple(self._pointers(data)) if data.dtype in (torch.int64, torch.uint64) else ()
         reads = tuple(dict.fromkeys(target for _, target, _ in pointers))
-        step = Given(self._tick(), reads, (cell,), host_site(), True, data=data, pointers=pointers)
+        step = Given(self._tick(), reads, (cell,), host_site(), True, data=data, pointers=pointers,
+                     made=made)  # fmt: skip
         cell.dtype = tensor.dtype
         cell.steps.append(step)
         return cell
@@ -223,6 +238,12 @@ class Tape(Untracked, TorchDispatchMode):
     def now(self) -> int:
         return self._time
 
+    def loaded(self, tensor: torch.Tensor) -> None:
+        """Its numbers were computed elsewhere."""
+        for step in self._cell(tensor).steps:
+            if isinstance(step, Given):
+                step.made = False
+
     # host operations
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -232,6 +253,8 @@ class Tape(Untracked, TorchDispatchMode):
             return func(*args, **named)
         rule = operation(func)
         if rule.view or rule.name == "set":
+            if rule.name == "lift_fresh" and plain(args[0]) and args[0].untyped_storage().resizable():
+                self._given(args[0], made=True)  # numbers in the code; an array's memory is not torch's own
             return func(*args, **named)
         given = [x for x in tree_flatten((args, named))[0] if isinstance(x, torch.Tensor)]
         if not all(plain(x) for x in given):
@@ -270,7 +293,7 @@ class Tape(Untracked, TorchDispatchMode):
         """Random numbers: what was drawn is given; a dropout is the product with its mask."""
         if name == "native_dropout":
             out, mask = results
-            self._given(mask)
+            self._given(mask, made=True)
             cell, (x, p) = self._new(out), frozen[0][:2]
             step = HostOperation(self._tick(), (x.cell, self._cell(mask)), (cell,), host_site(), True, func=_dropped,
                              args=(x, self.place(mask), p), made=(self.place(out),))  # fmt: skip
@@ -278,7 +301,7 @@ class Tape(Untracked, TorchDispatchMode):
             return
         for x in results:
             if x.numel() * x.itemsize == x.untyped_storage().nbytes():
-                self._given(x)
+                self._given(x, made=True)
                 continue
             drawn = self.place(x.detach().clone())
             place = self.place(x)
@@ -321,6 +344,10 @@ class Tape(Untracked, TorchDispatchMode):
             return value
         inner = {n: v for n, v in vars(value).items() if isinstance(v, torch.Tensor) or hasattr(v, "data_ptr")}
         return Holder(value, {n: self._argument(v, cells) for n, v in inner.items()})
+
+
+def unheard(x: torch.Tensor) -> None:
+    """In place of a reader."""
 
 
 def _dropped(x: torch.Tensor, mask: torch.Tensor, p: float) -> torch.Tensor:

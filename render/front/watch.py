@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
@@ -20,7 +22,7 @@ from render.front.differences import compared
 from render.front.judge import Side, judge
 from render.front.names import in_sight, names_of, user_frame
 from render.front.session import WatchedSession
-from render.front.tape import Region, Tape, plain
+from render.front.tape import Region, Tape, plain, unheard
 from render.interpreter.compat import known_keys
 from render.interpreter.scope import PatchScope
 from render.interpreter.tuning import skip_benchmarks
@@ -62,6 +64,7 @@ class Compared:
                 "message": self.verdict.message, "verdict": self.verdict.to_dict()}  # fmt: skip
 
 
+F = TypeVar("F", bound=Callable[..., Any])
 Tell = Callable[[Compared], None]
 Operand = tuple[Region, torch.Tensor | None]
 """Where it lies, and the tensor as it is, where it is at hand."""
@@ -80,12 +83,15 @@ class _Read:
 class Watch(contextlib.AbstractContextManager["Watch"]):
     """Use as a context manager; `comparisons` in their order, `tell` is called with each. `notes`: what was not run."""
 
-    def __init__(self, options: Options | None = None, tell: Tell = lambda found: None) -> None:
+    def __init__(
+        self, options: Options | None = None, tell: Tell = lambda found: None, tape: Tape | None = None,
+        listens: bool = True,
+    ) -> None:  # fmt: skip
         self.options = options or Options()
         self.comparisons: list[Compared] = []
         self.notes: list[str] = []
-        self.tape = Tape(self.read)
-        self.tell = tell
+        self.tape = Tape() if tape is None else tape
+        self.tell, self.listens = tell, listens
         self._reads: list[_Read] = []
         self._busy = False
         self._stack = contextlib.ExitStack()
@@ -102,6 +108,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return self._session.told
 
     def __enter__(self) -> Watch:
+        if self.tape.open:  # inside of another scope, which writes the tape
+            self._stack = contextlib.ExitStack()
+            self._stack.enter_context(recording(self._take) if self.listens else contextlib.nullcontext())
+            return self
         with contextlib.ExitStack() as stack:
             scope = stack.enter_context(PatchScope())
             self._session = WatchedSession(self.options.device, self.tape, **self.options.for_session)
@@ -111,8 +121,11 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             stack.enter_context(intercepted())
             # Attention by its definition: every operation of it has a rule.
             stack.enter_context(sdpa_kernel([SDPBackend.MATH]))
-            stack.enter_context(recording(self._take))
-            stack.enter_context(_Listener(self))
+            if self.listens:
+                self.tape.read = self.read
+                stack.callback(setattr, self.tape, "read", unheard)
+                stack.enter_context(recording(self._take))
+                stack.enter_context(_Listener(self))
             self._stack = stack.pop_all()
         return self
 
@@ -136,6 +149,27 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
                     self.compare(a, b, file, line, frame)
         return True
+
+    def __call__(self, function: F) -> F:
+        """As a decorator: the scope is open in each call."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return run  # type: ignore[return-value]
+
+    def judged(self, a: torch.Tensor, b: torch.Tensor, frame: FrameType, options: Options) -> Verdict:
+        """The verdict on two tensors as they are now. Raises NothingToJudge, and what a classification raises."""
+        with self._own():
+            one, two = (self.tape.known(x) or self.tape.place(x) for x in (a, b))
+            if not (one.cell.kernel or two.cell.kernel):
+                raise NothingToJudge("no kernel had a part in either tensor")
+            names, until = in_sight(frame, self.tape.known), self.tape.now
+            first, second = names_of((one, two), until, names, frame.f_code.co_filename, frame.f_lineno)
+            left, right = Side(one, first, a.detach().clone()), Side(two, second, b.detach().clone())
+            return judge(left, right, until, options, {place.cell: name for place, name in names})
 
     def compare(
         self, a: torch.Tensor, b: torch.Tensor, file: str, line: int, frame: FrameType | None
@@ -206,6 +240,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             self._busy = before
 
 
+_TAKING = (torch.tensor, torch.as_tensor, torch.asarray)
+"""They make a tensor of an array's numbers."""
+
+
 class _Listener(TorchFunctionMode):
     """Judges differences as soon as the call that read one has returned, outside of torch's dispatcher."""
 
@@ -220,6 +258,8 @@ class _Listener(TorchFunctionMode):
         if func is torch.Tensor.__repr__ and plain(args[0]):
             watch.read(args[0])
         out = func(*args, **(kwargs or {}))
+        if func in _TAKING and args and isinstance(args[0], np.ndarray | np.generic) and plain(out):
+            watch.tape.loaded(out)
         if watch._reads:
             watch.flush()
         return out

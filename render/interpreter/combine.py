@@ -28,6 +28,10 @@ KNOWN = {
     "_or_combine": "or",
     "_and_combine": "and",
 }
+_PROPAGATING = {
+    "maximum": "max", "minimum": "min", "maximum_with_index": "argmax", "minimum_with_index": "argmin",
+}  # fmt: skip
+"""Of torch's compiler: extrema that keep NaN."""
 _CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
 _SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/"}
 Expression = tuple[Any, ...]
@@ -56,6 +60,13 @@ def combine_kind(fn: Any) -> str | None:
         return KNOWN[name]
     each = componentwise(fn)
     return each[0] if each is not None and len(each) == 1 else None
+
+
+def propagating(fn: Any) -> str | None:
+    """The extremum that keeps NaN, of those that torch's compiler writes into its kernels."""
+    function = getattr(fn, "fn", fn)
+    own = getattr(function, "__module__", "") == "torch._inductor.runtime.triton_helpers"
+    return _PROPAGATING.get(function.__name__) if own else None
 
 
 def componentwise(fn: Any) -> tuple[str, ...] | None:

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from interval_ops.profiles.profile import Profile
-from render.interpreter import device, torch_answers
+from render.interpreter import device, inductor, torch_answers
 from render.interpreter.driver import quiet_driver
 from render.interpreter.eager import uncompiled
 from render.interpreter.scope import PatchScope
@@ -239,6 +239,7 @@ def _patch_autocast(scope: PatchScope) -> None:
 
 def _patch(scope: PatchScope) -> None:
     torch_answers.patch(scope)
+    inductor.patch(scope)
     _patch_cublas(scope)
     _patch_engine(scope)
     _patch_autocast(scope)
@@ -268,7 +269,7 @@ class _TorchImports(importlib.abc.MetaPathFinder):
         self._busy = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if self._busy or not name.startswith("torch._dynamo"):
+        if name not in inductor.LATE and (self._busy or not name.startswith("torch._dynamo")):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -276,6 +277,10 @@ class _TorchImports(importlib.abc.MetaPathFinder):
         loader, run = spec.loader, spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
+            if name in inductor.LATE:
+                run(module)
+                inductor.LATE[name](module, self._scope)
+                return
             self._busy = True
             try:
                 with self._scope.lifted(), torch._C.DisableTorchFunction():

@@ -14,7 +14,7 @@ from interval_ops.reduction import rule as reduction
 from interval_ops.reduction import welford as rules
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.integers import bool_handle, decided, truths
-from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, welford
+from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, propagating, welford
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
 from render.interpreter.values import in_format
@@ -56,6 +56,8 @@ class Reductions:
 
     def _reduce(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         kind = combine_kind(fn)
+        if kind is None and not any(_has_nan(h) for h in parts):
+            kind = propagating(fn)
         if kind in _UFUNCS and len(parts) == 1:
             return [self._single(parts[0], axis, kind)]
         if kind in ("argmax", "argmin") and len(parts) == 2:
@@ -312,6 +314,11 @@ class Reductions:
         self._emit("scan", (factor,), out[found.factor], kind="prod", axis=axis, reverse=reverse)
         self._emit("recurrence", (factor, addend), out[found.addend], axis=axis, reverse=reverse)
         return True
+
+
+def _has_nan(h: Handle) -> bool:
+    arrays = (h.v,) if h.lo is None or h.hi is None else (h.v, h.lo, h.hi)
+    return any(a.dtype.kind == "f" and bool(np.isnan(a).any()) for a in arrays)
 
 
 def _along(x: Handle, a: np.ndarray, axis: int) -> np.ndarray:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from render.entry import execution
-from render.entry.inputs import gather, of_call
+from render.entry.inputs import gather, of_call, parameters_of
 from render.entry.resolve import resolve
 from render.entry.target import find_entry, left_out_note, load_module
 from render.entry.tensors import load
 from render.judgement.steps import Judgement
 from render.result.errors import RenderError
-from render.result.options import Options
+from render.result.options import NAMES, Options, split
 from render.result.verdict import Verdict
 
 Asked = str | Callable[..., Any] | None
@@ -33,6 +33,31 @@ def of_function(
         hint = "pass the function that launches the kernel"
         raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
     return Judgement(fn, of_call(fn, tuple(inputs), dict(keywords)), resolve(ref), _recorded(output), options).verdict()
+
+
+def of_call_with(fn: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], ref: Asked) -> Verdict:
+    """`of_function` where keywords hold options too: all of them under `options`, or each by its name.
+
+    Raises RenderError for a keyword that may be meant for either.
+    """
+    given = dict(keywords)
+    chosen = given.pop("options", None)
+    output = given.pop("output", None) if "output" not in parameters_of(fn) or chosen is None else None
+    if chosen is not None:
+        named = vars(chosen) if isinstance(chosen, Options) else dict(chosen)
+        if "ref" in named and "ref" in parameters_of(fn) and ref is not None:
+            given["ref"] = ref
+        ref, output = named.pop("ref", ref), named.pop("output", output)
+        wrong = sorted(named.keys() - NAMES.keys())
+        if wrong:
+            raise RenderError("RND902", f"no option is called {wrong[0]!r}", f"there are: {', '.join(NAMES)}")
+        return of_function(fn, inputs, given, ref, output, Options(**named))
+    both = [name for name in parameters_of(fn)[len(inputs) :] if name in given and name in NAMES]
+    if both:
+        hint = f"options={{{both[0]!r}: ...}} sets the option, {both[0]}=... then goes to the function"
+        raise RenderError("RND902", f"{both[0]} is an option and a parameter of the function", hint)
+    options, others = split(given)
+    return of_function(fn, inputs, others, ref, output, options)
 
 
 def of_file(

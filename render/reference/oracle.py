@@ -134,8 +134,8 @@ class Oracle:
     def exact(self) -> OracleResult:
         if self.reference.bounds is not None:
             values, ends = self.reference.bounds(self.inputs)
-            known: Carried = ends, "its error is bounded", []
-            return OracleResult(values, "a kernel too, run with its own bounds", lambda: known, trusted=False)
+            known: Carried = ends, BOUNDED, []
+            return OracleResult(values, "taken with bounds of its own", lambda: known, trusted=False)
         base = self._counted()
         if base is None:
             return self._beside()
@@ -193,7 +193,8 @@ class Oracle:
     def radius(self, exact: OracleResult) -> list[np.ndarray | None]:
         """R per output: how far the reference's own roundings may take it from E."""
         if self.reference.bounds is not None:
-            return [np.maximum(hi - lo, 0.0) for lo, hi in (exact.ends(i) for i in range(len(exact.values)))]
+            widths = [hi - lo for lo, hi in (exact.ends(i) for i in range(len(exact.values)))]
+            return [width if np.isfinite(width).all() else None for width in widths]
         try:
             values, spread, _ = self._carried(Unit(native=True, tf32=self.tf32), widened=False)
         except Exception as error:  # a bound that cannot be had is reported as unknown

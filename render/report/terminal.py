@@ -49,6 +49,11 @@ def full(verdict: Verdict, width: int = WIDTH, verbose: bool = False, exit_code:
     yield from _Printer(width, verbose, exit_code).blocks(compose(verdict))
 
 
+def plain_text(verdict: Verdict) -> str:
+    """The whole report, for `str(verdict)`."""
+    return "\n".join(line.plain for line in full(verdict, 100, verbose=True))
+
+
 def short(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
     """The first screen: about a dozen lines without blank ones between them."""
     yield from _Printer(width, False, exit_code, dense=True).blocks(screen(verdict))

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ class Bound:
     median_half_width: float
     max_half_width: float
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with the usage computed, for what computes it holds the run."""
+        numbers = (self.median_relative_width, self.max_relative_width, self.median_half_width, self.max_half_width)
+        return _bound, (np.array(self.lo), np.array(self.hi), np.array(self.usage), *numbers)
+
     @property
     def usage(self) -> np.ndarray:
         """Per element |y - mid| / half width, with y the device output, else the reference; computed when asked for."""
@@ -77,6 +83,10 @@ class Bound:
         import torch
 
         return torch.from_numpy(self.lo), torch.from_numpy(self.hi)
+
+
+def _bound(lo: np.ndarray, hi: np.ndarray, usage: np.ndarray, *numbers: float) -> Bound:
+    return Bound(lo, hi, partial(np.asarray, usage), *numbers)
 
 
 @dataclass(frozen=True)
@@ -253,6 +263,14 @@ class Verdict:
 
     def __bool__(self) -> bool:
         raise TypeError(f"a verdict is not true or false, it is {self.label}: compare verdict.label")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what could run it again."""
+        return {**vars(self), "study": None}
+
+    def __str__(self) -> str:
+        text: str = views.TEXT(self)
+        return text
 
     def __repr__(self) -> str:
         return f"<Verdict {self.label} {self.code} {self.title!r}{self._counts()}>"

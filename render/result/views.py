@@ -17,5 +17,7 @@ HTML: Callable[..., Any] = _unset
 """(verdict) -> an HTML fragment."""
 TERMINAL: Callable[..., Any] = _unset
 """(verdict, console, options) -> rich renderables."""
+TEXT: Callable[..., Any] = _unset
+"""(verdict) -> the whole report as plain text."""
 PROVENANCE: Callable[..., Any] = _unset
 """(study, output, index) -> the `Provenance` of one element."""

@@ -66,6 +66,7 @@ SLOW = [
            ("assert_close(", BUG)),
     posted("dtype_loop_seeds.py", *[("print(", ROUND), ("if diff.max()", ROUND)] * 2,
            *[("print(", ROUND), ("if ", ROUND), ("print(", ROUND)] * 4),
+    posted("inductor_check.py", ("assert_close(", ROUND)),
     posted("numpy_report.py", ("assert_allclose(", ROUND), ends=1),
     posted("conv1d_args.py", ("assert (y - ref)", ROUND), ends=1),
     posted("conv1d_args.py --dtype bf16 -L 30", ("assert (y - ref)", ROUND)),
