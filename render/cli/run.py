@@ -88,14 +88,13 @@ def command(
 
 
 def _exit_code(watch: Watch, ended: Ended | None, allow_inconclusive: bool) -> int:
-    from render.interpreter.refusals import is_own_failure
     from render.result.errors import UnsupportedOp
 
     codes = [c.exit_code for c in watch.comparisons]
     error = None if ended is None else ended.error
     if isinstance(error, UnsupportedOp):
         codes.append(3)
-    elif isinstance(error, Exception) and is_own_failure(error):
+    elif ended is not None and ended.is_own_failure:
         codes.append(4)
     elif not codes:
         codes.append(2)

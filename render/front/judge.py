@@ -21,7 +21,6 @@ from render.front.history import Apart, apart, history, launches, rerun
 from render.front.tape import Cell, Given, HostOperation, Region, TapeStep
 from render.interpreter.host import operation
 from render.judgement.steps import Judgement
-from render.reference.oracle import Ends, array
 from render.result.errors import RenderError
 from render.result.options import Options
 from render.result.verdict import Verdict
@@ -94,7 +93,8 @@ def _inputs(pair: Apart, names: Mapping[Cell, str]) -> _Start:
 Which = tuple[Side, Mapping[int, TapeStep]]
 
 
-Known = tuple[list[np.ndarray], list[Ends]]
+Known = tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]
+"""Values, and [lo, hi] of the exact ones."""
 
 
 def _verdict(
@@ -162,7 +162,7 @@ def _loaded(mine: Cell, other: Cell, until: int) -> bool:
 def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
     """Of a reference that somebody computed elsewhere: its value, and nothing of its error."""
     (found,) = _Again(which, start, "out", None)(**inputs.clone().values).values()
-    value = array(found)
+    value = found.detach().to(torch.float64).numpy()
     nothing = np.full(value.shape, np.inf)
     return [value], [(-nothing, nothing)]
 
@@ -173,7 +173,7 @@ def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> Kn
     with open_session(options.device, **options.for_session) as session:
         (found,) = again(**inputs.clone().values).values()
         envelope = session.envelope(found, take=True)
-    value = array(found)
+    value = found.detach().to(torch.float64).numpy()
     if envelope is None:
         return [value], [(value, value)]
     unknown = bool(envelope.taints)

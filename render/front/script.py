@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from render.interpreter.refusals import is_own_failure
 from render.result.errors import RenderError
 
 NOT_FOUND = "RND902"
@@ -67,6 +68,11 @@ class Ended:
 
     exit_code: int
     error: BaseException | None = None
+
+    @property
+    def is_own_failure(self) -> bool:
+        """Whether it is a defect of RENDER."""
+        return isinstance(self.error, Exception) and is_own_failure(self.error)
 
 
 def run(what: Invocation) -> Ended:

@@ -15,7 +15,6 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import profile_called
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared
@@ -48,7 +47,7 @@ class Compared:
     def exit_code(self) -> int:
         if self.verdict is not None:
             return self.verdict.exit_code
-        if isinstance(self.error, UnsupportedOp | MissingRule):
+        if isinstance(self.error, UnsupportedOp):
             return EXIT_CODES["Inconclusive"]
         return USAGE_ERROR if isinstance(self.error, RenderError | KernelError) else INTERNAL_ERROR
 
