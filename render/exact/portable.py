@@ -216,9 +216,12 @@ class Ball:
         return Ball.of(formula(self.lo), formula(self.hi))
 
     # functions
-    exp, expm1, log, log1p = map(_named, ("exp", "expm1", "log", "log1p"))
-    tanh, sinh, asinh, acosh, atanh = map(_named, ("tanh", "sinh", "asinh", "acosh", "atanh"))
-    asin, acos, atan, erf, erfc, erfinv = map(_named, ("asin", "acos", "atan", "erf", "erfc", "erfinv"))
+    (
+        exp, expm1, log, log1p, tanh, sinh, asinh, acosh, atanh, asin, acos, atan, erf, erfc, erfinv,
+    ) = map(_named, (
+        "exp", "expm1", "log", "log1p", "tanh", "sinh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "erf",
+        "erfc", "erfinv",
+    ))  # fmt: skip
 
     @staticmethod
     def pi() -> Ball:

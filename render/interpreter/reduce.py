@@ -23,6 +23,10 @@ _UFUNCS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin,
     "xor": np.bitwise_xor, "or": np.bitwise_or, "and": np.bitwise_and,
 }  # fmt: skip
+TRUTHS = {"or": "any", "max": "any", "and": "all", "min": "all", "prod": "all"}
+"""What a reduction of truth values is."""
+FLOATS = frozenset(kind for kind, f in _UFUNCS.items() if not f.__name__.startswith("bitwise"))
+"""Reductions of numbers."""
 
 
 class Reductions:
@@ -150,12 +154,12 @@ class Reductions:
 
     def _native_truths(self, x: Handle, axis: int, kind: str) -> Handle:
         """Any, all, or the parity of truth values; open lanes leave the first two open where they decide."""
-        function = {"or": np.any, "max": np.any, "and": np.all, "min": np.all, "prod": np.all}.get(kind)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        if function is None:
+        if kind not in TRUTHS:
             x = decided(self, x)  # type: ignore[arg-type]
             v = np.logical_xor.reduce(_along(x, x.v, axis), axis=axis + 1)
             return Handle(v, x.dtype, shape, taint=x.taint)
+        function = getattr(np, TRUTHS[kind])
         v, lo, hi = (function(_along(x, a, axis), axis=axis + 1) for a in (x.v, *truths(x)))
         return bool_handle(v, lo, hi, shape, x.taint)
 
@@ -163,7 +167,7 @@ class Reductions:
         out = _UFUNCS[kind].reduce(_along(x, x.v, axis), axis=axis + 1)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
         v = out.astype(x.v.dtype, copy=False)
-        if x.open is not None and kind in ("sum", "max", "min"):
+        if x.open is not None and kind in FLOATS and kind != "prod":
             return opened.reduced(x, v, shape, lambda a: _UFUNCS[kind].reduce(_along(x, a, axis), axis=axis + 1))
         return Handle(v, x.dtype, shape, taint=x.taint)
 
@@ -247,7 +251,7 @@ class Reductions:
         backwards = bool(core._unwrap_if_constexpr(reverse))
         handles = [t.handle for t in tensors]
         kind = combine_kind(combine_fn)
-        each = (kind,) if kind in ("sum", "prod", "max", "min") else componentwise(combine_fn)
+        each = (kind,) if kind in FLOATS else componentwise(combine_fn)
         if each is not None:
             out = [self._native_scan(h, ax, k, backwards) for h, k in zip(handles, each, strict=True)]
             for h, k, made in zip(handles, each, out, strict=True):

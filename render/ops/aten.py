@@ -61,6 +61,7 @@ class Aten:
     integers that rounding leaves open. `cancels`: its error is in units of its argument. `terms`: of a gradient, the
     sum of the magnitudes of what is added, as tensors; at most 12 roundings of it are lost (functions within 4, each
     product and sum within 1). `stepwise`: torch rounds each of its steps to the operands' type.
+    `instruction`: a target may have an approximate one, so that its rounding counts as that of a function.
     """
 
     name: str
@@ -77,11 +78,12 @@ class Aten:
     cancels: bool = False
     terms: Callable[..., Any] | None = None
     stepwise: bool = False
+    instruction: bool = False
 
     @property
     def cause(self) -> str:
         """Error cause of its rounding; empty where it rounds nothing."""
-        return _CAUSES.get(self.form, "")
+        return "function" if self.instruction else _CAUSES.get(self.form, "")
 
 
 _CAUSES = {
@@ -170,15 +172,15 @@ _formula("add", f.added, None, form=Form.ARITHMETIC, operands=2, keywords="alpha
 _formula("sub", f.subtracted, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True)
 _formula("rsub", f.reversed_difference, None, form=Form.ARITHMETIC, operands=2, keywords="alpha")
 _formula("mul", lambda n, x, y: x * y, None, form=Form.ARITHMETIC, operands=2, integers=True)
-_add(Aten("div", Form.ARITHMETIC, integers=True))
+_add(Aten("div", Form.ARITHMETIC, integers=True, instruction=True))
 _formula("true_divide", lambda n, x, y: x / y, None, form=Form.ARITHMETIC, operands=2)
-_formula("reciprocal", lambda n, x: 1 / x, None, form=Form.ARITHMETIC)
+_formula("reciprocal", lambda n, x: 1 / x, None, form=Form.ARITHMETIC, instruction=True)
 _formula("square", lambda n, x: x * x, None, form=Form.ARITHMETIC)
 _formula("lerp", f.lerp, None, form=Form.ARITHMETIC, computed=f.lerp_computed, operands=3)
 _formula("addcmul", f.addcmul, None, form=Form.ARITHMETIC, operands=3, keywords="value")
 _formula("addcdiv", f.addcdiv, None, form=Form.ARITHMETIC, operands=3, keywords="value")
-_formula("hypot", f.hypot, None, form=Form.ARITHMETIC, operands=2)
-_add(Aten("sqrt", Form.ARITHMETIC, "sqrt"))
+_formula("hypot", f.hypot, None, form=Form.ARITHMETIC, operands=2, instruction=True)
+_add(Aten("sqrt", Form.ARITHMETIC, "sqrt", instruction=True))
 _all(Form.ARITHMETIC, "remainder fmod")
 _function("""
     exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc erfinv

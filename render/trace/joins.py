@@ -8,6 +8,7 @@ import numpy as np
 import triton.language as tl
 
 from render.interpreter.handle import Handle
+from render.interpreter.reduce import FLOATS, TRUTHS
 from render.interpreter.types import format_name
 from render.trace.integers import DOT
 from render.trace.model import ABSENT, NotSliceable
@@ -16,9 +17,6 @@ from render.trace.step import Link, Step, aligned, where
 
 if TYPE_CHECKING:
     from render.trace.walk import Walk
-
-REDUCED = frozenset(["sum", "prod", "max", "min"])
-TRUTHS = {"or": "any", "max": "any", "and": "all", "min": "all", "prod": "all"}
 
 
 def _shape(h: Handle) -> tuple[int, ...]:
@@ -54,7 +52,7 @@ def reduced(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
     (x,), kind = entry.args, entry.attrs["kind"]
     if x.dtype.scalar.is_int1() and kind in TRUTHS:
         return Step(rows(entry, out, wanted), TRUTHS[kind])
-    if kind not in REDUCED:
+    if kind not in FLOATS:
         raise NotSliceable(f"reduce {kind}", "only sums, products and extrema of floats are followed", *where(entry))
     return Step(rows(entry, out, wanted), kind, {"fmt": format_name(x.dtype)})
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from render.interpreter.memory.atomics import FREE
 from render.interpreter.types import float_format
 from render.trace.cut import Cutter
 from render.trace.integers import bounds
@@ -68,7 +69,7 @@ def _plan(cutter: Cutter, name: str | None, offset: int) -> _Plan | None:
     used = events[plain[-1] if plain else 0 :]
     wanted: list[tuple[object, np.ndarray]] = []
     for entry, hit in used:
-        if not puts(entry) and (not entry.args or entry.attrs["kind"] not in ("add", "max", "min")):
+        if not puts(entry) and (not entry.args or entry.attrs["kind"] not in FREE):
             why = "its result depends on the order of the programs"
             raise NotSliceable(f"atomic {entry.attrs['kind']}", why, entry.site.file, entry.site.line)
         (value,) = entry.args

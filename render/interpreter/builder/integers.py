@@ -38,7 +38,7 @@ def bool_handle(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, shape: tuple[int,
 
 
 def _logic(op: str, x: Handle, y: Handle) -> Handle:
-    ufunc = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}[op]
+    ufunc = getattr(np, f"logical_{op}")
     v = ufunc(x.v, y.v)
     taint = taint_of(x, y)
     if x.lo is None and y.lo is None:
@@ -51,7 +51,7 @@ def _logic(op: str, x: Handle, y: Handle) -> Handle:
 
 
 def _bitwise(name: str) -> Callable[[Base, Handle, Handle], Handle]:
-    ufunc = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[name]
+    ufunc = getattr(np, f"bitwise_{name}")
 
     def create(self: Base, x: Handle, y: Handle) -> Handle:
         if x.dtype.scalar.is_int1():

@@ -117,7 +117,6 @@ MOVES = of_form(Form.MOVE) & RULES.keys() - {"copy"}
 """Results that hold elements of their operands, which may never have been written."""
 ROUNDS = {
     **{name: ATEN[name].cause for name in RULES if ATEN[name].cause},
-    **dict.fromkeys(("div", "reciprocal", "sqrt", "hypot"), "function"),
     "copy": "cast",
     **dict.fromkeys(("linspace", "logspace", "arange", *made.WINDOWS), "arith"),
 }

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": AND, "or": OR, "xor": XOR, "xchg": XCHG,
           "cas": CAS}  # fmt: skip
+FREE = frozenset(("add", "max", "min"))
+"""Kinds of float atomics whose outcome no order of programs changes but by rounding."""
 _NO_BOUNDS = np.zeros(1)
 _NO_FLAGS = np.zeros(1, np.bool_)
 Ends = tuple[np.ndarray, np.ndarray]
@@ -64,7 +66,7 @@ def atomic(
         met = NO_TAINT
         if memory.interval and storage.shadows and integers.any_open(storage):
             met = frozenset((memory.taint("RND302", f"atomic_{kind}", site, integers.LEFT_OPEN),))
-        run = _float if elem.fmt is not None and kind in ("add", "max", "min") else _bits
+        run = _float if elem.fmt is not None and kind in FREE else _bits
         bounds = (val, val) if lo is None or hi is None or exact else (lo, hi)
         access, flat, v, ordered, more = run(
             memory, kind, request.into(storage, mine), storage, val, bounds, cmp, shape
