@@ -42,6 +42,9 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "") ->
     else:
         kernel = _kernel(function, is_point(a), error)
     lo, hi, same = elementwise(kernel, a, _F64)
+    if error.until < math.inf and not isinstance(function, Bessel):  # nothing is documented from there on
+        far = np.maximum(np.abs(a[0]), np.abs(a[1])) >= error.until
+        lo, hi = np.where(far, np.nan, lo), np.where(far, np.nan, hi)
     if fmt.bits < 32 and not profile.muted("function"):
         same = round_outward(lo.reshape(-1), hi.reshape(-1), fmt.gate)
     return (lo, lo) if same and not (profile.muted("function") and fmt.bits < 64) else (lo, hi)

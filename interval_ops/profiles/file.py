@@ -79,10 +79,11 @@ def _function(name: str, entry: Table, sources: Mapping[str, str], where: str) -
     source, ftz = _source(entry, sources, where), bool(entry.get("ftz", False))
     if ("ulp" in entry) == ("r" in entry) or ("ulp" in entry and "a" in entry):
         raise ProfileError(f"{where}: give either ulp, or r and a")
-    if ("until" in entry) != ("beyond" in entry):
-        raise ProfileError(f"{where}: until and beyond belong together")
+    if "beyond" in entry and "until" not in entry:
+        raise ProfileError(f"{where}: beyond belongs to until")
     huge, until = (number(entry[key]) if key in entry else math.inf for key in ("huge", "until"))
-    more = (ftz, source, huge, bool(entry.get("breaks", False)), until, number(entry.get("beyond", 0)))
+    beyond = number(entry["beyond"]) if "beyond" in entry else math.inf if "until" in entry else 0.0
+    more = (ftz, source, huge, bool(entry.get("breaks", False)), until, beyond)
     if "r" in entry:
         return FnError(number(entry["r"]), number(entry.get("a", 0)), *more)
     spacing, tiny = ("2^-52", "2^-1074") if name.endswith("@fp64") else ("2^-23", "2^-149")

@@ -67,7 +67,8 @@ class FnError:
 
     `ftz`: subnormal inputs may be read as 0, and a subnormal result may come out as 0, on top of r and a. `huge`: a
     result of at least this magnitude may come out infinite. `breaks`: a subnormal argument may give anything, NaN too.
-    From arguments of magnitude `until` on, the value is within `beyond` of the correctly rounded one instead.
+    From arguments of magnitude `until` on, the value is within `beyond` of the correctly rounded one instead; infinite:
+    nothing is documented there.
     """
 
     r: float

@@ -34,7 +34,8 @@ def _function_error(error: FnError) -> str:
     )
     more += ", anything for subnormals" if error.breaks else ""
     if error.until < math.inf:
-        more += f"; from |x| = {error.until:g} on within {error.beyond:.3g} of the rounded value"
+        there = f"within {error.beyond:.3g} of the rounded value" if error.beyond < math.inf else "anything"
+        more += f"; from |x| = {error.until:g} on {there}"
     return f"x(1 +- {describe(error.r)}){absolute}{more}"
 
 

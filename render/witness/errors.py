@@ -65,12 +65,15 @@ def narrowed(out: Maybe, fmt: Format) -> Maybe:
     return iv.hull(out, (nearest(out[0], fmt), nearest(out[1], fmt)))
 
 
-def at(error: Mapping[str, Any], x: Maybe, fmt: Format) -> Mapping[str, Any]:
-    """The error for arguments x: from `until` on within `beyond` of the rounded value instead of r and a."""
+def at(error: Mapping[str, Any], x: Maybe, fmt: Format) -> Mapping[str, Any] | None:
+    """The error for arguments x: from `until` on within `beyond` of the rounded value instead of r and a; None where
+    nothing is documented."""
     if x is None or "until" not in error:
         return error
     low, high = iv.magnitudes(x)
     until, r, a = number(error["until"]), error["r"], error["a"]
+    if "beyond" not in error:
+        return error if high < until else None
     return {
         **error,
         "r": r if low < until else fmt.u,
@@ -86,7 +89,10 @@ def apply(name: str, x: Maybe, error: Mapping[str, Any], fmt: Format, through_ex
     if x is not None and error["ftz"]:
         x = with_zero(x, wide)
     y = functions.over(name, x)
-    error = at(error, x, wide)
+    found = at(error, x, wide)
+    if found is None:
+        return None
+    error = found
     if (
         x in _SPECIAL and "until" not in error
     ):  # PTX and libdevice state the results for 0 and infinities; cos(0) = exp(0) = 1

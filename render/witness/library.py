@@ -142,7 +142,7 @@ def _order(name: str) -> Rule:
             first, last, knee = x[0], x[1], number(n)
             if name == "yn" and fmt.bits == 64 and 1.5 * n >= first:
                 return None
-            error = dict(errors.at(error, x, fmt))
+            error = dict(errors.at(error, x, fmt) or error)
             if name == "yn" and fmt.bits == 32 and first < knee:
                 ulps = math.ceil(2 + 2.5 * n) + 0.5
                 error["r"], error["a"] = ulps * 2.0**-23, 0.0 if last < knee else error["a"]

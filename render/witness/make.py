@@ -142,7 +142,9 @@ def _error(error: FnError) -> dict[str, Any]:
     if error.breaks:
         found["breaks"] = True
     if math.isfinite(error.until):
-        found["until"], found["beyond"] = error.until, error.beyond
+        found["until"] = error.until
+        if math.isfinite(error.beyond):
+            found["beyond"] = error.beyond
     return found
 
 
