@@ -6,6 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
+import mpmath
 import numpy as np
 import pytest
 from support import rng, special_values, trials
@@ -202,6 +203,26 @@ def test_fast_functions_stay_inside_wherever_the_instruction_lies(name: str) -> 
                 middle = float(value.mid())
                 reach = inside if 0.5 <= v <= 2 else (outside + 0.5) * np.spacing(np.float32(abs(middle)))
                 assert low <= middle - reach * (1 - 2.0**-20) and middle + reach * (1 - 2.0**-20) <= high, v
+
+
+@pytest.mark.parametrize(("name", "reach"), [("sin", 2.0**-21.41), ("cos", 2.0**-21.19)])
+def test_fast_waves_are_documented_in_a_period(name: str, reach: float) -> None:
+    """The whole of the vendor's error around the exact values in [-pi, pi]; nothing is said of arguments beyond."""
+    x = np.concatenate([rng(24).uniform(-np.pi, np.pi, trials(300)), [3.1415925, -3.1415925, 1e-3]])
+    x = x.astype(np.float32).astype(np.float64)
+    x = x[np.abs(x) < np.pi]
+    far = np.array([3.2, -50.0, 1e9, -np.inf])
+    for profile in NVIDIA:
+        rule = LIBRARY[f"fast_{name}f"]
+        lo, hi = rule.apply(((x, x),), FP32, load_profile(profile))  # type: ignore[misc]
+        assert np.all(np.isfinite(lo[np.abs(x) < 3.1415925]))
+        for v, low, high in zip(x, lo, hi, strict=True):
+            value = float((mpmath.sin if name == "sin" else mpmath.cos)(mpmath.mpf(v)))
+            assert not low > value - reach * (1 - 2.0**-20) and not value + reach * (1 - 2.0**-20) > high, v
+        lo, hi = rule.apply(((far, far),), FP32, load_profile(profile))  # type: ignore[misc]
+        assert np.isnan(lo).all() and np.isnan(hi).all()
+        lo, hi = rule.apply(((-np.ones(1), np.full(1, 4.0)),), FP32, load_profile(profile))  # type: ignore[misc]
+        assert np.isnan(lo).all()
 
 
 @pytest.mark.parametrize("name", exact.EXACT)

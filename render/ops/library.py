@@ -190,6 +190,10 @@ for _name in ("cosh", "cyl_bessel_i0"):
     function(_name, Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
 for _name in ("sin", "cos", "sinpi", "cospi"):
     function(_name, Shape.SPECIAL, doc="Both ends and the extrema inside; the whole range beyond 2^20.")
+for _name in ("sin", "cos"):
+    function(
+        f"fast_{_name}f", Shape.SPECIAL, _name, f"fast_{_name}f", (-3.14, 3.14), "As sin and cos within pi, else top."
+    )
 function("tan", Shape.SPECIAL, doc="Both ends; the whole line where a pole may lie inside.")
 function("rcbrt", Shape.SPECIAL, doc="Both ends; the whole line where 0 lies inside.")
 function("tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1.4616; top where a pole lies inside.")
@@ -284,7 +288,7 @@ INTEGERS: dict[str, Rule] = {
 _FAST = "its error is documented for part of the range, or not at all; use the function without fast_"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
-        ("fast_sinf", "fast_cosf", "fast_tanf", "fast_expf", "fast_exp10f", "fast_powf", "fast_tanhf", "fast_dividef"),
+        ("fast_tanf", "fast_expf", "fast_exp10f", "fast_powf", "fast_tanhf", "fast_dividef"),
         _FAST,
     ),
     "rcp64h": "an approximation of unknown error to the high half of a reciprocal",
