@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from render.entry.target import users_code
 from render.result.errors import RenderError
@@ -96,7 +96,13 @@ def of_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
 
 def from_mapping(fn: Callable[..., Any], given: Any) -> Inputs:
     """Inputs given as a dict by parameter name, as a tuple by position, or as one tensor."""
+    for leaf in tree_leaves(given):
+        if isinstance(leaf, torch.Tensor) and (leaf.layout != torch.strided or leaf.is_meta or leaf.is_quantized):
+            kind = "meta" if leaf.is_meta else "quantized" if leaf.is_quantized else str(leaf.layout)
+            raise RenderError(NO_INPUTS, f"an input is a {kind} tensor", "a kernel takes dense tensors with memory")
     if isinstance(given, Mapping):
+        if other := [key for key in given if not isinstance(key, str)]:
+            raise RenderError(NO_INPUTS, f"inputs are named by strings, not {other[0]!r}", f"it takes {signature(fn)}")
         named = _rename(fn, dict(given))
         wrong = [n for n in named if n not in parameters_of(fn)] if not _takes_any(fn) else []
         if wrong:

@@ -124,6 +124,8 @@ def stored_besides(inputs: Inputs, outputs: Named, envelope: Callable[[torch.Ten
 def of_reference(result: Any, values: Mapping[str, Any], kernel: Named) -> Named:
     """What the reference returned; if that is nothing, its own arguments under the names that the kernel wrote."""
     returned = flatten(result, default="ref")
+    if empty := [name for name, x in returned if x.is_meta]:
+        raise RenderError(UNMATCHED, f"the reference returned {empty[0]} on the meta device, without values")
     if returned:
         return returned
     return [(name, values[name].detach()) for name, _ in kernel if isinstance(values.get(name), torch.Tensor)]

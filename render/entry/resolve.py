@@ -97,7 +97,7 @@ def _functions(module: ModuleType | None) -> list[str]:
 def _import(home: str, spec: str) -> ModuleType:
     try:
         return importlib.import_module(home)
-    except ImportError as error:
+    except (ImportError, ValueError) as error:  # ValueError: an empty part
         raise RenderError(NOT_FOUND, f"--ref {spec}: cannot import {home} ({error})") from error
 
 
@@ -107,7 +107,7 @@ def _dotted(spec: str) -> Any:
     for cut in range(len(parts) - 1, 0, -1):
         home = ".".join(parts[:cut])
         try:
-            module = importlib.import_module(home)
+            module = importlib.import_module(home) if all(parts) else _import(home, spec)
         except ModuleNotFoundError as error:
             if error.name is None or not home.startswith(error.name):
                 why = f"{home} needs {error.name}, which is not installed"

@@ -55,7 +55,9 @@ class Welford(NamedTuple):
 
 def combine_kind(fn: Any) -> str | None:
     """Name of the rule for a combine function of one value (argmax and argmin: of a value and its index)."""
-    name = getattr(fn, "fn", fn).__name__
+    if not callable(getattr(fn, "fn", fn)):
+        raise TypeError(f"a combine function is needed, not {fn!r}")
+    name = getattr(getattr(fn, "fn", fn), "__name__", "")
     if getattr(standard, name, None) is fn and name in KNOWN:
         return KNOWN[name]
     each = componentwise(fn)

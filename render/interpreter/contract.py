@@ -63,4 +63,7 @@ def check_argument(value: Any) -> None:
     from triton._C import libtriton
     from triton.backends.compiler import BaseBackend
 
-    libtriton.native_specialize_impl(BaseBackend, value, False, True, True)
+    try:
+        libtriton.native_specialize_impl(BaseBackend, value, False, True, True)
+    except (TypeError, OverflowError, KeyError) as error:  # the user's argument, said on purpose
+        raise error.with_traceback(None) from None

@@ -7,7 +7,7 @@ none is evaluated by the host's libm without an error term, unless the session w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from render.interpreter.values import VALUES, in_format
 from render.interpreter.vendor import integers
 from render.interpreter.vendor.conversions import METHODS, integer_power
 from render.ops.library import ASSUMED, INTEGERS, LIBRARY, REFUSED
+from render.result.errors import RenderError
 
 Forms = dict[tuple[Any, ...], Any]
 """Types of the arguments -> type of the result."""
@@ -183,3 +184,15 @@ class Libdevice:
             )
 
         return method
+
+
+def known_functions(names: Iterable[str]) -> frozenset[str]:
+    """The names as a set; RenderError (RND902) for one that no vendor library of Triton has."""
+    from triton.language.extra import libdevice
+
+    found = frozenset(names)
+    for name in sorted(found):
+        if name not in LIBRARY and name not in ASSUMED and not callable(getattr(libdevice, name or "-", None)):
+            hint = "names are those of tl.extra.libdevice, without the module"
+            raise RenderError("RND902", f"no vendor function is called {name!r}", hint)
+    return found

@@ -18,6 +18,7 @@ from render.interpreter.eager import uncompiled
 from render.interpreter.graphs import launched
 from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.launch import Launch, run_launch
+from render.interpreter.libdevice import known_functions
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
@@ -88,7 +89,7 @@ class Session:
         self._make_tracker = settings.get("tracker")
         self._tracker: HostTracker | None = None
         self._told: Description | None = None
-        self.assume_exact = frozenset(settings.get("assume_exact", ()))
+        self.assume_exact = known_functions(settings.get("assume_exact", ()))
         self.undefined_sites: set[Site] = set()
         self.memory = Memory(interval=self.interval)
         self.launches: list[Launch] = []

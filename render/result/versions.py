@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 def triton_version(text: str) -> tuple[int, int]:
     """(3, 9) of "3.9" or "3.9.0"; ValueError for what is no supported version of Triton."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.|$)", text)
+    found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*([.+-]?[a-z]+[\w.]*)?", text)
     version = (int(found[1]), int(found[2])) if found is not None else (0, 0)
     if not OLDEST <= version <= NEWEST:
         known = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
