@@ -193,6 +193,7 @@ _formula("mish", f.mish, (-1.1924312145154497,), cancels=True)
 _formula("gelu", f.gelu, (-0.7517915246935645, -0.7524614220710163), computed=f.gelu_computed, keywords="approximate",
          cancels=True)  # fmt: skip
 _formula("log_sigmoid_forward", f.log_sigmoid, computed=f.log_sigmoid_computed)
+_formula("logit", f.logit, keywords="eps", cancels=True)
 _formula("softplus", f.softplus, lambda beta, threshold, **_: (float(threshold) / float(beta),),
          keywords="beta threshold")  # fmt: skip
 _formula("elu", f.elu, (0.0,), keywords="alpha scale input_scale")
@@ -235,7 +236,7 @@ _formula("mse_loss", f.squared_distance, None, form=Form.COMPOSITE, operands=2, 
 _formula("huber_loss", f.huber, None, form=Form.COMPOSITE, operands=2, keywords="delta", loss=True)
 _formula("smooth_l1_loss", f.smooth_l1, None, form=Form.COMPOSITE, operands=2, keywords="beta", loss=True)
 _all(Form.COMPOSITE, """
-    glu floor_divide frac logit polygamma i0 special_i0e special_i1 mvlgamma
+    glu floor_divide frac polygamma i0 special_i0e special_i1 mvlgamma
     cumprod nll_loss_forward nll_loss2d_forward
     logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _cdist_forward _pdist_forward
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math _linalg_det _linalg_solve_ex

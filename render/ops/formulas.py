@@ -53,6 +53,14 @@ def log_sigmoid_computed(n: NumberKind, x: Num) -> Num:
     return n.smaller(x, n.number(0.0)) - n.call("log1p", n.call("exp", -abs(x)))
 
 
+def logit(n: NumberKind, x: Num, eps: float | None = None) -> Num:
+    """The inverse of sigmoid; `eps`: of x cut to [eps, 1 - eps]."""
+    if eps is not None and eps >= 0:
+        low = n.number(float(eps))
+        x = n.smaller(n.larger(x, low), 1 - low)
+    return n.call("log", x / (1 - x))
+
+
 def softplus(n: NumberKind, x: Num, beta: float = 1.0, threshold: float = 20.0) -> Num:
     b = n.number(float(beta))
     smooth = lambda: n.call("log1p", n.call("exp", x * b)) / b  # noqa: E731
