@@ -27,7 +27,7 @@ FEW = 3
 def command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID ...]", help="Cases, or one of: all, issues, twins. Default: all."),
+        typer.Argument(metavar="[ID ...]", help="Cases, or one of: all, issues, twins; network: models. Default: all."),
     ] = None,
     expression: Annotated[
         str, typer.Option("-k", metavar="EXPR", help='Only cases that match, e.g. -k "fp16 and not twin".')

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from render.interpreter.hosted.call import rounding_of
@@ -21,6 +22,8 @@ from render.network.records import LeafRecord, NetworkVerdict, worst
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
 from render.result.errors import RenderError
 
+TF32 = 2.0**-10
+"""u of operands that are cut to TF32, as torch's switches allow matrix products on a GPU."""
 Sights = dict[tuple[Key, int], Sight]
 
 
@@ -52,6 +55,7 @@ class Comparison:
         self.target, self.reference, self.inputs, self.seed, self.assumed = target, reference, inputs, seed, assumed
         self.devices = {"target": profile_of(target, device), "reference": profile_of(reference, device)}
         self.constants = constants_of(target.module, reference.module)
+        self.unit = TF32 if device.startswith("cuda") and torch.backends.cuda.matmul.allow_tf32 else UNIT
 
 
 def profile_of(model: Model, device: str) -> str:
@@ -78,7 +82,7 @@ def judged(
     results = [leaves(t.output) for t in (mine, theirs)]
     shapes = [[tuple(t.shape) for t in r] for r in results]
     sights: Sights = {
-        (key, i): Sight(pair, i, sides.constants)
+        (key, i): Sight(pair, i, sides.constants, sides.unit)
         for key, pair in pairs.items() if key in chosen
         for i in _news(pair, seen) if not pair.equal[i]
     }  # fmt: skip
@@ -168,9 +172,9 @@ def _verdict(
                 record.leaf = record.leaf and record.name not in containers
                 records.append(record)
             elif key.way != "in":
-                records.append(Sight(pair, i, UNIT).record)
+                records.append(Sight(pair, i, UNIT, UNIT).record)
     device = sides.devices["target"]
-    paper = "Type-II" if any(r.reference_out_target for r in records) else "Type-I"
+    paper = max((r.paper_rule for r in records), key=_PAPER.index, default="Type-I")
     if shapes[0] != shapes[1]:
         text = f"results of shapes {shapes[0]} and {shapes[1]}"
         return NetworkVerdict("Type-II", "RND205", "", text, records, "Type-II", device, notes)
@@ -182,6 +186,9 @@ def _verdict(
         return NetworkVerdict("Type-II", bug.code, bug.name, f"{where}: {bug.detail}", records, paper, device, notes)  # type: ignore[arg-type]
     label, code = worst(records)
     return NetworkVerdict(label, code, None, "no module leaves", records, paper, device, notes)  # type: ignore[arg-type]
+
+
+_PAPER = ("Type-I", "Inconclusive", "Type-II")
 
 
 def _by_operation(bug: LeafRecord, found: Loss) -> None:

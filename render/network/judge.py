@@ -46,11 +46,15 @@ _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")
 
 @dataclass
 class Sight:
-    """One tensor of a border as the walks saw it; `unit` is u of the coarser side, `constants` that of parameters."""
+    """One tensor of a border as the walks saw it.
+
+    `unit` is u of the coarser side (`least` or more), `constants` that of parameters.
+    """
 
     pair: Pair
     place: int
     constants: float
+    least: float
     exact: np.ndarray | None = None
     moved: np.ndarray | None = None
     own: tuple[np.ndarray, np.ndarray | None, bool] | None = None
@@ -74,7 +78,7 @@ class Sight:
         most = float(np.nanmax(gap, initial=0.0))
         self.record.differing = int(np.count_nonzero(gap))
         self.record.difference = most / size if size else (math.inf if most else 0.0)
-        self.unit = max(rounding_of(t.dtype)[0] for t in (a, b))
+        self.unit = max(self.least, *(rounding_of(t.dtype)[0] for t in (a, b)))
         self.floor = max(rounding_of(a.dtype)[1], 2.0**-149)
         self.target, self.reference = y, z
 
@@ -207,9 +211,12 @@ def decide(sight: Sight, causes: frozenset[str]) -> tuple[Label, str, str]:
 
 
 def _cause(causes: frozenset[str], sight: Sight) -> str:
-    if sight.unit > UNIT and "cast" not in causes:
-        causes = causes | {"cast"}
-    return of_cause(next((c for c in (("cast", *_ORDER) if sight.unit > UNIT else _ORDER) if c in causes), "arith"))
+    """What owns the rounding: a coarse format before all, operands that are cut, then what the region does."""
+    if sight.least > UNIT and "accumulation" in causes:
+        return of_cause("operand")
+    if sight.unit > sight.least:
+        return of_cause("cast")
+    return of_cause(next((c for c in _ORDER if c in causes), "arith"))
 
 
 def _times(x: float) -> str:

@@ -56,7 +56,9 @@ class LeafRecord:
 
     @property
     def paper_rule(self) -> Label:
-        """The published rule: is the reference in the target's bound?"""
+        """The published rule: is the reference in the target's bound? Where there is none it says nothing."""
+        if self.taints:
+            return "Inconclusive"
         return "Type-II" if self.reference_out_target else "Type-I"
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from render.entry.inputs import Inputs
 
 NOT_FOUND = "RND902"
-FOLDERS = ("issues", "twins")
+FOLDERS = ("issues", "twins", "network")
+KERNELS = ("issues", "twins")
 Label = Literal["Type-I", "Type-II", "Inconclusive"]
 Side = Literal["inside", "outside", "none"]
 Number = int | float
@@ -80,6 +81,15 @@ class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source_codes: list[str] = []
 
 
+class NetworkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a pair of models: which side is compiled, the compiler's switches, and what must be named."""
+
+    compiled: Literal["", "target", "reference"] = ""
+    switches: dict[str, Any] = {}
+    first: str = ""
+    operation: str = ""
+
+
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`case.toml` as it is written."""
 
@@ -101,6 +111,8 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evidence: str
     device: Device
     expected: Expected
+    kind: Literal["kernel", "network"] = "kernel"
+    network: NetworkFacts = NetworkFacts()
     kernel: str = "kernel.py"
     identical_inputs: bool = False
     twin_of: str = ""
@@ -177,7 +189,7 @@ def load_case(path: Path) -> CorpusCase:
     return CorpusCase(path, facts)
 
 
-def case_folders(kinds: Iterable[str] = FOLDERS) -> list[Path]:
+def case_folders(kinds: Iterable[str] = KERNELS) -> list[Path]:
     """Folders of the cases, in a checkout or in the installed wheel, by issue number."""
     base = folder("datasets")
     if base is None:
@@ -195,17 +207,17 @@ def _number(name: str) -> int:
     return int(digits) if digits.isdigit() else 0
 
 
-def load_cases(kinds: Iterable[str] = FOLDERS) -> list[CorpusCase]:
+def load_cases(kinds: Iterable[str] = KERNELS) -> list[CorpusCase]:
     """All cases of the given kinds ("issues", "twins")."""
     return [load_case(path) for path in case_folders(kinds)]
 
 
 def find_case(name: str) -> CorpusCase:
     """The case called `name` ("1924", "1190-uninit"); an unknown name is an error that lists the known ones."""
-    for path in case_folders():
+    for path in case_folders(FOLDERS):
         if path.name == name:
             return load_case(path)
-    known = ", ".join(path.name for path in case_folders())
+    known = ", ".join(path.name for path in case_folders(FOLDERS))
     raise RenderError(NOT_FOUND, f"the corpus has no case {name}", f"known: {known}")
 
 

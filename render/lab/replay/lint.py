@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from render.lab.corpus.case import CorpusCase, case_folders, load_case
+from render.lab.corpus.case import FOLDERS, CorpusCase, case_folders, load_case
 from render.result.errors import RenderError
 
 ALLOWED_IMPORTS = {"torch", "triton", "math"}
@@ -25,7 +25,7 @@ def _names(case: CorpusCase) -> Iterator[str]:
     facts = case.facts
     if facts.id != case.path.name:
         yield f"id {facts.id} stands in the folder {case.path.name}"
-    ids = {folder.name for folder in case_folders()} | {f.name for f in case.path.parent.parent.glob("*/*")}
+    ids = {folder.name for folder in case_folders(FOLDERS)} | {f.name for f in case.path.parent.parent.glob("*/*")}
     if facts.twin_of and facts.twin_of not in ids:
         yield f"twin of {facts.twin_of}, which does not exist"
     if facts.twin_of and not facts.change:
@@ -91,8 +91,9 @@ def _kernel(case: CorpusCase) -> Iterator[str]:
     for word in ("TRITON_INTERPRET", "render"):
         if word in source:
             yield f"{file.name} mentions {word}"
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    defined |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assigned = [t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets]
+    defined |= {t.id for whole in assigned for t in ast.walk(whole) if isinstance(t, ast.Name)}
     for name in (case.facts.entry, case.facts.reference.fn, "make_inputs"):
         if name not in defined:
             yield f"{file.name} defines no {name}"

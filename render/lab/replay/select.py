@@ -7,7 +7,8 @@ from pathlib import Path
 
 from render.result.errors import RenderError
 
-GROUPS = {"all": ("issues", "twins"), "issues": ("issues",), "twins": ("twins",)}
+GROUPS = {"all": ("issues", "twins"), "issues": ("issues",), "twins": ("twins",),
+          "network": ("network",)}  # fmt: skip
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 
 
@@ -63,11 +64,11 @@ def select(ids: list[str], expression: str = "") -> list[Path]:
 
     Raises RenderError for an id that does not exist.
     """
-    from render.lab.corpus.case import case_folders, find_case
+    from render.lab.corpus.case import FOLDERS, case_folders, find_case
 
     groups = tuple(dict.fromkeys(kind for name in ids or ["all"] for kind in GROUPS.get(name, ())))
     chosen = set(case_folders(groups)) | {find_case(name).path for name in ids if name not in GROUPS}
-    found = [folder for folder in case_folders() if folder in chosen]
+    found = [folder for folder in case_folders(FOLDERS) if folder in chosen]
     return [f for f in found if matches(expression, words_of(f))] if expression else found
 
 
@@ -76,7 +77,7 @@ def words_of(folder: Path) -> str:
     from render.lab.corpus.case import load_case
 
     facts = load_case(folder).facts
-    kind = "twin" if facts.twin_of else "issue"
+    kind = "network" if facts.kind == "network" else "twin" if facts.twin_of else "issue"
     parts = [facts.id, facts.operation, facts.title, facts.label, facts.root_cause, facts.device.kind,
              facts.device.profile, kind, *facts.dtypes, *facts.expected.codes]  # fmt: skip
     return " ".join(parts).lower()

@@ -63,8 +63,11 @@ def _judged(case: CorpusCase, plan: ReplayPlan, began: float) -> ReplayRow:
     from render.lab.corpus import device_models
     from render.lab.replay.baselines import baselines
     from render.lab.replay.judging import judge
+    from render.lab.replay.models import of_models
 
     torch.set_num_threads(1)
+    if case.facts.kind == "network":
+        return of_models(case, began)
     cpu = time.process_time()
     replayed = judge(case, plan.small, **dict(plan.assumed))
     judging_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu

@@ -11,7 +11,7 @@ from interval_ops.profiles.profile import CAUSES, MissingRule, describe, load_pr
 FUNCTIONS = ["div", "div_rn", "sqrt", "sqrt_rn", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh"]
 NAMES = [
     "ieee", "any", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121",
-    "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "xpu", "torch-cpu", "inductor-cpu",
+    "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "xpu", "torch-cpu", "inductor-cpu", "cuda-eager",
 ]  # fmt: skip
 NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100")
 DOTS = ["fp16", "bf16", "tf32", "ieee", "tf32x3", "bf16x3", "bf16x6", "fp8", "fp16acc", "fp64", "int8"]
