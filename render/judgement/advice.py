@@ -48,8 +48,8 @@ def _tolerances(outputs: Sequence[OutputVerdict]) -> list[str]:
 
 
 def code_of(budget: Sequence[BudgetItem]) -> str:
-    """The code of the cause that owns most of the bound; RND100 where nothing was rounded."""
-    return codes.of_cause(budget[0].key) if budget else "RND100"
+    """The code of the cause that owns most of the bound."""
+    return codes.of_cause(budget[0].key)
 
 
 def _tree(file: str) -> ast.Module | None:

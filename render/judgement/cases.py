@@ -31,6 +31,7 @@ def judged_of(run: Execution, references: References, pair: OutputPair, device: 
         pair.name, ours.value, ours.lo, ours.hi, ref,
         ref if why else references.exact.values[i], (lambda: (ref, ref)) if why else (lambda: references.ends_of(i)),
         proved=(lambda: True) if why else (lambda: references.proved(i)),
+        confirmed=(lambda: True) if why else (lambda: references.confirmed(i)),
         fmt=TORCH_FORMATS.get(ours.tensor.dtype), ref_fmt=TORCH_FORMATS.get(theirs.dtype),
         device=None if device is None or why else values(device),
         device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),

@@ -47,6 +47,11 @@ class Coverage:
     vouched: tuple[str, ...]
     finite: int
 
+    @property
+    def complete(self) -> bool:
+        """Whether something finite was compared, and nothing was left."""
+        return self.finite > 0 and not self.unjudged
+
     def decided(self, decision: Decision) -> Decision:
         if decision.label != "Type-I":
             return decision

@@ -15,17 +15,22 @@ from render.judgement.coverage import Coverage
 from render.judgement.formulas import FormulasCompared
 from render.judgement.sides import blamed
 from render.judgement.written import differing, measured
-from render.result.decision import Decision, Masks, follows_paper
+from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper
 from render.result.elements import Divergence, Witness
 from render.result.records import Instability
 from render.result.verdict import BudgetItem, Finding, OutputVerdict
+
+LITTLE = frozenset(["RND301", "RND304"])
+"""Inconclusive verdicts that say that the bound tells little: nothing against outputs that are equal."""
+ROUNDED = "RND104"
 
 
 @dataclass(frozen=True)
 class Decided:
     """`masks` and `decisions` by output, `decision` for the whole. `witness`, `left`, `weak`: second opinion, departure
     from the reference, instability; `formulas`: both sides without rounding; `defect`: the code of a
-    bound that no second evaluation confirms, or ""; `covered`: which tensors were compared."""
+    bound that no second evaluation confirms, or ""; `covered`: which tensors were compared; `same`: the outputs that
+    are equal to the reference's in every bit."""
 
     findings: list[Finding]
     masks: list[Masks | None]
@@ -38,6 +43,22 @@ class Decided:
     formulas: FormulasCompared
     defect: str
     covered: Coverage
+    same: frozenset[str] = frozenset()
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether that is the verdict: every output equal in every bit."""
+        return self.decision[:2] == ("Type-I", EQUAL) and self.same == {o.name for o in self.study.cases}
+
+    def named(self, decision: Decision, cause: str) -> Decision:
+        """A Type-I with the code of its cause, where it has none of its own and is not equal in every bit."""
+        return decision._replace(code=cause) if decision.code == EQUAL and not self.all_equal else decision
+
+    def coded(self, outputs: list[OutputVerdict], decision: Decision, cause: str) -> list[OutputVerdict]:
+        """The same for each output; of a verdict that says equal, none says anything else."""
+        if decision.code == EQUAL:
+            return [replace(o, label=decision.label, code=EQUAL) for o in outputs]
+        return [replace(o, code=cause) if o.code == EQUAL and o.name not in self.same else o for o in outputs]
 
     @property
     def notes(self) -> list[str]:
@@ -63,6 +84,20 @@ class Decided:
         return differing(found, self.formulas.answers, self.decision)
 
 
+def equal_outputs(run: Execution, judged: Sequence[Judged]) -> frozenset[str]:
+    """The outputs with the reference's bits. Without a device's, those of a run that does what a device does: one that
+    cuts operands or sums in fewer bits gives others there."""
+    unlike = any(cause[0] in ("operand", "lowacc") for cause in run.session.causes)
+    return frozenset(j.case.name for j in judged if equal(j.case) and not (unlike and j.case.device is None))
+
+
+def equalled(decision: Decision, same: bool) -> Decision:
+    """Equal in every bit is Type-I, also where the bound says little or E is not known; not behind a taint."""
+    return (
+        Decision("Type-I", EQUAL, "") if same and (decision.label == "Type-I" or decision.code in LITTLE) else decision
+    )
+
+
 def cause_of(items: Sequence[BudgetItem], run: Execution, judged: list[Judged]) -> str:
-    """The code of a Type-I: its largest cause."""
-    return advice.code_of(items) if items or exact_everywhere(judged) else likely_code(run)
+    """The code of a Type-I: its largest cause. An exact kernel whose reference differs: the reference rounds."""
+    return advice.code_of(items) if items else ROUNDED if exact_everywhere(judged) else likely_code(run)

@@ -12,7 +12,7 @@ from render.judgement import unrounded
 from render.judgement.composition import Judged
 from render.judgement.confirmation import Outside, all_confirmed, confirmed, unconfirmed
 from render.judgement.references import References
-from render.result.decision import Case, Decision
+from render.result.decision import Case, Decision, equal
 from render.result.elements import Witness
 from render.result.records import Unrounded
 from render.witness.unrounded import unrounded as without_rounding
@@ -27,6 +27,10 @@ class FormulasCompared:
     witness: Witness | None = None
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+
+
+def equal_of(cases: Sequence[Case]) -> frozenset[str]:
+    return frozenset(case.name for case in cases if equal(case))
 
 
 @dataclass
@@ -50,7 +54,7 @@ class Comparison:
         if compared is None:
             return FormulasCompared(decision, left_out=(unrounded.NOT_KNOWN,))
         answers = tuple(compared)
-        found = unrounded.decided(answers, decision)
+        found = unrounded.decided(answers, decision, equal_of(cases))
         if found.code != unrounded.CODE:
             return FormulasCompared(found, answers, None, tuple(unrounded.notes(answers)))
         witness, found = self._second(run, cases, answers, found)
@@ -73,7 +77,7 @@ class Comparison:
                 slack = np.array([s for _, s, _ in ends])
                 answers.append(unrounded.of_slices(case, [at for at, _, _ in ends], slack, (f[0], f[1]), sample[1]))
         left_out = (unrounded.TOO_MUCH,) if answers else (unrounded.NOT_KNOWN,)
-        decision = unrounded.decided(answers, decision)
+        decision = unrounded.decided(answers, decision, equal_of(cases))
         witness = next(iter(seen), None) if decision.code == unrounded.CODE else None
         return FormulasCompared(decision, tuple(answers), witness, tuple(unrounded.notes(answers)), left_out)
 

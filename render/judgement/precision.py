@@ -7,7 +7,9 @@ evaluated again. What then stays open with s > room is not known well enough for
 float64 loses in thousands of well-conditioned steps (2^-40 of E): then it is told and decides nothing.
 
 An element whose margin is only an estimate, and which lies outside of the bound by it, accuses nobody: the worst few of
-them (`ASKED`) are evaluated again for a proof. A margin that is unknown even then supports no verdict either (RND307).
+them (`ASKED`) are evaluated again for a proof. So are those of an output of which E alone lies outside, while all that
+the reference returned lies inside: there E is looked at twice before it accuses. A margin that is unknown even then
+supports no verdict either (RND307).
 
 Constants of an fp64 kernel are float64 roundings of what they stand for (log2(e), 1/sqrt(d)), so up to 16 roundings of
 E itself are not held against it, as in `render.judgement.unrounded` for float32.
@@ -31,7 +33,7 @@ from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.reference.oracle import Oracle, OracleResult
 from render.result import margins
-from render.result.decision import VOID, Case, decide
+from render.result.decision import VOID, Case, compare, decide
 from render.result.defects import caught
 from render.result.options import Progress
 from render.result.pieces import blocks, flat
@@ -187,9 +189,10 @@ def _open(exact: OracleResult, i: int, case: Case, casts: list[np.ndarray] | Non
             counts &= ~case.unstored
         ratio = np.where(counts & meets & ~inside, s / room, 0.0).ravel()
         outside = ((e < least) | (e > most)).ravel()
-        far = np.where(
-            counts & margins.clear(below, above, lo, hi) & ~exact.proved(i), np.abs(e - lo - (hi - lo) / 2), 0.0
-        )
+        accused = counts & margins.clear(below, above, lo, hi)
+        if accused.any() and compare(case).outside_ref.any():
+            accused &= ~exact.proved(i)
+        far = np.where(accused, np.abs(e - lo - (hi - lo) / 2), 0.0)
     places = np.flatnonzero(ratio > PART)
     places = places[np.lexsort((-ratio[places], ~outside[places]))]
     asked = _furthest(far.ravel(), room.ravel())

@@ -78,6 +78,11 @@ class References:
         with execution.on_cpu():
             return self.exact.proved(i)
 
+    def confirmed(self, i: int) -> np.ndarray:
+        """Where other code, in more bits, gave it."""
+        with execution.on_cpu():
+            return self.exact.confirmed(i)
+
     def radius_of(self, i: int) -> np.ndarray | None:
         """R of one reference output, computed when first asked for."""
         if self._radius is None:

@@ -25,7 +25,7 @@ from render.judgement.composition import Judged, findings_of, taints_of
 from render.judgement.configurations import worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
 from render.judgement.coverage import coverage, scope_of
-from render.judgement.decided import Decided, cause_of
+from render.judgement.decided import Decided, cause_of, equal_outputs, equalled
 from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
@@ -131,9 +131,8 @@ class Judgement:
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, self.options)
         cause = cause_of(parts.items, run, judged)
-        if decision.code == "RND100":
-            decision = decision._replace(code=cause)
-        outputs = [replace(o, code=cause) if o.code == "RND100" else o for o in outputs]
+        decision = d.named(decision, cause)
+        outputs = d.coded(outputs, decision, cause)
         found = written(
             run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
             device=self.options.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
@@ -163,8 +162,12 @@ class Judgement:
         covered = coverage(self.entry, run, judged, formulas.decision)
         weak, decision = self._unstable(run, judged, formulas.decision)
         decision = covered.decided(decision)
+        same = equal_outputs(run, judged)
+        decision = equalled(decision, len(same) == len(judged) and covered.complete)
         witness = witness or formulas.witness
-        return Decided(findings, masks, decisions, decision, study, witness, left, weak, formulas, defect, covered)
+        return Decided(
+            findings, masks, decisions, decision, study, witness, left, weak, formulas, defect, covered, same
+        )
 
     def _second_opinion(
         self, run: Execution, judged: list[Judged], masks: list[Any], decisions: list[Decision], decision: Decision

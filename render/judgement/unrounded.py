@@ -195,12 +195,17 @@ def too_much(run: Execution) -> bool:
     return run.work > WORTH_WORK
 
 
-def decided(answers: Sequence[Unrounded], decision: Decision) -> Decision:
-    """The decision in the light of a difference that outputs show: no round-off; uncertain where E's margin is."""
+def decided(answers: Sequence[Unrounded], decision: Decision, equal: frozenset[str] = frozenset()) -> Decision:
+    """The decision in the light of a difference that outputs show: no round-off; uncertain where E's margin is.
+
+    Where all that differs is of outputs that are `equal` in every bit, E alone says so: that accuses nobody.
+    """
     shown = [a for a in answers if a.shown]
     if decision.label != "Type-I" or not shown:
         return decision
     worst = max(shown, key=lambda a: a.share)
+    if all(a.output in equal for a in shown):
+        return Decision("Inconclusive", "RND307", f"{worst.sentence} (what they returned is equal in every bit)")
     if worst.estimated:
         return Decision("Inconclusive", "RND301", f"{worst.sentence} (to an estimate of what rounding before it does)")
     return Decision("Type-II", CODE, worst.sentence)

@@ -68,6 +68,7 @@ class OracleResult:
     finer: str = ""
     _found: tuple[list[Ends], str] | None = field(default=None, init=False)
     _proved: dict[int, np.ndarray] = field(default_factory=dict, init=False)
+    _confirmed: dict[int, np.ndarray] = field(default_factory=dict, init=False)
 
     def _carried(self) -> tuple[list[Ends], str]:
         if self._found is None:
@@ -90,6 +91,10 @@ class OracleResult:
         rigorous = self._carried()[1] == BOUNDED
         return self._proved.get(i, np.broadcast_to(rigorous, self.values[i].shape))
 
+    def confirmed(self, i: int) -> np.ndarray:
+        """Where the ends of output i come from other code than E's own evaluation, and are proved."""
+        return self._confirmed.get(i, np.broadcast_to(np.False_, self.values[i].shape))
+
     def refine(
         self, i: int, places: np.ndarray, value: np.ndarray, lo: np.ndarray, hi: np.ndarray, rigorous: bool = True
     ) -> None:
@@ -97,6 +102,8 @@ class OracleResult:
         ends, _ = self._carried()
         self._proved[i] = np.array(self.proved(i))
         self._proved[i].reshape(-1)[places] = rigorous
+        self._confirmed[i] = np.array(self.confirmed(i))
+        self._confirmed[i].reshape(-1)[places] = rigorous
         improved = [np.array(x) for x in (self.values[i], *ends[i])]
         for whole, part in zip(improved, (value, lo, hi), strict=True):
             whole.reshape(-1)[places] = part

@@ -27,9 +27,11 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     for output in v.outputs:
         yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output)))
         yield Picture(output.name, output.uses)
-    yield from _rows("differs", "why the outputs differ", _lines(words.differs(v)))
+    equal = v.headline == "Equal"
+    yield from _rows("differs", "why the outputs differ", _lines("" if equal else words.differs(v)))
     budget = sorted(v.budget, key=lambda item: -item.share)
-    yield from _rows("budget", "where the bound comes from", map(words.budget_row, budget), words.budget_basis(v))
+    rows, basis = map(words.budget_row, budget), words.budget_basis(v)
+    yield from _rows("budget", "where the bound comes from", rows, basis, detail=equal)
     yield from _rows("shares", "shares of the bound in detail", details.shares(budget), detail=True)
     yield from _rows("widths", "width of the bound", details.widths(v.outputs), detail=True)
     changes = details.what_if_rows(v.counterfactuals, v.label)
@@ -42,7 +44,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield from _rows("taints", "not bounded", map(_fact, v.taints))
     yield from _rows("origins", "where NaN and inf are made", map(details.origin, v.origins), detail=True)
     yield from _rows("allowed", "a test that every legal execution passes", _lines(words.allowed(v)))
-    if v.file:
+    if v.file and not equal:
         yield quote(v, v.file)
     yield from _rows("help", "what to do", _lines(*v.help))
     yield from _rows("note", "notes", _lines(*v.notes))
@@ -72,7 +74,7 @@ def _lines(*lines: str) -> Iterator[tuple[str]]:
 def headline(v: Verdict) -> Headline:
     title = codes.title(v.code)
     told = v.label != "Type-I" or title in v.message  # else the message has named what is wrong
-    return Headline(v.label, v.message, v.code, "" if told else title)
+    return Headline(v.headline, v.message, v.code, "" if told else title)
 
 
 def _fact(item: Finding | TaintNote) -> tuple[str, str, str]:

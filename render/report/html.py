@@ -18,7 +18,7 @@ from render.report.compose import compose
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
-_COLOURS = {"Type-I": "#2e8b57", "Type-II": svg.OUTSIDE, "Inconclusive": "#b8860b"}
+_COLOURS = {"Type-I": "#2e8b57", "Equal": "#2e8b57", "Type-II": svg.OUTSIDE, "Inconclusive": "#b8860b"}
 _FAINT = "opacity:0.7"
 _CELL = 'style="text-align:left;padding:2px 12px 2px 0;vertical-align:top"'
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:90%"

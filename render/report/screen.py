@@ -59,7 +59,7 @@ def _clean(v: Verdict) -> bool:
 
 def _owner(v: Verdict) -> str:
     """The line that owns the bound of a Type-I; other labels quote theirs."""
-    return place(v.file, v.line or None, v.column or None) if _clean(v) and v.file else ""
+    return place(v.file, v.line or None, v.column or None) if _clean(v) and v.file and v.headline != "Equal" else ""
 
 
 def _off(output: OutputVerdict) -> float:
@@ -69,7 +69,7 @@ def _off(output: OutputVerdict) -> float:
 def _why(v: Verdict) -> str:
     """One sentence: why the outputs differ, or the first fact behind a bug."""
     if v.label == "Type-I":
-        return words.differs(v)
+        return "" if v.headline == "Equal" else words.differs(v)
     facts = [words.fact(item) for item in v.findings] + [words.fact(item) for item in v.taints]
     return facts[0] if facts else next((o.detail for o in v.outputs if o.detail and o.label == v.label), "")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
 WIDTH = 80
-_STYLES = {"Type-I": "bold green", "Type-II": "bold red", "Inconclusive": "bold yellow"}
+_STYLES = {"Type-I": "bold green", "Equal": "bold green", "Type-II": "bold red", "Inconclusive": "bold yellow"}
 _FEW = {"output": 9, "budget": 6, "memory": 3, "taints": 3, "note": 3, "finer": 3, "unrounded": 3}
 """How many rows of a kind (outputs: how many of them) are shown unless all are asked for."""
 _NOUNS = {"output": "output", "budget": "cause", "memory": "finding", "taints": "place", "note": "note"}

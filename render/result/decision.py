@@ -7,7 +7,7 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
     NaN/Inf pattern of v or y_dev is not one that E and T allow               Type-II       RND204
     shape or dtype differs, elements never stored                            Type-II       RND205
     taint that voids T (see below)                                           Inconclusive  RND302, 303
-    E outside T                                                              Type-II       RND201
+    E outside T (proved; by two evaluations, where E alone is outside)       Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
     E known too badly to say whether it is in T                              Inconclusive  RND307
     y_ref outside T, within its own rounding R of E                          Type-I        RND110
@@ -27,7 +27,7 @@ the order that was executed, and something outside of that is wrong.
 
 A Type-II of RND201, RND202 or RND204 that rests on T is asked for a witness afterwards
 (`render.judgement.confirmation`): it stands only if a second evaluation agrees, and is Inconclusive otherwise (RND306:
-it contradicts T; RND308: there could be none).
+it contradicts T; RND308: there could be none). What is equal in every bit is RND100 (`equal`), also where T is wide.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from interval_ops.formats.model import Format
 from render.result import margins, pieces
 from render.result.codes import Label, severity
 
+EQUAL = "RND100"
 VOID = {
     "RND302": "an operation without a sound rule feeds it; the bound proves nothing",
     "RND303": "a condition could go either way within rounding; the bound covers one way",
@@ -55,8 +56,8 @@ class Case:
 
     `value`, `ref` and `device` of a large output may be float32 where that is exact; `pieces.part` widens them.
 
-    `exact_ends` gives [exact_lo, exact_hi], which hold E, and `proved` where they are proved (`margins`); like `radius`
-    they are called only where it matters.
+    `exact_ends` gives [exact_lo, exact_hi], which hold E, `proved` where they are proved (`margins`), `confirmed` where
+    by other code than E's own; like `radius` they are called only where it matters.
     `fmt` and `ref_fmt` are None for integers and booleans. `radius` computes R, the bound of the reference's own
     rounding; it is called only when it matters. `mismatch` is the sentence for a shape or dtype that differs. `unknown`
     marks elements whose E is too uncertain to be in T or not, `why` says so, `unproved` what hinders a proof of an E
@@ -82,6 +83,7 @@ class Case:
     why: str = ""
     bits: int = 53
     proved: Callable[[], np.ndarray | bool] = lambda: True
+    confirmed: Callable[[], np.ndarray | bool] = lambda: True
     unproved: str = ""
 
 
@@ -224,7 +226,7 @@ def device_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return widen(case.lo, case.hi, coarser(case.device_fmt, case.fmt))
 
 
-def decide(case: Case, masks: Masks | None = None, cause: str = "RND100") -> Decision:
+def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL) -> Decision:
     """The first row of the table that holds; `cause` is the code of a Type-I without another explanation."""
     if case.mismatch:
         return Decision("Type-II", "RND205", case.mismatch)
@@ -260,19 +262,24 @@ def _void(case: Case, masks: Masks) -> Decision | None:
 
 
 def accused(case: Case, masks: Masks) -> np.ndarray:
-    """The elements of which it is proved that E lies outside: an estimate of its error accuses nobody."""
+    """The elements of which it is proved that E lies outside: an estimate of its error accuses nobody.
+
+    Where all that the reference returned lies in the bound, E stands alone: then other code has to give it, too.
+    """
     found: np.ndarray = masks.outside_exact
-    return found & case.proved() if found.any() else found
+    if found.any():
+        found = found & case.proved()
+    return found & case.confirmed() if found.any() and not masks.outside_ref.any() else found
 
 
 def _exact_outside(case: Case, masks: Masks) -> Decision | None:
     if not masks.outside_exact.any():
         return None
     if not accused(case, masks).any():
-        detail = (
-            f"the reference in float64 is outside the bound in {_share(masks.outside_exact)} elements, but how far "
-        )
-        return Decision("Inconclusive", "RND307", detail + f"float64 is off there is only estimated{case.unproved}")
+        detail = f"the reference in float64 is outside the bound in {_share(masks.outside_exact)} elements, but "
+        alone = "what it returned lies inside everywhere, and no other evaluation of its exact value confirms that"
+        why = "how far float64 is off there is only estimated" if masks.outside_ref.any() else alone
+        return Decision("Inconclusive", "RND307", f"{detail}{why}{case.unproved}")
     subtype = " and so is the device" if masks.outside_device is not None and masks.outside_device.any() else ""
     how = "float64" if case.bits == 53 else f"{case.bits} bits"
     detail = f"the reference in {how} is outside the bound in {_share(masks.outside_exact)} elements{subtype}"
@@ -376,6 +383,17 @@ def follows_paper(case: Case, masks: Masks, bad_reads: bool) -> bool:
         zeros = _outside(case.ref, lo, hi, np.zeros(lo.shape, bool))
         outside = np.where(masks.top, zeros, outside)
     return not outside.any()
+
+
+def equal(case: Case) -> bool:
+    """Whether kernel, device (if there is one) and reference have the same bits; a NaN is one whatever its payload."""
+    if case.mismatch or case.fmt != case.ref_fmt or (case.unstored is not None and case.unstored.any()):
+        return False
+    return all(_same(y, case.ref) for y in (case.value, case.device) if y is not None)
+
+
+def _same(x: np.ndarray, y: np.ndarray) -> bool:
+    return np.array_equal(x, y, equal_nan=True) and bool(((np.signbit(x) == np.signbit(y)) | np.isnan(x)).all())
 
 
 def worst(decisions: list[Decision]) -> Decision:

@@ -45,7 +45,12 @@ def part(case: Case, at: slice) -> Case:
     def proved() -> np.ndarray:
         return flat(np.broadcast_to(case.proved(), case.value.shape), at)
 
-    return replace(case, exact_ends=ends, proved=proved, radius=lambda: None, **cast("Any", chosen))
+    def confirmed() -> np.ndarray:
+        return flat(np.broadcast_to(case.confirmed(), case.value.shape), at)
+
+    return replace(
+        case, exact_ends=ends, proved=proved, confirmed=confirmed, radius=lambda: None, **cast("Any", chosen)
+    )
 
 
 def part_of_masks(masks: Masks, at: slice) -> Masks:

@@ -257,6 +257,11 @@ class Verdict:
     study: Any = field(default=None, repr=False, compare=False)
 
     @property
+    def headline(self) -> str:
+        """The label, or that the outputs are equal."""
+        return "Equal" if self.subtype == "equal" else self.label
+
+    @property
     def title(self) -> str:
         """The meaning of the code in a few words."""
         return codes.title(self.code) or self.code

@@ -19,7 +19,7 @@ from render.judgement.composition import Judged
 from render.judgement.decided import Decided, cause_of
 from render.judgement.steps import Judgement
 from render.lab.corpus import device_models
-from render.result.decision import Decision
+from render.result.decision import EQUAL, Decision
 from render.result.options import Options
 from render.result.records import Instability
 from render.result.verdict import BudgetItem, Verdict
@@ -79,9 +79,11 @@ class Twofold(Judgement):
         bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
         decided = self._decided(self.execution, bare)
         label, code, _ = decided.decision
-        if code == "RND100" and verdict.label == "Type-I":
+        if decided.all_equal:
+            pass
+        elif code == EQUAL and verdict.label == "Type-I" and verdict.code != EQUAL:
             code = verdict.code
-        elif code == "RND100":
+        elif code == EQUAL:
             items = verdict.budget or self._items(decided, bare)
             code = cause_of(items, self.execution, bare)
         return SourceLevel(label, code)

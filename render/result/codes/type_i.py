@@ -9,13 +9,14 @@ _SENTENCE = "round-off explains every difference"
 TYPE_I = (
     Code(
         code="RND100",
-        title="no rounding anywhere: the results are exact",
-        sentence="both sides are exact and agree",
+        title="equal in every bit",
+        sentence="kernel and reference are equal in every bit",
         rank=8,
-        prose="Every step of the kernel is exact for these inputs (copies, integers, comparisons, sums without "
-        "rounding), so the bound is a single point and the reference meets it.",
-        maths="lo = hi = y for every element",
-        example="a transpose, a gather, tl.maximum of two float32 blocks",
+        subtype="equal",
+        prose="Every output, as the re-execution computed it (and the device's, where one is given), has the bits of "
+        "the reference's: there is no difference to explain. Nothing that was looked at besides speaks against it.",
+        maths="y = y_ref for every element, NaN with NaN and each zero with its sign",
+        example="a transpose, a gather, tl.maximum of two float32 blocks; a sum that torch adds in the same order",
         more="Nothing to do. Inputs that are less special (not small integers) test more.",
     ),
     Code(

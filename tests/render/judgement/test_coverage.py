@@ -144,3 +144,18 @@ def test_inputs_are_named_with_their_hashes():
     (given,) = classify(copied, x, ref=torch.clone, seed=3).scope.inputs
     assert (given.name, given.shape, given.dtype) == ("x", (N,), "bfloat16")
     assert given.sha256 == hashlib.sha256(x.view(torch.int16).numpy().tobytes()).hexdigest()
+
+
+def test_equal_is_equal():
+    """No cause, no advice, exit 0; a difference in one bit is not equal."""
+    v = classify(copied, row(), ref=torch.clone)
+    assert (v.label, v.code, v.subtype, v.headline, v.exit_code, v.help) == (
+        "Type-I",
+        "RND100",
+        "equal",
+        "Equal",
+        0,
+        (),
+    )
+    off = classify(copied, row(), ref=lambda x: torch.nextafter(x, x + 1))
+    assert (off.label, off.subtype == "equal") == ("Type-I", False)
