@@ -107,10 +107,18 @@ def _rows(block: Table) -> Iterator[str]:
         yield f'<p style="{_FAINT};margin:0.2em 0">{escape(block.note)}</p>'
 
 
+_CAPTION = (
+    "How much of its bound the compared value of each element uses: 0 % is the middle, 100 % the edge, beyond it no "
+    "legal execution reaches. Left: how many elements; right: the largest share in each tile of the output."
+)
+
+
 def _pictures(block: Picture) -> str:
     drawn = [picture for picture in (svg.histogram(block.usage), svg.heatmap(block.usage)) if picture]
     style = 'style="display:inline-block;vertical-align:top;margin:6px 24px 6px 0"'
-    return f"<div>{''.join(f'<div {style}>{picture}</div>' for picture in drawn)}</div>"
+    figures = "".join(f"<div {style}>{picture}</div>" for picture in drawn)
+    told = f'<p style="{_FAINT};margin:0.2em 0">{_CAPTION}</p>' if drawn else ""
+    return f"<div>{figures}{told}</div>"
 
 
 def _quote(block: Quote) -> str:

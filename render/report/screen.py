@@ -39,6 +39,8 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     if rest := outputs[OUTPUTS:]:
         labels = sorted({o.label for o in rest}, key=lambda name: _WORSE.get(name, 1))
         yield Table("rest", "", ((f"{count(len(rest), 'more output')}: {', '.join(labels)}",),))
+    if limit := v.scope.sentence:
+        yield Table("scope", "", ((limit,),))
     if line := words.allowed(v):
         yield Table("allowed", "", ((line,),))
     if v.file and not _clean(v):

@@ -179,6 +179,9 @@ class _Printer:
             line = "   ".join(cell.ljust(n) for cell, n in zip(row, (*widths, 0), strict=True)).rstrip()
             yield Text(f"    {line}", style="dim" if not row[0] else "", no_wrap=True, overflow="ellipsis")
 
+    def _limits(self, block: Table) -> Iterator[Text]:
+        yield from self._hanging("  judged  ", block.rows[0][0])
+
     def _allowed(self, block: Table) -> Iterator[Text]:
         yield from self._hanging("  rounding may do  ", block.rows[0][0])
 
@@ -225,6 +228,7 @@ _LAYOUTS: dict[str, Callable[[_Printer, Table], Iterator[Text]]] = {
     "changes": _Printer._changes,
     "why": _Printer._why,
     "rest": _Printer._why,
+    "scope": _Printer._limits,
     "compared": _Printer._compared,
     "allowed": _Printer._allowed,
     "assumes": _Printer._assumes,

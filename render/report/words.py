@@ -12,6 +12,7 @@ from render.result import codes
 
 if TYPE_CHECKING:
     from render.result.records import LineShare
+    from render.result.scope import InputRecord
     from render.result.verdict import BudgetItem, Finding, OutputVerdict, TaintNote, Verdict
 
 
@@ -149,6 +150,17 @@ def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
 def exact(output: OutputVerdict) -> str:
     """The precision of the exact reference."""
     return "float64" if output.exact_bits == 53 else f"{output.exact_bits} bits"
+
+
+def given(item: InputRecord) -> tuple[str, str, str]:
+    """(name, type and shape, first digits of the hash) of one input."""
+    return item.name, shape(item.dtype, item.shape), f"sha256 {item.sha256[:12]}"
+
+
+def drawn(verdict: Verdict) -> str:
+    return (
+        f"seed {verdict.scope.seed}; kernel source sha256 {verdict.scope.source[:12]}" if verdict.scope.source else ""
+    )
 
 
 def allowed(verdict: Verdict) -> str:
