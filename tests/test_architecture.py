@@ -108,6 +108,7 @@ WIDE = {
     "render/cli/accum.py:command": "typer reads the options from the parameters",
     "render/cli/classify.py:command": "typer reads the options from the parameters",
     "render/cli/classify_model.py:command": "typer reads the options from the parameters",
+    "render/cli/demote.py:command": "typer reads the options from the parameters",
     "render/cli/dual_delta.py:command": "typer reads the options from the parameters",
     "render/cli/suite.py:command": "typer reads the options from the parameters",
     "render/interpreter/builder/scaled_dots.py:create_dot_scaled": "Triton's own signature",

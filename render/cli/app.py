@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from render.cli import accum, classify, classify_model, doctor, dual_delta, explain, ops, replay, report, run, suite
+from render.cli import (
+    accum,
+    classify,
+    classify_model,
+    demote,
+    doctor,
+    dual_delta,
+    explain,
+    ops,
+    replay,
+    report,
+    run,
+    suite,
+)
 from render.result.versions import VERSION
 
 app = typer.Typer(
@@ -46,4 +59,5 @@ app.command("report")(report.command)
 app.command("ops")(ops.command)
 app.command("accum")(accum.command)
 app.command("dual-delta")(dual_delta.command)
+app.command("demote")(demote.command)
 app.command("doctor")(doctor.command)

@@ -146,7 +146,7 @@ class Cutter(Walk):
     def memory_leaf(self, wide: bool, name: str, base: int, addresses: np.ndarray) -> dict[str, Any]:
         """Attributes of elements of one tensor; those with a bound say who may have stored them before."""
         if not wide:
-            return {"source": "input", "name": name}
+            return {"source": "input", "name": name, "addresses": addresses}
         writers = self.recorder.writers[: self.recorder.launch_of_last]
         return {"source": "memory", "name": name, "base": base, "addresses": addresses, "writers": writers}
 

@@ -98,7 +98,7 @@ def swamping(
 
 def of_run(entry: Entry, run: Execution, loss: float = LOSS, elements: int = ELEMENTS) -> list[Swamping]:
     """The same of a finished run."""
-    wanted = [(o.name, index) for o in run.outputs if o.tracked for index in _spread(o.value.shape, elements)]
+    wanted = [(o.name, index) for o in run.outputs if o.tracked for index in spread(o.value.shape, elements)]
     cut = slices_of(entry, run, wanted)
     whole = [one for one in cut if isinstance(one, Slice)]
     if cut and not whole:
@@ -117,7 +117,8 @@ def of_run(entry: Entry, run: Execution, loss: float = LOSS, elements: int = ELE
     return sorted(longest.values(), key=lambda s: (s.file, s.line, s.op))
 
 
-def _spread(shape: Sequence[int], count: int) -> list[tuple[int, ...]]:
+def spread(shape: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """Places of `count` elements, evenly over an array of this shape."""
     size = int(np.prod(shape))
     places = np.unique(np.linspace(0, size - 1, min(size, count)).astype(int)) if size else np.zeros(0, int)
     return [tuple(int(i) for i in np.unravel_index(p, shape)) for p in places]

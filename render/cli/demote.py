@@ -1,0 +1,97 @@
+"""`render demote FILE`: which values of an fp32 kernel may be kept in fewer bits?"""
+
+from __future__ import annotations
+
+import json as encoding
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from render.cli.exits import guarded
+from render.cli.output import console
+from render.cli.progress import progress
+from render.result.errors import RenderError
+from render.result.options import INPUTS, REPORT, TARGET
+
+if TYPE_CHECKING:
+    from render.companions.demotion.proposal import Proposal
+
+_STDOUT = "-"
+
+
+@guarded
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file with an fp32 kernel and its launcher.")],
+    atol: Annotated[float, typer.Option(min=0, help="Absolute error that is allowed.")] = 1e-3,
+    rtol: Annotated[float, typer.Option(min=0, help="Relative error that is allowed.")] = 1e-3,
+    formats: Annotated[
+        str, typer.Option(metavar="LIST", help="fp16, bf16, tf32 (dots), fp8e4nv, fp8e5 (loads, dots).")
+    ] = "fp16,bf16",
+    entry: Annotated[str | None, typer.Option(help="Function that launches it.", rich_help_panel=TARGET)] = None,
+    device: Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)] = "any",
+    inputs: Annotated[
+        Path | None, typer.Option(help="Inputs: .safetensors, .npz or .pt.", rich_help_panel=INPUTS)
+    ] = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=uniform(5,30,200)".', rich_help_panel=INPUTS),
+    ] = None,
+    box: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LO:HI",
+            help="Certify for all values of an input in LO..HI. Repeatable.",
+            rich_help_panel=INPUTS,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of generated inputs.", rich_help_panel=INPUTS)] = 0,
+    evaluations: Annotated[int, typer.Option(min=1, help="Rewritten kernels that are run at most.")] = 100,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PATH", help="Write the demoted file.", rich_help_panel=REPORT),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PATH", help="Draw the choices.", rich_help_panel=REPORT)] = None,
+    json: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The result as JSON, - for stdout.", rich_help_panel=REPORT)
+    ] = None,
+) -> int:
+    """Values of a kernel that may be fp16, bf16, tf32 or fp8, with the error of the rewritten kernel certified.
+
+    Exit code 0; 1 where the kernel as it is breaks the tolerance.
+    """
+    if not atol and not rtol:
+        raise RenderError("RND902", "no tolerance", "give --atol or --rtol above zero")
+    chosen = tuple(dict.fromkeys(name.strip() for name in formats.split(",") if name.strip()))
+    with progress(f"demoting {file.name}"):
+        from render.companions.called import called
+        from render.companions.demotion.proposal import propose
+
+        target = called(file, entry, inputs, input or [])
+        given = target.inputs(seed)
+        certificate, scope = None, "these inputs"
+        if box:
+            from render.companions.demotion.boxes import box as read
+
+            certificate, scope = read(given, box), f"all inputs in {', '.join(box)}, elements that were followed"
+            given = certificate.draw(given, seed)
+        found = propose(target, given, atol, rtol, chosen, device, evaluations, certificate, scope)
+    _give(found, output, plot, json)
+    return 0 if found.base.certified.passes else 1
+
+
+def _give(found: Proposal, output: Path | None, plot: Path | None, json: str | None) -> None:
+    text = encoding.dumps(found.to_dict(), indent=2) + "\n"
+    try:
+        if json not in (None, _STDOUT):
+            Path(str(json)).write_text(text, encoding="utf-8")
+        if output is not None:
+            found.save(output)
+        if plot is not None:
+            found.plot(plot)
+    except OSError as error:
+        raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
+    if json == _STDOUT:
+        typer.echo(text, nl=False)
+    else:
+        console().print(found.report(), soft_wrap=True)

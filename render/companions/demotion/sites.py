@@ -1,0 +1,216 @@
+"""What of a kernel may be demoted, and the kernel's source with a choice of it carried out.
+
+A site is a name of a jitted function (all assignments to it at once, so that what a loop carries keeps one type), or
+the operands of one `tl.dot`. Demoting `x = e` gives `x = (e).to(tl.float16)`: what is computed from x alone is then
+computed in that format, Python scalars included. Functions that take no half precision, and dots, get their arguments
+back in fp32. The edits are insertions into the user's text; everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from render.interpreter.context import Context
+from render.interpreter.events import Listener
+from render.interpreter.types import format_name
+
+TYPES = {"fp16": "tl.float16", "bf16": "tl.bfloat16", "fp8e4nv": "tl.float8e4nv", "fp8e5": "tl.float8e5"}
+BITS = {"fp32": 32, "tf32": 19, "fp16": 16, "bf16": 16, "fp8e4nv": 8, "fp8e5": 8}
+NARROW = ("fp8e4nv", "fp8e5")
+"""Formats in which nothing is computed: a value is rounded to them and comes back."""
+_WIDE_ONLY = frozenset(
+    ["exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "sqrt_rn", "rsqrt", "erf", "sigmoid", "div_rn", "softmax",
+     "floor", "ceil", "tanh", "fma"]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Site:
+    """`kind`: load, operation, accumulator, dot. `name`: a name, or `dot` with its place; `lines`: its assignments."""
+
+    function: str
+    name: str
+    kind: str
+    lines: tuple[int, ...]
+    formats: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}" if self.kind != "dot" else f"operands of the dot in line {self.lines[0]}"
+
+
+Choice = Mapping[Site, str]
+"""Formats of the sites that are demoted."""
+
+
+class FloatLines(Listener):
+    """Lines whose last result is an fp32 tensor, and those of dots with fp32 operands; seen in a run."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, str] = {}
+        self.dots: set[int] = set()
+
+    def launched(self, ctx: Context) -> None:
+        self.context = ctx
+
+    def event(self, op: str, args: Sequence[Any], outs: Sequence[Any], attrs: Any = None) -> None:
+        if not outs or op in ("argument", "constant", "branch", "atomic"):
+            return
+        line = self.context.site().line
+        scalar = outs[0].dtype.scalar
+        self.last[line] = format_name(scalar) if scalar.is_floating() else "other"
+        if op == "dot" and format_name(args[0].dtype.scalar) == "fp32":
+            self.dots.add(line)
+
+
+def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[Site]:
+    """The demotable sites of every jitted function in `source`, in the order of the text."""
+    sites: list[Site] = []
+    for function in _kernels(ast.parse(source)):
+        named: dict[str, list[ast.stmt]] = {}
+        barred: set[str] = set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+                name = _target(node)
+                if name is None:
+                    barred |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                else:
+                    named.setdefault(name, []).append(node)
+            elif isinstance(node, ast.For):
+                barred |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        for name, nodes in named.items():
+            if name not in barred and {_float(n, seen) for n in nodes} - {None} == {True}:
+                kind = "accumulator" if len(nodes) > 1 else "load" if _calls(nodes[0], "load") else "operation"
+                allowed = tuple(f for f in formats if f in TYPES and (f not in NARROW or kind == "load"))
+                sites.append(Site(function.name, name, kind, tuple(n.lineno for n in nodes), allowed))
+        sites += [
+            Site(function.name, f"dot:{call.lineno}:{call.col_offset}", "dot", (call.lineno,), tuple(formats))
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call) and _name(call) == "dot" and _span(call) & seen.dots
+        ]
+    return sorted((s for s in sites if s.formats), key=lambda s: (s.lines[0], s.name))
+
+
+def rewritten(source: str, choice: Choice) -> str:
+    """The text with the choice carried out."""
+    edits = _Edits(source)
+    for function in _kernels(ast.parse(source)):
+        mine = {site.name: fmt for site, fmt in choice.items() if site.function == function.name}
+        if choice:
+            _promoted(function, mine, edits)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and (name := _target(node)) in mine:
+                assert name is not None
+                _demoted(node, name, mine[name], edits)
+    return edits.applied()
+
+
+def _kernels(tree: ast.Module) -> list[ast.FunctionDef]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
+            and any(ast.unparse(d).split("(")[0].endswith("jit") for d in n.decorator_list)]  # fmt: skip
+
+
+def _target(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> str | None:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    only = targets[0]
+    return only.id if len(targets) == 1 and isinstance(only, ast.Name) and node.value is not None else None
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _calls(node: ast.stmt, name: str) -> bool:
+    value = getattr(node, "value", None)
+    return isinstance(value, ast.Call) and _name(value) == name
+
+
+def _span(node: ast.AST) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))  # type: ignore[attr-defined]
+
+
+def _float(node: ast.stmt, seen: FloatLines) -> bool | None:
+    """Whether what is assigned is an fp32 tensor, by the last result on its lines; None where nothing ran."""
+    kinds = [seen.last[line] for line in sorted(_span(node)) if line in seen.last]
+    return kinds[-1] == "fp32" if kinds else None
+
+
+def _demoted(node: ast.stmt, name: str, fmt: str, edits: _Edits) -> None:
+    to = f".to({TYPES[fmt]})" + (".to(tl.float32)" if fmt in NARROW else "")
+    value: ast.expr = node.value  # type: ignore[attr-defined]
+    if isinstance(node, ast.AugAssign):
+        sign = edits.between(node.target, value).replace("=", "").strip()
+        edits.replace(edits.end(node.target), edits.start(value), f" = ({name} {sign} (")
+        edits.insert(edits.end(value), f")){to}")
+    else:
+        edits.insert(edits.start(value), "(")
+        edits.insert(edits.end(value), f"){to}")
+
+
+def _promoted(function: ast.FunctionDef, mine: Mapping[str, str], edits: _Edits) -> None:
+    """Arguments of functions that know fp32 alone, and of dots, in fp32 (a dot's operands: in what was chosen)."""
+    for call in (n for n in ast.walk(function) if isinstance(n, ast.Call)):
+        name = _name(call)
+        if name == "dot":
+            _dot(call, mine.get(f"dot:{call.lineno}:{call.col_offset}"), edits)
+        elif name in _WIDE_ONLY or "libdevice" in ast.unparse(call.func):
+            for argument in call.args:
+                if not isinstance(argument, ast.Constant):
+                    _cast(argument, "tl.float32", edits)
+
+
+def _dot(call: ast.Call, fmt: str | None, edits: _Edits) -> None:
+    to = TYPES.get(fmt or "", "tl.float32")
+    for argument in call.args[:2]:
+        _cast(argument, to, edits)
+    for argument in call.args[2:3]:
+        _cast(argument, "tl.float32", edits)
+    given = next((k for k in call.keywords if k.arg == "input_precision"), None)
+    if fmt == "tf32" and given is not None:
+        edits.replace(edits.start(given.value), edits.end(given.value), '"tf32"')
+    elif fmt == "tf32":
+        edits.insert(
+            edits.end(call.args[-1] if not call.keywords else call.keywords[-1].value), ', input_precision="tf32"'
+        )
+
+
+def _cast(node: ast.expr, to: str, edits: _Edits) -> None:
+    edits.insert(edits.start(node), "(")
+    edits.insert(edits.end(node), f").to({to})")
+
+
+class _Edits:
+    """Insertions and replacements at places of a text; those at one place stand in the order that nesting asks for."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source.encode()
+        self.starts = np.cumsum([0, *(len(line) for line in self.source.splitlines(keepends=True))])
+        self.made: list[tuple[int, int, int, str]] = []
+
+    def start(self, node: ast.expr) -> int:
+        return int(self.starts[node.lineno - 1]) + node.col_offset
+
+    def end(self, node: ast.expr) -> int:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return int(self.starts[node.end_lineno - 1]) + node.end_col_offset
+
+    def between(self, left: ast.expr, right: ast.expr) -> str:
+        return self.source[self.end(left) : self.start(right)].decode()
+
+    def insert(self, at: int, text: str) -> None:
+        self.made.append((at, at, len(self.made), text))
+
+    def replace(self, start: int, stop: int, text: str) -> None:
+        self.made.append((start, stop, len(self.made), text))
+
+    def applied(self) -> str:
+        out, last = [], 0
+        for start, stop, _, text in sorted(self.made, key=lambda e: (e[0], e[1] > e[0], e[2])):
+            out += [self.source[last:start], text.encode()]
+            last = max(last, stop)
+        return b"".join([*out, self.source[last:]]).decode()
