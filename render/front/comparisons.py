@@ -43,8 +43,9 @@ class NothingToJudge(Exception):
     """No kernel's result is compared with anything; the text says why."""
 
 
-Taken = Callable[[Any, Any, str, int], bool | None]
-"""Called with (left, right, file, line); True: the comparison is to happen as it always does."""
+Taken = Callable[[Any, Any, str, int], bool | Callable[[], bool] | None]
+"""Called with (left, right, file, line); something true: the comparison is to happen as it always does. A function is
+asked if it fails then, and may say that it is taken to succeed all the same."""
 _takers: list[Taken] = []
 
 
@@ -109,14 +110,22 @@ def _patch(scope: PatchScope, owner: Any, name: str, result: Any) -> Any:
     plain = getattr(owner, name)
 
     def compare(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # a failed test ends in the line of the user's
         frame = sys._getframe(1)
         if not _takers or is_tool_file(frame.f_code.co_filename):
             return plain(*args, **kwargs)
         left, right = _sides(args, kwargs)
-        if _takers[-1](left, right, frame.f_code.co_filename, frame.f_lineno):
+        answer = _takers[-1](left, right, frame.f_code.co_filename, frame.f_lineno)
+        if not answer:
+            return result
+        try:
             with silent():
-                return plain(*args, **kwargs)
-        return result
+                found = plain(*args, **kwargs)
+        except AssertionError:
+            if callable(answer) and answer():
+                return result
+            raise
+        return result if found is False and callable(answer) and answer() else found
 
     compare.__name__ = compare.__qualname__ = name
     compare.__wrapped__ = plain  # type: ignore[attr-defined]

@@ -19,11 +19,19 @@ _LONGEST = 48
 Name = tuple[Region, str]
 
 
+_SHOWING = ("_pytest", "pytest", "pluggy", "IPython", "ipykernel", "rich", "pprint")
+"""They print values that the user's code did not ask for."""
+
+
 def user_frame() -> FrameType | None:
-    """The innermost frame of the user's own code."""
+    """The innermost frame of the user's own code; None where something else shows values."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_tool_file(frame.f_code.co_filename):
+        if frame.f_globals.get("__name__", "").split(".")[0] in _SHOWING:
+            return None
         frame = frame.f_back
+    if frame is None or frame.f_globals.get("__name__", "").split(".")[0] in _SHOWING:
+        return None
     return frame
 
 

@@ -26,6 +26,7 @@ def assert_roundoff(
 
         render.testing.assert_roundoff(matmul, a, b, ref=torch.matmul, device="sm_90")
     """
+    __tracebackhide__ = True
     verdict = compare(fn, *inputs, **keywords) if isinstance(fn, torch.Tensor) else of_call_with(
         fn, inputs, keywords, ref)  # fmt: skip
     if verdict.label == "Type-I" or (allow_inconclusive and verdict.label == "Inconclusive"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, wraps
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -80,17 +80,22 @@ class _Read:
 
 
 class Watch(contextlib.AbstractContextManager["Watch"]):
-    """Use as a context manager; `comparisons` in their order, `tell` is called with each. `notes`: what was not run."""
+    """Use as a context manager; `comparisons` in their order, `tell` is called with each. `notes`: what was not run.
+
+    `listens`: comparisons are judged, `later`: once `settle` asks for them. `accepts`: one that fails and is Type-I is
+    taken to succeed.
+    """
 
     def __init__(
         self, options: Options | None = None, tell: Tell = lambda found: None, tape: Tape | None = None,
-        listens: bool = True,
+        listens: bool = True, later: bool = False, accepts: bool = False,
     ) -> None:  # fmt: skip
         self.options = options or Options()
         self.comparisons: list[Compared] = []
         self.notes: list[str] = []
         self.tape = Tape() if tape is None else tape
-        self.tell, self.listens = tell, listens
+        self.tell, self.listens, self.later, self.accepts = tell, listens, later, accepts
+        self._waiting: list[Callable[[], Compared | None]] = []
         self._reads: list[_Read] = []
         self._busy = False
         self._stack = contextlib.ExitStack()
@@ -129,7 +134,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.flush()
+        if not self.later:
+            self.flush()
         self._stack.close()
 
     def note(self, text: str) -> None:
@@ -137,22 +143,43 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             self.notes.append(text)
 
     # comparisons
-    def _take(self, left: Any, right: Any, file: str, line: int) -> bool:
+    def _take(self, left: Any, right: Any, file: str, line: int) -> bool | Callable[[], bool]:
         """A comparison by a function; it goes on as it always does."""
-        if not self._busy:
-            self.flush()
-            frame: FrameType | None = sys._getframe(1)
-            while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (file, line):
-                frame = frame.f_back
-            for a, b in zip(tensors_of(left), tensors_of(right), strict=False):
-                if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-                    self.compare(a, b, file, line, frame)
-        return True
+        if self._busy:
+            return True
+        self.flush()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (file, line):
+            frame = frame.f_back
+        before = len(self.comparisons)
+        for a, b in zip(tensors_of(left), tensors_of(right), strict=False):
+            if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+                self.compare(a, b, file, line, frame)
+        return partial(self._acceptable, before) if self.accepts else True
+
+    def _acceptable(self, before: int) -> bool:
+        """Whether round-off explains what was compared since."""
+        self.settle()
+        found = self.comparisons[before:]
+        return bool(found) and all(c.verdict is not None and c.verdict.label == "Type-I" for c in found)
+
+    def settle(self) -> None:
+        """Judges what waits for it."""
+        self.flush()
+        while self._waiting:
+            self._waiting.pop(0)()
+
+    def forget(self) -> None:
+        """Lets go of what waits to be judged, and of what was."""
+        self._reads.clear()
+        self._waiting.clear()
+        self.comparisons.clear()
+        self._known.clear()
 
     def __call__(self, function: F) -> F:
         """As a decorator: the scope is open in each call."""
 
-        @functools.wraps(function)
+        @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
@@ -211,18 +238,27 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             called = names_of((one[0], two[0]), until, names, file, line)
             left, right = (Side(place, name, None if x is None else x.detach().clone())
                            for (place, x), name in zip((one, two), called, strict=True))  # fmt: skip
-            found = Compared(file, line, left.name, right.name, None)
-            if known is not None:
-                found = replace(found, verdict=known.verdict, error=known.error)
-            else:
-                try:
-                    inputs = {place.cell: name for place, name in names}
-                    found = replace(found, verdict=judge(left, right, until, self.options, inputs))
-                except NothingToJudge:
-                    return None
-                except Exception as error:  # the script goes on; what went wrong stands in the report
-                    caught(error, "a comparison of a script")
-                    found = replace(found, error=error)
+        inputs = {place.cell: name for place, name in names}
+        found = Compared(file, line, left.name, right.name, None)
+        conclude = partial(self._conclude, key, found, lambda: judge(left, right, until, self.options, inputs))
+        if not self.later:
+            return conclude()
+        self._waiting.append(conclude)
+        return None
+
+    def _conclude(self, key: Any, found: Compared, ask: Callable[[], Verdict]) -> Compared | None:
+        known = self._known.get(key)
+        if known is not None:
+            found = replace(found, verdict=known.verdict, error=known.error)
+        else:
+            try:
+                with self._own():
+                    found = replace(found, verdict=ask())
+            except NothingToJudge:
+                return None
+            except Exception as error:  # the script goes on; what went wrong stands in the report
+                caught(error, "a comparison of a script")
+                found = replace(found, error=error)
         self._known[key] = found
         self.comparisons.append(found)
         self.tell(found)
