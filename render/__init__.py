@@ -96,6 +96,7 @@ def _late(module: str, name: str) -> Callable[..., Any]:
 
 
 views.HTML = _late("render.report.html", "fragment")
+views.BRIEF = _late("render.report.terminal", "brief_text")
 views.TEXT = _late("render.report.terminal", "plain_text")
 views.TERMINAL = _late("render.report.terminal", "render")
 views.PROVENANCE = _late("render.explain.provenance", "provenance")

@@ -119,9 +119,10 @@ def _line(found: Compared) -> str:
 def _text(found: Compared) -> str:
     if found.verdict is None:
         return f"no verdict: {found.error}"
-    from render.report.terminal import short
+    from render.result import views
 
-    return "\n".join(line.plain for line in short(found.verdict, 100))
+    text: str = views.BRIEF(found.verdict)
+    return text
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
@@ -142,9 +143,11 @@ class RenderFixture:
         return keywords if "options" in keywords else {"device": self.watch.options.device, **keywords}
 
     def classify(self, *args: Any, **keywords: Any) -> Any:
-        import render
+        from render.judgement.question import of_call_with
 
-        return render.classify(*args, **self._with_device(keywords))
+        fn, *inputs = args
+        ref = keywords.pop("ref", None)
+        return of_call_with(fn, inputs, self._with_device(keywords), ref)
 
     def assert_roundoff(self, *args: Any, **keywords: Any) -> Any:
         from render.front.testing import assert_roundoff

@@ -54,6 +54,11 @@ def plain_text(verdict: Verdict) -> str:
     return "\n".join(line.plain for line in full(verdict, 100, verbose=True))
 
 
+def brief_text(verdict: Verdict) -> str:
+    """The first screen, for reports of others."""
+    return "\n".join(line.plain for line in short(verdict, 100))
+
+
 def short(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
     """The first screen: about a dozen lines without blank ones between them."""
     yield from _Printer(width, False, exit_code, dense=True).blocks(screen(verdict))

@@ -17,6 +17,8 @@ HTML: Callable[..., Any] = _unset
 """(verdict) -> an HTML fragment."""
 TERMINAL: Callable[..., Any] = _unset
 """(verdict, console, options) -> rich renderables."""
+BRIEF: Callable[..., Any] = _unset
+"""(verdict) -> the first screen of the report as plain text."""
 TEXT: Callable[..., Any] = _unset
 """(verdict) -> the whole report as plain text."""
 PROVENANCE: Callable[..., Any] = _unset
