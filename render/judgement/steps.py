@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution, described_as
@@ -26,6 +28,7 @@ from render.judgement.configurations import worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
 from render.judgement.coverage import coverage, scope_of
 from render.judgement.decided import Decided, cause_of, equal_outputs, equalled
+from render.judgement.evidence import evidence_of
 from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
@@ -144,7 +147,8 @@ class Judgement:
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
         given = "given" if self.recorded is not None else ""
         scope = scope_of(run, self.inputs, self.options.seed, d.covered, d.formulas.left_out, given)
-        return replace(found, timing=self._timing(began), scope=scope)
+        proved = {j.case.name: self._proved(j) for j in judged}
+        return replace(found, timing=self._timing(began), scope=scope, evidence=evidence_of(found, proved))
 
     def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
         """What the rules say, and what a second look at it says."""
@@ -203,6 +207,11 @@ class Judgement:
         free_runs(o.bound.lo for o in outputs)
         self.timing["budget_s"], self.timing["budget_cpu_s"] = time.perf_counter() - began, time.process_time() - cpu
         return found
+
+    def _proved(self, j: Judged) -> bool:
+        """Whether E is proved in this output; where its margin decided nothing it was not looked at."""
+        known = self.references.exact.bounded and not j.case.mismatch
+        return known and bool(np.all(j.case.proved()))
 
     def _assumptions(self, run: Execution, decision: Decision) -> tuple[str, ...]:
         exact = self.references.exact.assumption

@@ -10,7 +10,7 @@ import pytest
 from support import rng, special_values, trials
 
 from interval_ops.formats.model import BF16, FORMATS, FP8E4NV, FP8E5, FP16, FP32, FP64
-from render.result.decision import Case, Decision, compare, decide, fits_zero, follows_paper, widen, worst
+from render.result.decision import Case, Decision, compare, decide, equal, fits_zero, follows_paper, widen, worst
 
 NAN, INF = float("nan"), float("inf")
 
@@ -42,12 +42,44 @@ ROWS = {
     "RND304": {"lo": [-INF, 1.9]},
     "RND301": {"lo": [-3.0, -3.0]},
 }
+FAR = {"exact": [5.0, 2.0]}
 LABELS = {"2": "Type-II", "1": "Type-I", "3": "Inconclusive"}
 
 
 def test_everything_inside_is_type_one_with_the_cause():
     assert decide(case(), cause="RND101") == Decision("Type-I", "RND101", "")
     assert decide(case(device=[1.05, 1.95]), cause="RND104").code == "RND104"
+
+
+def test_an_exact_value_that_lies_outside_alone_needs_a_second_evaluation():
+    """All that the reference returned is in the bound: only its exact value, recomputed, is not."""
+    alone = decide(case(**FAR, confirmed=lambda: False))
+    assert (alone.label, alone.code) == ("Inconclusive", "RND307") and "confirms" in alone.detail
+    assert decide(case(**FAR, confirmed=lambda: np.array([True, False]))).code == "RND201"
+    assert decide(case(**FAR, confirmed=lambda: False, ref=[5.0, 2.0])).code == "RND201"
+
+
+@pytest.mark.parametrize("ref", [[1.0, 2.0], [5.0, 2.0]])
+def test_an_estimated_margin_accuses_nobody(ref):
+    known = decide(case(**FAR, proved=lambda: False, ref=ref))
+    assert (known.label, known.code) == ("Inconclusive", "RND307")
+    assert decide(case(**FAR, proved=lambda: np.array([True, False]), ref=ref)).code == "RND201"
+
+
+@pytest.mark.parametrize("ends", [(-INF, INF), (NAN, NAN), (-INF, 6.0)])
+def test_an_unknown_margin_accuses_nobody(ends):
+    lo, hi = np.array([ends[0], 2.0]), np.array([ends[1], 2.0])
+    assert decide(case(**FAR, exact_lo=lo, exact_hi=hi, ref=[5.0, 2.0])).label != "Type-II"
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [({}, True), ({"device": [1.0, 2.0]}, True), ({"device": [1.0, 2.5]}, False), ({"ref": [1.0, 2.0000001]}, False),
+     ({"value": [0.0, 2.0], "ref": [-0.0, 2.0]}, False), ({"value": [NAN, 2.0], "ref": [NAN, 2.0]}, True),
+     ({"ref_fmt": FP16}, False), ({"unstored": np.array([True, False])}, False)],
+)  # fmt: skip
+def test_equal_in_every_bit(changes, same):
+    assert equal(case(**changes)) is same
 
 
 @pytest.mark.parametrize("code", ROWS)
