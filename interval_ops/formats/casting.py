@@ -118,9 +118,9 @@ def cast_interval(
     older = profile.older_cast(src.name, dst.name) if mode == "rtne" else None
     if older is not None:
         return _older_interval(lo, hi, dst, older)
-    middle = profile.cast_double_rounding.get(f"{src.name}->{dst.name}")
-    if middle:
-        lo, hi = _through(lo, hi, middle)
+    via = profile.cast_double_rounding.get(f"{src.name}->{dst.name}")
+    if via:
+        lo, hi = _through(lo, hi, via)
     elif src == FP64 and dst not in (FP32, FP16) and holds(FP32, dst):
         # To nearest whatever the mode: truncating the hull of x and fl(x) encloses truncating x as well.
         lo, hi = _hull(lo, hi, FP32, False, "inf")
@@ -138,10 +138,10 @@ def _widened(lo: np.ndarray, hi: np.ndarray) -> Pair:
     return each((lo, hi), _float64)
 
 
-def _through(lo: np.ndarray, hi: np.ndarray, middle: str) -> Pair:
+def _through(lo: np.ndarray, hi: np.ndarray, via: str) -> Pair:
     """Conversion to the intermediate format named by "fp16rz" (towards zero) or "fp16" (to nearest)."""
-    name = middle.removesuffix("rz")
-    return _hull(lo, hi, FORMATS[name], name != middle, "inf")
+    name = via.removesuffix("rz")
+    return _hull(lo, hi, FORMATS[name], name != via, "inf")
 
 
 def _hull(lo: np.ndarray, hi: np.ndarray, fmt: Format, truncate: bool, overflow: Overflow) -> Pair:

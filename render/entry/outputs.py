@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from render.entry.inputs import Inputs
-from render.result import pieces
+from render.result import blockwise
 from render.result.errors import RenderError
 
 UNMATCHED = "RND903"
@@ -33,7 +33,7 @@ def values(x: torch.Tensor, copy: bool = False) -> np.ndarray:
 
     `copy`: later changes of x must not show.
     """
-    short = x.is_floating_point() and x.itemsize <= 4 and x.numel() > pieces.BLOCK
+    short = x.is_floating_point() and x.itemsize <= 4 and x.numel() > blockwise.BLOCK
     return x.detach().to(torch.float32 if short else torch.float64, copy=copy).numpy()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from render.result.pieces import blocks, flat
+from render.result.blockwise import blocks, flat
 from render.result.records import Flips
 
 if TYPE_CHECKING:

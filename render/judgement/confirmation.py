@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from render.entry.execution import FAILURES, Entry, Execution
+from render.result.blockwise import blocks, flat, part
 from render.result.decision import Case, Decision, Masks, accused, device_bound
 from render.result.elements import Witness
-from render.result.pieces import blocks, flat, part
 
 if TYPE_CHECKING:
     from render.witness.make import Figures

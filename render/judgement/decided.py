@@ -9,11 +9,11 @@ from render.entry.execution import Execution
 from render.explain.requests import instability_notes
 from render.explain.study import Study
 from render.judgement import advice
+from render.judgement.blame import blamed
 from render.judgement.composition import Judged, exact_everywhere, likely_code
 from render.judgement.confirmation import ON_BOUND
 from render.judgement.coverage import Coverage
 from render.judgement.formulas import FormulasCompared
-from render.judgement.sides import blamed
 from render.judgement.written import differing, measured
 from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper
 from render.result.elements import Divergence, Witness

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from render.judgement.sides import sides
+from render.judgement.blame import blame
 from render.judgement.tolerance import tolerance
+from render.result.blockwise import blocks, part, part_of_masks
 from render.result.decision import Case, Decision, Masks, device_bound, ref_bound
-from render.result.pieces import blocks, part, part_of_masks
 from render.result.tolerance import Tolerance
 from render.result.verdict import Bound, OutputVerdict
 
@@ -151,7 +151,7 @@ def measure(
         got=at_worst(one.value if case.device is None else one.device), ref=at_worst(one.ref),
         exact=at_worst(one.exact), low=at_worst(lo), high=at_worst(hi), usage=at_worst(used),
         covering_atol=max(found.cover, 0.0),
-        bound=bound_of(case.lo, case.hi, partial(_used, case, masks)), sides=sides(case, masks, decision),
+        bound=bound_of(case.lo, case.hi, partial(_used, case, masks)), sides=blame(case, masks, decision),
         tolerance=_tolerance(case, masks, dtype, ref_dtype) if decision.label == "Type-I" else None,
         exact_bits=case.bits,
     )  # fmt: skip

@@ -33,10 +33,10 @@ from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.reference.oracle import Oracle, OracleResult
 from render.result import margins
+from render.result.blockwise import blocks, flat
 from render.result.decision import VOID, Case, compare, decide
 from render.result.defects import caught
 from render.result.options import Progress
-from render.result.pieces import blocks, flat
 from render.result.records import Finer
 
 SMALL = 1 << 17

@@ -16,7 +16,7 @@ from render.result.errors import RenderError
 from render.result.options import NAMES, Options, split
 from render.result.verdict import Verdict
 
-Asked = str | Callable[..., Any] | None
+Given = str | Callable[..., Any] | None
 """A reference: its name, itself, or None for the one of the file."""
 
 
@@ -24,7 +24,7 @@ def of_function(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
     keywords: Mapping[str, Any],
-    ref: Asked,
+    ref: Given,
     output: Any,
     options: Options,
 ) -> Verdict:
@@ -35,7 +35,7 @@ def of_function(
     return Judgement(fn, of_call(fn, tuple(inputs), dict(keywords)), resolve(ref), _recorded(output), options).verdict()
 
 
-def of_call_with(fn: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], ref: Asked) -> Verdict:
+def of_call_with(fn: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], ref: Given) -> Verdict:
     """`of_function` where keywords hold options too: all of them under `options`, or each by its name.
 
     Raises RenderError for a keyword that may be meant for either.
@@ -61,7 +61,13 @@ def of_call_with(fn: Callable[..., Any], inputs: Sequence[Any], keywords: Mappin
 
 
 def of_file(
-    path: str | Path, entry: str | None, ref: Asked, inputs: Any, specs: Sequence[str], output: Any, options: Options
+    path: str | Path,
+    entry: str | None,
+    ref: Given,
+    inputs: Any,
+    specs: Sequence[str],
+    output: Any,
+    options: Options,
 ) -> Verdict:
     """The verdict on a file, in which the entry function, the inputs and the reference are looked for."""
     with execution.described_as(options.device):

@@ -20,7 +20,7 @@ import torch
 
 from interval_ops.formats.model import FORMATS, Format
 from render.reference.local_error import TORCH_FORMATS
-from render.result.pieces import blocks, flat
+from render.result.blockwise import blocks, flat
 from render.result.tolerance import Tolerance
 
 BINS = 4096

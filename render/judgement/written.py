@@ -11,9 +11,9 @@ from render.entry.execution import Execution
 from render.explain.requests import gain_help, ieee_gain, ieee_help, origin_note
 from render.judgement import advice
 from render.judgement.assumptions import compiler_of
+from render.judgement.blame import blamed
 from render.judgement.composition import UNKNOWN, Judged, place_of
 from render.judgement.measure import measure, unmeasured
-from render.judgement.sides import blamed
 from render.judgement.unrounded import CODE
 from render.result.codes import CODES, EXIT_CODES
 from render.result.decision import Decision, Masks

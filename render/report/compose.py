@@ -50,7 +50,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield from _rows("note", "notes", _lines(*v.notes))
     yield from _rows("scope", "what limits the verdict", _lines(v.scope.sentence))
     yield from _rows("inputs", "inputs", map(words.given, v.scope.inputs), words.drawn(v), detail=True)
-    yield from _rows("second", "second opinion", _lines(details.second(v)), detail=True)
+    yield from _rows("second", "second opinion", _lines(details.second_opinion(v)), detail=True)
     yield from _rows("finer", "exact value of the reference", _lines(*words.finer(v)))
     yield from _rows("unrounded", "without any rounding", _lines(*words.unrounded(v)))
     yield from _rows("paper", "paper rule", _lines(words.paper_rule(v)))

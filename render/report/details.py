@@ -51,7 +51,7 @@ def origin(item: Origin) -> tuple[str, ...]:
     return item.kind, f"{what} (program {item.program}{fate})", place(item.file, item.line)
 
 
-def second(verdict: Verdict) -> str:
+def second_opinion(verdict: Verdict) -> str:
     """The second opinion, where it can be asked again."""
     if verdict.witness is None or not verdict.witness.document:
         return ""

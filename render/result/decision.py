@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from interval_ops.formats.model import Format
-from render.result import margins, pieces
+from render.result import blockwise, margins
 from render.result.codes import Label, severity
 
 EQUAL = "RND100"
@@ -54,7 +54,7 @@ VOID = {
 class Case:
     """Everything known about one output, as float64 arrays of one shape (integers are exact in them or taken as such).
 
-    `value`, `ref` and `device` of a large output may be float32 where that is exact; `pieces.part` widens them.
+    `value`, `ref` and `device` of a large output may be float32 where that is exact; `blockwise.part` widens them.
 
     `exact_ends` gives [exact_lo, exact_hi], which hold E, `proved` where they are proved (`margins`), `confirmed` where
     by other code than E's own; like `radius` they are called only where it matters.
@@ -191,9 +191,11 @@ def compare(case: Case) -> Masks:
     E is outside where [exact_lo, exact_hi] misses T altogether: its own error is never held against the kernel. y_ref
     and y_dev are judged against T widened by the last rounding if their format is coarser than the kernel's.
     """
-    if case.value.size <= pieces.BLOCK:
+    if case.value.size <= blockwise.BLOCK:
         return _compare(case)
-    return pieces.joined([_compare(pieces.part(case, at)) for at in pieces.blocks(case.value.size)], case.value.shape)
+    return blockwise.joined(
+        [_compare(blockwise.part(case, at)) for at in blockwise.blocks(case.value.size)], case.value.shape
+    )
 
 
 def _compare(case: Case) -> Masks:

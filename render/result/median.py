@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from render.result.pieces import blocks, flat
+from render.result.blockwise import blocks, flat
 
 
 def median_element(lo: np.ndarray, hi: np.ndarray) -> int | None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import msgspec
 
-from render.result import defects, elements, records, scope, sides, tolerance, usage, verdict
+from render.result import defects, elements, records, scope, tolerance, usage, verdict
 from render.result.plain import SENTENCES
 from render.result.verdict import ARRAYS, HEAD, SCHEMA, Bound, Outputs, OutputVerdict, Verdict
 
 _CLASSES = {
-    name: x
-    for m in (defects, elements, records, scope, sides, tolerance, usage, verdict)
-    for name, x in vars(m).items()
+    name: x for m in (defects, elements, records, scope, tolerance, usage, verdict) for name, x in vars(m).items()
 }
 _REF = "#/$defs/{name}"
 _LEFT_OUT = {"description": "not written"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from render.result.pieces import blocks, flat
+from render.result.blockwise import blocks, flat
 
 MAX_TILES = 32
 NO_BOUND = -1.0

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from render.result import codes, views
+from render.result.blame import Blame
 from render.result.codes import Label
 from render.result.defects import Defect
 from render.result.elements import Divergence, Provenance, Witness
@@ -39,7 +40,6 @@ from render.result.records import (
     Unrounded,
 )
 from render.result.scope import Scope
-from render.result.sides import Sides
 from render.result.tolerance import Tolerance
 from render.result.usage import Usage, counted
 
@@ -131,7 +131,7 @@ class OutputVerdict:
     covering_atol: float
     bound: Bound
     detail: str = ""
-    sides: Sides | None = None
+    sides: Blame | None = None
     tolerance: Tolerance | None = None
     exact_bits: int = 53
     drawn: Usage | None = None

@@ -28,9 +28,9 @@ def cast(e: Evaluator, op: Operation, k: int) -> Maybe:
     older = e.rules.get("older", {}).get(f"{src.name}->{dst.name}") if mode == "rtne" else None
     if older is not None:
         return _older(x, dst, older)
-    middle = e.rules["double_rounding"].get(f"{src.name}->{dst.name}")
-    if middle:
-        x = _through(x, middle)
+    via = e.rules["double_rounding"].get(f"{src.name}->{dst.name}")
+    if via:
+        x = _through(x, via)
     elif src.bits == 64 and dst.name not in ("fp64", "fp32", "fp16"):
         x = converted(x, FP32, "rtne", "inf")
     if dst.name == "fp8e4b15":  # software: adds half and cuts, whatever the mode
@@ -38,10 +38,10 @@ def cast(e: Evaluator, op: Operation, k: int) -> Maybe:
     return converted(x, dst, mode, overflow)
 
 
-def _through(x: Maybe, middle: str) -> Maybe:
+def _through(x: Maybe, via: str) -> Maybe:
     """By way of the format that "fp16" or (cut) "fp16rz" names."""
-    name = middle.removesuffix("rz")
-    return converted(x, FORMATS[name], "rtz" if name != middle else "rtne", "inf")
+    name = via.removesuffix("rz")
+    return converted(x, FORMATS[name], "rtz" if name != via else "rtne", "inf")
 
 
 def _older(x: Maybe, dst: Format, older: Mapping[str, Any]) -> Maybe:

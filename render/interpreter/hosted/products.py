@@ -124,17 +124,17 @@ def linear(op: Aten) -> Rule:
         if fmt is None or any(t.dtype != floats[0].dtype for t in floats) or call.get("dtype") is not None:
             return None
         with np.errstate(all="ignore"):
-            middle, radius = _halves(call, floats)
-            if any(not np.isfinite(middle[id(t)] + radius[id(t)]).all() for t in floats):
+            midpoint, radius = _halves(call, floats)
+            if any(not np.isfinite(midpoint[id(t)] + radius[id(t)]).all() for t in floats):
                 return None
-            values = _run(call, middle, signed=True)
-            size = _run(call, {k: np.abs(m) + radius[k] for k, m in middle.items()}, signed=False)
-            spread = size - _run(call, {k: np.abs(m) for k, m in middle.items()}, signed=False)
+            values = _run(call, midpoint, signed=True)
+            size = _run(call, {k: np.abs(m) + radius[k] for k, m in midpoint.items()}, signed=False)
+            spread = size - _run(call, {k: np.abs(m) for k, m in midpoint.items()}, signed=False)
             inner = inner_of(fmt)
             count = (
                 _landing(call, floats) if op.name in SCATTERED else addends(base_name(op.name), call.args, values.size)
             )
-            error = _rounding(call, op, inner, fmt, count, size, middle, radius)
+            error = _rounding(call, op, inner, fmt, count, size, midpoint, radius)
             own = (count + 8) * 2.0**-51 * size
             reach = np.where(np.isfinite(size), (np.maximum(spread, 0.0) + error + own) * _UP, np.nan)
             low, high = np.nextafter(values - reach, -np.inf), np.nextafter(values + reach, np.inf)
@@ -192,12 +192,12 @@ def replace_reduce(call: Call, how: str) -> Call:
 
 
 def _halves(call: Call, floats: list[torch.Tensor]) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    middle, radius = {}, {}
+    midpoint, radius = {}, {}
     for t in floats:
         lo, hi = (np.asarray(end, np.float64) for end in call.pair(t))
         mid = 0.5 * lo + 0.5 * hi
-        middle[id(t)], radius[id(t)] = mid, np.maximum(hi - mid, mid - lo) * _UP
-    return middle, radius
+        midpoint[id(t)], radius[id(t)] = mid, np.maximum(hi - mid, mid - lo) * _UP
+    return midpoint, radius
 
 
 def _run(call: Call, operands: dict[int, np.ndarray], signed: bool) -> np.ndarray:
@@ -211,7 +211,7 @@ def _run(call: Call, operands: dict[int, np.ndarray], signed: bool) -> np.ndarra
 
 
 def _rounding(
-    call: Call, op: Aten, inner: Format, fmt: Format, count: int, size: np.ndarray, middle: dict[int, np.ndarray],
+    call: Call, op: Aten, inner: Format, fmt: Format, count: int, size: np.ndarray, midpoint: dict[int, np.ndarray],
     radius: dict[int, np.ndarray],
 ) -> np.ndarray:  # fmt: skip
     """K roundings of every term; products on the target's units besides, with operands cut where these cut them."""
@@ -228,6 +228,6 @@ def _rounding(
     blocks = math.ceil(count / model.block) + 1
     theta = 0.0 if profile.muted(model.cause) else max(model.theta, inner.u)
     cut = 0.0 if profile.muted("operand") or inner == FP64 or kind != "tf32" else 2.0**-9
-    peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in middle.items()), default=0.0)
+    peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items()), default=0.0)
     floor = blocks * theta * 2.0**model.emin * (2 * peak + 1)  # subnormal operands are aligned at the least exponent
     return (math.expm1(min(blocks * theta, 700.0)) + cut) * size * _UP + floor

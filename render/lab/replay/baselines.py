@@ -23,7 +23,7 @@ from render.judgement.composition import Judged
 from render.judgement.measure import tolerances
 from render.lab.corpus.case import IssueTolerance
 from render.lab.replay.rows import RuleAnswer
-from render.result.pieces import blocks, flat
+from render.result.blockwise import blocks, flat
 
 if TYPE_CHECKING:
     from render.lab.replay.judging import Replayed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from render.lab.replay.rows import Extreme, Output, ReplayRow, RuleAnswer, axes_of, disagreements, expected_of, failed
-from render.result.pieces import blocks, part
+from render.result.blockwise import blocks, part
 
 if TYPE_CHECKING:
     from render.judgement.composition import Judged

@@ -87,7 +87,7 @@ def test_an_output_in_pieces_is_judged_as_a_whole(planted, monkeypatch):
         return masks, measure(case, masks, decide(case, masks), torch.float32, torch.float32, 0)
 
     whole, one = judged()
-    monkeypatch.setattr("render.result.pieces.BLOCK", 8)
+    monkeypatch.setattr("render.result.blockwise.BLOCK", 8)
     parts, many = judged()
     for field in dataclasses.fields(whole):
         assert np.array_equal(getattr(whole, field.name), getattr(parts, field.name)), field.name

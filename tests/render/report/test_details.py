@@ -62,8 +62,12 @@ def test_origins() -> None:
 
 def test_a_witness_is_offered_where_it_can_be_asked_again() -> None:
     witness = Witness("agrees", "c", (0, 1), "", {"claim": {"side": "reference"}})
-    assert details.second(PLAIN) == "" == details.second(replace(PLAIN, witness=replace(witness, document=None)))
-    assert details.second(replace(PLAIN, witness=witness)).endswith("render explain --check REPORT")
+    assert (
+        details.second_opinion(PLAIN)
+        == ""
+        == details.second_opinion(replace(PLAIN, witness=replace(witness, document=None)))
+    )
+    assert details.second_opinion(replace(PLAIN, witness=witness)).endswith("render explain --check REPORT")
 
 
 def test_what_was_not_asked_for_is_offered() -> None:

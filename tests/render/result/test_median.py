@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import render.result.pieces
+import render.result.blockwise
 from render.explain.budget import halves_of, of_outputs
 from render.result.median import median_element
 
@@ -22,7 +22,7 @@ def sorted_out(lo, hi):
 @pytest.mark.parametrize("seed", range(40))
 def test_as_a_stable_sort_finds_it(seed, monkeypatch):
     """Many equal widths, points, infinite and undefined bounds, several blocks, arrays that are not contiguous."""
-    monkeypatch.setattr(render.result.pieces, "BLOCK", 8)
+    monkeypatch.setattr(render.result.blockwise, "BLOCK", 8)
     rng = np.random.default_rng(seed)
     shape = [(37,), (5, 9), (2, 3, 7), (1,), ()][seed % 5]
     lo = rng.normal(size=shape)

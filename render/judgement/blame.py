@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from render.result.blame import Blame
+from render.result.blockwise import blocks, flat
 from render.result.decision import Case, Decision, Masks
-from render.result.pieces import blocks, flat
-from render.result.sides import Sides
 
 if TYPE_CHECKING:
     from render.result.verdict import OutputVerdict
 
 
-def sides(case: Case, masks: Masks, decision: Decision) -> Sides:
+def blame(case: Case, masks: Masks, decision: Decision) -> Blame:
     """Both sides of one output whose shape fits the reference's."""
     kernel, kernel_at = _largest(case.value, case.exact)
     reference, reference_at = _largest(case.ref, case.exact)
     device = None if case.device is None else _largest(case.device, case.exact)[0]
     error = _own(case) if masks.outside_exact.any() or masks.outside_ref.any() else None
-    return Sides(_wrong(case, masks, decision), kernel, kernel_at, reference, reference_at, error, device)
+    return Blame(_wrong(case, masks, decision), kernel, kernel_at, reference, reference_at, error, device)
 
 
 def blamed(outputs: Iterable[OutputVerdict], wrong: str, name: str | None = None) -> list[OutputVerdict]:

@@ -13,7 +13,7 @@ import triton.language as tl
 
 import render
 from interval_ops.formats.model import FP16, FP32
-from render.judgement.sides import sides
+from render.judgement.blame import blame
 from render.report.words import output_rows
 from render.result.decision import Case, compare, decide
 
@@ -37,27 +37,27 @@ def case(value, ref, exact, half=0.1, **more):
 def test_who(value, ref, exact, device, wrong):
     more = {} if device is None else {"device": np.array(device), "device_fmt": FP32}
     c = case(value, ref, exact, **more)
-    assert sides(c, compare(c), decide(c)).wrong == wrong
+    assert blame(c, compare(c), decide(c)).wrong == wrong
 
 
 def test_largest_errors_and_their_places():
     c = case([1.0, 2.0, np.inf], [0.625, 2.25, np.inf], [0.5, 2.0, np.inf], half=9.0)
-    found = sides(c, compare(c), decide(c))
+    found = blame(c, compare(c), decide(c))
     assert (found.kernel_error, found.kernel_index) == (0.5, (0,))
     assert (found.reference_error, found.reference_index) == (0.25, (1,))
     assert found.exact_error is None
     wrong = case([1.0, 2.0], [1.5, 2.0], [1.5, 2.0])
-    assert 0.9e-9 < sides(wrong, compare(wrong), decide(wrong)).exact_error < 1.1e-9
+    assert 0.9e-9 < blame(wrong, compare(wrong), decide(wrong)).exact_error < 1.1e-9
     one_sided = case([np.inf], [1.0], [1.0])
-    assert sides(one_sided, compare(one_sided), decide(one_sided)).kernel_error == np.inf
+    assert blame(one_sided, compare(one_sided), decide(one_sided)).kernel_error == np.inf
 
 
 def test_where_float64_is_not_enough_nobody_is_blamed():
     """E is off by more than the bound is wide: that the exact value lies in it is not known."""
     c = case([1.0, 2.0], [1.5, 2.0], [1.0, 2.0])
-    sure = sides(c, compare(c), decide(c))
+    sure = blame(c, compare(c), decide(c))
     vague = replace(c, exact_ends=lambda: (c.exact - 3.0, c.exact + 3.0))
-    assert (sure.wrong, sides(vague, compare(vague), decide(vague)).wrong) == ("reference", "unknown")
+    assert (sure.wrong, blame(vague, compare(vague), decide(vague)).wrong) == ("reference", "unknown")
 
 
 @triton.jit
@@ -112,7 +112,7 @@ def test_nothing_is_said_where_all_is_well():
 
 def test_fp16_is_rounded_last():
     c = case([1.0], [1.0], [1.0 + 2.0**-12], half=2.0**-11, fmt=FP16, ref_fmt=FP16)
-    assert sides(c, compare(c), decide(c)).wrong == "neither"
+    assert blame(c, compare(c), decide(c)).wrong == "neither"
 
 
 @triton.jit

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from render.result.pieces import flat
+from render.result.blockwise import flat
 
 LAYOUTS = {
     "contiguous": np.arange(24.0).reshape(4, 6),

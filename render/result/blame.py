@@ -1,4 +1,4 @@
-"""Which side of a comparison is wrong, and by how much: data, computed by `render.judgement.sides`."""
+"""Which side of a comparison is wrong, and by how much: data, computed by `render.judgement.blame`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Sides:
+class Blame:
     """Largest absolute errors against E, where they are, and who is wrong (a key of `WORDS`).
 
     `kernel_*` is the re-executed kernel, `device_*` the recorded output if there is one; errors are infinite where only
