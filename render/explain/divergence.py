@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from render.entry.execution import on_cpu
@@ -34,6 +33,7 @@ from render.interpreter.context import Site
 from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.reference.oracle import Oracle
+from render.result.defects import caught
 from render.result.elements import Divergence
 from render.trace.dependence import Reached
 from render.trace.moves import at_lanes
@@ -77,7 +77,7 @@ def divergence(study: Study, oracle: Oracle, output: str, index: tuple[int, ...]
     """Raises RenderError as `trace` does."""
     known = reference_steps(oracle)
     if known is None:
-        return Divergence(output, index, why="the reference cannot be run in float64")
+        return Divergence(output, index, why="the reference cannot be followed in float64")
     found = trace(study, output, index, lambda hop: _stranger(hop, known), bounds=True)
     return replace(_departure(study, found, known, output, index), unread=unread(found, oracle, index))
 
@@ -217,33 +217,27 @@ def _stranger(hop: Hop, known: list[Known]) -> int | None:
 
 # the reference
 def reference_steps(oracle: Oracle) -> list[Known] | None:
-    """Every float tensor of the reference in float64, the inputs first; None if it does not run in float64."""
-    steps = _Steps()
+    """Every float tensor of the reference in float64, the inputs first; None if it does not run with float64 beside."""
+    kept = _Kept()
     for name, value in oracle.inputs.upcast().values.items():
         for leaf in tree_leaves(value):
-            steps.keep(f"input {name}", leaf, given=True)
-    with on_cpu(), steps:
-        base = oracle._plain()
-    return None if base is None else steps.known
+            kept.keep(f"input {name}", leaf, given=True)
+    try:
+        with on_cpu():
+            made = oracle.steps()
+    except Exception as error:  # whatever a reference raises under a dispatch mode
+        caught(error, "the steps of the reference")
+        return None
+    for name, value, _ in made:
+        if name not in COPIES:
+            kept.keep(name, value)
+    return kept.known
 
 
-class _Steps(TorchDispatchMode):
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
-        return False
-
+class _Kept:
     def __init__(self) -> None:
-        super().__init__()
         self.known: list[Known] = []
         self.total = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        name = str(func.overloadpacket).removeprefix("aten.")
-        for leaf in tree_leaves(out) if name not in COPIES else ():
-            self.keep(name, leaf)
-        return out
 
     def keep(self, name: str, value: Any, given: bool = False) -> None:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() > SIZE:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from render.entry.execution import Execution
 from render.explain.better_forms import better_form
 from render.explain.study import Study
 from render.ops.rule import Shape
+from render.reference.shadow import Made
 from render.trace.model import ABSENT, LEAF, MISHAPS, Node, NotSliceable, Slice
 from render.trace.nodes import NODES
 
@@ -238,9 +238,9 @@ class _Decided:
     def _reference(self) -> tuple[np.ndarray, np.ndarray]:
         """Every float value of the reference, sorted, with what careful implementations lose there."""
         if self._known is None:
-            made: list[tuple[torch.Tensor, torch.Tensor]] = []
+            made: list[Made] = []
             self.careful.reach(made)
-            pairs = [(v.expand_as(r).reshape(-1).numpy(), r.reshape(-1).numpy()) for v, r in made]
+            pairs = [(v.expand_as(r).reshape(-1).numpy(), r.reshape(-1).numpy()) for _, v, r in made]
             values = np.concatenate([np.empty(0), *(v for v, _ in pairs)])
             reach = np.concatenate([np.empty(0), *(r for _, r in pairs)])
             order = np.argsort(values, kind="stable")

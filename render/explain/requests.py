@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +13,32 @@ from render.explain.counterfactuals import counterfactuals
 from render.explain.study import Study
 from render.reference.oracle import Oracle
 from render.result.decision import Decision, compare
-from render.result.elements import Divergence
+from render.result.elements import Divergence, Guilty
 from render.result.errors import RenderError, UnsupportedOp
 from render.result.options import Options
 from render.result.records import Counterfactual, Instability, LineWidth, Origin, Power, factor
 from render.result.verdict import BudgetItem
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Of a bug: what the outputs are instead, the repair that was found, or where the worst element departs."""
+
+    resembles: tuple[str, ...]
+    guilty: Guilty | None
+    left: Divergence | None
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        if self.guilty is not None:
+            return self.guilty.file, self.guilty.line
+        if self.left is not None and self.left.established and self.left.file:
+            return self.left.file, self.left.line or self.left.after_line
+        return None
+
+    @property
+    def notes(self) -> list[str]:
+        return [x.sentence for x in (self.guilty, self.left) if x] + list(self.resembles)
 
 
 def what_if(study: Study, run: Execution, options: Options) -> tuple[list[Counterfactual], str | None]:
@@ -79,10 +100,32 @@ def nonfinite(study: Study, decision: Decision, work: int, options: Options) -> 
     return found + tuple(o for o in appearances(study) if (o.kind, o.file, o.line) not in known)
 
 
-def departure(study: Study, oracle: Oracle, decision: Decision, options: Options) -> Divergence | None:
-    """Where the worst element that is outside leaves the reference, on request and where the bound says so."""
-    if "divergence" not in options.explain or decision.code not in ("RND201", "RND204"):
+WRONG = frozenset({"RND201", "RND204", "RND211"})
+"""Bugs whose line nothing else names."""
+
+
+def diagnosis(
+    study: Study, run: Execution, oracle: Oracle, places: list[int], decision: Decision, options: Options
+) -> Diagnosis | None:
+    """What the wrong outputs are instead, and the line, for a bug that the comparison with the reference shows.
+
+    Cheap probes first; then single changes that make the kernel right; then where the worst element leaves the
+    reference. Work is counted.
+    """
+    if decision.code not in WRONG:
         return None
+    from render.explain.guilty import guilty
+    from render.explain.probes import resembles
+
+    like = tuple(resembles(study, oracle, places))
+    left = departure(study, oracle) if run.work <= WORTH_WORK // 8 else None
+    near = left.line or left.after_line if left is not None and left.established else 0
+    found = guilty(study, run, near)
+    return Diagnosis(like, found, left if found is None or "divergence" in options.explain else None)
+
+
+def departure(study: Study, oracle: Oracle) -> Divergence | None:
+    """Where the worst element that is wrong leaves the reference."""
     from render.explain.divergence import divergence
 
     for case in study.cases:

@@ -38,6 +38,7 @@ from render.interpreter.handle import Handle
 from render.interpreter.types import format_of
 from render.reference.local_error import TORCH_FORMATS
 from render.reference.oracle import Oracle
+from render.reference.shadow import Made
 from render.result.decision import Case, compare
 from render.result.errors import RenderError, UnsupportedOp
 from render.result.records import Instability
@@ -83,7 +84,7 @@ class Careful:
     u: float
     least: float
 
-    def reach(self, made: list[tuple[torch.Tensor, torch.Tensor]] | None = None) -> list[np.ndarray] | None:
+    def reach(self, made: list[Made] | None = None) -> list[np.ndarray] | None:
         with on_cpu():
             return self.oracle.attainable(self.u, self.least, LIMIT, made)
 

@@ -236,6 +236,12 @@ def _narrowed(node: ast.AST, fmt: str) -> ast.AST:
     return node
 
 
+def replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
+    """The tree with one node in the place of another."""
+    _Replace(old, new).visit(tree)
+    return tree
+
+
 class _Replace(ast.NodeTransformer):
     def __init__(self, old: ast.AST, new: ast.AST) -> None:
         self.old, self.new = old, new

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from render.entry.execution import Execution
-from render.explain.requests import instability_notes
+from render.explain.requests import Diagnosis, instability_notes
 from render.explain.study import Study
 from render.judgement import advice
 from render.judgement.blame import blamed
@@ -16,7 +16,7 @@ from render.judgement.coverage import Coverage
 from render.judgement.formulas import FormulasCompared
 from render.judgement.written import differing, measured
 from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper
-from render.result.elements import Divergence, Witness
+from render.result.elements import Witness
 from render.result.records import Instability
 from render.result.verdict import BudgetItem, Finding, OutputVerdict
 
@@ -27,8 +27,8 @@ ROUNDED = "RND104"
 
 @dataclass(frozen=True)
 class Decided:
-    """`masks` and `decisions` by output, `decision` for the whole. `witness`, `left`, `weak`: second opinion, departure
-    from the reference, instability; `formulas`: both sides without rounding; `defect`: the code of a
+    """`masks` and `decisions` by output, `decision` for the whole. `witness`, `told`, `weak`: second opinion, what the
+    bug is and where, instability; `formulas`: both sides without rounding; `defect`: the code of a
     bound that no second evaluation confirms, or ""; `covered`: which tensors were compared; `same`: the outputs that
     are equal to the reference's in every bit."""
 
@@ -38,7 +38,7 @@ class Decided:
     decision: Decision
     study: Study
     witness: Witness | None
-    left: Divergence | None
+    told: Diagnosis | None
     weak: Instability | None
     formulas: FormulasCompared
     defect: str
@@ -63,7 +63,8 @@ class Decided:
     @property
     def notes(self) -> list[str]:
         """What the second looks found, in words."""
-        said = [x.sentence for x in (self.witness, self.left) if x]
+        said = [self.witness.sentence] if self.witness else []
+        said += self.told.notes if self.told else []
         said += [*self.formulas.notes, *self.covered.vouched]
         return said + (instability_notes(self.weak) if self.weak else [])
 

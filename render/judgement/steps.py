@@ -17,7 +17,7 @@ from render.entry.outputs import devices, match
 from render.entry.resolve import Reference
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade
-from render.explain.requests import departure, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import undefined_note
 from render.judgement.assumptions import assumptions
@@ -34,7 +34,15 @@ from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
 from render.judgement.quotes import quoted
 from render.judgement.references import References, Timing
-from render.judgement.written import explained, unsupported, with_downgrade, with_instability, with_origins, written
+from render.judgement.written import (
+    explained,
+    unsupported,
+    with_diagnosis,
+    with_downgrade,
+    with_instability,
+    with_origins,
+    written,
+)
 from render.result.decision import Decision, compare, decide, worst
 from render.result.defects import collected
 from render.result.elements import Witness
@@ -140,10 +148,13 @@ class Judgement:
             run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
             device=self.options.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, self.options),
-            divergence=d.left, differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
+            divergence=d.told and d.told.left, guilty=d.told and d.told.guilty,
+            resembles=d.told.resembles if d.told else (),
+            differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
             finer=self.finer,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, self.options))
+        found = with_diagnosis(found, d.told)
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
         given = "given" if self.recorded is not None else ""
         scope = scope_of(run, self.inputs, self.options.seed, d.covered, d.formulas.left_out, given)
@@ -161,7 +172,6 @@ class Judgement:
         study = self._study(judged)
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         defect = decision.code if decision.code in DEFECTS else ""
-        left = departure(study, self.references.oracle, decision, self.options)
         formulas = self._formulas(run, judged, decision)
         covered = coverage(self.entry, run, judged, formulas.decision)
         weak, decision = self._unstable(run, judged, formulas.decision)
@@ -169,8 +179,9 @@ class Judgement:
         same = equal_outputs(run, judged)
         decision = equalled(decision, len(same) == len(judged) and covered.complete)
         witness = witness or formulas.witness
+        told = diagnosis(study, run, self.references.oracle, self.places, decision, self.options)
         return Decided(
-            findings, masks, decisions, decision, study, witness, left, weak, formulas, defect, covered, same
+            findings, masks, decisions, decision, study, witness, told, weak, formulas, defect, covered, same
         )
 
     def _second_opinion(

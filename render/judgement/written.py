@@ -8,7 +8,7 @@ from typing import Any
 
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Execution
-from render.explain.requests import gain_help, ieee_gain, ieee_help, origin_note
+from render.explain.requests import Diagnosis, gain_help, ieee_gain, ieee_help, origin_note
 from render.judgement import advice
 from render.judgement.assumptions import compiler_of
 from render.judgement.blame import blamed
@@ -108,6 +108,15 @@ def with_instability(verdict: Verdict, weak: Instability | None) -> Verdict:
         return verdict
     first, last = advice.columns(weak.file, weak.line, "arith")
     return replace(verdict, file=weak.file, line=weak.line, column=first, end_column=last)
+
+
+def with_diagnosis(verdict: Verdict, told: Diagnosis | None) -> Verdict:
+    """The verdict with the guilty line as the place to look at."""
+    if told is None or told.place is None or verdict.code not in ("RND201", "RND204", "RND211"):
+        return verdict
+    file, line = told.place
+    first, last = advice.columns(file, line)
+    return replace(verdict, file=file, line=line, column=first, end_column=last)
 
 
 def with_downgrade(verdict: Verdict) -> Verdict:

@@ -29,7 +29,7 @@ from render.entry.inputs import Inputs
 from render.entry.outputs import Named
 from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
-from render.reference.shadow import F64, FusedAttention, NarrowWatch, ShadowMode, is_float
+from render.reference.shadow import F64, FusedAttention, Made, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
 
 ASSUMED = "its error is assumed, not bounded"
@@ -225,7 +225,7 @@ class Oracle:
         return reach, mode.estimated
 
     def attainable(
-        self, inputs: float, least: float, scale: float, made: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+        self, inputs: float, least: float, scale: float, made: list[Made] | None = None
     ) -> list[np.ndarray] | None:
         """`scale` times what a careful implementation of the reference loses in a format of unit roundoff `least`, or
         the reference's own where that is coarser, with inputs that are off by `inputs` of themselves; None: not known.
@@ -240,6 +240,12 @@ class Oracle:
             caught(error, "what a careful implementation of the reference loses")
             return None
         return reach
+
+    def steps(self) -> list[Made]:
+        """Every float tensor on the way, of the reference as it is written, in float64 with its error. May raise."""
+        made: list[Made] = []
+        self._carried(Unit(native=False), False, made)
+        return made
 
     def casts(self, exact: OracleResult) -> list[np.ndarray]:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
@@ -291,7 +297,7 @@ class Oracle:
         return [array(x) for _, x in found], watch
 
     def _carried(
-        self, unit: Unit, widened: bool, made: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+        self, unit: Unit, widened: bool, made: list[Made] | None = None
     ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         """(values, errors, mode) of one run with float64 and error bounds beside it."""
         mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))

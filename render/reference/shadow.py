@@ -35,6 +35,10 @@ SWEEP_BYTES = 1 << 25
 """Shadows of dead storages are dropped after so many new ones, or so many bytes of them."""
 
 
+Made = tuple[str, torch.Tensor, torch.Tensor]
+"""An operation's name, a float result of it in float64, and the error of that."""
+
+
 def is_float(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.is_floating_point()
 
@@ -153,7 +157,7 @@ class ShadowMode(TorchDispatchMode):
         self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
         self.notes: list[str] = []
-        self.made: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+        self.made: list[Made] | None = None
 
     def value(self, x: torch.Tensor) -> torch.Tensor:
         """The float64 value of a tensor that came out of the run."""
@@ -232,8 +236,8 @@ class ShadowMode(TorchDispatchMode):
         for x, value, bound in zip(natives, values, bounds, strict=True):
             if any(x is c for c in changed):
                 self.shadows.put(x, value, bound)
-                if self.made is not None and bound is not None:
-                    self.made.append((value, bound))
+                if self.made is not None:
+                    self.made.append((operation.name, value, torch.zeros_like(value) if bound is None else bound))
 
     def _at_once(self, operation: Movable, natives: list[Any]) -> tuple[list[Any], list[torch.Tensor | None]]:
         values = operation.run()

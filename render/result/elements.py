@@ -92,6 +92,19 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class Guilty:
+    """A single change of a line with which the kernel computes what the reference computes: `what`."""
+
+    file: str
+    line: int
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        return f"line {self.line}: with {self.what} the outputs equal the reference, rounding apart"
+
+
+@dataclass(frozen=True)
 class Maker:
     """An earlier launch (its number in the order of the run) that stored elements, the programs, and the line."""
 

@@ -24,7 +24,7 @@ EXPLANATIONS: Mapping[str, str] = {
     "power": "Run automatic mutants of the kernel and say how many the bound would notice.",
     "lines": "Record how the bound grows per source line (shown by `render explain last`).",
     "nonfinite": "Say where NaN and infinity are made, also where nothing of them reaches an output.",
-    "divergence": "For a bug: the first intermediate result that leaves what the reference computes.",
+    "divergence": "For a bug: the first result that leaves what the reference computes, also where a repair is known.",
 }
 """What else can be found out, by name: a flag of the command line each."""
 

@@ -21,7 +21,7 @@ from render.result import codes, views
 from render.result.blame import Blame
 from render.result.codes import Label
 from render.result.defects import Defect
-from render.result.elements import Divergence, Provenance, Witness
+from render.result.elements import Divergence, Guilty, Provenance, Witness
 from render.result.errors import RenderError
 from render.result.plain import plain
 from render.result.records import (
@@ -242,6 +242,8 @@ class Verdict:
     lines: tuple[LineWidth, ...] = ()
     origins: tuple[Origin, ...] = ()
     divergence: Divergence | None = None
+    guilty: Guilty | None = None
+    resembles: tuple[str, ...] = ()
     instability: Instability | None = None
     witness: Witness | None = None
     compiler: Mapping[str, str] = field(default_factory=dict)

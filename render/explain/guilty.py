@@ -1,0 +1,182 @@
+"""The line of a wrong kernel: a single change there with which it computes what the reference computes.
+
+Every kernel that was launched is changed in one place at a time (`render.interpreter.repairs`) and run again with
+values only. A change with which every element of every output comes as near to the exact reference as rounding lets the
+unchanged kernel come (half the width of its bound) is a repair, and its line is the guilty one. A float literal is
+solved for: from how the outputs move with it follows the value that it should have, and that is run. Likely changes
+come first, and those where the worst element leaves the reference; `RUNS` at most, of `LANES` lanes together.
+
+A repair proves nothing about intent: several changes may repair one kernel. It names the first in order of likelihood.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from render.entry.execution import Execution
+from render.explain.study import Study
+from render.interpreter.context import is_user_file
+from render.interpreter.repairs import Literal, Repair, literals, repaired, repairs
+from render.result.decision import Case
+from render.result.elements import Guilty
+
+RUNS = 128
+LANES = 200_000_000
+CLOSE, FAR = 2, 4
+"""Lines from where the element departs that count as close; by how much a line beyond is less likely."""
+STEP = 2.0**-8
+"""Relative change of a literal, from which the value that it should have is solved for."""
+ROUNDS = 4
+
+Function = tuple[str, int]
+Change = Callable[[object, ast.Module], ast.Module]
+
+
+@dataclass
+class _Trial:
+    """Runs of changed kernels, counted."""
+
+    study: Study
+    work: int
+    left: int
+
+    def values(self, function: Function, place: int, code: str) -> list[np.ndarray] | None:
+        """The outputs of the changed kernel; None where it does not run to its end."""
+        self.left -= 1
+
+        def change(jit_fn: object, tree: ast.Module) -> ast.Module:
+            return repaired(tree, place, code) if _key(jit_fn) == function else tree
+
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                run = self.study.run({"interval": False, "change": change})
+        except Exception:  # whatever a broken kernel raises
+            return None
+        if run.session.findings:
+            return None
+        by = {o.name: o for o in run.outputs}
+        return [by[case.name].value for case in self.study.cases]
+
+
+def guilty(study: Study, run: Execution, near: int = 0) -> Guilty | None:
+    """None where no single change that was tried makes the kernel right; lines around `near` come first, if given."""
+    cases = [c for c in study.cases if not c.mismatch]
+    if len(cases) != len(study.cases) or not run.work:
+        return None
+    trees = _trees(study)
+    trial = _Trial(study, run.work, min(RUNS, LANES // run.work))
+    rooms = [_room(case) for case in cases]
+    for function, todo in _turns(trees, near):
+        if trial.left <= 0:
+            return None
+        if isinstance(todo, Literal):
+            code = _solved(trial, function, todo, cases, rooms)
+            if code is not None:
+                return Guilty(function[0], todo.line, f"{code} in place of {todo.value!r}")
+        else:
+            values = trial.values(function, todo.place, todo.code)
+            if values is not None and _right(values, cases, rooms):
+                return Guilty(function[0], todo.line, todo.what)
+    return None
+
+
+def _key(jit_fn: object) -> Function:
+    code = jit_fn.fn.__code__  # type: ignore[attr-defined]
+    return code.co_filename, code.co_firstlineno
+
+
+def _trees(study: Study) -> dict[Function, ast.Module]:
+    trees: dict[Function, ast.Module] = {}
+
+    def collect(jit_fn: object, tree: ast.Module) -> ast.Module:
+        if is_user_file(_key(jit_fn)[0]):
+            trees.setdefault(_key(jit_fn), copy.deepcopy(tree))
+        return tree
+
+    study.run({"interval": False, "change": collect})
+    return trees
+
+
+def _turns(trees: dict[Function, ast.Module], near: int) -> Iterator[tuple[Function, Repair | Literal]]:
+    """Everything to try: by rank over all kernels, literals after the likeliest; what lies close is of a lower rank."""
+    todo: list[tuple[int, Function, Repair | Literal]] = []
+    for function, tree in trees.items():
+        every: list[Repair | Literal] = [*repairs(tree), *literals(tree)]
+        for one in every:
+            rank = 2 * one.rank if isinstance(one, Repair) else 1
+            far = near and abs(one.line - near) > CLOSE
+            todo.append((rank + (FAR if far else 0), function, one))
+    yield from ((function, one) for _, function, one in sorted(todo, key=lambda t: t[0]))
+
+
+def _room(case: Case) -> np.ndarray:
+    """How far rounding may take each element from E."""
+    u, floor = (0.0, 0.0) if case.fmt is None else (case.fmt.u, case.fmt.half_subnormal)
+    with np.errstate(all="ignore"):
+        half = np.nan_to_num((case.hi - case.lo) / 2, nan=0.0, posinf=0.0)
+        found: np.ndarray = half + 4 * u * np.abs(case.exact) + floor
+    return found
+
+
+def _right(values: list[np.ndarray], cases: list[Case], rooms: list[np.ndarray]) -> bool:
+    for value, case, room in zip(values, cases, rooms, strict=True):
+        if value.shape != case.exact.shape:
+            return False
+        with np.errstate(all="ignore"):
+            near = (np.abs(value - case.exact) <= room) | (value == case.exact)
+            if not (near | (np.isnan(value) & np.isnan(case.exact))).all():
+                return False
+    return True
+
+
+def _solved(
+    trial: _Trial, function: Function, literal: Literal, cases: list[Case], rooms: list[np.ndarray]
+) -> str | None:
+    """The value of a literal with which the kernel is right, by secants from what the outputs do when it moves."""
+    at, before = literal.value, [c.value for c in cases]
+    for _ in range(ROUNDS):
+        if trial.left < 2:
+            return None
+        step = STEP * (abs(at) or 1.0)
+        moved = trial.values(function, literal.place, repr(at + step))
+        if moved is None:
+            return None
+        to = at + step * _wanted(before, moved, cases)
+        if not np.isfinite(to) or to == at:
+            return None
+        values = None
+        for code in dict.fromkeys([f"{to:.2g}", f"{to:.4g}", repr(float(np.float32(to)))]):
+            if abs(float(code) - to) <= STEP * abs(to):
+                values = trial.values(function, literal.place, code)
+                if values is not None and _right(values, cases, rooms):
+                    return code
+        if values is None:
+            return None
+        if not _nearer(values, before, cases):
+            return None
+        at, before = float(code), values
+    return None
+
+
+def _wanted(before: list[np.ndarray], moved: list[np.ndarray], cases: list[Case]) -> float:
+    """The median, over the elements that move most, of how many steps the literal is away from what is wanted."""
+    steps = []
+    for v, m, case in zip(before, moved, cases, strict=True):
+        with np.errstate(all="ignore"):
+            slope, gap = (m - v).reshape(-1), (case.exact - v).reshape(-1)
+            fit = np.isfinite(slope) & np.isfinite(gap) & (np.abs(slope) > 0)
+            picked = np.argsort(-np.abs(np.where(fit, slope, 0.0)), kind="stable")[:256]
+            steps.append((gap / slope)[picked[fit[picked]]])
+    every = np.concatenate(steps) if steps else np.empty(0)
+    return float(np.median(every)) if every.size else float("nan")
+
+
+def _nearer(values: list[np.ndarray], before: list[np.ndarray], cases: list[Case]) -> bool:
+    gaps = [[np.nansum(np.abs(v - c.exact)) for v, c in zip(side, cases, strict=True)] for side in (values, before)]
+    return bool(sum(gaps[0]) < 0.5 * sum(gaps[1]))

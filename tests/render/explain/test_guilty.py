@@ -1,0 +1,77 @@
+"""A Type-II names the line of the mistake: single faults in small kernels and pipelines."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+
+
+@triton.jit
+def norm_kernel(X, W, Out, n, FAULT: tl.constexpr, B: tl.constexpr):
+    row = tl.program_id(0)
+    j = tl.arange(0, B)
+    m = j < n
+    x = tl.load(X + row * n + j, mask=m, other=0.0)
+    w = tl.load(W + j, mask=m, other=0.0)
+    mean = tl.sum(x) / n
+    d = tl.where(m, x - mean, 0.0)
+    var = tl.sum(d * d) if FAULT == 1 else tl.sum(d * d) / n
+    y = d * tl.rsqrt(var + 0.7) if FAULT == 2 else d * tl.rsqrt(var + 0.1)
+    z = y + w if FAULT == 3 else y * w
+    tl.store(Out + row * n + j, z, mask=m)
+
+
+@triton.jit
+def scale_kernel(X, Out, n, FAULT: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(X + i, mask=i < n, other=0.0)
+    y = x * 1.9 - 0.5 if FAULT == 4 else x * 1.3 - 0.5
+    tl.store(Out + i, tl.maximum(y, 0.0), mask=i < n)
+
+
+def program(fault):
+    def run(x, w):
+        h, out = torch.empty_like(x), torch.empty_like(x)
+        norm_kernel[(x.shape[0],)](x, w, h, x.shape[1], fault, triton.next_power_of_2(x.shape[1]))
+        scale_kernel[(triton.cdiv(x.numel(), 128),)](h, out, x.numel(), fault, 128)
+        return out
+
+    return run
+
+
+def reference(x, w):
+    """Casts and einsum: the reference is followed as it is written."""
+    x = x.float()
+    d = x - x.mean(-1, keepdim=True)
+    var = torch.einsum("ij,ij->i", d, d) / x.shape[1]
+    return torch.relu(d * torch.rsqrt(var + 0.1)[:, None] * w * 1.3 - 0.5).to(x.dtype)
+
+
+def line_of(kernel, text):
+    source, start = inspect.getsourcelines(kernel.fn)
+    return start + next(i for i, line in enumerate(source) if text in line)
+
+
+@pytest.mark.parametrize(("fault", "kernel", "text"), [
+    (1, norm_kernel, "var = tl.sum"), (2, norm_kernel, "y = d *"), (3, norm_kernel, "z = y"),
+    (4, scale_kernel, "y = x"),
+])  # fmt: skip
+def test_the_line_of_the_guilty_launch(fault, kernel, text):
+    torch.manual_seed(0)
+    v = render.classify(program(fault), torch.randn(6, 40), torch.randn(40), ref=reference, device="sm_90")
+    assert v.label == "Type-II"
+    assert abs(v.line - line_of(kernel, text)) <= 3
+    if v.guilty is not None:
+        assert v.guilty.sentence in v.notes
+
+
+def test_a_right_program_is_not_searched():
+    torch.manual_seed(0)
+    v = render.classify(program(0), torch.randn(6, 40), torch.randn(40), ref=reference, device="sm_90")
+    assert (v.label, v.guilty, v.resembles) == ("Type-I", None, ())

@@ -1,0 +1,42 @@
+"""Faults planted by hand in a tree are undone by one of the repairs that are proposed for it."""
+
+import ast
+
+import pytest
+
+from render.interpreter.repairs import literals, repaired, repairs
+
+GOOD = """
+def kernel(X, W, Out, n, scale, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    m = i < n
+    x = tl.load(X + i, mask=m, other=0.0)
+    w = tl.load(W + i, mask=m, other=0.0)
+    y = tl.where(x > 0, x * w, w - x)
+    y = tl.exp(y) * scale
+    tl.store(Out + i, y, mask=m)
+"""
+
+
+@pytest.mark.parametrize(("right", "wrong"), [
+    ("i < n", "i <= n"), ("i < n", "i < n + 1"), ("x * w", "x + w"), ("w - x", "x - w"), ("tl.exp(y)", "tl.exp2(y)"),
+    (" * scale", ""), ("x > 0", "x >= 0"), ("x > 0", "w > 0"), ("x * w, w - x", "w - x, x * w"),
+    ("X + i", "X + i + 1"), ("tl.load(W + i", "tl.load(X + i"), ("x > 0", "x > 1"),
+])  # fmt: skip
+def test_a_fault_is_undone(right, wrong):
+    assert right in GOOD
+    bad = GOOD.replace(right, wrong, 1)
+    wanted = ast.unparse(ast.parse(GOOD))
+    line = next(k for k, (a, b) in enumerate(zip(GOOD.splitlines(), bad.splitlines(), strict=True), 1) if a != b)
+    found = [r for r in repairs(ast.parse(bad)) if _same(repaired(ast.parse(bad), r.place, r.code), wanted)]
+    assert found and found[0].line == line
+
+
+def _same(tree, wanted):
+    """Up to limits written as sums: `n + 1 - 1` is n."""
+    text = ast.unparse(tree)
+    return any(t == wanted for t in (text, text.replace(" + 1 - 1", ""), text.replace("n + 0", "n")))
+
+
+def test_literals_are_floats_of_the_body():
+    assert [(x.line, x.value) for x in literals(ast.parse(GOOD))] == [(5, 0.0), (6, 0.0)]
