@@ -141,3 +141,79 @@ def own_argmax_kernel(x, best, where, N: tl.constexpr):
     tl.store(best, v)
     tl.store(where, k)
     tl.store(best + 1, tl.reduce(tl.load(x + i), 0, exact_combine))
+
+
+@triton.jit
+def larger(a, b):
+    mask = a > b
+    mask |= a != a
+    return tl.where(mask, a, b)
+
+
+@triton.jit
+def smaller(a, b):
+    """Equal ones: either."""
+    return tl.where(~(b <= a), a, b)
+
+
+@triton.jit
+def larger_with_index(x, i, y, j):
+    equal = x == y
+    mask = (x > y) | (equal & (i < j))
+    return tl.where(mask, x, y), tl.where(mask, i, j)
+
+
+@triton.jit
+def is_float(x):
+    return x.dtype.is_floating()
+
+
+@triton.jit
+def smaller_with_index(x, i, y, j):
+    mask = x < y
+    equal = x == y
+    if is_float(x):
+        lost = y != y
+        mask |= (x != x) & (not lost)
+        equal |= (x != x) & lost
+    mask |= equal & (i < j)
+    return tl.where(mask, x, y), tl.where(mask, i, j)
+
+
+@triton.jit
+def last_with_index(x, i, y, j):
+    mask = x > y
+    return tl.where(mask, x, y), tl.where(mask, i, j)
+
+
+@triton.jit
+def mixed_roles(x, i, y, j):
+    mask = x > i
+    return tl.where(mask, x, y), tl.where(mask, i, j)
+
+
+@triton.jit
+def first(a, b):
+    return tl.where(a == a, a, b)
+
+
+@triton.jit
+def against_zero(a, b):
+    return tl.where(a > 0, a, b)
+
+
+@triton.jit
+def rounded_larger(a, b):
+    return tl.where(a > b, a + 0.1, b)
+
+
+@triton.jit
+def select_kernel(X, Out, At, FN: tl.constexpr, WITH: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i) * 1.1
+    if WITH:
+        best, at = tl.reduce((x, i), 0, FN)
+        tl.store(Out, best)
+        tl.store(At, at)
+    else:
+        tl.store(Out, tl.reduce(x, 0, FN))

@@ -8,9 +8,11 @@ recognised gives None, never a guess.
 from __future__ import annotations
 
 import ast
+import operator
 import textwrap
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 from triton.language import standard
@@ -28,12 +30,13 @@ KNOWN = {
     "_or_combine": "or",
     "_and_combine": "and",
 }
-_PROPAGATING = {
-    "maximum": "max", "minimum": "min", "maximum_with_index": "argmax", "minimum_with_index": "argmin",
-}  # fmt: skip
-"""Of torch's compiler: extrema that keep NaN."""
 _CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
 _SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/"}
+_COMPARED: dict[type, Any] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}  # fmt: skip
+_LOGIC: dict[type, Any] = {ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
 Expression = tuple[Any, ...]
 
 
@@ -64,11 +67,114 @@ def combine_kind(fn: Any) -> str | None:
     return each[0] if each is not None and len(each) == 1 else None
 
 
-def propagating(fn: Any) -> str | None:
-    """The extremum that keeps NaN, of those that torch's compiler writes into its kernels."""
-    function = getattr(fn, "fn", fn)
-    own = getattr(function, "__module__", "") == "torch._inductor.runtime.triton_helpers"
-    return _PROPAGATING.get(function.__name__) if own else None
+def selection(fn: Any) -> str | None:
+    """The rule of a function that compares and chooses: "max" or "min" of one value, "argmax" or "argmin" of a value
+    and its index, the lower one of equals. It holds where no value is NaN: tests for that are taken either way.
+
+    Such a function computes nothing, so what it chooses in each order of its operands is what it does.
+    """
+    source = getattr(fn, "raw_src", None)
+    return None if source is None else _choices("".join(source))
+
+
+@lru_cache(maxsize=256)
+def _choices(source: str) -> str | None:
+    try:
+        function = ast.parse(textwrap.dedent(source)).body[0]
+    except SyntaxError:
+        return None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    names = [a.arg for a in function.args.args]
+    tests = sum(isinstance(node, ast.If) for node in ast.walk(function))
+    if len(names) not in (2, 4) or tests > 3:
+        return None
+    indices = [(0, 1), (1, 0)] if len(names) == 4 else [()]
+    found: dict[Any, tuple[Any, ...]] = {}
+    for values, places, taken in product(((0, 1), (1, 0), (0, 0)), indices, product((False, True), repeat=tests)):
+        ranks = [("value", values[0]), *(("index", i) for i in places[:1]),
+                 ("value", values[1]), *(("index", i) for i in places[1:])]  # fmt: skip
+        chosen = Choice(dict(zip(names, zip(names, ranks, strict=True), strict=True)), iter(taken)).run(function.body)
+        if chosen is None or len(chosen) != len(names) // 2:
+            return None
+        if found.setdefault((values, places), chosen) != chosen:
+            return None
+    return _extreme(names, found)
+
+
+def _extreme(names: list[str], found: Mapping[Any, tuple[Any, ...]]) -> str | None:
+    """Which of larger and smaller all these choices are."""
+    for kind, better in (("max", 1), ("min", -1)):
+        if all(_is_better(names, values, places, chosen, better) for (values, places), chosen in found.items()):
+            return kind if len(names) == 2 else f"arg{kind}"
+    return None
+
+
+def _is_better(names: list[str], values: Any, places: Any, chosen: tuple[Any, ...], better: int) -> bool:
+    left, right = names[: len(names) // 2], names[len(names) // 2 :]
+    if values[0] == values[1] and not places:
+        return chosen[0] in (left[0], right[0])
+    first = places[0] < places[1] if values[0] == values[1] else (values[0] - values[1]) * better > 0
+    if values[0] == values[1]:
+        return chosen[0] in (left[0], right[0]) and chosen[1] == (left if first else right)[1]
+    return chosen == tuple(left if first else right)
+
+
+class Choice:
+    """One run of a function over truth values and parameters: (name, (role, rank among those of its role))."""
+
+    def __init__(self, known: dict[str, Any], taken: Iterator[bool]) -> None:
+        self.known, self.taken = known, taken
+
+    def run(self, body: list[ast.stmt]) -> tuple[Any, ...] | None:
+        """The names that it returns; None where it does anything but compare and choose."""
+        try:
+            out = self._statements(body)
+        except (KeyError, TypeError, StopIteration):
+            return None
+        return None if out is None or not all(isinstance(x, tuple) for x in out) else tuple(x[0] for x in out)
+
+    def _statements(self, body: list[ast.stmt]) -> list[Any] | None:
+        for node in body:
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                continue
+            if isinstance(node, ast.Return) and node.value is not None:
+                return [self._value(v) for v in getattr(node.value, "elts", [node.value])]
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                self.known[node.targets[0].id] = self._value(node.value)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                name = node.target.id
+                self.known[name] = self._logic(node.op, self.known[name], self._value(node.value))
+            elif isinstance(node, ast.If) and not node.orelse and isinstance(node.test, ast.Call):
+                if next(self.taken) and self._statements(node.body) is not None:
+                    raise TypeError
+            else:
+                raise TypeError
+        return None
+
+    def _value(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name):
+            return self.known[node.id]
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            (_, (role, i)), (_, (other, j)) = self._value(node.left), self._value(node.comparators[0])
+            if role != other:
+                raise TypeError
+            return _COMPARED[type(node.ops[0])](i, j)
+        if isinstance(node, ast.BinOp):
+            return self._logic(node.op, self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.Invert):
+            return self._logic(ast.BitXor(), True, self._value(node.operand))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.where" and len(node.args) == 3:
+            condition, x, y = map(self._value, node.args)
+            if condition is not True and condition is not False:
+                raise TypeError
+            return x if condition else y
+        raise TypeError
+
+    def _logic(self, op: ast.operator, x: Any, y: Any) -> bool:
+        if not isinstance(x, bool) or not isinstance(y, bool):
+            raise TypeError
+        return bool(_LOGIC[type(op)](x, y))
 
 
 def componentwise(fn: Any) -> tuple[str, ...] | None:

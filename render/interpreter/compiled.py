@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from types import SimpleNamespace
 from typing import Any
+
+from triton.runtime.jit import compute_cache_key
 
 from render.interpreter.arguments import KernelCall, constant_value, constexpr_names
 
@@ -37,6 +41,44 @@ class Assembly(dict[str, Any]):
         if not len(self):
             self.update(self._make())
         return super().__contains__(key)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A call as Triton's compiler takes it, for the target that the host is told of."""
+
+    kernel: Any
+    target: Any
+    backend: Any
+    options: Any
+    signature: Any
+    constants: Any
+    attributes: Any
+    key: Any
+
+    @classmethod
+    def of(cls, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+        """Raises what Triton raises for arguments that it does not take."""
+        _, _, target, backend, binder = kernel.create_binder()
+        bound, specialization, options = binder(*args, **{"debug": False, **kwargs})
+        key = compute_cache_key({}, specialization, options)
+        options, signature, constants, attributes = kernel._pack_args(
+            backend, dict(kwargs), bound, specialization, options
+        )
+        return cls(kernel, target, backend, options, signature, constants, attributes, key)
+
+    @property
+    def source(self) -> Any:
+        return self.kernel.ASTSource(self.kernel, self.signature, self.constants, self.attributes)
+
+    def call(self, hook: Any, warmup: bool) -> Any:
+        """A hook around compilation, told what Triton tells it."""
+        told = {
+            "hook": hook, "key": self.key, "signature": self.signature, "target": self.target, "device": 0,
+            "constants": self.constants, "options": self.options, "configs": [self.attributes], "is_warmup": warmup,
+        }  # fmt: skip
+        names = inspect.signature(self.kernel._call_hook).parameters
+        return self.kernel._call_hook(**{name: told[name] for name in names})
 
 
 class Compiled:
@@ -70,14 +112,8 @@ class Compiled:
 
     def _compile(self) -> dict[str, Any]:
         """Assembly by Triton's own compiler for the target that the host is told of; its errors are its own."""
-        kernel = self._kernel
-        _, _, target, backend, binder = kernel.create_binder()
-        bound, specialization, options = binder(*self._args, **{"debug": False, **self._kwargs})
-        options, signature, constants, attributes = kernel._pack_args(
-            backend, dict(self._kwargs), bound, specialization, options
-        )
-        source = kernel.ASTSource(kernel, signature, constants, attributes)
-        return dict(kernel.compile(source, target=target, options=options.__dict__).asm)
+        packed = Packed.of(self._kernel, self._args, self._kwargs)
+        return dict(self._kernel.compile(packed.source, target=packed.target, options=packed.options.__dict__).asm)
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
         """What launch hooks are told: name, function, stream, and what the kernel's own `launch_metadata` adds."""
@@ -111,6 +147,26 @@ class Compiled:
             return self._kernel.run(*positional, grid=grid, warmup=False, **given)
 
         return run
+
+
+def compiles(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], warmup: bool, seen: set[Any]) -> bool:
+    """Calls `knobs.runtime.jit_cache_hook` and `jit_post_compile_hook` once for each kind of call, `seen`.
+
+    False where the first of them says that nothing is to be compiled; then nothing is launched either.
+    """
+    from triton import knobs
+
+    hooks = [getattr(knobs.runtime, name, None) for name in ("jit_cache_hook", "jit_post_compile_hook")]
+    if not any(hooks):
+        return True
+    packed = Packed.of(kernel, args, kwargs)
+    if (kernel.fn, packed.key) in seen:
+        return True
+    if packed.call(hooks[0], warmup):
+        return False
+    seen.add((kernel.fn, packed.key))
+    packed.call(hooks[1], warmup)
+    return True
 
 
 @contextlib.contextmanager

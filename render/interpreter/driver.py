@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from render.interpreter import device
+from render.interpreter.scope import PatchScope
 
 
 def _properties(index: int) -> dict[str, int]:
@@ -76,9 +77,17 @@ class CpuDriver:
         return bench
 
 
+def _ours(cls: type, *args: Any, **kwargs: Any) -> CpuDriver:
+    return CpuDriver()
+
+
 @contextlib.contextmanager
 def quiet_driver() -> Iterator[None]:
-    """Makes `triton.runtime.driver.active` usable; for machines without a GPU."""
+    """Makes `triton.runtime.driver.active` usable; for machines without a GPU.
+
+    Who makes a driver of a backend's own class, to set it active, gets ours: theirs need the vendor's libraries.
+    """
+    from triton.backends import backends
     from triton.runtime import driver as module
 
     config = module if hasattr(module, "set_active") else module.driver
@@ -86,6 +95,9 @@ def quiet_driver() -> Iterator[None]:
     default = config.__dict__.get("_default")
     config.__dict__["_active"] = config.__dict__["_default"] = CpuDriver()
     try:
-        yield
+        with PatchScope() as scope:
+            for backend in backends.values():
+                scope.set(backend.driver, "__new__", _ours)
+            yield
     finally:
         config.__dict__["_active"], config.__dict__["_default"] = old, default

@@ -14,7 +14,7 @@ from interval_ops.reduction import rule as reduction
 from interval_ops.reduction import welford as rules
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.integers import bool_handle, decided, truths
-from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, propagating, welford
+from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, selection, welford
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import carrier, format_of
 from render.interpreter.values import in_format
@@ -59,9 +59,7 @@ class Reductions:
         return core.tensor(h, core.block_type(dtype, list(h.shape)) if h.shape else dtype)
 
     def _reduce(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
-        kind = combine_kind(fn)
-        if kind is None and not any(_has_nan(h) for h in parts):
-            kind = propagating(fn)
+        kind = combine_kind(fn) or self._selection(fn, parts)
         if kind in _UFUNCS and len(parts) == 1:
             return [self._single(parts[0], axis, kind)]
         if kind in ("argmax", "argmin") and len(parts) == 2:
@@ -70,6 +68,10 @@ class Reductions:
         if each is not None:
             return [self._single(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
         return self._welford(parts, axis, fn) or self._tree(parts, axis, fn)
+
+    def _selection(self, fn: Any, parts: list[Handle]) -> str | None:
+        """The rule of a function that compares and chooses, where it holds: no value may be NaN."""
+        return None if any(_has_nan(h) for h in parts) else selection(fn)
 
     def _single(self, x: Handle, axis: int, kind: str) -> Handle:
         out = self._native(x, axis, kind)
@@ -250,7 +252,7 @@ class Reductions:
         ax = core._wrap_axis(int(core._unwrap_if_constexpr(axis)), len(tensors[0].shape))
         backwards = bool(core._unwrap_if_constexpr(reverse))
         handles = [t.handle for t in tensors]
-        kind = combine_kind(combine_fn)
+        kind = combine_kind(combine_fn) or self._selection(combine_fn, handles)
         each = (kind,) if kind in FLOATS else componentwise(combine_fn)
         if each is not None:
             out = [self._native_scan(h, ax, k, backwards) for h, k in zip(handles, each, strict=True)]

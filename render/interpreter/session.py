@@ -11,10 +11,11 @@ from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
-from render.interpreter.compiled import Compiled, launch_hooks
+from render.interpreter.compiled import Compiled, compiles, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.device import Description, described, target
 from render.interpreter.eager import uncompiled
+from render.interpreter.frontend import refused
 from render.interpreter.graphs import launched
 from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.launch import Launch, run_launch
@@ -99,6 +100,7 @@ class Session:
         self._messages: dict[tuple[str, str, str, int], str] = {}
         self._stack = contextlib.ExitStack()
         self._registering = False
+        self._seen: set[Any] = set()
         self._probing = False
         self.memory.bind(self.add_taint, lambda: self.profile)
 
@@ -235,13 +237,15 @@ class Session:
 
         scope.set(torch.Tensor, "data_ptr", data_ptr)
 
-    def run(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
-        """One call of `JITFunction.run`; with `warmup` nothing is launched."""
+    def run(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled | None:
+        """One call of `JITFunction.run`; with `warmup` nothing is launched, nor where a hook says so (None)."""
         kwargs = dict(kwargs)
         grid, warmup = kwargs.pop("grid"), kwargs.pop("warmup", False)
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
         call = bind(kernel, args, kwargs, self.target)
+        if not compiles(kernel, args, kwargs, warmup, self._seen):
+            return None
         compiled = Compiled(kernel, args, kwargs)
         if not warmup:
             with launch_hooks(compiled, call, grid):
@@ -261,6 +265,8 @@ class Session:
     def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         assert self._tracker is not None
+        if self.change is None and (refusal := refused(kernel, call)) is not None:
+            raise refusal.with_traceback(None)
         with self._tracker.paused():
             run_launch(self, kernel, grid, call, self._probing)
 

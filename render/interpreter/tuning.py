@@ -80,6 +80,8 @@ def patch_autotuner(scope: PatchScope, session: Session) -> None:
                         raise
                     del session.launches[before[0] :], session.writers[before[1] :]
                     continue
+                if key not in tuned and len(tuner.configs) > 1:
+                    _tell(tuner, key[1], configs, i)
                 tuned[key] = i
                 known.run.add(i)
                 return result
@@ -113,6 +115,21 @@ def patch_autotuner(scope: PatchScope, session: Session) -> None:
 
     scope.set(Autotuner, "run", run)
     scope.set(Autotuner, "_bench", bench_one)
+
+
+def _tell(tuner: Any, key: tuple[Any, ...], configs: list[Any], chosen: int) -> None:
+    """Calls `knobs.autotuning.listener`, as Triton does after a search."""
+    from triton import knobs
+
+    listener = getattr(getattr(knobs, "autotuning", None), "listener", None)
+    if listener is not None:
+        kernel = tuner.fn
+        while hasattr(kernel, "fn") and not inspect.isfunction(kernel.fn):
+            kernel = kernel.fn
+        count = len(configs)
+        timings = {c: [TIME_MS * (1 + (i - chosen) % count)] * 3 for i, c in enumerate(configs)}
+        listener(fn=kernel, key=key, best_config=configs[chosen], configs_timings=timings, duration=TIME_MS / 1e3,
+                 cache_hit=False)  # fmt: skip
 
 
 def configurations(session: Session) -> Iterator[tuple[str, Tuned]]:

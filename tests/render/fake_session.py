@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from interval_ops.profiles.profile import load_profile
+from render.interpreter.memory.records import Use
 
 
 class FakeSession:
@@ -22,7 +23,8 @@ class FakeSession:
         self.launches, self.findings, self.notes = [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
-        self.host_roundings, self.host_given = {}, False
+        self.host_roundings, self.host_given, self.tuned = {}, False, {}
+        self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED)
 
     def forget(self):
         self.envelopes.clear()

@@ -70,6 +70,10 @@ def dispatch_comparison(rule: Rule, value: Value) -> Callable[..., Handle]:
         taint = taint_of(x, y)
         if x.is_point and y.is_point:
             return Handle(v, tl.int1, x.shape, taint=taint)
+        if same_value(x, y):  # `x != x` asks whether it is NaN
+            equal, unordered = (bool(value(at, at)) for at in (np.float64(0), np.float64(np.nan)))
+            open_ = np.isnan(x.pair[0] + x.pair[1] + x.v) & (equal != unordered)
+            return bool_handle(v, equal & ~open_, equal | open_, x.shape, taint)
         fmt = float_format(x.dtype)
         surely, possibly = rule.apply((x.pair, y.pair), fmt, self.ctx.profile)  # type: ignore[misc]
         return bool_handle(v, surely, possibly, x.shape, taint)

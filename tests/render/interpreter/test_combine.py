@@ -6,10 +6,12 @@ import combine_zoo as zoo
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 import witness_zoo
 from support import rng
 
-from render.interpreter.combine import Linear, Welford, componentwise, linear_recurrence, welford
+from render.interpreter.combine import Linear, Welford, componentwise, linear_recurrence, selection, welford
 from render.interpreter.session import Session
 
 M, N = 8, 16
@@ -170,3 +172,62 @@ def test_floats_that_several_programs_exchange_are_tainted(shared: bool, taints:
     assert [t.code for t in s.taints.values()] == ["RND302"] * taints
     envelope = s.envelope(slots)
     assert envelope is not None and bool(envelope.taints) == shared
+
+
+SELECTIONS = {
+    "larger": "max", "smaller": "min", "larger_with_index": "argmax", "smaller_with_index": "argmin",
+    "last_with_index": None, "mixed_roles": None, "first": None, "against_zero": None, "rounded_larger": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_functions_that_compare_and_choose_are_recognised(name: str) -> None:
+    assert selection(getattr(zoo, name)) == SELECTIONS[name]
+
+
+@pytest.mark.parametrize("name", [name for name, kind in SELECTIONS.items() if kind])
+@pytest.mark.parametrize("nan", [False, True])
+def test_a_selection_is_bounded_as_the_extreme_that_it_is(name: str, nan: bool) -> None:
+    x, out, at = normal(N), torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+    x[3] = x[9]  # equal ones
+    x[5] = float("nan") if nan else x[5]
+    with Session("sm_80") as s:
+        zoo.select_kernel[(1,)](x, out, at, getattr(zoo, name), "index" in name, N)
+    found = s.envelope(out)
+    assert found is not None
+    if nan:
+        assert np.isnan(out.item()) == np.isnan(found.lo[0]) or np.isnan(found.lo[0])
+        return
+    exact = x.double() * np.float32(1.1).astype(np.float64)
+    best = (exact.min() if "smaller" in name else exact.max()).item()
+    assert found.lo[0] <= best <= found.hi[0] and found.hi[0] - found.lo[0] <= 2.0**-22 * abs(best)
+    assert not found.taints
+    if "index" in name:
+        assert at.item() == int((exact == best).nonzero()[0])
+
+
+@triton.jit
+def nan_kernel(X, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    y = x * 1.1
+    tl.store(Out + i, tl.where(y != y, 1.0, 2.0))
+    tl.store(Out + N + i, tl.where(y == y, 1.0, 2.0))
+    tl.store(Out + 2 * N + i, tl.where(y < y, 1.0, 2.0))
+    z = tl.log(y - 1e9 * (x > 1))
+    tl.store(Out + 3 * N + i, tl.where(z != z, 1.0, 2.0))
+
+
+def test_a_value_equals_itself_unless_it_is_nan() -> None:
+    x = torch.tensor([0.5, -1.0, 2.0, float("nan")])
+    out = torch.zeros(16)
+    with Session("sm_80") as s:
+        nan_kernel[(1,)](x, out, 4)
+    found = s.envelope(out)
+    assert found is not None
+    lo, hi = found.lo.reshape(4, 4), found.hi.reshape(4, 4)
+    assert lo[0, :3].tolist() == hi[0, :3].tolist() == [2, 2, 2] and hi[0, 3] >= out[3].item() == 1
+    assert lo[1, :3].tolist() == hi[1, :3].tolist() == [1, 1, 1]
+    assert lo[2].tolist() == hi[2].tolist() == [2] * 4
+    for k, z in enumerate(torch.log(x * 1.1 - 1e9 * (x > 1))):
+        assert lo[3, k] <= (1.0 if z.isnan() else 2.0) <= hi[3, k]

@@ -275,6 +275,7 @@ class Mode(enum.Enum):
     MUL = 2
 
 
+ADD, TWO = tl.constexpr(Mode.ADD), tl.constexpr(2)
 SIZES = (tl.constexpr(2), tl.constexpr(4))
 WIDTH = tl.constexpr(8)
 
@@ -286,7 +287,7 @@ def lowest(dtype: tl.constexpr):
 
 @triton.jit
 def bare(dtype):
-    return dtype.value
+    return 1 if dtype.value == tl.float32 else 0
 
 
 @triton.jit
@@ -300,11 +301,11 @@ def constants(out, x, SHAPE: tl.constexpr, B: tl.constexpr, MODE: tl.constexpr, 
     tl.static_assert(rows.value == 2)
     a = tl.zeros(SHAPE, D.value) + tl.zeros([rows, SHAPE[1]], D)
     b = tl.reshape(tl.load(x + tl.arange(0, B.value)), *SHAPE)
-    if MODE.value == Mode.ADD:
+    if MODE.value == ADD.value:
         a += b
     if FLAG.value:
-        a += lowest(a.dtype) + (bare(a.dtype) == tl.float32)
-    for i in tl.static_range(SIZES[0].value):
+        a += lowest(a.dtype) + bare(a.dtype)
+    for i in tl.static_range(TWO.value):
         a += i
     tl.store(out + tl.arange(0, WIDTH), tl.reshape(a, (WIDTH,)))
 

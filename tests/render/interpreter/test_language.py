@@ -47,7 +47,7 @@ def test_nested_jit_helpers_and_names_imported_from_the_language():
 
 
 def test_closures_and_kernels_defined_in_functions():
-    scale = 7
+    scale = tl.constexpr(7)
 
     @triton.jit
     def kernel(o):
