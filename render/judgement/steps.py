@@ -19,7 +19,7 @@ from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.study import Study
-from render.explain.undefined import undefined_note
+from render.explain.undefined import NOT_TRIED, undefined
 from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
@@ -89,8 +89,8 @@ class Judgement:
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
-        undefined = undefined_note(self.entry, run)
-        notes = [*self.told, *run.session.notes, *notes, *([undefined] if undefined else [])]
+        self.undefined = undefined(self.entry, run)
+        notes = [*self.told, *run.session.notes, *notes, *([self.undefined.sentence] if self.undefined.outputs else [])]
         return self._conclude(run, cases, notes, began)
 
     def _run(self) -> Execution:
@@ -145,7 +145,8 @@ class Judgement:
         decision = d.named(decision, cause)
         outputs = d.coded(outputs, decision, cause)
         found = written(
-            run, decision, Outputs(outputs), parts.items, d.findings, taints_of(run, judged), notes, d.paper(judged),
+            run, decision, Outputs(outputs), parts.items, d.findings + self.undefined.findings,
+            taints_of(run, judged), notes, d.paper(judged),
             device=self.options.device, reference=self.reference.title, assumptions=self._assumptions(run, decision),
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, self.options),
             divergence=d.told and d.told.left, guilty=d.told and d.told.guilty,
@@ -157,7 +158,8 @@ class Judgement:
         found = with_diagnosis(found, d.told)
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
         given = "given" if self.recorded is not None else ""
-        scope = scope_of(run, self.inputs, self.options.seed, d.covered, d.formulas.left_out, given)
+        left_out = (*d.formulas.left_out, *(() if self.undefined.tried else (NOT_TRIED,)))
+        scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, given)
         proved = {j.case.name: self._proved(j) for j in judged}
         return replace(found, timing=self._timing(began), scope=scope, evidence=evidence_of(found, proved))
 
@@ -177,7 +179,7 @@ class Judgement:
         weak, decision = self._unstable(run, judged, formulas.decision)
         decision = covered.decided(decision)
         same = equal_outputs(run, judged)
-        decision = equalled(decision, len(same) == len(judged) and covered.complete)
+        decision = self.undefined.decided(equalled(decision, len(same) == len(judged) and covered.complete))
         witness = witness or formulas.witness
         told = diagnosis(study, run, self.references.oracle, self.places, decision, self.options)
         return Decided(

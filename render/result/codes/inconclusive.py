@@ -151,4 +151,20 @@ INCONCLUSIVE = (
         example="a backward kernel that returns dx and adds to dw in place, against a reference that gives dx",
         steps=("let the reference give this tensor too, under the same name or in the same place",),
     ),
+    Code(
+        code="RND311",
+        title="undefined lanes of a masked load reach an output",
+        sentence="cannot tell: {detail}",
+        rank=11,
+        subtype="undefined",
+        at_line=True,
+        prose="A load with a mask and without `other` leaves the lanes that are masked off undefined. NVIDIA's and "
+        "AMD's compilers put zeros there, which the language does not promise. The kernel was run again with other "
+        "numbers in these lanes, and an output changed: its result rests on what the compiler happens to fill in. "
+        "Under a named NVIDIA or AMD target this is told and decides nothing; under a profile for several (any) there "
+        "is no Type-I.",
+        maths="y(lanes = 0) != y(lanes = NaN),  or  != y(lanes = c)",
+        example="x = tl.load(p + i, mask=i < n); s = tl.sum(x)      # s needs zeros in the lanes beyond n",
+        steps=("give the load other=0.0 (or what the lanes are to be)", "or name the target with --device"),
+    ),
 )

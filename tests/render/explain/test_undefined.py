@@ -19,13 +19,51 @@ def mean_kernel(x, out, n, GUARDED: tl.constexpr, B: tl.constexpr):
     tl.store(out, tl.sum(v, 0) / n)
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-def test_note(guarded):
+@triton.jit
+def largest_kernel(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out, tl.max(tl.load(x + i, mask=i < n), 0))
+
+
+def mean(guarded):
     def entry(x):
         out = torch.empty(1)
         mean_kernel[(1,)](x, out, x.numel(), guarded, 64)
         return out
 
-    verdict = render.classify(entry, torch.randn(50), ref=lambda x: x.mean().reshape(1))
-    assert verdict.label == "Type-I"
+    return entry
+
+
+def largest(x):
+    out = torch.empty(1)
+    largest_kernel[(1,)](x, out, x.numel(), 64)
+    return out
+
+
+def of_mean(x):
+    return x.mean().reshape(1)
+
+
+@pytest.mark.parametrize("device", ["any", "sm_90", "gfx942"])
+@pytest.mark.parametrize("guarded", [True, False])
+def test_lanes_that_reach_an_output_are_a_finding_and_decide_where_no_target_is_named(guarded, device):
+    verdict = render.classify(mean(guarded), torch.randn(50), ref=of_mean, device=device)
     assert any("undefined" in note for note in verdict.notes) is not guarded
+    assert [f.code for f in verdict.findings] == ([] if guarded else ["RND311"])
+    decides = not guarded and device == "any"
+    assert (verdict.label == "Inconclusive", verdict.code == "RND311") == (decides, decides)
+    if not guarded:
+        (finding,) = verdict.findings
+        assert finding.line == mean_kernel.fn.__code__.co_firstlineno + 3 and (
+            verdict.line == finding.line or not decides
+        )
+
+
+def test_a_number_that_a_nan_would_not_be_is_tried_too():
+    """The maximum passes over a NaN, and takes a large number."""
+    verdict = render.classify(largest, torch.rand(50), ref=lambda x: x.max().reshape(1))
+    assert (verdict.label, verdict.code) == ("Inconclusive", "RND311")
+
+
+def test_a_bug_stays_one():
+    assert render.classify(mean(False), torch.rand(50), ref=lambda x: x.sum().reshape(1)).label == "Type-II"
