@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import render_triton
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import RenderError
 
@@ -126,6 +127,7 @@ def _file(what: Invocation) -> int | None:
     source = path.read_bytes()
     main = _main(path)
     sys.path[:0] = [str(folder)]
+    render_triton.beside()  # a script with a module `render` beside it imports its own
     root, package = _package(folder)
     sys.path += [p for p in (str(root), str(Path.cwd())) if p not in sys.path]
     if path.suffix == ".ipynb":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from render.report.text import relative
+from render.result.places import relative
 from render.result.records import AROUND, LineWidth, SourceLine
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from render.report.terminal import full
-from render.report.text import relative
+from render.result.places import relative
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict

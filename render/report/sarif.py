@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render.report.markdown import page
-from render.report.text import relative
 from render.result import codes
+from render.result.places import relative
 from render.result.versions import VERSION
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
+
+from render.result.places import relative
 
 
 def number(x: float, digits: int = 7) -> str:
@@ -62,14 +62,6 @@ def place(file: str | None, line: int | None = None, column: int | None = None) 
         if column is not None:
             parts.append(str(column))
     return ":".join(parts)
-
-
-def relative(file: str) -> str:
-    try:
-        short = os.path.relpath(file)
-    except ValueError:  # another drive
-        return file
-    return file if short.startswith("..") else Path(short).as_posix()
 
 
 def count(n: int, noun: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from render.result.places import relative
+
 
 class RenderError(Exception):
     """A usage or input error (exit code 2). `code` is an RND9xx code, `hint` names the next step."""
@@ -15,6 +17,10 @@ class RenderError(Exception):
     def __str__(self) -> str:
         return f"{self.code}: {self.message}" + (f" ({self.hint})" if self.hint else "")
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows."""
+        return [f"error[{self.code}]: {self.message}", *([f"  help: {self.hint}"] if self.hint else [])]
+
 
 class UnsupportedOp(Exception):
     """An operation of the user's kernel has no sound rule yet; nothing was guessed in its place."""
@@ -26,6 +32,9 @@ class UnsupportedOp(Exception):
         self.reason = reason
         self.file = file
         self.line = line
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"error[RND302]: {self.op} is not supported: {self.reason}", *_at(self.file, self.line or 0)]
 
 
 class Endless(UnsupportedOp):
@@ -44,3 +53,15 @@ class KernelError(Exception):
         super().__init__(f"{type(original).__name__}: {original}")
         self.original = original
         self.frames = frames
+
+    def _render_traceback_(self) -> list[str]:
+        shown = [line for file, at, function, text in self.frames for line in _at(file, at, function, text)]
+        return [f"error: the kernel or its launcher raised {self}", *shown]
+
+
+def _at(file: str | None, line: int, function: str = "", text: str = "") -> list[str]:
+    """The user's frame."""
+    if not file:
+        return []
+    where = f"  --> {relative(file)}:{line}" + (f" in {function}" if function else "")
+    return [where, *([f"  {line:>5} | {text.strip()}"] if text.strip() else [])]

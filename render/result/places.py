@@ -1,0 +1,33 @@
+"""Names of files as people know them: relative paths, and cells of notebooks."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+_CELL = re.compile(r"<ipython-input-(\d+)-|#cell(\d+)$")
+
+
+def relative(file: str) -> str:
+    """The file relative to the working directory where it lies below it; `cell [3]` for a cell of a notebook."""
+    if cell := _CELL.search(file):
+        return f"{file[: cell.start()]} cell [{cell[1] or cell[2]}]".strip()
+    if f"ipykernel_{os.getpid()}" in file and (number := _number(file)):
+        return f"cell [{number}]"
+    try:
+        short = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if short.startswith("..") else Path(short).as_posix()
+
+
+def _number(file: str) -> int:
+    """The last cell that was compiled under this name, 0 if there is none: its name is a digest of its text."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    compiler, history = getattr(shell, "compile", None), getattr(shell, "history_manager", None)
+    if compiler is None or history is None:
+        return 0
+    cells = list(enumerate(history.input_hist_raw))
+    return next((n for n, text in reversed(cells) if n and compiler.get_code_name(text, text, n) == file), 0)
