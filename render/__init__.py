@@ -18,6 +18,10 @@ from render.result.versions import VERSION as __version__
 _LAZY = {
     "classify": "render.classify",
     "compare_models": "render.network.compare",
+    "compare_training": "render.network.training",
+    "record_modules": "render.network.recorded",
+    "hull": "render.interpreter.boxes",
+    "interval": "render.interpreter.boxes",
     "no_gpu": "render.interpreter.no_gpu",
     "Options": "render.result.options",
     **dict.fromkeys(("bound", "compare", "cpu", "watch"), "render.front.api"),
@@ -45,12 +49,16 @@ __all__ = [
     "classify",
     "compare",
     "compare_models",
+    "compare_training",
     "cpu",
     "dual_delta",
+    "hull",
+    "interval",
     "load",
     "load_profile",
     "no_gpu",
     "profile_names",
+    "record_modules",
     "testing",
     "watch",
 ]
@@ -60,8 +68,11 @@ if TYPE_CHECKING:
     from render.classify import classify
     from render.front import testing
     from render.front.api import bound, compare, cpu, watch
+    from render.interpreter.boxes import hull, interval
     from render.interpreter.no_gpu import no_gpu
     from render.network.compare import compare_models
+    from render.network.recorded import record_modules
+    from render.network.training import compare_training
     from render.result.errors import KernelError, RenderError, UnsupportedOp
     from render.result.loading import load
     from render.result.options import Options

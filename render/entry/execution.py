@@ -16,6 +16,7 @@ from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names
+from render.interpreter.boxes import carried
 from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
@@ -173,6 +174,7 @@ class Entry:
         """(the closed session, what the function returned)."""
         session = open_session(self.device, mute, **self.options)
         with session:
+            carried(session.memory, (self.inputs.args, dict(self.inputs.kwargs)), (inputs.args, dict(inputs.kwargs)))
             result = self._call(inputs)
             if not session.launches:
                 raise RenderError(

@@ -13,13 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
-from render.network.capture import Key, Model, Trace, callers, capture, leaves
+from render.network.capture import Key, Model, Trace, callers, leaves
 from render.network.closer import Loss, look, operation_of
 from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
+from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
+from render.result.codes import Label
 from render.result.errors import RenderError
 
 TF32 = 2.0**-10
@@ -33,16 +36,16 @@ def compare_models(
 ) -> NetworkVerdict:  # fmt: skip
     """Judge every module of `target` against its counterpart in `reference`, on the same inputs.
 
-    Modules, plain functions, or either compiled by torch.compile. `device`: the profile of the target ("torch-cpu",
-    "inductor-cpu", "cuda-eager"). `match` maps leaves of the target to those of the reference where names differ.
-    Judged are the borders from the input of `start` to the results of `end` (modules of the target). RenderError for
-    what cannot be compared.
+    Modules, plain functions, or either compiled by torch.compile; one side may be a run on file (`record_modules`).
+    `device`: the profile of the target ("torch-cpu", "inductor-cpu", "cuda-eager"). `match` maps leaves of the target
+    to those of the reference where names differ. Judged are the borders from the input of `start` to the results of
+    `end` (modules of the target). RenderError for what cannot be compared.
     """
     try:
-        mine, theirs = Model.of(target), Model.of(reference)
+        (mine, first), (theirs, second) = side_of(target, reference), side_of(reference, target)
     except ValueError as error:
         raise RenderError("RND902", str(error), "pass modules or functions") from None
-    traces = capture(mine, inputs, seed), capture(theirs, inputs, seed)
+    traces = first(inputs, seed), second(inputs, seed)
     return judged(Comparison(mine, theirs, inputs, device, seed, frozenset(assume_exact)), *traces, match, start, end)
 
 
@@ -55,6 +58,7 @@ class Comparison:
         self.target, self.reference, self.inputs, self.seed, self.assumed = target, reference, inputs, seed, assumed
         self.devices = {"target": profile_of(target, device), "reference": profile_of(reference, device)}
         self.constants = constants_of(target.module, reference.module)
+        self.boxes = {i: ends for i, t in enumerate(leaves(tuple(inputs))) if (ends := ends_of(t)) is not None}
         self.unit = TF32 if device.startswith("cuda") and torch.backends.cuda.matmul.allow_tf32 else UNIT
 
 
@@ -76,6 +80,10 @@ def judged(
     try:
         pairs = paired(mine, theirs, match)
         chosen = _between(pairs, start, end)
+        if sides.boxes:  # no result is a point then, whatever the two runs gave
+            for pair in pairs.values():
+                entry = pair.key.name == "" and pair.key.way == "in"
+                pair.equal = [entry or not t.is_floating_point() for t in pair.target]
     except ValueError as error:
         raise RenderError("RND902", str(error), "names are those of `named_modules`") from None
     seen: set[tuple[int, int]] = set()
@@ -146,10 +154,11 @@ def _bounded(sides: Comparison, side: str, pairs: dict[Key, Pair], sights: Sight
     def see(pair: Pair, place: int, envelope: Any) -> None:
         sight = sights.get((pair.key, place))
         if sight is not None:
-            log = walk.session.taints
-            sight.of_bound(side, envelope, [log[i].message for i in sorted(envelope.taints)])
+            found = [walk.session.taints[i] for i in sorted(envelope.taints)]
+            sight.of_bound(side, envelope, [t.message for t in found if t.op.split(":")[-1] not in sides.assumed])
 
-    walk = BoundedWalk(model, side, pairs, see, device=sides.devices[side], assume_exact=sides.assumed)
+    walk = BoundedWalk(model, side, pairs, see, device=sides.devices[side])
+    walk.boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
     walk.run(sides.inputs, sides.seed)
     walk.session.forget()
     return {p.key: walk.causes.get(p.key if side == "target" else p.other, frozenset()) for p in pairs.values()}
@@ -174,21 +183,24 @@ def _verdict(
             elif key.way != "in":
                 records.append(Sight(pair, i, UNIT, UNIT).record)
     device = sides.devices["target"]
-    paper = max((r.paper_rule for r in records), key=_PAPER.index, default="Type-I")
+    told = [f"{name} is exact, as you said: not sound" for name in sorted(sides.assumed)]
+    paper: Label = max((r.paper_rule for r in records), key=_PAPER.index, default="Type-I")
     if shapes[0] != shapes[1]:
         text = f"results of shapes {shapes[0]} and {shapes[1]}"
-        return NetworkVerdict("Type-II", "RND205", "", text, records, "Type-II", device, notes)
+        return NetworkVerdict("Type-II", "RND205", "", text, records, "Type-II", device, notes, told)
     bug = next((r for r in records if r.label == "Type-II"), None)
     if bug is not None:
         if bug.code in ("RND206", "RND202"):
             _by_operation(bug, operation_of(next(s for s in sights.values() if s.record is bug), pairs, sides.target))
         where = bug.name or "the model's own code"
-        return NetworkVerdict("Type-II", bug.code, bug.name, f"{where}: {bug.detail}", records, paper, device, notes)  # type: ignore[arg-type]
+        return NetworkVerdict(
+            "Type-II", bug.code, bug.name, f"{where}: {bug.detail}", records, paper, device, notes, told
+        )  # type: ignore[arg-type]
     label, code = worst(records)
-    return NetworkVerdict(label, code, None, "no module leaves", records, paper, device, notes)  # type: ignore[arg-type]
+    return NetworkVerdict(label, code, None, "no module leaves", records, paper, device, notes, told)
 
 
-_PAPER = ("Type-I", "Inconclusive", "Type-II")
+_PAPER: tuple[Label, ...] = ("Type-I", "Inconclusive", "Type-II")
 
 
 def _by_operation(bug: LeafRecord, found: Loss) -> None:

@@ -110,10 +110,10 @@ class Sight:
         r.unbounded = max(r.unbounded, int(np.count_nonzero(open_)))
         target, reference = (_outside(y, lo, hi) for y in (self.target, self.reference))
         if side == "target":
-            r.target_out_target, r.reference_out_target = map(np.count_nonzero, (target, reference))  # type: ignore[assignment]
+            r.target_out_target, r.reference_out_target = int(target.sum()), int(reference.sum())
             self._against_target(lo, hi, reference)
         else:
-            r.target_out_reference, r.reference_out_reference = map(np.count_nonzero, (target, reference))  # type: ignore[assignment]
+            r.target_out_reference, r.reference_out_reference = int(target.sum()), int(reference.sum())
             if self.beyond is not None:
                 at, low, high = self.beyond
                 flat_lo, flat_hi = lo.reshape(-1)[at], hi.reshape(-1)[at]

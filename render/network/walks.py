@@ -193,9 +193,10 @@ class ExactWalk(Walk):
 class BoundedWalk(Walk):
     """`see` gets an `Envelope`. `narrow`: the other side computes in fewer bits, and this side's bounds allow that."""
 
-    def __init__(self, *args: Any, device: str, assume_exact: frozenset[str] = frozenset()) -> None:
+    def __init__(self, *args: Any, device: str) -> None:
         super().__init__(*args)
-        self.session = Session(device=device, tracker=lambda s: RegionTracker(s, self, assume_exact))
+        self.boxes: dict[tuple[Key, int], Ends] = {}
+        self.session = Session(device=device, tracker=lambda s: RegionTracker(s, self))
         self.narrow: torch.dtype | None = None
         self.region: set[str] = set()
         self.causes: dict[Key, frozenset[str]] = {}
@@ -223,7 +224,11 @@ class BoundedWalk(Walk):
         super()._border(pair, tensors)
 
     def anchor(self, pair: Pair, place: int, tensor: torch.Tensor) -> None:
-        memory = self.session.memory
+        memory, box = self.session.memory, self.boxes.get((pair.key, place))
+        if box is not None:
+            memory.carry(tensor, *box, frozenset(), None)
+        if self.boxes:  # what the inputs leave open goes from end to end
+            return
         if pair.equal[place] or not tensor.is_floating_point():
             memory.host_write(tensor)
             return
@@ -234,9 +239,9 @@ class BoundedWalk(Walk):
 class RegionTracker(HostTracker):
     """Follows the operations of a region; notes what rounds in it, and widens where the other side is narrower."""
 
-    def __init__(self, session: Session, walk: BoundedWalk, assume_exact: frozenset[str]) -> None:
+    def __init__(self, session: Session, walk: BoundedWalk) -> None:
         super().__init__(session.memory, session.mute, session.causes)
-        self.walk, self.assumed = walk, assume_exact
+        self.walk = walk
         self.lazy = not any(narrower(p, walk.side) for p in walk.pairs.values())
 
     def _bounds_of(

@@ -186,3 +186,21 @@ def test_functions_are_models_too():
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(RenderError, match="neither a module nor a function"):
         render.compare_models(3, 4)
+
+
+def test_an_operation_without_a_rule_is_named_or_taken_as_exact():
+    x = torch.rand(20) + 0.1
+    slightly = lambda x: torch.digamma(x.double()).float()  # noqa: E731
+    found = render.compare_models(torch.digamma, slightly, x)
+    assert any("digamma" in t for r in found.leaves for t in r.taints) and found.leaves[0].kind == "first-order"
+    taken = render.compare_models(torch.digamma, slightly, x, assume_exact=("digamma",))
+    assert not any(r.taints for r in taken.leaves) and "digamma" in taken.assumptions[0]
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_judged_with_its_own_activations():
+    torch._dynamo.reset()
+    model, x = build("vit"), inputs("vit")
+    found = render.compare_models(torch.compile(model), model, x)
+    assert (found.label, found.first, found.device) == ("Type-I", None, "inductor-cpu"), found.message
+    assert any(r.differing for r in found.leaves)

@@ -1,0 +1,55 @@
+"""Inputs that are not known to the last bit: `render.interval(lo, hi)` and `render.hull(x, y)`, as tensors.
+
+What comes out is an ordinary tensor (the middle, or x) that carries its ends. Kernels and models run on the tensor;
+their bounds hold for every input between the ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from render.interpreter.hosted.call import values
+from render.interpreter.memory import Memory
+from render.result.errors import RenderError
+
+_ENDS = "_render_ends"
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+def interval(lo: torch.Tensor, hi: torch.Tensor) -> torch.Tensor:
+    """A tensor in the middle of [lo, hi], of the dtype of `lo`. RenderError for ends that are none."""
+    if lo.shape != hi.shape or not lo.is_floating_point() or not bool((lo <= hi).all()):
+        raise RenderError("RND901", "interval(lo, hi) wants floats of one shape with lo <= hi everywhere")
+    middle = (0.5 * lo.double() + 0.5 * hi.double()).to(lo.dtype)
+    return _with_ends(torch.minimum(torch.maximum(middle, lo), hi.to(lo.dtype)), lo, hi)
+
+
+def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """x, and everything between it and y."""
+    if x.shape != y.shape or not x.is_floating_point() or not bool((x.isfinite() & y.isfinite()).all()):
+        raise RenderError("RND901", "hull(x, y) wants two finite floats of one shape")
+    return _with_ends(x.detach().clone(), torch.minimum(x, y.to(x.dtype)), torch.maximum(x, y.to(x.dtype)), y)
+
+
+def _with_ends(tensor: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+    ends = [values(t).astype(np.float64) for t in given]
+    setattr(tensor, _ENDS, (np.minimum.reduce(ends), np.maximum.reduce(ends)))
+    return tensor
+
+
+def ends_of(x: Any) -> Ends | None:
+    """The ends that an input carries."""
+    found: Ends | None = getattr(x, _ENDS, None) if isinstance(x, torch.Tensor) else None
+    return found
+
+
+def carried(memory: Memory, given: Any, copies: Any) -> None:
+    """Puts the ends of `given` beside the memory of `copies`, made of it in the same structure."""
+    for mine, copy in zip(tree_leaves(given), tree_leaves(copies), strict=True):
+        ends = ends_of(mine)
+        if ends is not None:
+            memory.carry(copy, *ends, frozenset(), None)

@@ -1,0 +1,65 @@
+"""Runs on file: the tensors at every module's border as safetensors, so that a run elsewhere can be judged here.
+
+One tensor per border and place, named `order name#call way place`; the header keeps the order of events, from which
+calls and callers follow as they do live.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from render.network.capture import Model, Trace, capture, ordered
+from render.result.errors import RenderError
+
+
+def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) -> Path:
+    """Run the model once and write what went into and came out of every module."""
+    from safetensors.torch import save_file
+
+    trace = capture(Model.of(model), inputs, seed)
+    tensors, events = {}, []
+    for order, (key, crossing) in enumerate(trace.crossings.items()):
+        events.append([key.name, key.way, len(crossing.tensors)])
+        for place, tensor in enumerate(crossing.tensors):
+            tensors[f"{order:06d} {key.name}#{key.call} {key.way} {place}"] = tensor.cpu().contiguous().clone()
+    save_file(tensors, str(path), {"render_events": json.dumps(events)})
+    return Path(path)
+
+
+def load_modules(path: str | Path) -> Trace:
+    """A recorded run. RenderError for a file that is none."""
+    from safetensors import safe_open
+
+    if not Path(path).is_file():
+        raise RenderError("RND901", f"no such file: {path}")
+    with safe_open(str(path), "pt") as file:
+        header = (file.metadata() or {}).get("render_events")
+        if header is None:
+            raise RenderError("RND901", f"{path} holds no run of modules", "write one with `render record --modules`")
+        found = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    at, taken = 0, list(found.values())
+    events: list[tuple[str, str, list[torch.Tensor]]] = []
+    for name, way, count in json.loads(header):
+        events.append((name, way, taken[at : at + count]))
+        at += count
+    crossings = ordered(events)
+    last = events[-1][2] if events else []
+    return Trace(crossings, tuple(last))
+
+
+def side_of(given: Any, other: Any) -> tuple[Model, Callable[[Any, int], Trace]]:
+    """(the code of a side, what gives its run): a recorded run has the code of the other side."""
+    if isinstance(given, (str, Path)):
+        if isinstance(other, (str, Path)):
+            raise RenderError("RND902", "both sides are recorded runs", "give one side as the model: it holds the code")
+        return Model.of(other), lambda inputs, seed: load_modules(given)
+    model = Model.of(given)
+    return model, lambda inputs, seed: capture(model, inputs, seed)
+
+
+__all__ = ["load_modules", "record_modules", "side_of"]

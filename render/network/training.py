@@ -1,0 +1,114 @@
+"""One training step of two models: gradients, buffers and parameters after a step of the optimiser.
+
+Both sides run as they are and once in float64. E_t and E_r, the two steps without rounding, differ only where the two
+are other functions; what each side is off its own E by is compared with the other's. There is no bound of a backward
+pass here, so figures are estimates and labelled so.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from render.network.capture import Key, copied
+from render.network.judge import Sight
+from render.network.pairs import Pair
+from render.network.records import FIRST_ORDER, LeafRecord, NetworkVerdict, worst
+from render.network.walks import UNIT
+from render.result.errors import RenderError
+
+SAME = 2.0**-18
+"""Relative to the largest element: what rounded constants may do to a step, with a margin of 2^6."""
+WORSE = 64.0
+"""So many times the other side's error, and so many roundings, is unstable."""
+State = dict[str, torch.Tensor]
+Loss = Callable[[Any], torch.Tensor]
+
+
+def compare_training(
+    target: nn.Module, reference: nn.Module, *inputs: Any, loss: Loss | None = None,
+    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None = None, steps: int = 1, seed: int = 0,
+) -> NetworkVerdict:  # fmt: skip
+    """Judge gradients (and, with an optimiser, the parameters after `steps` steps) by the parameters' own names.
+
+    `loss` makes a scalar of what the model returns; by default the sum of squares, or the result if it is one. `first`
+    names the module nearest to the loss whose gradient is another: the backward pass reaches it first.
+    """
+    mine, theirs = (_steps(m, inputs, loss, optimizer, steps, seed, None) for m in (target, reference))
+    exact = [_steps(m, inputs, loss, optimizer, steps, seed, torch.float64) for m in (target, reference)]
+    common = [name for name in mine if name in theirs and mine[name].shape == theirs[name].shape]
+    if not common:
+        raise RenderError("RND902", "the two models share no parameter", "gradients are matched by name")
+    records = [_judged(name, mine[name], theirs[name], exact[0][name], exact[1][name]) for name in reversed(common)]
+    bug = next((r for r in records if r.label == "Type-II"), None)
+    if bug is not None:
+        text = f"{bug.name or 'the model'}: {bug.detail}"
+        return NetworkVerdict("Type-II", bug.code, bug.name, text, records, bug.paper_rule, "torch-cpu")
+    label, code = worst(records)
+    return NetworkVerdict(label, code, None, "no gradient leaves", records, "Type-I", "torch-cpu")
+
+
+def _steps(
+    model: nn.Module, inputs: Sequence[Any], loss: Loss | None,
+    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None, steps: int, seed: int,
+    dtype: torch.dtype | None,
+) -> State:  # fmt: skip
+    """Gradients of the last step, buffers, and with an optimiser the parameters after it, by name."""
+    model = copy.deepcopy(model)
+    given = copied(tuple(inputs))
+    if dtype is not None:
+        model = model.to(dtype)
+        given = tuple(x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in given)
+    rule = None if optimizer is None else optimizer(model.parameters())
+    generator = torch.random.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        with torch.enable_grad():
+            for _ in range(steps):
+                model.zero_grad(set_to_none=True)
+                _scalar(model(*given), loss).backward()  # type: ignore[no-untyped-call]
+                found = {
+                    f"{n} grad": p.grad.detach().clone() for n, p in model.named_parameters() if p.grad is not None
+                }
+                if rule is not None:
+                    rule.step()
+    finally:
+        torch.random.set_rng_state(generator)
+    if rule is not None:
+        found |= {f"{n} step": p.detach() for n, p in model.named_parameters()}
+    return found | {f"{n} buffer": b for n, b in model.named_buffers() if b.is_floating_point()}
+
+
+def _scalar(out: Any, loss: Loss | None) -> torch.Tensor:
+    if loss is not None:
+        return loss(out)
+    first: torch.Tensor = out[0] if isinstance(out, (tuple, list)) else out
+    return first if first.dim() == 0 else first.square().sum()
+
+
+def _judged(name: str, y: torch.Tensor, z: torch.Tensor, exact: torch.Tensor, other: torch.Tensor) -> LeafRecord:
+    path, _, what = name.rpartition(" ")
+    owner = path.rpartition(".")[0]
+    record = Sight(Pair(Key(owner, 0, what), Key(owner, 0, what), owner, [y], [z]), 0, UNIT, UNIT).record
+    record.at, record.leaf, record.kind = name, True, FIRST_ORDER
+    size = float(other.abs().max()) or 1.0
+    record.apart = float((exact - other).abs().max()) / size / SAME
+    off = [float((a.double() - b).abs().max()) / size / max(UNIT, _unit(a)) for a, b in ((y, exact), (z, other))]
+    record.eta_target, record.eta_reference = off
+    if record.apart > 1:
+        record.label, record.code = "Type-II", "RND211"
+        record.detail = f"without rounding its {what} differs by {record.apart * SAME:.2g} of the largest element"
+    elif off[0] > WORSE * max(off[1], 1.0):
+        record.label, record.code = "Type-II", "RND206"
+        record.detail = f"its {what} is off by {off[0]:.3g} roundings, the reference's by {off[1]:.3g}"
+    elif record.differing:
+        record.code = "RND110" if off[1] > WORSE * max(off[0], 1.0) else "RND102"
+    return record
+
+
+def _unit(x: torch.Tensor) -> float:
+    return torch.finfo(x.dtype).eps / 2 if x.is_floating_point() else 0.0
