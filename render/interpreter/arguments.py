@@ -13,10 +13,13 @@ import torch
 import triton.language as tl
 from triton.language import core
 
+from interval_ops.formats import casting
 from interval_ops.formats.casting import round_value
+from interval_ops.formats.model import FP32, FP64
 from render.interpreter.context import Context
 from render.interpreter.contract import check_argument, check_options, option_names
 from render.interpreter.handle import Handle
+from render.interpreter.hosted.numbers import Ends
 from render.interpreter.types import INT_DTYPES, float_format, tl_dtype, triton_name
 
 Register = Callable[[Any, str], Any]
@@ -120,8 +123,12 @@ def _holds(tensor: torch.Tensor, address: int) -> bool:
 class Converter:
     """Turns host values into tensors of the kernel's language."""
 
-    def __init__(self, ctx: Context, register: Register, make_descriptor: Callable[..., Any]) -> None:
-        self.ctx = ctx
+    def __init__(
+        self, ctx: Context, register: Register, make_descriptor: Callable[..., Any],
+        ends: Callable[[float], Ends | None] = lambda value: None,
+    ) -> None:  # fmt: skip
+        """`ends`: bounds of a float that the host has from torch."""
+        self.ctx, self.ends = ctx, ends
         self.find = ctx.memory.find
         self.register = register
         self.make_descriptor = make_descriptor
@@ -157,6 +164,12 @@ class Converter:
         """A Python float is an fp32 scalar; the real number that was passed stays inside its bounds."""
         exact = np.array([value])
         v = round_value(exact, float_format(tl.float32), "rtne", "inf")
+        ends = self.ends(value)
+        if self.ctx.interval and ends is not None:
+            lo, hi = (np.array([end]) for end in (ends.lo, ends.hi))
+            lo, hi = casting.cast_interval(lo, hi, FP64, FP32, self.ctx.profile)
+            lo, hi = np.minimum(np.minimum(lo, ends.lo), v), np.maximum(np.maximum(hi, ends.hi), v)
+            return core.tensor(Handle(v, tl.float32, (), lo, hi, taint=ends.taint), tl.float32)
         if not self.ctx.interval or float(v[0]) == value or not np.isfinite(value):
             return core.tensor(Handle(v, tl.float32, ()), tl.float32)
         wide = v.astype(np.float64)

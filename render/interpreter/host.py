@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
 from interval_ops.bounds import is_point
 from interval_ops.formats import casting
@@ -36,6 +36,7 @@ from render.interpreter.graphs import unrecorded
 from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
 from render.interpreter.hosted.decomposed import composed, decomposition
 from render.interpreter.hosted.moves import moved_flags
+from render.interpreter.hosted.numbers import Ends, LeftNumbers
 from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
@@ -58,6 +59,7 @@ _OWN_ROOTS = (
     "<",
 )  # fmt: skip
 _COPIES = frozenset(["copy", "_to_copy"])
+_FILLS = frozenset(["full", "full_like", "new_full", "fill", "scalar_tensor"])
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
 _SAME = torch.ops.aten.clone.default
 _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential", "set", "resize"])
@@ -152,6 +154,75 @@ class HostTracker(TorchDispatchMode):
         self.deferred = Deferred()
         memory.deferred = self._settle
         self._prepared: set[int] = set()
+        self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(_OWN_ROOTS))
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """What torch does inside is ours."""
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused > 0
+
+    def _taint_at(self, code: str, op: str, message: str) -> int:
+        return self.memory.taint(code, op, host_site(), message)  # type: ignore[arg-type]
+
+    def ends_of(self, tensor: torch.Tensor) -> Envelope | None:
+        """What is known of a tensor that leaves torch."""
+        if not _plain(tensor) or not (self.memory.knows_bounds() or self.deferred):
+            return None
+        self._settle(tensor)
+        return self.memory.host_envelope(tensor, False)
+
+    def _leaving(self, func: Any, tensor: torch.Tensor) -> Any:
+        """One element becomes a Python number."""
+        found, value = self.ends_of(tensor), func(tensor)
+        if found is not None:
+            v = float(value) if not isinstance(value, complex) else 0.0
+            lo, hi = (float(e.reshape(-1)[0]) if e.size else v for e in (found.lo, found.hi))
+            self.numbers.leave(value, Ends(lo, hi, found.taints))
+        return value
+
+    def _numbers_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[float, Ends]:
+        leaves = tree_flatten((args, kwargs))[0]
+        return {x: e for x in leaves if isinstance(x, float) and (e := self.numbers.of(x)) is not None}
+
+    def _of_numbers(
+        self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], ends: dict[float, Ends]
+    ) -> Any:
+        """Run an operation on numbers that left torch before: to its rule they are tensors of no dimension."""
+        targets, leaves = written_arguments(op, args, kwargs), tree_flatten((args, kwargs))[0]
+        tensors = [t for t in leaves if _plain(t)]
+        for t in tensors:
+            self._settle(t)
+        known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t, op.moves)) is not None}
+        taint = NO_TAINT.union(*(e.taints for e in known.values()), *(e.taint for e in ends.values()))
+        small = all(t.dim() == 0 for t in tensors if t.is_floating_point())
+        dtype = tensors[0].dtype if tensors and small and tensors[0].is_floating_point() else torch.float64
+        held: dict[float, torch.Tensor] = {x: torch.tensor(x, dtype=dtype) for x in ends}
+        pairs = {id(held[x]): (np.array(e.lo), np.array(e.hi)) for x, e in ends.items()}
+        known |= {k: Envelope(*pair, np.ones((), np.bool_), True, NO_TAINT) for k, pair in pairs.items()}
+        put = lambda x: held.get(x, x) if isinstance(x, float) else x  # noqa: E731
+        result: Result = None
+        if op.name in _FILLS:
+            first = next(iter(ends.values()))
+            result = Bounds(*(np.array(end) for end in (first.lo, first.hi)))
+        elif op.name in RULES and not op.opaque:
+            call = Call(func, tree_map(put, args), tree_map(put, kwargs), known, self.memory.profile)
+            with contextlib.suppress(Exception), np.errstate(all="ignore"), muted(self._muted_at(host_site())):
+                result = RULES[op.name](call)
+        out = func(*args, **kwargs)
+        self.followed += 1
+        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        outputs += [t for t in targets if not any(t is o for o in outputs)]
+        for tensor, one in zip(outputs, _one_each(result, len(outputs)), strict=True):
+            self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
+        return out
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -171,6 +242,8 @@ class HostTracker(TorchDispatchMode):
         if self._paused or isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
         op = operation(func)
+        if op.name == "_local_scalar_dense":
+            return self._leaving(func, args[0])
         if self._within and composed(func):  # below autograd these arrive whole
             with self:
                 return func.decompose(*args, **kwargs)
@@ -180,6 +253,8 @@ class HostTracker(TorchDispatchMode):
             accumulate = (len(args) > 3 and args[3] is True) or bool(kwargs.get("accumulate", False))
             if accumulate or "reduce" in kwargs:
                 op = _called(op, accumulate)
+        if self.numbers and (ends := self._numbers_in(args, kwargs)):
+            return self._of_numbers(func, op, args, kwargs, ends)
         if op.name in _ALLOCATIONS:
             out = func(*args, **kwargs)
             if _plain(out) and "out" not in kwargs:

@@ -141,7 +141,9 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
             _blas().limit(limits=1, user_api="blas"),
         ):
             language.install(scope)
-            convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor)
+            convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor, session.number_ends)
+            for name in constant & arguments.keys():
+                session.number_ends(arguments[name], constant=True)
             values = {k: constant_value(v) if k in constant else convert(k, v) for k, v in arguments.items()}
             body = language.bind(kernel)
             positional, named = call.given(values)

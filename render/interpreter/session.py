@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept, trim
@@ -18,7 +19,9 @@ from render.interpreter.eager import uncompiled
 from render.interpreter.frontend import refused
 from render.interpreter.graphs import launched
 from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
+from render.interpreter.hosted.numbers import Ends
 from render.interpreter.launch import Launch, run_launch
+from render.interpreter.leaving import watch
 from render.interpreter.libdevice import known_functions
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
@@ -138,7 +141,9 @@ class Session:
 
         `take` saves a copy where nothing is going to change that memory any more.
         """
-        return self.memory.envelope(tensor, take)
+        found = self.memory.envelope(tensor, take)
+        branched = self._tracker.numbers.branched if self._tracker else frozenset()
+        return replace(found, taints=found.taints | branched) if found is not None and branched else found
 
     def forget(self) -> None:
         """Release the memory that was interpreted, with its bounds, once all results are read; findings stay."""
@@ -179,6 +184,7 @@ class Session:
             self._watch_addresses(scope)
             make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
             self._tracker = make(self)
+            watch(scope, self._tracker)
             stack.enter_context(self._tracker)
         except BaseException:
             stack.close()
@@ -261,6 +267,14 @@ class Session:
             yield
         finally:
             self._probing = before
+
+    def number_ends(self, value: float, constant: bool = False) -> Ends | None:
+        """Bounds of a float argument that left torch before; a constexpr one decides what is compiled."""
+        numbers = self._tracker.numbers if self._tracker else None
+        found = numbers.of(value) if numbers else None
+        if found is not None and constant and numbers:
+            numbers.branch("a number that rounding leaves open, as a constexpr,")
+        return found
 
     def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
         """One launch; host tracking pauses while the kernel runs."""

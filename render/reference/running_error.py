@@ -14,7 +14,7 @@ taken over a step `STEP` times as long and divided by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -316,6 +316,17 @@ def add_constants(op: Movable, values: list[Any], floats: list[int], total: Erro
     for i in floats:
         gap = scale * _gap(moved[i], values[i])
         total[i] = gap if total.get(i) is None else total[i] + gap
+
+
+def add_numbers(op: Movable, values: list[Any], bounds: list[torch.Tensor | None], left: Mapping[float, float]) -> None:
+    """A Python number that left torch before is off by its error there: add how far that takes the results."""
+    if not any(left.get(x) for x in op.leaves if isinstance(x, float)):
+        return
+    moved = op.run(lambda i, x: x + left.get(x, 0.0) if isinstance(x, float) else x)
+    for i, value in enumerate(values):
+        if _is_float(value):
+            gap, own = _gap(moved[i], value), bounds[i]
+            bounds[i] = gap if own is None else own + gap
 
 
 def _add_interpolated(op: Movable, values: list[Any], floats: list[int], total: Errors) -> None:

@@ -13,10 +13,13 @@ operation has overwritten them by then.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
@@ -25,7 +28,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from render.entry.execution import default_dtype as default_dtype
 from render.reference import local_error as noise
-from render.reference.running_error import Movable, add_constants, error_of, has_rule
+from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
 from render.reference.trail import Trail
 from render.result.defects import caught
 
@@ -137,6 +140,13 @@ STEPS: dict[str, Callable[..., Any]] = {
 """Operations whose definition in torch's own table ends in a primitive without a rule, in steps."""
 
 
+def _disabled() -> Any:
+    """A scope that no mode sees."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
+
+
 class ShadowMode(TorchDispatchMode):
     """Carries float64 through whatever runs inside and, with `unit`, the bound of its error.
 
@@ -158,6 +168,52 @@ class ShadowMode(TorchDispatchMode):
         self.estimated = False
         self.notes: list[str] = []
         self.made: list[Made] | None = None
+        self.left: dict[float, float] = {}
+        """Numbers that left torch, as float64 has them, with their errors."""
+        self._plain: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> ShadowMode:
+        tolist, own = torch.Tensor.tolist, vars(torch.Tensor).get("tolist")
+        self._plain = [(torch.Tensor, "tolist", own), *((torch, n, getattr(torch, n)) for n in ("tensor", "as_tensor"))]
+        setattr(torch.Tensor, "tolist", lambda x: tolist(self._leaving(x) if is_float(x) else x))  # noqa: B010
+        for name in ("tensor", "as_tensor"):
+            setattr(torch, name, partial(self._come_back, getattr(torch, name)))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        for owner, name, plain in self._plain:
+            delattr(owner, name) if plain is None else setattr(owner, name, plain)
+
+    def _leaving(self, x: torch.Tensor) -> torch.Tensor:
+        """The float64 values of a tensor whose elements become Python numbers; their errors are kept by value."""
+        with _disabled():
+            values, errors = self.value(x).detach(), self.error(x)
+            flat = (x.reshape(-1).numpy().tolist() for x in (values, errors))
+            for value, error in zip(*flat, strict=True):  # a function mode around calls this name twice
+                self.left[value] = max(error, self.left.get(value, 0.0))
+        return values
+
+    def _number(self, func: Any, x: torch.Tensor) -> Any:
+        """`item()`: the float64 value, unless a whole number lies between it and what the reference itself sees."""
+        native, wide = func(x), float(self.value(x))
+        error = float(self.error(x))
+        if math.isfinite(native) and math.isfinite(wide) and math.floor(native) != math.floor(wide):
+            wide, error = native, error + abs(native - wide)
+        self.left[wide] = error
+        return wide
+
+    def _come_back(self, plain: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
+        """A tensor made of numbers: where some left torch before, it stands for them, off by its own rounding."""
+        out = plain(data, *args, **kwargs)
+        if self.left and is_float(out) and isinstance(data, (list, tuple, float)):
+            with _disabled():
+                wide = plain(data, dtype=F64)
+                known = [self.left.get(v, 0.0) for v in wide.reshape(-1).numpy().tolist()]
+                errors = (wide - out).abs() + torch.from_numpy(np.array(known)).reshape(wide.shape)
+                self.shadows.put(out, wide, errors)
+        return out
 
     def value(self, x: torch.Tensor) -> torch.Tensor:
         """The float64 value of a tensor that came out of the run."""
@@ -181,6 +237,8 @@ class ShadowMode(TorchDispatchMode):
             args = (*args, *(None,) * (4 - len(args)))
             least, most = torch.finfo(args[0].dtype).min, torch.finfo(args[0].dtype).max
             args = (*args[:2], most if args[2] is None else args[2], least if args[3] is None else args[3])
+        if noise.base_name(func) == "_local_scalar_dense" and is_float(args[0]):
+            return self._number(func, args[0])
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = {x.untyped_storage()._cdata for x in inputs}
         mutable = func._schema.is_mutable
@@ -245,6 +303,8 @@ class ShadowMode(TorchDispatchMode):
             return values, [None] * len(values)
         dtypes = [getattr(x, "dtype", None) for x in natives]
         bounds = error_of(operation, values, dtypes, self.unit, self.round_scalars)
+        if self.left:
+            add_numbers(operation, values, bounds, self.left)
         self.estimated = self.estimated or operation.estimated
         return values, bounds
 

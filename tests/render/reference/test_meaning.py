@@ -84,9 +84,6 @@ MEANINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-LEAVES_TORCH = [n for n in MEANINGS if n in ("item", "largest", "float", "list") or n.startswith("numpy")]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("name", MEANINGS)
 def test_the_same_in_wrapper_and_reference_is_round_off(name, dtype):
@@ -101,7 +98,7 @@ def test_the_same_in_wrapper_and_reference_is_round_off(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.float16], ids=str)
-@pytest.mark.parametrize("name", [n for n in MEANINGS if n not in LEAVES_TORCH])
+@pytest.mark.parametrize("name", MEANINGS)
 def test_in_the_reference_behind_a_kernel_as_well(name, dtype):
     part = MEANINGS[name]
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(1)).to(dtype)
@@ -109,6 +106,9 @@ def test_in_the_reference_behind_a_kernel_as_well(name, dtype):
         classify(lambda x: part(kernel(x, x, fault)) * 1.5, x, ref=lambda x: part(formula(x, x)) * 1.5, budget=False)  # noqa: B023
         for fault in (0.0, 0.05)
     ]
+    if name.startswith("numpy") and name != "numpy table":  # what numpy makes of open numbers is not followed
+        assert (verdicts[0].label, verdicts[1].label != "Type-I") == ("Inconclusive", True)
+        return
     assert verdicts[0].label == "Type-I", verdicts[0]
     free = name in ("drawn", "slopes", "sines", "nan_to_num", "default", "numpy table")
     assert (verdicts[1].label != "Type-I") != free, verdicts[1]

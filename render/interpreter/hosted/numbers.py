@@ -1,0 +1,331 @@
+"""Numbers that left torch with bounds: `.item()`, `.tolist()`, `float()`, a branch on them.
+
+`Number` is the float that host code gets, with the bounds of the element that it was; Python's arithmetic and its
+comparisons keep them (outward by one unit of float64 in each step). Torch and kernels know a number again by its value,
+so `float(t)` is followed as well, as far as it is handed on unchanged. Any other float that turns up afterwards, and is
+neither written in the code nor lay in its variables before, may have been computed from one that left: it is tainted,
+and so is an array that comes from numpy. A comparison, or an integer made of a number, that the bounds leave open
+decides what the host does next: everything from there on is tainted (RND303).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from types import CodeType, FunctionType
+from typing import Any
+
+from render.interpreter.memory.records import NO_TAINT
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Bounds of one number, and its taints."""
+
+    lo: float
+    hi: float
+    taint: frozenset[int] = NO_TAINT
+
+    @property
+    def point(self) -> bool:
+        return self.lo == self.hi
+
+
+class LeftNumbers:
+    """What left torch in one session: ends by value."""
+
+    def __init__(self, taint: Callable[[str, str, str], int], outside: Callable[[str], bool]) -> None:
+        """`taint` makes one of (code, operation, message) at the host's line; `outside`: is a file the user's?"""
+        self.taint, self.outside = taint, outside
+        self.known: dict[float, Ends] = {}
+        self.branched: frozenset[int] = NO_TAINT
+        """Of what the host decided by an open number: they hold for everything after."""
+        self.last: Ends | None = None
+        """Of the element that is leaving now."""
+        self.arrays = False
+        """Whether an array with bounds left for numpy."""
+        self._constants: frozenset[float] = frozenset()
+
+    def leave(self, value: Any, ends: Ends) -> None:
+        """An element leaves torch: a float with its bounds, an integer or a truth value as a decision."""
+        if ends.point and not ends.taint and (ends.lo == value or value != value):
+            return
+        if isinstance(value, float):
+            self.last = ends
+            self.note(value, ends)
+        else:
+            self.branch("a value that rounding leaves open" if not ends.taint else "a value without a sound bound")
+
+    def note(self, value: float, ends: Ends) -> None:
+        self.begin()
+        old = self.known.get(value)
+        if old is not None:
+            ends = Ends(min(old.lo, ends.lo), max(old.hi, ends.hi), old.taint | ends.taint)
+        self.known[value] = ends
+
+    def begin(self) -> None:
+        """The first one leaves: numbers that lie about now were not computed from it."""
+        if not self:
+            self._constants = frozenset(_floats_before(self._frames()))
+
+    def array_leaves(self, ends: Ends) -> None:
+        if not ends.point or ends.taint:
+            self.begin()
+            self.arrays = True
+
+    def branch(self, what: str) -> None:
+        message = f"{what} decides what the host does; the other way was not run"
+        self.branched |= {self.taint("RND303", "host branch", message)}
+
+    def __bool__(self) -> bool:
+        return bool(self.known) or self.arrays
+
+    def of(self, value: float) -> Ends | None:
+        """Ends of a float that is handed to torch or to a kernel; None for one that did not leave."""
+        if not self or not isinstance(value, float):
+            return None
+        value = float(value)
+        found = self.known.get(value)
+        if found is not None or not math.isfinite(value):
+            return found
+        if (value.is_integer() and abs(value) <= 2) or self._written(value):
+            return None
+        message = "a float that Python may have computed from one that left torch"
+        return Ends(value, value, frozenset({self.taint("RND302", "host number", message)}))
+
+    def _written(self, value: float) -> bool:
+        return value in self._constants or any(value in _constants_of(f.f_code) for f in self._frames())
+
+    def _frames(self) -> Iterator[Any]:
+        frame = sys._getframe(1)
+        while frame is not None:
+            if self.outside(frame.f_code.co_filename):
+                yield frame
+            frame = frame.f_back  # type: ignore[assignment]
+
+    def array(self) -> frozenset[int]:
+        """The taint of an array that comes from outside torch after an open number or array left."""
+        if not self:
+            return NO_TAINT
+        message = "an array that was made outside of torch after a number with bounds had left"
+        return frozenset({self.taint("RND302", "host array", message)})
+
+
+def _constants_of(code: CodeType) -> set[float]:
+    found = {float(c) for c in code.co_consts if isinstance(c, (int, float))}
+    for c in code.co_consts:
+        if isinstance(c, CodeType):
+            found |= _constants_of(c)
+        elif isinstance(c, tuple):
+            found |= {float(x) for x in c if isinstance(x, (int, float))}
+    return found | {-c for c in found}
+
+
+def _floats_before(frames: Iterable[Any]) -> Iterator[float]:
+    """Numbers written in the code of these frames' modules, and those in their variables."""
+    seen: set[int] = set()
+    for frame in frames:
+        yield from _floats_in(frame.f_locals.values())
+        if id(frame.f_globals) not in seen:
+            seen.add(id(frame.f_globals))
+            values = list(frame.f_globals.values())
+            yield from _floats_in(values)
+            for function in values:
+                if isinstance(function, FunctionType):
+                    yield from _constants_of(function.__code__)
+
+
+def _floats_in(values: Iterable[Any]) -> Iterator[float]:
+    for value in values:
+        if type(value) in (int, float) and abs(value) < 2**1000:
+            yield float(value)
+        elif isinstance(value, (tuple, list)) and len(value) < 64:
+            yield from (x for x in value if type(x) is float)
+        elif not isinstance(value, type) and hasattr(value, "__dict__"):
+            yield from (x for x in vars(value).values() if type(x) is float)
+
+
+class Number(float):
+    """A float that left torch: `ends` are its bounds, `own` the numbers of its session."""
+
+    __slots__ = ("ends", "own")
+    ends: Ends
+    own: LeftNumbers
+
+    def __new__(cls, value: float, ends: Ends, own: LeftNumbers) -> Number:
+        self = super().__new__(cls, value)
+        self.ends, self.own = ends, own
+        own.note(float(value), ends)
+        return self
+
+    def _made(self, value: Any, corners: Iterable[float], *others: Ends) -> Any:
+        found = [float(c) for c in corners]
+        if isinstance(value, complex) or any(c != c for c in found):
+            lo, hi = -math.inf, math.inf
+        else:
+            lo, hi = math.nextafter(min(found), -math.inf), math.nextafter(max(found), math.inf)
+        taint = self.ends.taint.union(*(o.taint for o in others))
+        return value if isinstance(value, complex) else Number(value, Ends(lo, hi, taint), self.own)
+
+    def _open(self) -> None:
+        self.own.branch("a number that rounding leaves open")
+
+    def __neg__(self) -> Any:
+        return Number(-float(self), Ends(-self.ends.hi, -self.ends.lo, self.ends.taint), self.own)
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __abs__(self) -> Any:
+        lo, hi = self.ends.lo, self.ends.hi
+        least = 0.0 if lo <= 0 <= hi else min(abs(lo), abs(hi))
+        return Number(abs(float(self)), Ends(least, max(abs(lo), abs(hi)), self.ends.taint), self.own)
+
+    def __bool__(self) -> bool:
+        return bool(self != 0.0)
+
+    def _whole(self, to: Callable[[float], int]) -> int:
+        if self.ends.taint or not math.isfinite(self.ends.lo + self.ends.hi) or to(self.ends.lo) != to(self.ends.hi):
+            self._open()
+        return to(float(self))
+
+    def __int__(self) -> int:
+        return self._whole(int)
+
+    __trunc__ = __int__
+
+    def __floor__(self) -> int:
+        return self._whole(math.floor)
+
+    def __ceil__(self) -> int:
+        return self._whole(math.ceil)
+
+    def __round__(self, ndigits: Any = None) -> Any:
+        if ndigits is None:
+            return self._whole(round)
+        return self._made(round(float(self), ndigits), [round(self.ends.lo, ndigits), round(self.ends.hi, ndigits)])
+
+    __hash__ = float.__hash__
+
+
+def _ends_of(x: Any, own: LeftNumbers) -> Ends | None:
+    if isinstance(x, Number):
+        return x.ends
+    if isinstance(x, (int, float)):
+        return (own.known.get(x) if isinstance(x, float) else None) or Ends(float(x), float(x))
+    return None
+
+
+def _corners(function: Callable[[Any, Any], Any], a: Ends, b: Ends) -> list[float]:
+    """The function at the corners, where it is monotone in each operand; NaN where nothing is known."""
+    if function in (operator.truediv, operator.floordiv, operator.mod) and b.lo <= 0 <= b.hi:
+        return [math.nan]
+    if function is operator.mod:
+        return [0.0, b.lo, b.hi]
+    if function is operator.pow and not (a.lo > 0 or (b.point and b.lo in (1.0, 2.0, 3.0))):
+        return [math.nan]
+    found = []
+    for x in (a.lo, a.hi):
+        for y in (b.lo, b.hi):
+            try:
+                found.append(float(function(x, y)))
+            except (OverflowError, ZeroDivisionError, ValueError, TypeError):
+                return [math.nan]
+    if function is operator.pow:
+        error = 4 * 2.0**-52 * max(map(abs, found))  # of the C library
+        found = [min(found) - error, max(found) + error, *([0.0] if a.lo <= 0 <= a.hi else [])]
+    return found
+
+
+def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
+    def plain(self: Number, other: Any, swapped: bool) -> Any:
+        theirs = _ends_of(other, self.own)
+        if theirs is None:
+            return NotImplemented
+        x, y = (float(other), float(self)) if swapped else (float(self), float(other))
+        a, b = (theirs, self.ends) if swapped else (self.ends, theirs)
+        return self._made(function(x, y), _corners(function, a, b), theirs)
+
+    setattr(Number, f"__{name}__", lambda self, other: plain(self, other, False))
+    setattr(Number, f"__r{name}__", lambda self, other: plain(self, other, True))
+
+
+def _comparison(name: str, function: Callable[[Any, Any], bool]) -> None:
+    def compared(self: Number, other: Any) -> Any:
+        theirs = _ends_of(other, self.own)
+        if theirs is None:
+            return NotImplemented
+        mine = self.ends
+        if name in ("eq", "ne"):
+            decided = mine.hi < theirs.lo or mine.lo > theirs.hi or (mine.point and theirs.point)
+        else:
+            ways = {function(x, y) for x in (mine.lo, mine.hi) for y in (theirs.lo, theirs.hi)}
+            decided = len(ways) == 1
+        if not decided or mine.taint or theirs.taint:
+            self._open()
+        return function(float(self), float(other))
+
+    setattr(Number, f"__{name}__", compared)
+
+
+def _risen(function: Callable[[float], float], x: Ends) -> list[float]:
+    """At both ends of what rises, with the C library's error (4 ulp; glibc documents at most 3)."""
+    found = []
+    for end in (x.lo, x.hi):
+        try:
+            found.append(function(end))
+        except (OverflowError, ValueError):
+            return [math.nan]
+    room = 2.0**-50
+    return [y + way * (abs(y) * room + 5e-324) for y in found for way in (-1, 1)]
+
+
+def _wave(function: Callable[[float], float], x: Ends) -> list[float]:
+    """Within the reach of the operand of its value, and of 1."""
+    middle = 0.5 * x.lo + 0.5 * x.hi
+    if not math.isfinite(middle):
+        return [-1.0, 1.0]
+    y, reach = function(middle), (x.hi - x.lo) + 2.0**-50
+    return [max(-1.0, y - reach), min(1.0, y + reach)]
+
+
+RISING = (
+    "sqrt",
+    "cbrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "atan",
+    "sinh",
+    "asinh",
+    "erf",
+)
+MATH: dict[str, Callable[..., list[float]]] = {**dict.fromkeys(RISING, _risen), "sin": _wave, "cos": _wave}
+
+
+def of_math(name: str) -> Callable[..., Any]:
+    """The function of Python's `math` that keeps the bounds of a `Number`."""
+    plain, rule = getattr(math, name), MATH[name]
+
+    @wraps(plain)
+    def function(x: Any, *others: Any) -> Any:
+        if not isinstance(x, Number) or others:
+            return plain(x, *others)
+        return x._made(plain(float(x)), rule(plain, x.ends))
+
+    return function
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _binary(_name, getattr(operator, _name))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _comparison(_name, getattr(operator, _name))

@@ -1,0 +1,148 @@
+"""Where values leave torch and come back: `.item()`, `.tolist()`, `int()`, numpy, `torch.tensor`.
+
+Below these names dispatch sees an element at best; the patches give host code numbers that know their bounds
+(`hosted.numbers`) and give these back to tensors that are made of such numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP64
+from render.interpreter.host import HostTracker
+from render.interpreter.hosted.call import host_profile, values
+from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, Number, of_math
+from render.interpreter.memory import Envelope
+from render.interpreter.memory.records import NO_TAINT
+from render.interpreter.scope import PatchScope
+from render.ops.dtypes import FORMAT_OF
+
+
+def watch(scope: PatchScope, tracker: HostTracker) -> None:
+    """Follow what leaves torch while `scope` lasts and the tracker is not paused."""
+    numbers, tensor = tracker.numbers, torch.Tensor
+    item, tolist, numpy_, whole = tensor.item, tensor.tolist, tensor.numpy, tensor.__int__
+
+    def number(self: torch.Tensor) -> Any:
+        if not _asked_outside(tracker):
+            return item(self)
+        numbers.last = None
+        value = item(self)
+        ends, numbers.last = numbers.last, None
+        return value if ends is None or not isinstance(value, float) else Number(value, ends, numbers)
+
+    def integer(self: torch.Tensor) -> int:
+        value = number(self) if _asked_outside(tracker) else None
+        return int(value) if isinstance(value, Number) else whole(self)
+
+    def elements(self: torch.Tensor) -> Any:
+        known, found = _open(tracker, self) if _asked_outside(tracker) else None, tolist(self)
+        return found if known is None else _listed(numbers, found, self, known)
+
+    def array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        known = _open(tracker, self) if _asked_outside(tracker) else None
+        if known is not None:
+            numbers.array_leaves(Ends(0.0, 1.0, known.taints))
+        return numpy_(self, *args, **kwargs)
+
+    scope.set(tensor, "item", number)
+    scope.set(tensor, "tolist", elements)
+    scope.set(tensor, "numpy", array)
+    scope.set(tensor, "__int__", integer)
+    for name in MATH:
+        scope.set(math, name, of_math(name))
+    for name in ("tensor", "as_tensor", "from_numpy"):
+        _watch_maker(scope, name, tracker)
+
+
+def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
+    plain, numbers = getattr(torch, name), tracker.numbers
+
+    def maker(data: Any, *args: Any, **kwargs: Any) -> Any:
+        out = plain(data, *args, **kwargs)
+        if numbers and _asked_outside(tracker):
+            with tracker.silent():
+                _come_back(tracker, data, out)
+        return out
+
+    scope.set(torch, name, maker)
+
+
+def _asked_outside(tracker: HostTracker) -> bool:
+    """Whether the user's code asked, and none of ours or torch's, which use the same names."""
+    if tracker.is_paused:
+        return False
+    frame = sys._getframe(2)
+    if frame.f_code.co_name in ("__array__", "integer") and frame.f_back is not None:  # on behalf of who called it
+        frame = frame.f_back
+    return tracker.numbers.outside(frame.f_code.co_filename)
+
+
+def _open(tracker: HostTracker, tensor: torch.Tensor) -> Envelope | None:
+    """What is known of a tensor, if that is no point."""
+    found = tracker.ends_of(tensor)
+    if found is None or (not found.taints and (not found.lo.size or _is_point(found, tensor))):
+        return None
+    return found
+
+
+def _is_point(found: Envelope, tensor: torch.Tensor) -> bool:
+    return np.array_equal(found.lo, found.hi) and np.array_equal(found.lo, values(tensor).astype(np.float64))
+
+
+def _listed(numbers: LeftNumbers, values: Any, tensor: torch.Tensor, known: Envelope) -> Any:
+    if not tensor.is_floating_point():
+        numbers.branch("integers that rounding leaves open")
+        return values
+    wide = known.lo.shape == tuple(tensor.shape)
+
+    def build(v: Any, lo: Any, hi: Any) -> Any:
+        if isinstance(v, list):
+            return [build(x, lo[i] if wide else v, hi[i] if wide else v) for i, x in enumerate(v)]
+        ends = Ends(float(lo), float(hi), known.taints) if wide else Ends(v, v, known.taints)
+        return v if ends.point and ends.lo == v and not ends.taint else Number(v, ends, numbers)
+
+    return build(values, known.lo, known.hi)
+
+
+def _come_back(tracker: HostTracker, data: Any, out: torch.Tensor) -> None:
+    """Bounds for a tensor made of Python numbers, or a taint where nobody followed how it was made."""
+    if isinstance(data, torch.Tensor) or not out.numel():
+        return
+    if isinstance(data, (np.ndarray, np.generic)):
+        taint = tracker.numbers.array()
+        tracker.memory.carry(out, None, None, taint)
+        return
+    flat = list(_flattened(data))
+    ends = [tracker.numbers.of(x) for x in flat]
+    if not any(e is not None for e in ends) or len(flat) != out.numel():
+        return
+    taint = NO_TAINT.union(*(e.taint for e in ends if e is not None))
+    fmt = FORMAT_OF.get(out.dtype)
+    if fmt is None:
+        tracker.numbers.branch("integers made of open numbers")
+        return
+    lo, hi = (
+        np.array([float(x) if e is None else side(e) for x, e in zip(flat, ends, strict=True)]).reshape(out.shape)
+        for side in (lambda e: e.lo, lambda e: e.hi)
+    )
+    if fmt != FP64:
+        low, high = casting.cast_interval(lo, hi, FP64, fmt, host_profile())
+        lo, hi = np.minimum(lo, low), np.maximum(hi, high)
+    v = out.detach().double().numpy()
+    tracker.memory.carry(out, np.minimum(lo, v), np.maximum(hi, v), taint)
+
+
+def _flattened(data: Any) -> Iterator[Any]:
+    if isinstance(data, (list, tuple)):
+        for x in data:
+            yield from _flattened(x)
+    else:
+        yield data

@@ -1,0 +1,124 @@
+"""Values that leave torch keep their bounds, or taint what follows."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.session import Session
+
+NUMBERS = {
+    "sum": lambda a, b: a + b, "difference": lambda a, b: a - b, "product": lambda a, b: a * b,
+    "third": lambda a, b: a / 3,
+    "quotient": lambda a, b: a / b, "reverse": lambda a, b: 2 / a - b, "square": lambda a, b: a**2,
+    "cube": lambda a, b: a**3,
+    "abs": lambda a, b: abs(-a) + b, "mixed": lambda a, b: (a + 0.1) * (b - 3) / (1 + a * a),
+}  # fmt: skip
+
+
+def numbers():
+    return LeftNumbers(lambda *what: 0, lambda file: True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", NUMBERS)
+def test_arithmetic_encloses_the_exact_result(name, seed):
+    own, rng = numbers(), np.random.default_rng(seed)
+    for _ in range(40):
+        a, b = rng.uniform(-4, 4, 2)
+        ra, rb = 2.0 ** rng.uniform(-30, 0, 2)
+        if abs(a) <= ra or abs(b) <= rb:  # the quotient has no bounds
+            continue
+        ends = [Ends(x - r, x + r) for x, r in ((a, ra), (b, rb))]
+        found = NUMBERS[name](*(Number(x, e, own) for x, e in zip((a, b), ends, strict=True)))
+        for t in (0.0, 0.3, 1.0):
+            exact = NUMBERS[name](*(Fraction(e.lo) + Fraction(t) * (Fraction(e.hi) - Fraction(e.lo)) for e in ends))
+            if name not in ("mixed", "reverse"):  # 0.1 is the float64 number on both sides
+                assert found.ends.lo <= exact <= found.ends.hi
+
+
+@pytest.mark.parametrize("name", ["sqrt", "exp", "log", "tanh", "sin", "cos", "atan", "log2"])
+def test_functions_enclose_both_ends(name):
+    import mpmath
+
+    x = torch.tensor([0.7], dtype=torch.float32)
+    with Session() as session:
+        session.memory.carry(x, np.array([0.69]), np.array([0.71]), frozenset())
+        found = getattr(math, name)(x.item())
+    exact = mpmath.atan if name == "atan" else (lambda v: mpmath.log(v, 2)) if name == "log2" else getattr(mpmath, name)
+    for v in (0.69, 0.7, 0.71):
+        assert found.ends.lo <= exact(mpmath.mpf(v)) <= found.ends.hi
+
+
+def left(function, lo=0.9, hi=1.1, value=1.03):
+    """(session, what the function made of an open element) with the tensor x that it is the element of."""
+    x = torch.tensor([value, 2.0])
+    session = Session()
+    with session:
+        session.memory.carry(x, np.array([lo, 2.0]), np.array([hi, 2.0]), frozenset())
+        result = function(x)
+        envelope = session.envelope(result) if isinstance(result, torch.Tensor) else None
+    codes = {session.taints[i].code for i in envelope.taints} if envelope else set()
+    return session, envelope, codes
+
+
+RETURNS = {
+    "times": (lambda x: torch.ones(2) * x[0].item(), 0.9, 1.1),
+    "float": (lambda x: torch.ones(2) * float(x[0]), 0.9, 1.1),
+    "inverse": (lambda x: torch.ones(2) * (1 / x[0].item()), 1 / 1.1, 1 / 0.9),
+    "full": (lambda x: torch.full((2,), x[0].item()), 0.9, 1.1),
+    "list": (lambda x: torch.tensor(x.tolist()), 0.9, 2.0),
+    "sum": (lambda x: torch.tensor([sum(x.tolist())]), 2.9, 3.1),
+    "root": (lambda x: torch.ones(2) * math.sqrt(x[0].item()), math.sqrt(0.9), math.sqrt(1.1)),
+    "less": (lambda x: torch.ones(2) - x[0].item() * 0.5, 0.45, 0.55),
+    "fill": (lambda x: torch.empty(2).fill_(x[0].item()), 0.9, 1.1),
+    "over": (lambda x: torch.ones(2) / x[0].item(), 1 / 1.1, 1 / 0.9),
+    "decided": (lambda x: x * 2 if x[0].item() > 0.5 else x, 1.8, 4.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_a_number_that_comes_back_has_its_bounds(name):
+    function, lo, hi = RETURNS[name]
+    _, envelope, codes = left(function)
+    assert not codes
+    assert envelope is not None
+    assert envelope.lo.min() <= lo * (1 + 1e-9)
+    assert envelope.hi.max() >= hi * (1 - 1e-9)
+    assert envelope.lo.min() >= lo - 1e-5
+    assert envelope.hi.max() <= hi + 1e-5
+
+
+UNFOLLOWED = {
+    "hidden": lambda x: torch.ones(2) * float(str(x[0].item())[:3] + "7"),
+    "numpy": lambda x: torch.from_numpy(np.exp(x.numpy())),
+    "gamma": lambda x: torch.ones(2) * math.gamma(float(x[0])), "asarray": lambda x: torch.tensor(np.cumsum(x.numpy())),
+}  # fmt: skip
+BRANCHES = {
+    "if": lambda x: x * 2 if x[0].item() > 1 else x, "bool": lambda x: x * 2 if x[0] > 1 else x,
+    "int": lambda x: x * int(x[0]), "round": lambda x: x * round(x[0].item() + 0.5),
+    "equal": lambda x: x if x[0].item() == 1 else x + 1,
+    "floor": lambda x: x * math.floor(x[0].item()), "any": lambda x: x if (x > 1.05).any() and x[0] > 1 else -x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_what_is_not_followed_is_a_taint(name):
+    assert left(UNFOLLOWED[name])[2] == {"RND302"}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_branch_that_the_bounds_leave_open(name):
+    assert "RND303" in left(BRANCHES[name])[2]
+
+
+def test_numbers_of_the_code_are_no_numbers_that_left():
+    scale = 0.7071
+    _, envelope, codes = left(lambda x: (torch.ones(2) * x[0].item() + 0.123) * scale)
+    assert not codes
+    assert envelope is not None
