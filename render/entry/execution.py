@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,8 @@ class Tensor:
     Of a large float tensor `tensor` is only the outline (`value` has its numbers); `base` is the byte address where its
     storage began, `address` that of its first element.
     `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
-    a bound is not. `use`: what kernels did with its memory.
+    a bound is not. `use`: what kernels did with its memory, `made`: file and
+    line of the host code that allocated it.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Tensor:
     taints: frozenset[int] = frozenset()
     tracked: bool = True
     use: Use = Use.NONE
+    made: tuple[str, int] | None = None
 
     def offset(self, where: tuple[int, ...]) -> int:
         """Bytes from the first element to the one at `where`. Raises RenderError where there is none."""
@@ -162,7 +164,8 @@ class Entry:
         found = self._named(inputs, session, result)
         uses = session.memory.use_of
         aside = tuple((name, uses(t)) for name, t in stored_besides(inputs, found, session.envelope))
-        outputs = [_describe(n, t, session.envelope(t, take=True), uses(t)) for n, t in found]
+        outputs = [replace(_describe(n, t, session.envelope(t, take=True)), use=uses(t),
+                           made=session.made_at(t.untyped_storage().data_ptr())) for n, t in found]  # fmt: skip
         return Execution(outputs, session, seconds, cpu, aside=aside)
 
     def given(self) -> Named:
@@ -203,14 +206,14 @@ class Entry:
             raise as_kernel_error(error) from error
 
 
-def _describe(name: str, tensor: torch.Tensor, envelope: Any, use: Use) -> Tensor:
+def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:
     value = values(tensor, copy=True)
     kept = tensor if value.dtype != np.float32 else outline(tensor)
     base = tensor.untyped_storage().data_ptr()
     where = kept, base + int(tensor.storage_offset()) * tensor.element_size(), base
     if envelope is None:
         point = np.asarray(value, np.float64)
-        return Tensor(name, *where, value, point, point, tracked=False, use=use)
+        return Tensor(name, *where, value, point, point, tracked=False)
     lo, hi = (np.broadcast_to(np.asarray(end, np.float64), value.shape) for end in (envelope.lo, envelope.hi))
     unstored = ~np.broadcast_to(np.asarray(envelope.written, bool), value.shape)
-    return Tensor(name, *where, value, lo, hi, unstored, frozenset(envelope.taints), use=use)
+    return Tensor(name, *where, value, lo, hi, unstored, frozenset(envelope.taints))

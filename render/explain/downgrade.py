@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from interval_ops.formats.model import FORMATS, Format
@@ -30,6 +31,26 @@ def coarsest_of_interface(study: Study, run: Execution) -> Format:
     if any(cause[0] == "operand" for cause in run.session.causes):
         found.append(FORMATS["tf32"])
     return min((f for f in found if f is not None), key=lambda f: f.p, default=FORMATS["fp32"])
+
+
+def narrowed(study: Study, run: Execution) -> Downgrade | None:
+    """The output of fewer bits than the reference's and than every float input, with the line of its allocation.
+
+    Its share is that of one rounding to it in the bound's half width, of the median element.
+    """
+    given = [TORCH_FORMATS.get(x.dtype) for x in study.entry.inputs.values.values() if isinstance(x, torch.Tensor)]
+    inputs = [f for f in given if f is not None]
+    for case in study.cases:
+        if case.mismatch or case.fmt is None or case.ref_fmt is None or not case.exact.size:
+            continue
+        outer = min([case.ref_fmt, *inputs], key=lambda f: f.p)
+        if case.fmt.p < outer.p:
+            with np.errstate(all="ignore"):
+                shares = (case.fmt.u * np.abs(case.exact) + case.fmt.half_subnormal) / ((case.hi - case.lo) / 2)
+            share = float(np.median(np.nan_to_num(np.minimum(shares, 1.0), nan=1.0)))
+            file, line = run.output(case.name).made or (None, 0)
+            return Downgrade(case.fmt.name, outer.name, case.name, file, line, share, allocated=True)
+    return None
 
 
 def downgrade(study: Study, run: Execution, found: Budget) -> Downgrade | None:

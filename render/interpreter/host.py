@@ -52,6 +52,7 @@ __all__ = ["HostTracker", "cuda_on_cpu", "on_host"]
 Cause = tuple[str, str, int]
 
 _ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
+_MADE = of_form(Form.MADE)
 _SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
 _OWN_ROOTS = (
@@ -143,6 +144,8 @@ class HostTracker(TorchDispatchMode):
         super().__init__()
         self.memory = memory
         self.followed = 0
+        self.made: dict[int, HostSite] = {}
+        """Where the host allocated the storage that begins at an address."""
         """Operations so far that read elements with bounds."""
         self.mute = frozenset(mute)
         self.exact = self.mute >= set(CAUSES)
@@ -259,16 +262,22 @@ class HostTracker(TorchDispatchMode):
             out = func(*args, **kwargs)
             if _plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
-            return out
+            return self._placed(op, out)
         if op.name in _SHAPE_ONLY and not op.written:
-            return func(*args, **kwargs)
+            return self._placed(op, func(*args, **kwargs))
         rounds = _rounded_to(op, args, kwargs) if op.cause else None
         if rounds is None and not op.opaque and not self._concerned(op, args, kwargs):
             out = func(*args, **kwargs)
             for target in written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
-            return out
+            return self._placed(op, out)
         return self._follow(func, op, args, kwargs, rounds)
+
+    def _placed(self, op: OverloadRule, out: Any) -> Any:
+        """`out`, with the line that allocated it, if that is what the operation does."""
+        if op.name in _MADE and _plain(out):
+            self.made[_start(out)] = host_site()
+        return out
 
     def _follow(
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], rounds: Format | None

@@ -123,6 +123,11 @@ class Session:
         """Unit roundoff of what the host computed from inputs before a launch, by cause, file and line."""
         return self._tracker.rounded if self._tracker else {}
 
+    def made_at(self, base: int) -> tuple[str, int] | None:
+        """File and line of the host code that allocated the storage at this address; None for another's."""
+        site = self._tracker.made.get(base) if self._tracker else None
+        return None if site is None else (site.file, site.line)
+
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)

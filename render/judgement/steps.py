@@ -16,7 +16,7 @@ from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
 from render.entry.resolve import Reference
 from render.explain.budget import NOTHING, Budget
-from render.explain.downgrade import downgrade
+from render.explain.downgrade import downgrade, narrowed
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
@@ -136,7 +136,7 @@ class Judgement:
         outputs = d.outputs(judged)
         parts = self._budget(study, run, outputs, decision)
         notes += [parts.note] if parts.note else []
-        price = downgrade(study, run, parts) if decision.label == "Type-I" else None
+        price = (narrowed(study, run) or downgrade(study, run, parts)) if decision.label == "Type-I" else None
         notes += [price.sentence] if price else []
         what_ifs, more = what_if(study, run, self.options)
         notes += [more] if more else []

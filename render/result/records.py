@@ -176,6 +176,7 @@ class Downgrade:
 
     `fmt` at `line` is the largest of them.
     `shrink`: how many times narrower the bound is without roundings of that kind, in a run; 1 where there was none.
+    `allocated`: it is the output itself, and `line` allocates it.
     """
 
     fmt: str
@@ -185,10 +186,17 @@ class Downgrade:
     line: int
     share: float
     shrink: float = 1.0
+    allocated: bool = False
 
     @property
     def sentence(self) -> str:
         where = f"{os.path.basename(self.file)}:{self.line}" if self.file else "inside"
+        if self.allocated:
+            place = f" (allocated at {where})" if self.file else ""
+            text = (
+                f"precision downgrade: {self.output} is {self.fmt}{place}, narrower than the reference and every float"
+            )
+            return f"{text} input ({self.outer}); one rounding to it is {_share(self.share)} of its bound"
         text = f"precision downgrade: {self.fmt} at {where} is coarser than the interface ({self.outer})"
         text += f" and owns {_share(self.share)} of the bound of {self.output}"
         if self.shrink > 1:

@@ -64,3 +64,41 @@ def test_the_sentence_claims_a_factor_only_where_a_run_gave_one():
     assert Downgrade("bf16", "fp32", "c", "k.py", 7, 0.93).sentence == said
     priced = Downgrade("bf16", "fp32", "c", "k.py", 7, 0.93, 72.4).sentence
     assert priced == f"{said}, which is 72x narrower without such roundings (re-run)"
+
+
+@triton.jit
+def multiplied(X, Y, Out, B: tl.constexpr):
+    c = tl.arange(0, B)
+    tl.store(Out + c, (tl.load(X + c) * tl.load(Y + c)).to(Out.dtype.element_ty))
+
+
+def into(make):
+    def run(x, y):
+        out = make(x)
+        multiplied[(1,)](x, y, out, 64)
+        return out
+
+    return run
+
+
+NARROW = {
+    "empty": into(lambda x: torch.empty(x.shape, dtype=torch.bfloat16)),
+    "zeros_like": into(lambda x: torch.zeros_like(x, dtype=torch.float16)),
+    "new_full": into(lambda x: x.new_full(x.shape, 1.0, dtype=torch.float16)),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_an_output_of_fewer_bits_than_everything_else_is_named_with_its_allocation(name):
+    x, y = (torch.randn(64, generator=torch.Generator().manual_seed(i)) for i in range(2))
+    v = render.classify(NARROW[name], x, y, ref=torch.mul)
+    assert (v.label, v.subtype, v.downgrade.allocated) == ("Type-I", "downgrade", True)
+    with open(v.downgrade.file) as file:
+        assert name in file.read().splitlines()[v.downgrade.line - 1]
+    assert v.downgrade.share > 0.9 and v.downgrade.sentence in v.notes
+
+
+def test_an_output_as_narrow_as_an_input_is_none():
+    x, y = torch.randn(64).bfloat16(), torch.randn(64)
+    v = render.classify(NARROW["empty"], x, y, ref=torch.mul)
+    assert v.downgrade is None or not v.downgrade.allocated
