@@ -67,7 +67,7 @@ def test_the_sentence_claims_a_factor_only_where_a_run_gave_one():
 
 
 @triton.jit
-def multiplied(X, Y, Out, B: tl.constexpr):
+def products_of(X, Y, Out, B: tl.constexpr):
     c = tl.arange(0, B)
     tl.store(Out + c, (tl.load(X + c) * tl.load(Y + c)).to(Out.dtype.element_ty))
 
@@ -75,7 +75,7 @@ def multiplied(X, Y, Out, B: tl.constexpr):
 def into(make):
     def run(x, y):
         out = make(x)
-        multiplied[(1,)](x, y, out, 64)
+        products_of[(1,)](x, y, out, 64)
         return out
 
     return run
