@@ -34,6 +34,7 @@ _LAZY = {
     "UnsupportedOp": "render.result.errors",
     "KernelError": "render.result.errors",
     "accumulation": "render.companions.accumulation",
+    "combined": "render.companions.combined",
     "dual_delta": "render.companions.dual_delta",
 }
 
@@ -47,6 +48,7 @@ __all__ = [
     "accumulation",
     "bound",
     "classify",
+    "combined",
     "compare",
     "compare_models",
     "compare_training",

@@ -13,6 +13,7 @@ from render.cli import (
     demote,
     doctor,
     dual_delta,
+    evidence,
     explain,
     ops,
     replay,
@@ -60,4 +61,5 @@ app.command("ops")(ops.command)
 app.command("accum")(accum.command)
 app.command("dual-delta")(dual_delta.command)
 app.command("demote")(demote.command)
+app.command("evidence")(evidence.command)
 app.command("doctor")(doctor.command)

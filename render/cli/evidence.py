@@ -1,0 +1,77 @@
+"""`render evidence FILE`: one verdict from the bound, many inputs and the accumulators together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from render.cli.exits import guarded
+from render.cli.output import console
+from render.cli.progress import progress
+from render.result.options import INPUTS, REPORT, TARGET
+
+if TYPE_CHECKING:
+    from render.result.verdict import Verdict
+
+_STDOUT = "-"
+
+
+@guarded
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher.")],
+    entry: Annotated[
+        str | None, typer.Option(help="Function that launches the kernel.", rich_help_panel=TARGET)
+    ] = None,
+    ref: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Reference, as in `render classify`.", rich_help_panel=TARGET)
+    ] = None,
+    device: Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)] = "any",
+    input: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(64,64):fp16".', rich_help_panel=INPUTS),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first inputs.", rich_help_panel=INPUTS)] = 0,
+    count: Annotated[int, typer.Option("-n", min=2, help="Inputs for the statistics.", rich_help_panel=INPUTS)] = 30,
+    json: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The verdict as JSON, - for stdout.", rich_help_panel=REPORT)
+    ] = None,
+) -> int:
+    """Classify a kernel, and weigh its accuracy over many inputs and its accumulators with the bound.
+
+    The exit code is that of the verdict.
+    """
+    from render.companions.needs import stats
+
+    stats()
+    with progress(f"weighing {file.name}"):
+        verdict = _weighed(file, (entry, ref), device, input or [], seed, count)
+    if json == _STDOUT:
+        typer.echo(verdict.to_json(), nl=False)
+        return verdict.exit_code
+    if json is not None:
+        verdict.save(json)
+    out = console()
+    out.print(f"{verdict.headline}  {verdict.code}  {verdict.message}", soft_wrap=True)
+    for fact in verdict.evidence:
+        out.print(f"  {fact.kind:12} {fact.text}", soft_wrap=True)
+    return verdict.exit_code
+
+
+def _weighed(
+    file: Path, names: tuple[str | None, str | None], device: str, specs: list[str], seed: int, count: int
+) -> Verdict:
+    from render.classify import classify
+    from render.companions.called import called
+    from render.companions.combined import combined
+    from render.companions.dual_delta.experiment import Plan, experiment
+    from render.entry.resolve import resolve
+
+    entry, ref = names
+    target = called(file, entry, None, specs, ref)
+    given = target.inputs(seed)
+    reference = resolve(ref, target.module).fn
+    verdict = classify(target.fn, *given.args, ref=reference, device=device, seed=seed, **given.kwargs)
+    plan = Plan(n=count, seed=seed, device=device, early=count >= 100)
+    return combined(verdict, experiment(target.fn, reference, "fp64", target.inputs, plan))
