@@ -8,6 +8,7 @@ gets an object of its own and of the original's kind: torch's compiler refuses t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -271,22 +272,23 @@ def _classes(kind: str) -> Iterator[tuple[str, type]]:
         yield "graph", Capture
 
 
+@cache
+def _answers() -> tuple[tuple[Any, dict[str, Any]], ...]:
+    """(owner, its answers by name), made once: each asks for the device when it is called."""
+    found = [(torch._C, {name: answer(name, give) for name, give in _c_names().items()})]
+    for module, names in ((torch.cuda, _module_names() | _cuda_names()), (torch.xpu, _module_names() | _xpu_names())):
+        given = {name: answer(name, give, module.__name__) for name, give in names.items()
+                 if name in vars(module) or name.startswith("_get")}  # fmt: skip
+        given |= dict(_classes(module.__name__.rsplit(".", 1)[-1]))
+        found.append((module, given | {"_initialized": True, "default_generators": (torch.default_generator,)}))
+    built = answer("is_built", _always(True), "torch.backends.cuda")
+    return (*found, (torch.cuda.nvtx, {"_nvtx": _Nothing()}), (torch.backends.cuda, {"is_built": built}))
+
+
 def patch(scope: PatchScope) -> None:
     """Puts the answers in place."""
-    for name, give in _c_names().items():
-        scope.set(torch._C, name, answer(name, give))
-    xpu, cuda = torch.xpu, torch.cuda
-    for module, names in ((cuda, {**_module_names(), **_cuda_names()}), (xpu, {**_module_names(), **_xpu_names()})):
-        for name, give in names.items():
-            if name in vars(module) or name.startswith("_get"):
-                scope.set(module, name, answer(name, give, module.__name__))
-        for name, cls in _classes(module.__name__.rsplit(".", 1)[-1]):
-            scope.set(module, name, cls)
-        scope.set(module, "_initialized", True)
-        scope.set(module, "default_generators", (torch.default_generator,))
-    scope.set(torch.cuda.nvtx, "_nvtx", _Nothing())
-    scope.set(torch.backends.cuda, "is_built", answer("is_built", _always(True), "torch.backends.cuda"))
+    for owner, values in _answers():
+        scope.update(owner, values)
     facts = device.current().facts
     versions = {"cuda": ("12.8", None, None), "hip": (None, "6.4.43482", None), "xpu": (None, None, "20250101")}
-    for name, text in zip(("cuda", "hip", "xpu"), versions[facts.backend], strict=True):
-        scope.set(torch.version, name, text)
+    scope.update(torch.version, dict(zip(("cuda", "hip", "xpu"), versions[facts.backend], strict=True)))
