@@ -64,6 +64,8 @@ class Context:
     change: Callable[[Any, ast.Module], ast.Module] | None = None
     assume_exact: frozenset[str] = frozenset()
     writers: Writers = field(default_factory=Writers)
+    sentinels: set[tuple[float, float]] = field(default_factory=set)
+    """Ends of the literals beyond any data that the launch met: whatever has exactly these ends is that literal."""
     steps: Steps = field(init=False)
     activity: Activity = field(init=False)
     in_turns: Turns | None = None

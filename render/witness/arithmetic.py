@@ -23,6 +23,14 @@ def rounding(formula: Callable[..., Maybe]) -> Rule:
     return lambda e, op, k: rounded(formula(*e.args(op, k)), fmt_of(op))
 
 
+def difference(e: Evaluator, op: Operation, k: int) -> Maybe:
+    """0 where both are one literal beyond any data (`-1e30`): its ends, which nothing else has, say so."""
+    x, y = e.args(op, k)
+    if x is not None and x == y and any(x == iv.interval(*ends) for ends in e.sentinels):
+        return (ZERO, ZERO)
+    return rounded(iv.sub(x, y), fmt_of(op))
+
+
 def product(e: Evaluator, op: Operation, k: int) -> Maybe:
     first, second = (int(operand[k]) for operand in op.operands)
     x, y = e.args(op, k)

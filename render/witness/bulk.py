@@ -82,6 +82,15 @@ def _rounding(formula: Callable[..., Ends]) -> Formula:
     return lambda e, op, rows: f.rounded(formula(*_operands(e, op, rows)), FORMATS[op.attrs["fmt"]])
 
 
+def _difference(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
+    (xl, xh), (yl, yh) = _operands(e, op, rows)
+    lo, hi = f.rounded(f.sub((xl, xh), (yl, yh)), FORMATS[op.attrs["fmt"]])
+    for low, high in e.sentinels:
+        same = (xl == low) & (xh == high) & (yl == low) & (yh == high)
+        lo, hi = np.where(same, 0.0, lo), np.where(same, 0.0, hi)
+    return lo, hi
+
+
 def _product(e: Evaluator, op: Operation, rows: np.ndarray) -> Ends:
     x, y = _operands(e, op, rows)
     exact, same = f.mul(x, y), op.operands[0][rows] == op.operands[1][rows]
@@ -229,7 +238,7 @@ def _overflowed(dst: Format, overflow: str, largest: np.ndarray, endless: np.nda
 RULES: dict[str, Formula] = {
     "leaf": _leaf,
     "fadd": _rounding(f.add),
-    "fsub": _rounding(f.sub),
+    "fsub": _difference,
     "fmul": _product,
     "fma": _fma,
     "fdiv": _quotient("div"),

@@ -6,7 +6,7 @@ One plain formula per operation (`formulas`), and for operations with thousands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,16 @@ from render.witness.formulas import CHAINED, rule_of
 from render.witness.rule import NoFormula, Value
 from render.witness.tally import PIECE
 from render.witness.values import Values
+
+BEYOND = 2.0**40
+
+
+def _sentinels(ops: Sequence[Operation]) -> list[tuple[float, float]]:
+    """Ends of the literals beyond any data, of both signs: two values with the same of them are one number."""
+    leaves = [op for op in ops if op.op == "leaf" and op.attrs.get("source") == "constant"]
+    ends = [(float(low), float(high)) for op in leaves for low, high in zip(op.low, op.high, strict=True)]
+    wide = [(low, high) for low, high in ends if low != high and abs(low) >= BEYOND]
+    return list(dict.fromkeys([*wide, *((-high, -low) for low, high in wide)]))
 
 
 class Evaluator:
@@ -39,6 +49,7 @@ class Evaluator:
                               for o in self.ops], np.int64)  # fmt: skip
         self.used = np.zeros(total, bool)
         self.pending = np.zeros(total, bool)
+        self.sentinels = _sentinels(self.ops)
 
     def result(self) -> Maybe:
         self._mark()

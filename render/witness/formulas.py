@@ -29,7 +29,7 @@ def _atomic_sum(e: Evaluator, op: Operation, k: int) -> Maybe:
 
 RULES: dict[str, Rule] = {
     "fadd": a.rounding(iv.add),
-    "fsub": a.rounding(iv.sub),
+    "fsub": a.difference,
     "fmul": a.product,
     "fma": a.fma,
     "fdiv": a.quotient("div"),

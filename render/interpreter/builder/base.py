@@ -11,6 +11,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.formats.casting import round_value
+from render.interpreter.builder import sentinels
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
 from render.interpreter.types import carrier, float_format
@@ -151,8 +152,8 @@ class Base:
         v = round_value(exact, fmt, "rtne", "inf")
         if not self.ctx.interval or v[0] == exact[0] or not np.isfinite(exact[0]):
             return Handle(v, ty, ())
-        rounded = v.astype(np.float64)
-        return Handle(v, ty, (), np.minimum(exact, rounded), np.maximum(exact, rounded))
+        low, high = sentinels.ends(self.ctx, float(exact[0]), float(v[0]))
+        return Handle(v, ty, (), np.array([low]), np.array([high]))
 
     def get_int1(self, value: bool) -> Handle:
         return self.int_constant(bool(value), tl.int1)

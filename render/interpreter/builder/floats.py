@@ -13,7 +13,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
-from render.interpreter.builder import lost
+from render.interpreter.builder import lost, sentinels
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import METER, Handle, taint_of
@@ -57,6 +57,8 @@ def dispatch(rule: Rule, value: Value) -> Callable[..., Handle]:
             lo, hi = rule.apply(tuple(h.pair for h in operands), fmt, profile)  # type: ignore[misc]
         except MissingRule as missing:
             raise self.ctx.lacks(rule.op, missing) from None
+        if rule.op == "fsub" and (same := sentinels.alike(self.ctx, *operands)) is not None:
+            lo, hi = (np.where(same, 0.0, end) for end in (lo, hi))
         return Handle(v, x.dtype, x.shape, lo, hi, taint)
 
     create.__name__ = f"create_{rule.op}"
@@ -76,6 +78,8 @@ def dispatch_comparison(rule: Rule, value: Value) -> Callable[..., Handle]:
             return bool_handle(v, equal & ~open_, equal | open_, x.shape, taint)
         fmt = float_format(x.dtype)
         surely, possibly = rule.apply((x.pair, y.pair), fmt, self.ctx.profile)  # type: ignore[misc]
+        if (same := sentinels.alike(self.ctx, x, y)) is not None:
+            surely, possibly = (np.where(same, v, truth) for truth in (surely, possibly))
         return bool_handle(v, surely, possibly, x.shape, taint)
 
     create.__name__ = f"create_{rule.op}"
