@@ -2,7 +2,7 @@
 
 Every result contains f(x) for any real x in the operand and any value within f(x)(1 +- r) +- a, r and a from
 `profile.fn(name)`. A flushing function may read a subnormal argument as 0 and return 0 for a subnormal result. Results
-are not clipped to the range of f (1 + 1 ulp is a legal tanh); only a negative exp, exp2, sqrt or rsqrt is excluded.
+are not clipped to the range of f (1 + 1 ulp is a legal sine); only a negative exp, exp2, sqrt or rsqrt is excluded.
 """
 
 from __future__ import annotations

@@ -303,8 +303,10 @@ def _against_constant(found: Slice, one: Examined) -> bool:
     """Whether the digits are lost to a literal (exp(x) - 1): a matter of one number, whatever lies beside it."""
     if one.spot is None:
         return False
-    lines = [n for n in found.nodes if (n.file, n.line) == one.spot[:2] and n.op in ("fadd", "fsub", "log", "log2")]
-    return any(_constant(found, o) for n in lines for o in n.operands) or any(n.op.startswith("log") for n in lines)
+    here = [n for n in found.nodes if (n.file, n.line) == one.spot[:2]]
+    if any(n.op.startswith("log") for n in here):
+        return True
+    return any(_constant(found, o) for n in here if n.op in ("fadd", "fsub") for o in n.operands)
 
 
 def _constant(found: Slice, o: np.ndarray) -> bool:

@@ -159,6 +159,10 @@ def smooth_l1(n: NumberKind, x: Num, y: Num, beta: float = 1.0) -> Num:
     return huber(n, x, y, beta) / n.number(float(beta))
 
 
+HALF_POWERS = {0.5: "sqrt", -0.5: "rsqrt"}
+"""Powers that torch takes by a function."""
+
+
 def glu(n: NumberKind, x: Num, gate: Num) -> Num:
     return x * sigmoid(n, gate)
 

@@ -17,7 +17,7 @@ from interval_ops.formats.model import Format
 from render.interpreter.hosted.products import kind_of
 from render.ops.aten import ATEN, Aten, Form, base_name, of_form
 from render.ops.dtypes import FORMAT_OF
-from render.ops.formulas import Refused, glu
+from render.ops.formulas import HALF_POWERS, Refused, glu
 from render.ops.rows import Joined, along, axes_of, mean
 from render.trace.host import HostStep
 from render.trace.host_nodes import Formulas, Making, Numbers
@@ -98,8 +98,8 @@ def _power(make: Making) -> Numbers:
     if isinstance(y, (int, float)) and y == 2:
         base = make.elements(x, fmt)
         return make.cast(make.node("fmul", {"fmt": fmt.name}, base, base), fmt, make.fmt)
-    if isinstance(y, (int, float)) and y in (0.5, -0.5):
-        return make.cast(make.function("sqrt" if y > 0 else "rsqrt", fmt, make.elements(x, fmt)), fmt, make.fmt)
+    if isinstance(y, (int, float)) and y in HALF_POWERS:
+        return make.cast(make.function(HALF_POWERS[y], fmt, make.elements(x, fmt)), fmt, make.fmt)
     found = make.function("pow", fmt, make.elements(x, fmt), make.elements(y, fmt))
     return make.cast(found, fmt, make.fmt)
 

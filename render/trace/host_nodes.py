@@ -21,6 +21,7 @@ from render.interpreter.hosted.call import host_profile, inner_of
 from render.ops.aten import named
 from render.ops.dtypes import FORMAT_OF
 from render.ops.rows import Joined
+from render.ops.table import RULES
 from render.trace.check import value_of
 from render.trace.host import HostStep
 from render.trace.model import LEAF, Node, NotSliceable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from render.trace.host_cut import HostCutter
 
 Numbers = np.ndarray
-_LANGUAGE = frozenset(["exp", "exp2", "log", "log2", "sin", "cos", "erf", "rsqrt"])
 
 
 class Making:
@@ -98,7 +98,7 @@ class Making:
         known = {"r": error.r, "a": error.a, "ftz": False}
         if math.isfinite(error.huge):
             known["huge"] = error.huge
-        op = name if name in _LANGUAGE else f"library {name}"
+        op = name if name in RULES else f"library {name}"
         return self.node(op, {"fmt": fmt.name, "error": known}, *operands)
 
     def rank(self, ranks: Numbers, rows: Numbers) -> Numbers:

@@ -18,6 +18,7 @@ from render.exact.functions import NEVER_NEGATIVE
 from render.witness import casts, errors
 from render.witness import floats as f
 from render.witness.document import Operation
+from render.witness.library import KEYS
 from render.witness.values import Ends
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ RULES: dict[str, Formula] = {
     "min": _extreme(np.minimum, np.inf),
     **{name: _function(name, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")},
     "precise_sqrt": _function("sqrt", "sqrt_rn"),
-    **{f"library {name}": _function(name, name) for name in ("exp2", "log", "tanh", "expm1", "log1p")},
+    **{f"library {name}": _function(name, KEYS.get(name, name)) for name in f.NUMPY},
     "cast": _cast,
 }
 

@@ -191,7 +191,7 @@ _OPERATIONS: dict[str, Callable[..., Maybe]] = {
     "fma": lambda x, y, z: iv.add(iv.mul(x, y), z),
 }  # fmt: skip
 _NORMS = ("hypot", "rhypot", "norm3d", "rnorm3d", "norm4d", "rnorm4d")
-_KEYS = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt"}
+KEYS = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt"}
 _TO_FLOATS = [
     f"{source}2{target}_{way}" for way in ("rd", "ru", "rz") for target in ("float", "double")
     for source in ("int", "uint", "ll", "ull", *(("double",) if target == "float" else ()))
@@ -199,7 +199,7 @@ _TO_FLOATS = [
 ]  # fmt: skip
 
 _PLAIN: dict[str, Rule] = {
-    **{name: function(name, _KEYS.get(name, name)) for name in functions.KNOWN},
+    **{name: function(name, KEYS.get(name, name)) for name in functions.KNOWN},
     "sqrt_rn": _correct("sqrt", "sqrt_rn"),
     "rsqrt_rn": _correct("rsqrt", "rsqrt_rn"),
     "pow": _jointly("pow", joint.raised),

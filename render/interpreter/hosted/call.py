@@ -223,7 +223,6 @@ def finished(pair: Pair, fmt: Format, profile: Profile) -> Bounds:
 # --- the errors of torch ------------------------------------------------------------------------------------------
 
 _MUTED: ContextVar[frozenset[str]] = ContextVar("muted", default=frozenset())
-_CUDA = {"exp": "libdevice_exp", "rsqrt": "libdevice_rsqrt", "sqrt": "sqrt_rn", "div": "div_rn"}
 
 
 @contextmanager
@@ -252,8 +251,9 @@ def _profile(without: frozenset[str], amd: bool) -> Profile:
     functions = dict(ieee.functions)
     for name, error in cpu.functions.items():
         base, _, fmt = name.partition("@")
-        key = f"{_CUDA.get(base, base)}{'@' + fmt if fmt else ''}" if not fmt else name
-        other = device.functions.get(key, error)
+        # Device code of PyTorch calls the vendor's library, and has correct roots and quotients.
+        keys = (f"libdevice_{base}", f"{base}_rn", base) if not fmt else (name,)
+        other = next((device.functions[key] for key in keys if key in device.functions), error)
         functions[name] = FnError(
             max(error.r, other.r), max(error.a, 0.0 if other.ftz else other.a), source="torch-cpu and device library",
             huge=min(error.huge, other.huge),

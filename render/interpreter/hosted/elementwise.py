@@ -29,6 +29,7 @@ from render.interpreter.hosted.call import (
 )
 from render.ops.aten import Aten
 from render.ops.dtypes import FORMAT_OF
+from render.ops.formulas import HALF_POWERS
 
 
 def by_function(op: Aten) -> Rule:
@@ -193,8 +194,8 @@ def power(call: Call) -> Result:
         return finished(base, fmt, profile)
     if y == 2:
         return finished(arithmetic.square(base, inner, profile), fmt, profile)
-    if y in (0.5, -0.5):
-        found = unary("sqrt" if y > 0 else "rsqrt", base, inner, profile)
+    if y in HALF_POWERS:
+        found = unary(HALF_POWERS[y], base, inner, profile)
         other = joint.power(base, exponent, inner, profile)  # torch has a case of its own for roots, or calls pow
         return finished((np.minimum(found[0], other[0]), np.maximum(found[1], other[1])), fmt, profile)
     if float(y).is_integer() and abs(y) < 1024:

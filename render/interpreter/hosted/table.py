@@ -129,5 +129,9 @@ def opaque(name: str) -> bool:
     return name not in RULES and name not in _GIVEN and not name.startswith(("__", "bitwise_"))
 
 
-OF_INTEGERS = of_form(Form.FUNCTION) - {"prod", "pow"} | {"div", "true_divide", "reciprocal", "sqrt", "mean", "hypot"}
+OF_INTEGERS = (
+    of_form(Form.FUNCTION) - {"prod", "pow"}
+    | {name for name, op in ATEN.items() if op.instruction}
+    | {"true_divide", "mean"}
+)
 """Integers come out of these as floats."""

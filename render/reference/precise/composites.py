@@ -84,7 +84,7 @@ def _silu_backward(n: Numbers, g: Num, x: Num) -> Num:
 
 def _gelu_backward(r: RecordedCells, grad: Ids, x: Ids, approximate: str = "none") -> Ids:
     if approximate != "none":
-        raise Refused("gelu_backward of the tanh form has no rule")
+        raise Refused(f"gelu_backward of the form {approximate!r} has no rule")
 
     def fn(n: Numbers, g: Num, a: Num) -> Num:
         below = n.call("erfc", -a / n.call("sqrt", n.number(2.0))) / 2

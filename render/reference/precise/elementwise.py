@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from render.exact.functions import FORMULAS
 from render.exact.numbers import Num, Numbers
 from render.ops.aten import ATEN, Aten, Form
-from render.ops.formulas import Formula, Refused
+from render.ops.formulas import HALF_POWERS, Formula, Refused
 from render.reference.precise.graph import Ids
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def _power(n: Numbers, x: Num, y: Num) -> Num:
 
 
 def _pow(r: RecordedCells, x: Any, y: Any) -> Ids:
-    if isinstance(y, float | int) and y in (0.5, -0.5):
-        return r.map("pow", lambda n, a: n.call("sqrt", a) if y > 0 else 1 / n.call("sqrt", a), x, weight=2)
+    if isinstance(y, float | int) and y in HALF_POWERS:
+        return r.map("pow", lambda n, a: n.call(HALF_POWERS[y], a), x, weight=2)
     if isinstance(y, float | int) and float(y).is_integer() and abs(y) < 1024:
         return r.map("pow", lambda n, a: a ** int(y), x, weight=2)
     return r.map("pow", _power, x, y, weight=2 * HEAVY)

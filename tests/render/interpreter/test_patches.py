@@ -1,0 +1,59 @@
+"""Triton's language is ours while a kernel runs, and Triton's own before, between and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.language import core, load, store
+
+from render.interpreter.patches import Running, patches, vendor_modules
+from render.interpreter.session import Session
+
+N = 16
+
+
+@triton.jit
+def doubled(X, Out, WRONG: tl.constexpr):
+    i = tl.arange(0, 16)
+    tl.static_assert(not WRONG, "as asked")
+    store(Out + i, load(X + i) * 2)  # imported by name
+
+
+def names() -> dict[tuple[Any, str], Any]:
+    table = patches(tuple(vendor_modules())).names
+    return {(owner, name): vars(owner).get(name) for owner, found in table.items() for name in found}
+
+
+def test_names_are_ours_for_the_length_of_a_launch_only() -> None:
+    x, out = torch.rand(N), torch.empty(N)
+    before, inside = names(), {}
+    with Session("ieee", printer=lambda text: None, progress=lambda done, total: inside.update(names())) as s:
+        doubled[(1,)](x, out, False)
+        assert names() == before
+        doubled[(1,)](x, out, False)
+    assert names() == before
+    assert torch.equal(out, 2 * x) and s.envelope(out) is not None
+    replaced = [key for key, value in inside.items() if value is not before[key]]
+    assert not inside or len(replaced) == len(before)
+
+
+def test_a_launch_that_fails_leaves_nothing_behind() -> None:
+    before = names()
+    with pytest.raises(Exception, match="as asked"), Session("ieee"):
+        doubled[(1,)](torch.rand(N), torch.empty(N), True)
+    assert names() == before and not hasattr(Running, "language")
+
+
+def test_replacements_are_made_once() -> None:
+    modules = tuple(vendor_modules())
+    assert patches(modules) is patches(modules)
+    assert vars(core)["load"] is load is not patches(modules).names[core]["load"]
+
+
+def test_a_session_knows_its_settings() -> None:
+    with pytest.raises(TypeError, match="no setting 'chunks'"):
+        Session("any", chunks=4)  # type: ignore[call-arg]
