@@ -6,6 +6,7 @@ float64 on either side in arithmetic, `FUNCTION_ULPS` in functions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -156,3 +157,65 @@ def test_roots_are_exact_at_the_ends() -> None:
     squares = np.array([0.0, 1.0, 4.0, 9.0, 2.0**-1074, 2.0**-1022, 2.25, 1e300, INF])
     lo, hi = elementary.unary("sqrt", (squares, squares), FP64, QUIET)
     assert [i for i in range(len(squares)) if lo[i] == hi[i]] == [0, 1, 2, 3, 4, 5, 6, 8]
+
+
+def _fmod(x: float, y: float) -> float:
+    return math.nan if math.isinf(x) or y == 0 else math.fmod(x, y)
+
+
+def _remainder(x: float, y: float) -> float:
+    return math.nan if math.isinf(x) or y == 0 else math.remainder(x, y)
+
+
+def _logb(x: float) -> float:
+    return -INF if x == 0 else INF if math.isinf(x) else math.frexp(x)[1] - 1.0
+
+
+def _atan2(y: float, x: float) -> object:
+    """mpmath knows no signed zeros and no angle between infinities."""
+    return MP.atan2(y, x) if y != 0 and math.isfinite(x) and math.isfinite(y) else math.atan2(y, x)
+
+
+SAMPLED: dict[str, tuple[int, Callable[..., Pair], Callable[..., object]]] = {
+    "fmod": (2, lambda x, y: arithmetic.fmod(x, y, FP64, QUIET), _fmod),
+    "remainder": (2, joint.remainder, _remainder),
+    "atan2": (2, lambda y, x: joint.atan2(y, x, FP64, QUIET), _atan2),
+    "hypot": (2, lambda x, y: joint.norm("hypot", (x, y), FP64, QUIET), MP.hypot),
+    "nextafter": (2, lambda x, y: joint.nextafter(x, y, FP64), math.nextafter),
+    "logb": (1, joint.logb, _logb),
+    "ldexp": (1, lambda x: joint.ldexp(x, (np.full(1, -70),) * 2, FP64, QUIET), lambda x: MP.ldexp(x, -70)),
+    "ldexp up": (1, lambda x: joint.ldexp(x, (np.full(1, 300),) * 2, FP64, QUIET), lambda x: math.ldexp(x, 300)),
+}
+"""Operations that have no closed form of the tightest box: what numbers drawn inside it give must lie within."""
+
+
+def within(g: np.random.Generator, low: float, high: float) -> list[float]:
+    """Both ends, zero, neighbours of the ends, and some numbers between them."""
+    if low == high:
+        return [low]
+    drawn = [low, high, 0.0, math.nextafter(low, high), math.nextafter(high, low)]
+    if math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low):
+        drawn += [low + (high - low) * float(s) for s in g.random(3)]
+    return [x for x in drawn if low <= x <= high]
+
+
+@pytest.mark.parametrize("points", [False, True])
+@pytest.mark.parametrize("name", SAMPLED)
+def test_numbers_of_the_box_lie_within(name: str, points: bool) -> None:
+    arity, rule, exact = SAMPLED[name]
+    g = rng(len(name) + 31 * points)
+    operands = [oracle.boxes(g, trials(1500)) for _ in range(arity)]
+    operands = [(x[0], x[0]) if points else x for x in operands]
+    with np.errstate(all="ignore"):
+        lo, hi = rule(*operands)
+    for i, box in enumerate(zip(*map(oracle.pairs, operands), strict=True)):
+        for numbers in itertools.product(*(within(g, *ends) for ends in box)):
+            try:
+                value = exact(*numbers)
+            except OverflowError:
+                value = math.copysign(INF, numbers[0])
+            said = f"{name}{numbers} = {value} of {box}, [{lo[i]}, {hi[i]}]"
+            if math.isnan(value):  # type: ignore[arg-type]
+                assert math.isnan(lo[i]) or math.isnan(hi[i]), said
+            else:
+                assert math.isnan(lo[i]) or lo[i] <= value <= hi[i], said
