@@ -20,6 +20,7 @@ from render.explain.downgrade import downgrade, narrowed
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
+from render.judgement import hollow
 from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
@@ -177,7 +178,7 @@ class Judgement:
         formulas = self._formulas(run, judged, decision)
         covered = coverage(self.entry, run, judged, formulas.decision)
         weak, decision = self._unstable(run, judged, formulas.decision)
-        decision = covered.decided(decision)
+        decision = covered.decided(hollow.decided(self.references, self.places, [j.case for j in judged], decision))
         same = equal_outputs(run, judged)
         decision = self.undefined.decided(equalled(decision, len(same) == len(judged) and covered.complete))
         witness = witness or formulas.witness

@@ -1,0 +1,96 @@
+"""Is the bound hollow at the elements that differ? The power of a bound is local.
+
+Over a whole output `decision.fits_zero` asks whether zeros would lie in the bound everywhere. Here it is asked of the
+elements that differ by more than one rounding of the output: if zero lies in the bound of each of them, the others,
+which agree anyway, do not make up for it. And one such element is enough where it differs by a good part of the exact
+value and its half width exceeds half of
+
+    S = |E| + sum_i |dE/dx_i| |x_i|,
+
+so that the bound would also let through what every input off by half does to the result (zero in a bound alone is what
+cancellation looks like). S takes a run of the reference and is asked for only where an element is wide beside the
+largest of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from render.entry.execution import on_cpu
+from render.judgement.references import References
+from render.result import margins
+from render.result.decision import Case, Decision
+
+DIFFERS = 1 / 4
+"""Of |E|: a difference of which the sides may be different numbers."""
+WIDE = 1 / 16
+"""Of the largest |E| of the row (the last dimension): half widths below it are not looked at."""
+HOLLOW = 1 / 2
+STEP = 2.0**-20
+
+
+def decided(references: References, places: Sequence[int], cases: Sequence[Case], decision: Decision) -> Decision:
+    """A Type-I only where the bound says something at the elements that differ."""
+    if decision.label != "Type-I":
+        return decision
+    for case, place in zip(cases, places, strict=True):
+        at = differing(case)
+        if at.any() and not (at & ~_holds_zero(case)).any():
+            return _said(case, at, "zero lies in each of their bounds")
+        at = suspects(case)
+        if at.any() and (at := at & _hollow(references, place, case)).any():
+            return _said(case, at, "their bounds would hold what inputs off by half give")
+    return decision
+
+
+def _said(case: Case, at: np.ndarray, text: str) -> Decision:
+    many = f"{int(at.sum())} of {at.size} elements of {case.name}"
+    return Decision("Inconclusive", "RND301", f"kernel and reference differ in {many}, and {text}")
+
+
+def _apart(case: Case) -> np.ndarray:
+    got = case.value if case.device is None else case.device
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.abs(np.asarray(got, np.float64) - case.ref)
+    return found
+
+
+def _holds_zero(case: Case) -> np.ndarray:
+    """Where zero lies in the bound and E is another number."""
+    found: np.ndarray = (case.lo <= 0) & (case.hi >= 0) & (case.exact != 0)
+    return found
+
+
+def differing(case: Case) -> np.ndarray:
+    """Elements that differ by more than one rounding of the coarser output."""
+    if case.mismatch or case.fmt is None or case.ref_fmt is None:
+        return np.zeros(case.value.shape, bool)
+    u, floor = max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = _apart(case) > u * np.abs(case.exact) + floor
+    return found
+
+
+def suspects(case: Case) -> np.ndarray:
+    """Elements that differ by much, whose bound holds zero and is wide beside their row."""
+    if case.mismatch or case.fmt is None or case.ref_fmt is None or not case.exact.size:
+        return np.zeros(case.value.shape, bool)
+    with np.errstate(all="ignore"):
+        size = np.where(np.isfinite(case.exact), np.abs(case.exact), 0.0)
+        half = (case.hi - case.lo) / 2
+        row = size.max(axis=-1, keepdims=True) if size.ndim else size
+        wide = np.isfinite(half) & (half >= WIDE * row) & (_apart(case) >= DIFFERS * size) & (size > 0)
+    found: np.ndarray = wide & _holds_zero(case)
+    return found
+
+
+def _hollow(references: References, place: int, case: Case) -> np.ndarray:
+    with on_cpu():
+        known = references.oracle.sensitivity(references.exact, STEP)
+    if known is None:
+        return np.ones(case.value.shape, bool)
+    scale = np.abs(case.exact) + known[0][place] / STEP
+    found: np.ndarray = ((case.hi - case.lo) / 2 >= HOLLOW * scale) | ~margins.known(scale)
+    return found
