@@ -15,7 +15,9 @@ from render.result.errors import RenderError
 from render.result.options import INPUTS, REPORT, TARGET
 
 if TYPE_CHECKING:
+    from render.companions.called import Called
     from render.companions.demotion.proposal import Proposal
+    from render.entry.inputs import Inputs
 
 _STDOUT = "-"
 
@@ -51,6 +53,9 @@ def command(
         Path | None,
         typer.Option("--output", "-o", metavar="PATH", help="Write the demoted file.", rich_help_panel=REPORT),
     ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Instead: which single change makes the kernel more accurate.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="PATH", help="Draw the choices.", rich_help_panel=REPORT)] = None,
     json: Annotated[
         str | None, typer.Option(metavar="PATH", help="The result as JSON, - for stdout.", rich_help_panel=REPORT)
@@ -69,6 +74,8 @@ def command(
 
         target = called(file, entry, inputs, input or [])
         given = target.inputs(seed)
+        if repair:
+            return _repaired(target, given, device, output)
         certificate, scope = None, "these inputs"
         if box:
             from render.companions.demotion.boxes import box as read
@@ -78,6 +85,19 @@ def command(
         found = propose(target, given, atol, rtol, chosen, device, evaluations, certificate, scope)
     _give(found, output, plot, json)
     return 0 if found.base.certified.passes else 1
+
+
+def _repaired(target: Called, given: Inputs, device: str, output: Path | None) -> int:
+    from render.companions.demotion.promotion import promotions
+
+    found = promotions(target, given, device)
+    if output is not None and found:
+        output.write_text(found[0].source, encoding="utf-8")
+    for each in found:
+        console().print(each.sentence, soft_wrap=True)
+    if not found:
+        console().print("no single change that is known here shrinks both the bound and the error", soft_wrap=True)
+    return 0
 
 
 def _give(found: Proposal, output: Path | None, plot: Path | None, json: str | None) -> None:

@@ -53,6 +53,10 @@ def saved(choice: Choice) -> int:
     return sum(32 - BITS[fmt] for fmt in choice.values())
 
 
+Failed = (KernelError, UnsupportedOp, MissingRule, RenderError)
+"""What a rewritten kernel may raise."""
+
+
 class Open(Exception):
     """There is no certificate; the message says why."""
 
@@ -69,13 +73,14 @@ class Bench:
     certificate: Callable[[Entry, Execution], tuple[np.ndarray, np.ndarray]] | None = None
     """Another certificate than that for these inputs: (error, |exact| at least) per element (`boxes`)."""
     evaluations: int = field(default=0, init=False)
+    _files: int = field(default=0, init=False)
     known: dict[frozenset[tuple[Site, str]], Certified] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.source = self.called.path.read_text(encoding="utf-8")
         self.folder = tempfile.TemporaryDirectory(prefix="render-demote-")
         self.base = self._run(self.called.fn)
-        self.exact = self._exact()
+        self.exact = self.exact_of(self.called.fn)
 
     def sites(self, formats: tuple[str, ...] = FORMATS_TRIED) -> list[Site]:
         """What may be demoted, from a run of the original."""
@@ -96,8 +101,13 @@ class Bench:
 
     def entry(self, choice: Choice) -> Entry:
         """The rewritten kernel with the same inputs."""
-        path = Path(self.folder.name) / f"{self.called.path.stem}_{len(self.known)}_{self.evaluations}.py"
-        path.write_text(self.text(choice), encoding="utf-8")
+        return self.entry_of(self.text(choice))
+
+    def entry_of(self, text: str) -> Entry:
+        """Another text of the file, with the same inputs."""
+        self._files += 1
+        path = Path(self.folder.name) / f"{self.called.path.stem}_{self._files}.py"
+        path.write_text(text, encoding="utf-8")
         with on_cpu():
             module = load_module(path)
         return Entry(getattr(module, self.called.fn.__name__), self.inputs, self.device)
@@ -105,11 +115,11 @@ class Bench:
     def _run(self, fn: Any) -> Execution:
         return Entry(fn, self.inputs, self.device).run()
 
-    def _exact(self) -> list[np.ndarray]:
-        """Values of the original in float64: what errors are observed against."""
+    def exact_of(self, fn: Any) -> list[np.ndarray]:
+        """Values one format wider (float64 for fp32): what errors are observed against."""
         inputs = self.inputs.clone()
         with lifted_session(self.device) as session:
-            result = self.called.fn(*inputs.args, **inputs.kwargs)
+            result = fn(*inputs.args, **inputs.kwargs)
         named = flatten(result) or stored_arguments(inputs, session.envelope)
         return [wide_values(session, x) for _, x in named]
 
@@ -121,7 +131,7 @@ class Bench:
             if self.certificate is not None:
                 return self._boxed(items, entry, run)
             usage, error, observed = self._compared(run)
-        except (KernelError, UnsupportedOp, MissingRule, RenderError) as failed:
+        except Failed as failed:
             return Certified(items, np.inf, np.inf, np.inf, str(failed).splitlines()[0])
         return Certified(items, usage, error, observed)
 

@@ -71,7 +71,7 @@ class FloatLines(Listener):
 def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[Site]:
     """The demotable sites of every jitted function in `source`, in the order of the text."""
     sites: list[Site] = []
-    for function in _kernels(ast.parse(source)):
+    for function in kernels(ast.parse(source)):
         named: dict[str, list[ast.stmt]] = {}
         barred: set[str] = set()
         for node in ast.walk(function):
@@ -91,15 +91,15 @@ def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[S
         sites += [
             Site(function.name, f"dot:{call.lineno}:{call.col_offset}", "dot", (call.lineno,), tuple(formats))
             for call in ast.walk(function)
-            if isinstance(call, ast.Call) and _name(call) == "dot" and _span(call) & seen.dots
+            if isinstance(call, ast.Call) and call_name(call) == "dot" and _span(call) & seen.dots
         ]
     return sorted((s for s in sites if s.formats), key=lambda s: (s.lines[0], s.name))
 
 
 def rewritten(source: str, choice: Choice) -> str:
     """The text with the choice carried out."""
-    edits = _Edits(source)
-    for function in _kernels(ast.parse(source)):
+    edits = Edits(source)
+    for function in kernels(ast.parse(source)):
         mine = {site.name: fmt for site, fmt in choice.items() if site.function == function.name}
         if choice:
             _promoted(function, mine, edits)
@@ -110,7 +110,8 @@ def rewritten(source: str, choice: Choice) -> str:
     return edits.applied()
 
 
-def _kernels(tree: ast.Module) -> list[ast.FunctionDef]:
+def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
+    """The jitted functions."""
     return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
             and any(ast.unparse(d).split("(")[0].endswith("jit") for d in n.decorator_list)]  # fmt: skip
 
@@ -121,13 +122,14 @@ def _target(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> str | None:
     return only.id if len(targets) == 1 and isinstance(only, ast.Name) and node.value is not None else None
 
 
-def _name(call: ast.Call) -> str:
+def call_name(call: ast.Call) -> str:
+    """The last part of what is called."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _calls(node: ast.stmt, name: str) -> bool:
     value = getattr(node, "value", None)
-    return isinstance(value, ast.Call) and _name(value) == name
+    return isinstance(value, ast.Call) and call_name(value) == name
 
 
 def _span(node: ast.AST) -> set[int]:
@@ -140,7 +142,7 @@ def _float(node: ast.stmt, seen: FloatLines) -> bool | None:
     return kinds[-1] == "fp32" if kinds else None
 
 
-def _demoted(node: ast.stmt, name: str, fmt: str, edits: _Edits) -> None:
+def _demoted(node: ast.stmt, name: str, fmt: str, edits: Edits) -> None:
     to = f".to({TYPES[fmt]})" + (".to(tl.float32)" if fmt in NARROW else "")
     value: ast.expr = node.value  # type: ignore[attr-defined]
     if isinstance(node, ast.AugAssign):
@@ -152,10 +154,10 @@ def _demoted(node: ast.stmt, name: str, fmt: str, edits: _Edits) -> None:
         edits.insert(edits.end(value), f"){to}")
 
 
-def _promoted(function: ast.FunctionDef, mine: Mapping[str, str], edits: _Edits) -> None:
+def _promoted(function: ast.FunctionDef, mine: Mapping[str, str], edits: Edits) -> None:
     """Arguments of functions that know fp32 alone, and of dots, in fp32 (a dot's operands: in what was chosen)."""
     for call in (n for n in ast.walk(function) if isinstance(n, ast.Call)):
-        name = _name(call)
+        name = call_name(call)
         if name == "dot":
             _dot(call, mine.get(f"dot:{call.lineno}:{call.col_offset}"), edits)
         elif name in _WIDE_ONLY or "libdevice" in ast.unparse(call.func):
@@ -164,7 +166,7 @@ def _promoted(function: ast.FunctionDef, mine: Mapping[str, str], edits: _Edits)
                     _cast(argument, "tl.float32", edits)
 
 
-def _dot(call: ast.Call, fmt: str | None, edits: _Edits) -> None:
+def _dot(call: ast.Call, fmt: str | None, edits: Edits) -> None:
     to = TYPES.get(fmt or "", "tl.float32")
     for argument in call.args[:2]:
         _cast(argument, to, edits)
@@ -179,12 +181,12 @@ def _dot(call: ast.Call, fmt: str | None, edits: _Edits) -> None:
         )
 
 
-def _cast(node: ast.expr, to: str, edits: _Edits) -> None:
+def _cast(node: ast.expr, to: str, edits: Edits) -> None:
     edits.insert(edits.start(node), "(")
     edits.insert(edits.end(node), f").to({to})")
 
 
-class _Edits:
+class Edits:
     """Insertions and replacements at places of a text; those at one place stand in the order that nesting asks for."""
 
     def __init__(self, source: str) -> None:

@@ -1,0 +1,46 @@
+"""Repairs are found by shape, carried out, and told only where a run of the changed kernel is better."""
+
+import pytest
+import torch
+
+from render.companions.called import called
+from render.companions.demotion.promotion import candidates, promotions
+from render.entry.inputs import of_call
+
+HEAD = "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\ndef k(X, Y, n, B: tl.constexpr):\n"
+TAIL = "\n\ndef run(x):\n    y = torch.empty_like(x)\n    k[(1,)](x, y, 64.0, 64)\n    return y\n"
+LOAD = "    i = tl.arange(0, B)\n    x = tl.load(X + i)\n"
+
+BODIES = {
+    "variance": (LOAD + "    m = tl.sum(x, axis=0) / n\n    v = tl.sum(x * x, axis=0) / n - m * m\n"
+                 "    tl.store(Y + i, x * v)\n",
+                 100 + torch.rand(64), "differences from the mean"),
+    "expm1": (LOAD + "    tl.store(Y + i, tl.exp(x) - 1.0)\n", torch.rand(64) * 1e-4, "expm1"),
+    "log1p": (LOAD + "    tl.store(Y + i, tl.log(1.0 + x))\n", torch.rand(64) * 1e-4, "log1p"),
+    "softmax": (LOAD + "    e = tl.exp(x)\n    tl.store(Y + i, e / tl.sum(e, axis=0))\n",
+                torch.rand(64) * 100, "maximum"),
+    "half": (LOAD + "    h = x.to(tl.float16)\n    tl.store(Y + i, h.to(tl.float32) * h)\n", torch.rand(64), "fp32"),
+}  # fmt: skip
+
+
+def written(tmp_path, body):
+    path = tmp_path / "kernel.py"
+    path.write_text(HEAD + body + TAIL)
+    return called(path)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_single_change_repairs(tmp_path, name):
+    body, x, word = BODIES[name]
+    target = written(tmp_path, body)
+    found = promotions(target, of_call(target.fn, (x,), {}))
+    assert found and word in found[0].what and found[0].error >= 1.5 and found[0].bound >= 1.5
+    compile(found[0].source, "changed", "exec")
+
+
+def test_what_does_not_help_or_changes_the_function_is_not_told(tmp_path):
+    """A plain exponential is no softmax: without its maximum it is another function. expm1 of 5 gains nothing."""
+    target = written(tmp_path, LOAD + "    tl.store(Y + i, tl.exp(x) - 1.0)\n")
+    tried = {what for what, _, _ in candidates(target.path.read_text())}
+    assert tried == {"expm1", "the maximum taken out of the exponent"}
+    assert promotions(target, of_call(target.fn, (5 + torch.rand(64),), {})) == []
