@@ -64,7 +64,7 @@ def test_products_of_it_are_no_symbols():
     """fma(s, k, -fl(m k)) is not 0: the bound has to stay open."""
     torch.manual_seed(0)
     v = render.classify(program(1), torch.randn(4, 64), ref=lambda x: reference(x * 0.7), device="sm_90")
-    assert (v.label, v.code) == ("Inconclusive", "RND304")
+    assert not np.isfinite(v.outputs[0].bound.hi).any()
 
 
 @triton.jit
