@@ -2,7 +2,8 @@
 
 A plain sum of n terms, each addition rounded with unit u: |error| <= ((1 + u)^(n-1) - 1) sum |x| (Higham, Accuracy and
 Stability of Numerical Algorithms, 2nd ed., 4.2). Sums of multiples of 2^q whose magnitudes stay below 2^(p+q) are
-exact.
+exact. An addition errs by at most unit times the power of two below its result, too, and no partial sum is larger than
+the terms of one sign together, nor than its number of terms times the largest: the smaller bound counts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,21 @@ from interval_ops.formats.model import Format
 from render.exact import intervals as iv
 from render.exact.formats import FP32
 from render.exact.intervals import Maybe
-from render.exact.points import ONE, ZERO, Point, least, most, number, power, times_down, times_up, up
+from render.exact.points import (
+    ONE,
+    ZERO,
+    Point,
+    exponent,
+    least,
+    most,
+    number,
+    parts,
+    power,
+    shifted,
+    times_down,
+    times_up,
+    up,
+)
 from render.witness.tally import Tally
 
 
@@ -62,10 +77,29 @@ def _closed(terms: Tally, fmt: Format, roundings: int, flush: Point) -> Maybe:
     if flush == ZERO and _no_rounding(terms, fmt):
         return terms.total
     grown = growth(unit_of(fmt), roundings)
-    error = up(times_up(terms.size, grown), times_up(flush, up(ONE, grown)))
-    if up(terms.size, error) >= number(fmt.max):
+    error, lost = times_up(terms.size, grown), times_up(flush, up(ONE, grown))
+    # No sum of some of the terms is larger than those of one sign together.
+    reach = least((terms.size, shifted(up(terms.size, iv.magnitude(terms.total)), -1)))
+    top = up(up(reach, error), lost)
+    if top >= number(fmt.max):
         return None
-    return iv.spread(terms.total, error)
+    steps = _steps(top, times_up(terms.largest, up(ONE, up(grown, lost))) if lost == ZERO else top, roundings)
+    return iv.spread(terms.total, up(least((error, times_up(unit_of(fmt), steps))), lost))
+
+
+def _steps(top: Point, term: Point, count: int) -> Point:
+    """Sum of the powers of two below the partial sums of `count` additions: the k-th smallest has at most k + 1 terms,
+    is at most (k + 1) `term`, and none exceeds `top`."""
+    if count <= 0 or top <= ZERO or term <= ZERO:
+        return ZERO
+    (mantissa, scale), e, left, total = parts(term), exponent(top), count, ZERO
+    while left > 0:
+        shift = e - scale
+        fewest = -(-(1 << shift) // mantissa) if shift >= 0 else 1  # terms that may reach 2^e
+        below = min(left, max(0, fewest - 2))
+        total = up(total, times_up(number(left - below), power(e)))
+        left, e = below, e - 1
+    return total
 
 
 def _with_infinities(terms: Tally) -> Maybe:
