@@ -56,12 +56,14 @@ Where the order of a chain is known (`Profile.known_order`), `dot_chain` narrows
 that can occur are representable besides, nothing is rounded in any order, and the bound is the exact sum.
 
 tf32: the unit reads fp32 operands without their last 13 bits. Legal executions cut all of them, of both operands: every
-tf32 dot of Triton 3.6 to 3.9 for sm_80 to sm_120 is an mma on raw bits, also for tiny and for batched tiles, never an
+tf32 dot of Triton 3.6 to 3.9 for sm_80 to sm_121 is an mma on raw bits, also for tiny and for batched tiles, never an
 fma, and nothing rounds an operand before (PTX; no cvt.rna). The exact result cuts none. The enclosure is the hull of
 these two sums, each evaluated exactly: one float64 matrix product more, and several times narrower than 2^-9 sum |a b|.
-A unit that cut one operand only, or rounded it, would need another hull. Cutting is monotone, so interval operands have
-the same two sums, of their ends and of their cut ends. Units that flush subnormal operands (CDNA2) are treated alike,
-with the flushed operands in place of the cut ones.
+That units cut is PyTorch's note on numerical accuracy and what bit-true models of measured units do; PTX leaves the
+layout of .tf32 to the implementation. A target that nobody named (`any`) may therefore round both operands to nearest
+instead (`DotModel.rounds`): a third sum. A unit that read only one operand in another way would need another hull.
+Reading is monotone, so interval operands have the same sums, of their ends as they are read. Units that flush subnormal
+operands (CDNA2) are treated alike, with the flushed operands in place of the cut ones.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ from interval_ops.dot.close import close, close_near
 from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot.sums import DotSums, Product, Reader, centred, evaluate, flush_small, truncate_tf32
+from interval_ops.dot.sums import DotSums, Product, Reader, centred, evaluate, flush_small, round_tf32, truncate_tf32
 from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import DotModel, Profile
 
@@ -240,12 +242,16 @@ class PendingDot:
         if not self.count:
             assert self.base is not None
             return self.base
-        new = evaluate(self.queue[: self.count], *self._reading)
+        reader, narrow, limit, integer = self._reading
+        products = self.queue[: self.count]
+        new = evaluate(products, reader, narrow, limit, integer)
+        if reader is not None and self.model.rounds:
+            new = new.or_read(evaluate(products, round_tf32, narrow, limit, integer))
         return new if self.base is None else self.base.plus(new)
 
     def _near(self) -> Pair | None:
         """The bounds in fewer passes over memory; None where this form has none."""
-        if self.base is not None:
+        if self.base is not None or (self.model.rounds and not self.profile.muted("operand")):
             return None
         found = centred(self.queue[: self.count], *self._reading)
         return None if found is None else close_near(*found, self.addends, self._parameters, self._ramped)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from interval_ops.reduction.grid import column_grid, row_grid
 
 Array = np.ndarray[Any, Any]
 Reader = Callable[[Array], Array]
-"""What a unit makes of its operands: monotone, keeps zero and the sign, does not enlarge magnitudes."""
+"""What a unit makes of its operands: monotone, keeps zero and the sign; larger magnitudes are the model's `growth`."""
 
 _BUDGET = 1 << 17
 """Packed elements per operand pair at a time: about 1.5 MiB of scratch, which the caches hold."""
@@ -86,10 +86,15 @@ class DotSums:
             tlo, thi = lo, hi
         else:
             tlo = self.tlo + other.tlo
-            thi = tlo if is_point((lo, hi)) else self.thi + other.thi
+            points = is_point((self.tlo, self.thi)) and is_point((other.tlo, other.thi))
+            thi = tlo if points else self.thi + other.thi
         rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
         grids = (np.minimum(self.row_grid, other.row_grid), np.minimum(self.column_grid, other.column_grid))
         return DotSums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
+
+    def or_read(self, other: DotSums) -> DotSums:
+        """The same sums, where the unit may read its operands as here or as in `other`."""
+        return replace(self, tlo=np.minimum(self.tlo, other.tlo), thi=np.maximum(self.thi, other.thi))
 
 
 @dataclass
@@ -122,6 +127,18 @@ def truncate_tf32(x: Array) -> Array:
     cut = (x.view(np.uint64) & np.uint64(0xFFFFFC0000000000)).view(np.float64)
     small = np.abs(x) < 2.0**-126
     return np.where(small, np.trunc(x * 2.0**136) * 2.0**-136, cut) if small.any() else cut
+
+
+def round_tf32(x: Array) -> Array:
+    """x to 10 fraction bits, ties away from zero (PTX cvt.rna.tf32.f32); below 2**-126 to multiples of 2**-136."""
+    if x.dtype == np.float32:
+        bits = x.view(np.uint32)
+        return np.where(np.isfinite(x), (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000), bits).view(np.float32)
+    bits = x.view(np.uint64)
+    half, kept = np.uint64(1 << 41), np.uint64(0xFFFFFC0000000000)
+    near = np.where(np.isfinite(x), (bits + half) & kept, bits).view(np.float64)
+    small = np.abs(x) < 2.0**-126
+    return np.where(small, np.trunc(x * 2.0**136 + np.copysign(0.5, x)) * 2.0**-136, near) if small.any() else near
 
 
 def flush_small(x: Array, least: float) -> Array:

@@ -91,7 +91,8 @@ class DotModel:
     `eps` and `floor` bound the error of one operand pair before the products (relative; absolute per operand),
     `growth` the relative excess of the magnitudes of split products over |a b|. `emin` is the smallest normal exponent
     of the operands as the unit sees them (it aligns subnormals there, with an unnormalised significand). `truncate`:
-    the format to which operands are, or may be, cut (tf32), or widened together with their scale (bf16).
+    the format to which operands are, or may be, cut (tf32), or widened together with their scale (bf16); with `rounds`
+    they may be rounded to it instead, to nearest, and `growth` holds what that adds to magnitudes.
     `promote`: partial sums that a `+` adds to an accumulator stay separate (no folding into the unit's accumulator).
     `overflow`: what an integer accumulator does past its range.
 
@@ -122,6 +123,7 @@ class DotModel:
     subnormal: float = 0.0
     sequential: bool = False
     apart: bool = False
+    rounds: bool = False
 
     @property
     def aligned(self) -> float:

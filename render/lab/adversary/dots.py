@@ -130,8 +130,10 @@ class LegalDots(Elementwise):
 
     # operands as the unit sees them
     def _operands(self, model: DotModel, x: Array) -> Array:
-        if model.truncate == "tf32" and self.everywhere("tf32", "cut", "whole") == "cut":
-            x = numbers.truncate_fraction(x, 10)
+        if model.truncate == "tf32":
+            read = self.everywhere("tf32", *(("cut", "whole", "nearest") if model.rounds else ("cut", "whole")))
+            if read != "whole":
+                x = numbers.truncate_fraction(x, 10) if read == "cut" else numbers.nearest_fraction(x, 10)
         if model.flush and self.everywhere("denormals", "flush", "keep") == "flush":
             x = np.where(np.abs(x) < 2.0**model.emin, x * 0, x)
         return x

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from interval_ops.formats.model import FP16, FP32, FP64, Format
+from interval_ops.formats.model import FP32, FP64, Format
 
 Array = np.ndarray
 
@@ -161,4 +161,9 @@ def truncate_fraction(x: Array, bits: int) -> Array:
     return (np.ascontiguousarray(x, np.float32).view(np.uint32) & mask).view(np.float32)
 
 
-__all__ = ["FP16", "add", "carrier", "fma", "mul", "odd_sum", "subnormal", "to_format", "truncate_fraction"]
+def nearest_fraction(x: Array, bits: int) -> Array:
+    """float32 numbers to the nearest with `bits` fraction bits, ties away from zero."""
+    step = 2.0 ** (np.frexp(np.abs(np.asarray(x, np.float64)))[1] - 1 - bits)
+    wide = np.asarray(x, np.float64)
+    near = np.copysign(np.floor(np.abs(wide) / step + 0.5) * step, wide)
+    return np.where(np.isfinite(wide), near, wide).astype(np.float32)

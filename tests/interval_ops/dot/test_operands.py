@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -108,3 +109,30 @@ def test_split_operands(kind, style):
                 assert inside(lo[0, i, j], hi[0, i, j], x)
                 worst = max(worst, usage(lo[0, i, j], hi[0, i, j], true, x))
     print(f"{kind} {style}: worst {worst:.3f} of the bound")
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_target_that_nobody_named_may_round_tf32_to_nearest(spread):
+    """Both operands rounded, ties away (exact rationals): inside for `any`, and for a named unit often not."""
+    generator, profile, named = rng(31), load_profile("any"), load_profile("sm_80")
+    left = 0
+    for _ in range(trials(60)):
+        k = int(generator.integers(1, 40))
+        a, b = (generator.standard_normal(s).astype(np.float32) for s in ((1, 1, k), (1, k, 1)))
+        pa = (a, a) if not spread else (a.astype(float), a.astype(float) + np.abs(a) * 2.0**-20)
+        acc = PendingDot.start(None, (1, 1), "tf32", profile).extend(pa, (b, b)).interval()
+        narrow = PendingDot.start(None, (1, 1), "tf32", named).extend(pa, (b, b)).interval()
+        value = sum((tf32_nearest(exact(x)) * tf32_nearest(exact(y)) for x, y in zip(a[0, 0], b[0, :, 0], strict=True)),
+                    Fraction(0))  # fmt: skip
+        assert exact(acc[0].item()) <= value <= exact(acc[1].item())
+        assert acc[0].item() <= narrow[0].item() and narrow[1].item() <= acc[1].item()
+        left += not exact(narrow[0].item()) <= value <= exact(narrow[1].item())
+    assert left > 0
+
+
+def tf32_nearest(x: Fraction) -> Fraction:
+    """10 fraction bits, ties away from zero, for normal numbers."""
+    if x == 0:
+        return x
+    step = Fraction(2) ** (math.frexp(float(abs(x)))[1] - 1 - 10)
+    return (1 if x > 0 else -1) * math.floor(abs(x) / step + Fraction(1, 2)) * step
