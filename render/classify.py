@@ -49,10 +49,11 @@ def classify_file(
     inputs: str | Path | None = None,
     specs: Sequence[str] = (),
     output: Any = None,
+    ref_args: Sequence[str] = (),
     **options: Any,
 ) -> Verdict:
     """`classify` for a Python file: finds the entry function, the inputs and the reference in it."""
     chosen, others = split(options)
     if others:
         raise TypeError(f"classify_file() has no option {next(iter(others))!r}")
-    return question.of_file(path, entry, ref, inputs, specs, output, chosen)
+    return question.of_file(path, entry, ref, inputs, specs, output, chosen, tuple(ref_args))

@@ -38,9 +38,14 @@ def command(
         str | None,
         typer.Option(
             metavar="SPEC",
-            help="Reference: dotted.path, module:attr, file.py::fn, or a name in FILE. Default: reference() in FILE.",
+            help="Reference: dotted.path, module:attr, file.py::fn, a name in FILE, or an expression of the inputs, as "
+            '"torch.softmax(x, 1)". Default: reference() in FILE.',
             rich_help_panel=TARGET,
         ),
+    ] = None,
+    ref_args: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A keyword for the reference. Repeatable.", rich_help_panel=TARGET),
     ] = None,
     inputs: Annotated[
         Path | None,
@@ -86,7 +91,7 @@ def command(
     _check(inputs, output)
     writable(json, html, protected=(file, inputs, output))
     options = given(options) | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
-    options["specs"] = tuple(input or ())
+    options["specs"], options["ref_args"] = tuple(input or ()), tuple(ref_args or ())
     doing = [f"running {file.name} on the CPU"]
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
     with _own_stdout(json == STDOUT), progress(lambda: doing[-1]), limited(timeout, memory_limit):
@@ -101,7 +106,18 @@ def command(
 def _classify(file: Path, **options: Any) -> Verdict:
     from render.classify import classify_file
 
-    return classify_file(file, **options)
+    try:
+        return classify_file(file, **options)
+    except RenderError as error:
+        given = [name for name in ("inputs", "specs", "output") if options.get(name)]
+        if given or error.code not in ("RND901", "RND902"):
+            raise
+        from render.front.found import in_script
+
+        verdict = in_script(file, options, error)
+        if verdict is None:
+            raise
+        return verdict
 
 
 def _found(file: Path) -> Path:

@@ -229,8 +229,8 @@ def _guess(name: str) -> str:
     return "torch.randn(64, 64)"
 
 
-def parse_specs(specs: Sequence[str], seed: int = 0) -> dict[str, Any]:
-    """Inputs by name; every generator draws from one seeded stream, in the order given."""
+def parse_specs(specs: Sequence[str], seed: int = 0, option: str = "--input") -> dict[str, Any]:
+    """Values by name; every generator draws from one seeded stream, in the order given. `option`: whose they are."""
     generator = torch.Generator().manual_seed(seed)
     found: dict[str, Any] = {}
     for spec in specs:
@@ -247,13 +247,22 @@ def parse_specs(specs: Sequence[str], seed: int = 0) -> dict[str, Any]:
 def parse_value(spec: str, text: str, generator: torch.Generator) -> Any:
     """One right-hand side: a generator call with an optional `.T` and dtype, or a Python literal."""
     head, colon, dtype_name = text.rpartition(":")
-    body, dtype = (head, _dtype(spec, dtype_name.strip())) if colon and ")" in head else (text, None)
+    typed = colon and (")" in head or head.rstrip().endswith("]")) and dtype_name.strip().isidentifier()
+    body, dtype = (head, _dtype(spec, dtype_name.strip())) if typed else (text, None)
     try:
         node = ast.parse(body, mode="eval").body
     except SyntaxError:
         raise _bad(spec, f"{body!r} is not a call or a value") from None
     transposed = isinstance(node, ast.Attribute) and node.attr in ("T", "mT")
     call = node.value if isinstance(node, ast.Attribute) and transposed else node
+    if isinstance(node, ast.List | ast.Tuple):
+        last = f":{dtype_name}" if typed else ""
+        parts = [parse_value(spec, ast.unparse(part) + last, generator) for part in node.elts]
+        return parts if isinstance(node, ast.List) else tuple(parts)
+    if body.removeprefix("torch.") in DTYPES:
+        return DTYPES[body.removeprefix("torch.")]
+    if body.lstrip("-+") in ("inf", "nan"):
+        return float(body)
     if not isinstance(call, ast.Call):
         try:
             return ast.literal_eval(node)
@@ -304,5 +313,7 @@ GENERATORS: dict[str, Callable[..., torch.Tensor]] = {
     "full": lambda g, value, *n: torch.full(_shape(n), value),
     "arange": lambda g, *n: torch.arange(*n),
     "randperm": lambda g, n: torch.randperm(n, generator=g),
+    "tensor": lambda g, values: torch.tensor(values),
+    "linspace": lambda g, low, high, n: torch.linspace(low, high, n),
     "eye": lambda g, *n: torch.eye(*_shape(n)),
 }

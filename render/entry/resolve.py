@@ -7,17 +7,23 @@ position; buffers that exist only to be written are left out where it has no pla
 
 from __future__ import annotations
 
+import ast
+import builtins
 import difflib
 import importlib
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
+from render.entry.inputs import parse_specs
 from render.result.errors import RenderError
 
 NOT_FOUND = "RND902"
@@ -47,8 +53,23 @@ class ReferencePlan:
         return fn(*(values[n] for n in self.positional), **{n: values[n] for n in self.keyword})
 
 
-def resolve(spec: str | Callable[..., Any] | None, module: ModuleType | None = None) -> Reference:
-    """The reference that `spec` names; None means the user's file's own `reference`."""
+def resolve(
+    spec: str | Callable[..., Any] | None, module: ModuleType | None = None, arguments: Sequence[str] = ()
+) -> Reference:
+    """The reference that `spec` names; None means the user's file's own `reference`.
+
+    An expression is one too: a lambda, or one of the inputs' names (`torch.softmax(x, 1)`). `arguments`: `NAME=VALUE`
+    for keywords of the reference.
+    """
+    found = _resolved(spec, module)
+    if not arguments:
+        return found
+    given = parse_specs(arguments, option="--ref-args")
+    shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return Reference(partial(found.fn, **given), f"{found.title}(..., {shown})")
+
+
+def _resolved(spec: str | Callable[..., Any] | None, module: ModuleType | None) -> Reference:
     if callable(spec):
         return Reference(spec, _title(spec))
     if spec is None:
@@ -57,10 +78,40 @@ def resolve(spec: str | Callable[..., Any] | None, module: ModuleType | None = N
             hint = "say --ref torch.matmul, or define reference() in the file"
             raise RenderError(NOT_FOUND, "no reference given", hint)
         return Reference(fn, "reference")
+    expression = _expression(spec, module)
+    if expression is not None:
+        return Reference(expression, spec)
     fn = _lookup(spec, module)
     if not callable(fn):
         raise RenderError(NOT_FOUND, f"--ref {spec} is not a function", "name a function, e.g. --ref torch.matmul")
     return Reference(fn, spec)
+
+
+def _expression(spec: str, module: ModuleType | None) -> Callable[..., Any] | None:
+    """The function that an expression is or stands for; None for a name."""
+    try:
+        tree = ast.parse(spec.strip(), mode="eval")
+    except SyntaxError:
+        return None
+    if isinstance(tree.body, ast.Name | ast.Attribute):
+        return None
+    names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "math": math, "np": np, "numpy": np}
+    own = vars(module) if module is not None else {}
+    names |= {n: v for n, v in own.items() if not isinstance(v, torch.Tensor)}  # tensors are inputs, by their names
+    code = compile(tree, "<--ref>", "eval")
+    if isinstance(tree.body, ast.Lambda):
+        found: Callable[..., Any] = eval(code, names)
+        return found
+    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    loaded = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    wanted = [n for n in dict.fromkeys(loaded) if n not in bound and n not in names and not hasattr(builtins, n)]
+
+    def reference(**inputs: Any) -> Any:
+        return eval(code, names, inputs)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    reference.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in wanted])  # type: ignore[attr-defined]
+    return reference
 
 
 def _title(fn: Callable[..., Any]) -> str:

@@ -122,10 +122,12 @@ def _named(module: ModuleType, entry: str, path: str) -> Callable[..., Any]:
     if not callable(owner) or is_kernel(owner):
         what = "a kernel, not the function that launches it" if is_kernel(owner) else "not a function"
         raise RenderError(NOT_FOUND, f"--entry {entry} is {what}", "name the Python function around the launch")
-    if isinstance(owner, type):
+    from render.entry.wrappers import as_function
+
+    found = as_function(owner, module)
+    if isinstance(found, type):
         hint = f"write a function around it, e.g. `def run(x): return {entry}(...)(x)`"
         raise RenderError(NOT_FOUND, f"--entry {entry} is a class", hint)
-    found: Callable[..., Any] = owner
     return found
 
 

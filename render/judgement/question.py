@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from render.entry import execution
-from render.entry.inputs import gather, of_call, parameters_of
+from render.entry.inputs import Inputs, gather, of_call, parameters_of
 from render.entry.resolve import resolve
 from render.entry.target import find_entry, left_out_note, load_module
 from render.entry.tensors import load
+from render.entry.wrappers import two_models
 from render.judgement.steps import Judgement
 from render.result.errors import RenderError
 from render.result.options import NAMES, Options, split
@@ -68,16 +69,26 @@ def of_file(
     specs: Sequence[str],
     output: Any,
     options: Options,
+    ref_args: Sequence[str] = (),
+    call: Callable[[Callable[..., Any]], Inputs] | None = None,
 ) -> Verdict:
-    """The verdict on a file, in which the entry function, the inputs and the reference are looked for."""
+    """The verdict on a file, in which the entry function, the inputs and the reference are looked for.
+
+    `call` finds the inputs where the file gives none by itself.
+    """
     with execution.described_as(options.device):
         with execution.on_cpu():
             module = load_module(path)
-            fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
-            given = gather(fn, module, inputs, specs, options.seed)
+            models = two_models(module, options.seed) if (entry, ref, inputs, specs) == (None, None, None, ()) else None
+            if models is not None:
+                fn, given, reference = models
+            else:
+                fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
+                given = call(fn) if call is not None else gather(fn, module, inputs, specs, options.seed)
+                reference = resolve(ref, module, ref_args)
         note = left_out_note(module)
         told = () if note is None else (note,)
-        return Judgement(fn, given, resolve(ref, module), _recorded(output), options, told).verdict()
+        return Judgement(fn, given, reference, _recorded(output), options, told).verdict()
 
 
 def _recorded(output: Any) -> Any:
