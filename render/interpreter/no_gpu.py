@@ -26,6 +26,7 @@ class Untracked:
     rounded: dict[Any, float] = {}  # noqa: RUF012 - never written
     given = False
     followed = 0
+    numbers = None
 
     def __enter__(self) -> Untracked:
         return self

@@ -147,7 +147,8 @@ class Session:
         `take` saves a copy where nothing is going to change that memory any more.
         """
         found = self.memory.envelope(tensor, take)
-        branched = self._tracker.numbers.branched if self._tracker else frozenset()
+        numbers = self._tracker.numbers if self._tracker else None
+        branched = frozenset[int]() if numbers is None else numbers.branched
         return replace(found, taints=found.taints | branched) if found is not None and branched else found
 
     def forget(self) -> None:
@@ -189,7 +190,8 @@ class Session:
             self._watch_addresses(scope)
             make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
             self._tracker = make(self)
-            watch(scope, self._tracker)
+            if isinstance(self._tracker, HostTracker):
+                watch(scope, self._tracker)
             stack.enter_context(self._tracker)
         except BaseException:
             stack.close()
