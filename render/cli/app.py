@@ -16,6 +16,7 @@ from render.cli import (
     evidence,
     explain,
     ops,
+    record,
     replay,
     report,
     run,
@@ -52,6 +53,7 @@ def _options(
 
 app.command("classify")(classify.command)
 app.command("run", context_settings=run.SETTINGS)(run.command)
+app.command("record")(record.command)
 app.command("classify-model")(classify_model.command)
 app.command("replay")(replay.command)
 app.command("suite")(suite.command)

@@ -61,6 +61,10 @@ def command(
         Path | None,
         typer.Option(help="Output recorded on a device: .safetensors, .npz or .pt.", rich_help_panel=INPUTS),
     ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option(help="Inputs and output of a call on a device, by `render record`.", rich_help_panel=INPUTS),
+    ] = None,
     json: Annotated[
         str | None,
         typer.Option(
@@ -88,6 +92,9 @@ def command(
     Inputs come from --inputs, else --input, else make_inputs() in FILE.
     """
     file = _found(file)
+    if recording is not None and output is not None:
+        raise RenderError("RND902", "--recording has an output already", "leave --output out")
+    output = recording or output
     _check(inputs, output)
     writable(json, html, protected=(file, inputs, output))
     options = given(options) | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}

@@ -12,12 +12,15 @@ from render.entry.outputs import OutputPair, shape_mismatch, values
 from render.interpreter.memory.records import Use
 from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
 from render.judgement.references import References
+from render.judgement.related import belongs
 from render.reference.local_error import TORCH_FORMATS
 from render.result.decision import Case
 
 
-def judged_of(run: Execution, references: References, pair: OutputPair, device: torch.Tensor | None) -> Judged:
-    """The case of one matched output; `device` is what a device returned for it."""
+def judged_of(
+    run: Execution, references: References, pair: OutputPair, device: torch.Tensor | None, recorded: bool = False
+) -> Judged:
+    """The case of one matched output; `device` is what a device returned for it, `recorded` with these inputs."""
     ours, theirs = run.outputs[pair.kernel], references.native[pair.reference][1]
     why = shape_mismatch(pair.name, ours.tensor, theirs)
     if not why and device is not None:
@@ -38,6 +41,9 @@ def judged_of(run: Execution, references: References, pair: OutputPair, device: 
         radius=lambda: references.radius_of(i), unstored=unstored, mismatch=why,
         taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
     )  # fmt: skip
+    if case.device is not None and not recorded:
+        compared = case
+        case = replace(case, belongs=lambda: belongs(compared))
     if not why and too_large(ours.tensor, theirs, device):
         case = _as_differences(case, ours.tensor, theirs, device)
     return Judged(case, ours, theirs.dtype)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from render.entry.execution import Entry, Execution, Tensor
 from render.entry.inputs import Inputs
 from render.entry.outputs import visible
+from render.entry.recording import sha256
 from render.interpreter.memory.records import Use
 from render.judgement.composition import Judged
 from render.judgement.configurations import counted
@@ -138,12 +138,6 @@ def hashed(inputs: Inputs) -> Iterable[InputRecord]:
     for name, x in visible(inputs):
         if not name.endswith(".grad"):
             yield InputRecord(name, tuple(x.shape), str(x.dtype).removeprefix("torch."), sha256(x))
-
-
-def sha256(x: torch.Tensor) -> str:
-    """Of the elements in row-major order, as bytes of the tensor's own dtype."""
-    flat = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy() if x.numel() else np.zeros(0, np.uint8)
-    return hashlib.sha256(flat.data).hexdigest()
 
 
 def _source(session: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render.entry import execution
+from render.entry import execution, recording
 from render.entry.inputs import Inputs, gather, of_call, parameters_of
 from render.entry.resolve import resolve
 from render.entry.target import find_entry, left_out_note, load_module
@@ -33,7 +33,11 @@ def of_function(
     if not callable(fn):
         hint = "pass the function that launches the kernel"
         raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
-    return Judgement(fn, of_call(fn, tuple(inputs), dict(keywords)), resolve(ref), _recorded(output), options).verdict()
+    given, device = of_call(fn, tuple(inputs), dict(keywords)), _recorded(output)
+    if isinstance(device, recording.Recording):
+        given = given if given.values else device.call(fn)
+        device.check(given)
+    return Judgement(fn, given, resolve(ref), device, options).verdict()
 
 
 def of_call_with(fn: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], ref: Given) -> Verdict:
@@ -80,16 +84,26 @@ def of_file(
         with execution.on_cpu():
             module = load_module(path)
             models = two_models(module, options.seed) if (entry, ref, inputs, specs) == (None, None, None, ()) else None
+            device = _recorded(output)
+            own = isinstance(device, recording.Recording) and inputs is None and not specs
             if models is not None:
                 fn, given, reference = models
             else:
                 fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
-                given = call(fn) if call is not None else gather(fn, module, inputs, specs, options.seed)
+                if call is not None:
+                    given = call(fn)
+                else:
+                    given = device.call(fn) if own else gather(fn, module, inputs, specs, options.seed)
                 reference = resolve(ref, module, ref_args)
+            if isinstance(device, recording.Recording):
+                device.check(given)
         note = left_out_note(module)
         told = () if note is None else (note,)
-        return Judgement(fn, given, reference, _recorded(output), options, told).verdict()
+        return Judgement(fn, given, reference, device, options, told).verdict()
 
 
 def _recorded(output: Any) -> Any:
-    return load(Path(output)) if isinstance(output, str | Path) else output
+    """What a device returned: tensors, or a file with them, perhaps a recording of the whole call."""
+    if not isinstance(output, str | Path):
+        return output
+    return recording.load(output) or load(Path(output))

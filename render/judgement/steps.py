@@ -14,6 +14,7 @@ from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution, described_as
 from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
+from render.entry.recording import Recording
 from render.entry.resolve import Reference
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade, narrowed
@@ -64,6 +65,7 @@ class Judgement:
     options: Options
     told: tuple[str, ...] = ()
     session: Any = field(default=None, init=False, repr=False)
+    provenance: str = field(default="", init=False, repr=False)
 
     def verdict(self) -> Verdict:
         with large_blocks_kept(), described_as(self.options.device), collected() as caught:
@@ -111,7 +113,8 @@ class Judgement:
         known.recompute()
         self.comparison = Comparison(self.entry, known, self.places)
         recorded = devices(self._device_output(), run.named)
-        cases = [judged_of(run, known, pair, recorded[pair.kernel]) for pair in pairs]
+        of_these = isinstance(self.recorded, Recording)
+        cases = [judged_of(run, known, pair, recorded[pair.kernel], of_these) for pair in pairs]
         known.forget()
         cases = self._finer(known, cases)
         self.recorded = self.recorded is not None or None
@@ -127,6 +130,10 @@ class Judgement:
         return cases
 
     def _device_output(self) -> Any:
+        if isinstance(self.recorded, Recording):
+            self.provenance = self.recorded.sentence
+            return self.recorded.outputs
+        self.provenance = "given without a recording of its inputs" if self.recorded is not None else ""
         return self.recorded
 
     def _conclude(self, run: Execution, judged: list[Judged], notes: list[str], began: float) -> Verdict:
@@ -158,9 +165,8 @@ class Judgement:
         found = with_origins(found, nonfinite(study, decision, run.work, self.options))
         found = with_diagnosis(found, d.told)
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
-        given = "given" if self.recorded is not None else ""
         left_out = (*d.formulas.left_out, *(() if self.undefined.tried else (NOT_TRIED,)))
-        scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, given)
+        scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, self.provenance)
         proved = {j.case.name: self._proved(j) for j in judged}
         return replace(found, timing=self._timing(began), scope=scope, evidence=evidence_of(found, proved))
 

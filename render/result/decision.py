@@ -82,6 +82,8 @@ class Case:
     unknown: np.ndarray | None = None
     why: str = ""
     bits: int = 53
+    belongs: Callable[[], bool] = lambda: True
+    """Whether the device output belongs to these inputs."""
     proved: Callable[[], np.ndarray | bool] = lambda: True
     confirmed: Callable[[], np.ndarray | bool] = lambda: True
     unproved: str = ""
@@ -296,6 +298,8 @@ def _device_outside(case: Case, masks: Masks) -> Decision | None:
     if not outside.any():
         return None
     detail = f"the device is outside the bound in {_share(outside)} elements, the reference inside"
+    if not case.belongs():
+        return Decision("Inconclusive", "RND312", f"{detail}; nothing shows that its output belongs to these inputs")
     return Decision("Type-II", "RND202", detail)
 
 

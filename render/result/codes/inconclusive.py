@@ -167,4 +167,21 @@ INCONCLUSIVE = (
         example="x = tl.load(p + i, mask=i < n); s = tl.sum(x)      # s needs zeros in the lanes beyond n",
         steps=("give the load other=0.0 (or what the lanes are to be)", "or name the target with --device"),
     ),
+    Code(
+        code="RND312",
+        title="the device output may belong to other inputs",
+        sentence="cannot tell: {detail}",
+        rank=12,
+        subtype="device",
+        prose="The device's output lies outside the bound, and its elements are no nearer to the values of this run "
+        "than its other elements are. Random inputs that were drawn on another device's generator look like that: they "
+        "are other numbers under the same seed. A kernel that writes nothing but rubbish looks the same, so without a "
+        "recording of inputs and output together there is no verdict.",
+        maths="#{i : |y_dev[i] - v[i]| < median_j |y_dev[j] - v[i]|},  P(K >= k | p = 1/2) > 2^-20",
+        example='x = torch.randn(4096, device="cuda")    # not the numbers of torch.randn(4096) on a CPU',
+        steps=(
+            'on the device: render.record("run.safetensors", fn, *inputs)',
+            "then render classify FILE --recording run.safetensors",
+        ),
+    ),
 )

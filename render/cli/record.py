@@ -1,0 +1,42 @@
+"""`render record FILE -o run.safetensors`: call the entry function on this machine's device and write it down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from render.cli.exits import guarded
+from render.result.errors import RenderError
+from render.result.options import INPUTS, TARGET
+
+
+@guarded
+def command(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="The recording, a .safetensors file.")],
+    entry: Annotated[
+        str | None, typer.Option(help="Function that launches the kernel.", rich_help_panel=TARGET)
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=INPUTS)
+    ] = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16".', rich_help_panel=INPUTS),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs and of the call.", rich_help_panel=INPUTS)] = 0,
+) -> int:
+    """Run the entry function as it is, on this machine's GPU, and record inputs, output, versions and device.
+
+    The file goes to render classify FILE --recording PATH, on any machine.
+    """
+    from render.entry.recording import record_file
+
+    if not file.is_file():
+        raise RenderError("RND902", f"no such file: {file}", "FILE is the Python file that launches the kernel")
+    typer.echo(record_file(output, file, entry, inputs, tuple(input or ()), seed))
+    return 0
