@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from render.entry.execution import WORTH_WORK, Execution
+from render.entry.execution import WORTH_WORK, Execution, on_cpu
 from render.explain.counterfactuals import counterfactuals
 from render.explain.study import Study
 from render.reference.oracle import Oracle
-from render.result.decision import Decision, compare
+from render.result.decision import Decision, compare, only_device
 from render.result.elements import Divergence, Guilty
 from render.result.errors import RenderError, UnsupportedOp
 from render.result.options import Options
@@ -114,6 +114,10 @@ def diagnosis(
     """
     if decision.code not in WRONG:
         return None
+    if decision.code == "RND204" and not any(
+        compare(case).nonfinite.any() and not only_device(case) for case in study.cases if not case.mismatch
+    ):
+        return None  # the source is right, a device is not
     from render.explain.guilty import guilty
     from render.explain.probes import resembles
 
@@ -122,6 +126,16 @@ def diagnosis(
     near = left.line or left.after_line if left is not None and left.established else 0
     found = guilty(study, run, near)
     return Diagnosis(like, found, left if found is None or "divergence" in options.explain else None)
+
+
+def weak_reference(oracle: Oracle) -> list[str]:
+    """Where the reference's own error comes from, in words."""
+    with on_cpu():
+        found = oracle.weakest()
+    if found is None:
+        return []
+    op, file, line, off = found
+    return [f"the reference loses it in {op} ({os.path.basename(file)}:{line}): {off:.1e} of the largest element there"]
 
 
 def departure(study: Study, oracle: Oracle) -> Divergence | None:

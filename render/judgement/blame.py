@@ -17,7 +17,7 @@ import numpy as np
 
 from render.result.blame import Blame
 from render.result.blockwise import blocks, flat
-from render.result.decision import Case, Decision, Masks
+from render.result.decision import Case, Decision, Masks, only_device
 
 if TYPE_CHECKING:
     from render.result.verdict import OutputVerdict
@@ -43,7 +43,7 @@ def blamed(outputs: Iterable[OutputVerdict], wrong: str, name: str | None = None
 def _wrong(case: Case, masks: Masks, decision: Decision) -> str:
     if decision.label == "Inconclusive":
         return "unknown"
-    if decision.code == "RND202":
+    if decision.code == "RND202" or (decision.code == "RND204" and only_device(case)):
         return "device"
     if decision.label == "Type-II":
         return "kernel"

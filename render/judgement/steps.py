@@ -18,7 +18,7 @@ from render.entry.recording import Recording
 from render.entry.resolve import Reference
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade, narrowed
-from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, what_if, widths
+from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, weak_reference, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
 from render.judgement import hollow
@@ -142,6 +142,8 @@ class Judgement:
         study, decision = d.study, d.decision
         notes += [*self.references.exact.notes, *d.notes]  # only now: what was looked at may have added to the first
         outputs = d.outputs(judged)
+        if decision.code == "RND110":
+            notes += weak_reference(self.references.oracle)
         parts = self._budget(study, run, outputs, decision)
         notes += [parts.note] if parts.note else []
         price = (narrowed(study, run) or downgrade(study, run, parts)) if decision.label == "Type-I" else None

@@ -29,7 +29,7 @@ from render.entry.inputs import Inputs
 from render.entry.outputs import Named
 from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
-from render.reference.shadow import F64, FusedAttention, Made, NarrowWatch, ShadowMode, is_float
+from render.reference.shadow import F64, FusedAttention, Lost, Made, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
 
 ASSUMED = "its error is assumed, not bounded"
@@ -241,6 +241,18 @@ class Oracle:
             return None
         return reach
 
+    def weakest(self) -> Lost | None:
+        """The first operation of the reference after which its results are half as wrong as they ever are."""
+        lost: list[Lost] = []
+        try:
+            self._carried(Unit(native=True), False, lost=lost)
+        except Exception as error:  # as with `radius`
+            caught(error, "where the reference loses digits")
+            return None
+        known = [step for step in lost if np.isfinite(step[3]) and step[2]]
+        most = max((step[3] for step in known), default=0.0)
+        return next((step for step in known if step[3] >= most / 2), None) if most else None
+
     def steps(self) -> list[Made]:
         """Every float tensor on the way, of the reference as it is written, in float64 with its error. May raise."""
         made: list[Made] = []
@@ -297,11 +309,11 @@ class Oracle:
         return [array(x) for _, x in found], watch
 
     def _carried(
-        self, unit: Unit, widened: bool, made: list[Made] | None = None
+        self, unit: Unit, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None
     ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         """(values, errors, mode) of one run with float64 and error bounds beside it."""
         mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
-        mode.made = made
+        mode.made, mode.lost = made, lost
         inputs = self.inputs.upcast() if widened else self.inputs.clone()
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.

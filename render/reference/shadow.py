@@ -14,6 +14,7 @@ operation has overwritten them by then.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +41,18 @@ SWEEP_BYTES = 1 << 25
 
 Made = tuple[str, torch.Tensor, torch.Tensor]
 """An operation's name, a float result of it in float64, and the error of that."""
+Lost = tuple[str, str, int, float]
+"""An operation's name, its file and line, and how far its result is off, beside the largest element."""
+
+
+def _line() -> tuple[str, int]:
+    """The line of the reference that is running: the innermost that is neither ours nor torch's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).split(".")[0] not in ("render", "torch", "contextlib"):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "", 0
 
 
 def is_float(x: Any) -> bool:
@@ -168,6 +181,7 @@ class ShadowMode(TorchDispatchMode):
         self.estimated = False
         self.notes: list[str] = []
         self.made: list[Made] | None = None
+        self.lost: list[Lost] | None = None
         self.left: dict[float, float] = {}
         """Numbers that left torch, as float64 has them, with their errors."""
         self._plain: list[tuple[Any, str, Any]] = []
@@ -294,6 +308,9 @@ class ShadowMode(TorchDispatchMode):
         for x, value, bound in zip(natives, values, bounds, strict=True):
             if any(x is c for c in changed):
                 self.shadows.put(x, value, bound)
+                if self.lost is not None and value.numel():
+                    off = (x.detach().to(F64) - value).abs().max() / value.abs().max().clamp(min=1e-300)
+                    self.lost.append((operation.name, *_line(), float(off)))
                 if self.made is not None:
                     self.made.append((operation.name, value, torch.zeros_like(value) if bound is None else bound))
 

@@ -33,7 +33,7 @@ it contradicts T; RND308: there could be none). What is equal in every bit is RN
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -251,7 +251,13 @@ def _share(mask: np.ndarray) -> str:
 def _pattern_differs(case: Case, masks: Masks) -> Decision | None:
     if not masks.nonfinite.any():
         return None
-    return Decision("Type-II", "RND204", f"NaN or Inf on one side only: {_share(masks.nonfinite)} elements")
+    where = "in the device output alone" if only_device(case) else "on one side only"
+    return Decision("Type-II", "RND204", f"NaN or Inf {where}: {_share(masks.nonfinite)} elements")
+
+
+def only_device(case: Case) -> bool:
+    """Whether NaN and infinity are right in what the source computes, so that only a device has them wrong."""
+    return case.device is not None and not _nonfinite(replace(case, device=None))[1].any()
 
 
 def _never_stored(case: Case, masks: Masks) -> Decision | None:

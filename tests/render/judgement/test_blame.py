@@ -32,6 +32,8 @@ def case(value, ref, exact, half=0.1, **more):
         ([1.0, 2.0], [1.5, 2.0], [1.5, 2.0], None, "kernel"),
         ([1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0, 3.0], "device"),
         ([1.0, np.nan], [1.0, 2.0], [1.0, 2.0], None, "kernel"),
+        ([1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0, np.nan], "device"),
+        ([1.0, np.nan], [1.0, 2.0], [1.0, 2.0], [1.0, np.nan], "kernel"),
     ],
 )
 def test_who(value, ref, exact, device, wrong):
@@ -134,3 +136,29 @@ def test_a_reference_that_cancels_in_float64_too_is_not_blamed_for_sure():
     assert (v.label, found.wrong) == ("Type-I", "unknown")
     assert found.exact_error > 1.0
     assert found.sentence == "which one is wrong cannot be told"
+
+
+@triton.jit
+def mean_kernel(X, Out, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + tl.program_id(0) * n + i, mask=i < n, other=0.0).to(tl.float32)
+    tl.store(Out + tl.program_id(0), tl.sum(x) / n)
+
+
+def row_means(x):
+    out = torch.empty(x.shape[0])
+    mean_kernel[(x.shape[0],)](x, out, x.shape[1], triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def coarse_means(x):
+    total = x.half().float()
+    total = (total / 3).half()
+    return (total.float() * 3).mean(-1)
+
+
+def test_the_line_of_a_weak_reference_is_named():
+    torch.manual_seed(0)
+    v = render.classify(row_means, torch.rand(4, 100) + 1, ref=coarse_means, device="sm_90")
+    assert v.code == "RND110"
+    assert any("the reference loses it in" in n and "test_blame.py" in n for n in v.notes), v.notes
