@@ -22,10 +22,9 @@ import numpy as np
 from render.entry.execution import Execution
 from render.explain.better_forms import better_form
 from render.explain.study import Study
-from render.ops.rule import Shape
 from render.reference.shadow import Made
 from render.trace.model import ABSENT, LEAF, MISHAPS, Node, NotSliceable, Slice
-from render.trace.nodes import NODES
+from render.trace.nodes import COMPARISONS
 
 if TYPE_CHECKING:
     from render.explain.stability import Careful, Suspect
@@ -99,7 +98,7 @@ def _own(plain: Examined, lost: LostDigits, decided: _Decided) -> Examined | Non
 
 
 def _said(node: Node) -> str:
-    comparison = NODES[node.op].shape is Shape.COMPARISON
+    comparison = node.op in COMPARISONS
     return "a comparison" if comparison else f"the {node.op.removeprefix('library ')} of a number"
 
 
@@ -176,7 +175,7 @@ class LostDigits:
             if node.op == LEAF:
                 continue
             at = slice(node.start, node.stop)
-            step = NODES[node.op].shape is Shape.COMPARISON or node.op in _STEPS
+            step = node.op in COMPARISONS or node.op in _STEPS
             if step:
                 mine = self.error[at] >= 0.5
                 behind = np.zeros(node.size, bool)

@@ -215,8 +215,7 @@ def _evaluated(
     """Evaluates what is open, puts it into `exact`, and says so."""
     if not found:
         return []
-    from render.ops.formulas import Refused
-    from render.reference.precise.evaluation import OPERATIONS, Outcome, evaluate, record
+    from render.reference.precise.evaluation import OPERATIONS, Outcome, evaluate, record, refusal
 
     outcome, why = Outcome(), ""
     try:
@@ -231,11 +230,11 @@ def _evaluated(
 
         budget = OPERATIONS if any(_unknown(o, exact).size for o in found) else OPERATIONS / FEW
         outcome = evaluate(recording, wanted, enough, _tick(progress), budget)
-    except Refused as refused:
-        why = str(refused)
     except Exception as error:  # a mistake of ours or an operation used in a way that no rule foresees: float64 stays
-        caught(error, "the reference in more bits")
-        why = f"{type(error).__name__} in the evaluation in more bits"
+        why = refusal(error)
+        if not why:
+            caught(error, "the reference in more bits")
+            why = f"{type(error).__name__} in the evaluation in more bits"
     said = [_put(exact, o, outcome, why) for o in found]
     if any(f.evaluated for f in said):
         exact.finer = f"; in {outcome.bits} bits where that is not enough"

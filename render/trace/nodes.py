@@ -43,3 +43,5 @@ composite(Shape.DOT, "cast", "A dot of integers.", "int dot")
 composite(Shape.SPECIAL, "accumulation", "h = a h + b along a scan.", "recurrence")
 composite(Shape.SPECIAL, "accumulation", "Merged means and squares.", "welford", entry="div")
 composite(Shape.SPECIAL, "operand", "A block-scaled number as the unit multiplies it.", "scaled")
+
+COMPARISONS = frozenset(op for op, rule in NODES.items() if rule.shape is Shape.COMPARISON)

@@ -19,6 +19,7 @@ from functools import wraps
 from types import CodeType, FunctionType
 from typing import Any
 
+from interval_ops.functions.tables import FUNCTIONS, Monotone
 from render.interpreter.memory.records import NO_TAINT
 
 
@@ -293,22 +294,7 @@ def _wave(function: Callable[[float], float], x: Ends) -> list[float]:
     return [max(-1.0, y - reach), min(1.0, y + reach)]
 
 
-RISING = (
-    "sqrt",
-    "cbrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "tanh",
-    "atan",
-    "sinh",
-    "asinh",
-    "erf",
-)
+RISING = [n for n, f in FUNCTIONS.items() if isinstance(f, Monotone) and f.up and not f.even and hasattr(math, n)]
 MATH: dict[str, Callable[..., list[float]]] = {**dict.fromkeys(RISING, _risen), "sin": _wave, "cos": _wave}
 
 

@@ -35,6 +35,11 @@ class ReferenceRecording:
     checks: list[tuple[str, Ids, Ids, np.ndarray]]
 
 
+def refusal(error: Exception) -> str:
+    """Why the reference cannot be evaluated in more bits; nothing where the error is another one."""
+    return str(error) if isinstance(error, Refused) else ""
+
+
 def record(oracle: Oracle, widened: bool) -> ReferenceRecording:
     """Runs the reference once more, on float64 inputs if `widened`. Raises Refused."""
     mode = CellRecorder()
