@@ -52,7 +52,7 @@ class Comparison:
             return self._sampled(run, cases, decision)
         compared = self._compared(run, cases)
         if compared is None:
-            return FormulasCompared(decision, left_out=(unrounded.NOT_KNOWN,))
+            return FormulasCompared(unrounded.unestablished(decision), left_out=(unrounded.NOT_KNOWN,))
         answers = tuple(compared)
         found = unrounded.decided(answers, decision, equal_of(cases))
         if found.code != unrounded.CODE:
@@ -77,6 +77,7 @@ class Comparison:
                 slack = np.array([s for _, s, _ in ends])
                 answers.append(unrounded.of_slices(case, [at for at, _, _ in ends], slack, (f[0], f[1]), sample[1]))
         left_out = (unrounded.TOO_MUCH,) if answers else (unrounded.NOT_KNOWN,)
+        decision = decision if answers else unrounded.unestablished(decision)
         decision = unrounded.decided(answers, decision, equal_of(cases))
         witness = next(iter(seen), None) if decision.code == unrounded.CODE else None
         return FormulasCompared(decision, tuple(answers), witness, tuple(unrounded.notes(answers)), left_out)

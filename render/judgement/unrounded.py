@@ -211,6 +211,13 @@ def decided(answers: Sequence[Unrounded], decision: Decision, equal: frozenset[s
     return Decision("Type-II", CODE, worst.sentence)
 
 
+def unestablished(decision: Decision) -> Decision:
+    """That the reference carries the error needs that both compute one function."""
+    if decision.code != "RND110":
+        return decision
+    return Decision("Inconclusive", "RND301", f"{decision.detail}, but {NOT_KNOWN}")
+
+
 def claims(answers: Sequence[Unrounded]) -> list[tuple[str, tuple[int, ...], float, float]]:
     """(output, index, low, high) that F is claimed not to reach, most of the bound first."""
     shown = sorted((a for a in answers if a.shown), key=lambda a: -a.share)
