@@ -142,6 +142,8 @@ class Statements:
         """Truth of a tensor; called by the patched `__bool__`, whose caller decides what is being asked."""
         if sys._getframe(2).f_code.co_filename in _PRESENCE_FILES:
             return True
+        if x.dtype.scalar.is_floating():  # compared with zero, within its bounds
+            x = self.truth(x)
         return bool(self._uniform(x, "a condition"))
 
     def index_of(self, x: Any) -> int:
