@@ -137,6 +137,7 @@ class _Show:
 
     def end(self, watch: Watch, ended: Ended, title: str, code: int) -> None:
         from render.report import terminal
+        from render.result.errors import UnsupportedOp
 
         for finding in watch.findings if not watch.comparisons else ():
             self._say(f"{finding.code}: {finding.message}")
@@ -145,7 +146,9 @@ class _Show:
         if ended.exit_code:
             self._say(f"{title} itself ended with exit code {ended.exit_code}")
         verdicts = watch.verdicts
-        if not watch.comparisons:
+        if isinstance(ended.error, UnsupportedOp):
+            self._say(f"INCONCLUSIVE RND302 {ended.error}")
+        elif not watch.comparisons:
             launched = watch.tape.launches
             why = "it compares no kernel's result with anything" if launched else "it launched no Triton kernel"
             why = why if ended.error is None else f"it raised {type(ended.error).__name__} before it compared"

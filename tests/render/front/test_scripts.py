@@ -12,6 +12,7 @@ import pytest
 
 from render.front.script import invocation, run
 from render.front.watch import Compared, Watch
+from render.result.errors import UnsupportedOp
 from render.result.options import Options
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "fixtures" / "scripts"
@@ -50,6 +51,7 @@ QUICK = [
     posted("unittest_style.py", ("torch.allclose(", BUG), ends=1),
     posted("tf32_surprise.py", ("assert_close(", ROUND)),
     posted("split_k_atomics.py", ("print(", BUG)),
+    posted("inline_ptx.py", ("assert_close(", ROUND)),
 ]
 SLOW = [
     posted("tutorial_softmax.py", ("torch.allclose(", ROUND)),
@@ -144,3 +146,20 @@ def test_the_command_keeps_output_and_verdicts_apart(tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_told(words: tuple[str, ...], text: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "render", "run", *words], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode == 2 and text in done.stderr.replace("\n", " ")) or "Missing argument" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "text"),
+    [
+        ("gluon_copy.py", "", "Gluon is not supported"),
+        ("inline_ptx.py", "ex2.approx.ftz.f32", "tanh.approx.f32 has no"),
+    ],
+)
+def test_what_has_no_rule_is_refused_by_name(name: str, old: str, text: str, tmp_path: Path) -> None:
+    script = tmp_path / name
+    source = (SCRIPTS / name).read_text()
+    script.write_text(source.replace(old, "tanh.approx.f32") if old else source)
+    with Watch(Options(budget=False)) as watch:
+        ended = run(invocation((str(script),)))
+    assert not watch.comparisons and isinstance(ended.error, UnsupportedOp) and text in str(ended.error)
+    assert str(script) == ended.error.file
