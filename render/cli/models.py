@@ -17,23 +17,43 @@ if TYPE_CHECKING:
 def classify_files(
     target: str, reference: str | None = None, inputs: Path | None = None, seed: int = 0, **options: Any
 ) -> NetworkVerdict:
-    """`compare_models` of `file.py::name` each; inputs from a tensors file, else the target file's `make_inputs()`.
+    """`compare_models` of `file.py::name` each, or of a recorded run and one.
 
+    Inputs come from a tensors file, else from the file's own `make_inputs()`.
     Without `reference`, the name `reference` of the target's file.
     """
     from render.entry.target import load_module
     from render.network.compare import compare_models
 
-    file, _, name = target.partition("::")
+    recorded = target.endswith(".safetensors")
+    file, _, name = (reference or "" if recorded else target).partition("::")
+    if not file:
+        raise RenderError(
+            "RND902", "a recorded run needs the code of the other side", "give it with --ref file.py::model"
+        )
     module = load_module(file)
-    model = _model(module, name or "model", seed)
-    if reference is None:
+    model: Any = Path(target) if recorded else _model(module, name or "model", seed)
+    if recorded:
+        other = _model(module, name or "model", seed)
+    elif reference is None:
         other = _model(module, "reference", seed)
+    elif reference.endswith(".safetensors"):
+        other = Path(reference)
     else:
         place, _, called = reference.partition("::")
         home = module if Path(place).resolve() == Path(file).resolve() else load_module(place)
         other = _model(home, called or "model", seed)
     return compare_models(model, other, *_inputs(module, inputs, seed), seed=seed, **options)
+
+
+def record_model(target: str, output: Path, inputs: Path | None, seed: int) -> Path:
+    """One run of the model of `file.py::name`, on file."""
+    from render.entry.target import load_module
+    from render.network import record_modules
+
+    file, _, name = target.partition("::")
+    module = load_module(file)
+    return record_modules(_model(module, name, seed), *_inputs(module, inputs, seed), path=output, seed=seed)
 
 
 def _model(module: ModuleType, name: str, seed: int) -> Any:

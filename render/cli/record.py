@@ -28,6 +28,10 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16".', rich_help_panel=INPUTS),
     ] = None,
+    modules: Annotated[
+        bool,
+        typer.Option("--modules", help="FILE holds a model (--entry, default model): record every module's border."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the inputs and of the call.", rich_help_panel=INPUTS)] = 0,
 ) -> int:
     """Run the entry function as it is, on this machine's GPU, and record inputs, output, versions and device.
@@ -36,6 +40,11 @@ def command(
     """
     from render.entry.recording import record_file
 
+    if modules:
+        from render.cli.models import record_model
+
+        typer.echo(record_model(f"{file}::{entry or 'model'}", output, inputs, seed))
+        return 0
     if not file.is_file():
         raise RenderError("RND902", f"no such file: {file}", "FILE is the Python file that launches the kernel")
     typer.echo(record_file(output, file, entry, inputs, tuple(input or ()), seed))

@@ -135,6 +135,7 @@ def _walked(sides: Comparison, pairs: dict[Key, Pair], sights: Sights) -> tuple[
     exact = ExactWalk(sides.reference, "reference", pairs, handing("of_reference"))
     exact.run(sides.inputs, sides.seed)
     notes += exact.mode.notes
+    exact.mode.release()
     ExactWalk(sides.target, "target", pairs, handing("of_target"), errors=False).run(sides.inputs, sides.seed)
     causes = _bounded(sides, "target", pairs, sights)
     _bounded(sides, "reference", pairs, sights)

@@ -80,11 +80,19 @@ class Sight:
         self.record.difference = most / size if size else (math.inf if most else 0.0)
         self.unit = max(self.least, *(rounding_of(t.dtype)[0] for t in (a, b)))
         self.floor = max(rounding_of(a.dtype)[1], 2.0**-149)
-        self.target, self.reference = y, z
+
+    @property
+    def target(self) -> np.ndarray:
+        return array(self.pair.target[self.place])
+
+    @property
+    def reference(self) -> np.ndarray:
+        return array(self.pair.reference[self.place])
 
     # what the walks hand in
     def of_reference(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
-        self.exact, self.moved, self.estimated = found
+        self.exact, moved, self.estimated = found
+        self.moved = None if moved is None else moved.astype(np.float32)  # a scale, not a bound
 
     def of_target(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         if self.exact is None or self.moved is None:

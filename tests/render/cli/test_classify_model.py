@@ -72,3 +72,13 @@ def test_mistakes_exit_with_2(files):
     assert run("a.py", "--ref", "b.py", "--inputs", "none.pt").exit_code == 2
     assert run("a.py::build", "--ref", "b.py", "--match", "2").exit_code == 2
     assert run("a.py::build", "--ref", "b.py", "--start", "9").exit_code == 2
+
+
+def test_a_recorded_run_is_judged_by_the_other_sides_code(files):
+    done = CliRunner().invoke(app, ["record", "a.py", "--modules", "--entry", "build", "-o", "run.safetensors"])
+    assert done.exit_code == 0, done.output
+    found = run("run.safetensors", "--ref", "b.py::model")
+    assert found.exit_code == 1 and found.output.startswith("Type-II: 2:")
+    mirrored = run("b.py::model", "--ref", "run.safetensors")
+    assert mirrored.exit_code == 0 and "RND110" in mirrored.output  # then the recorded reference is the one that errs
+    assert run("run.safetensors").exit_code == 2
