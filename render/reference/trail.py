@@ -63,7 +63,7 @@ class Trail(TorchDispatchMode):
 
     def _operand(self, x: Any, key: list[Any]) -> None:
         if isinstance(x, torch.Tensor):
-            if x.is_floating_point() and not self._seen(x):
+            if x.is_floating_point() and x.layout is torch.strided and not self._seen(x):
                 self.digest = hash((self.digest, _values(x)))
                 self._remember(x)
         elif isinstance(x, (list, tuple)):
@@ -79,6 +79,8 @@ class Trail(TorchDispatchMode):
         return known is not None and not known.expired()
 
     def _remember(self, x: torch.Tensor) -> None:
+        if x.layout is not torch.strided:  # what it consists of was made before
+            return
         storage = x.untyped_storage()
         if storage._cdata not in self._known or self._known[storage._cdata].expired():
             self._known[storage._cdata] = StorageWeakRef(storage)

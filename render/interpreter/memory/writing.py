@@ -83,7 +83,8 @@ def _store_one(
     ptr, mask, elem, pids, site = request.ptr, request.mask, request.elem, request.pids, request.site
     v = cut(v)
     between = (lo, hi) if lo is not None and hi is not None and memory.interval else (v, v)
-    bounds = (v, v) if elem.fmt is None else between
+    numbers = v.view(np.int8) if v.dtype == np.bool_ else v  # compiled loops make no number of a truth value
+    bounds = (numbers, numbers) if elem.fmt is None else between
     active = ALL_LANES if mask is None else mask
     operands = [ptr, active, bits_of(v, elem), bounds[0], bounds[1]]
     whole = None if doubtful is None else np.broadcast_shapes(*(a.shape for a in operands), doubtful.shape)

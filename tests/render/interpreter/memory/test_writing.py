@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 from memory_driver import Driver, run_one_by_one
 from support import rng, trials
 
 from render.interpreter.memory import Hazard, Memory
+from render.interpreter.session import Session
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2, torch.float8_e4m3fn]
 ROW = np.arange(8)[None]
@@ -36,6 +39,22 @@ def test_stored_bools():
     with Driver() as d:
         d.store(out, np.arange(4)[None], np.array([True, False, True, True]))
     assert out.tolist() == [True, False, True, True]
+
+
+@triton.jit
+def equal_kernel(X, Y, Out, N: tl.constexpr):
+    at = tl.make_block_ptr(Out, (N,), (1,), (0,), (N,), (0,))
+    i = tl.arange(0, N)
+    tl.store(at, (tl.load(X + i) == tl.load(Y + i)).to(at.type.element_ty), boundary_check=(0,))
+
+
+def test_truth_values_through_a_block_pointer():
+    x, y, out = torch.arange(8.0), torch.arange(8.0) % 3, torch.zeros(8, dtype=torch.bool)
+    with Session() as session:
+        equal_kernel[(1,)](x, y, out, 8)
+    assert torch.equal(out, x == y)
+    found = session.envelope(out)
+    assert found is not None and np.array_equal(found.lo, found.hi) and not found.taints
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
