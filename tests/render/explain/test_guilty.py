@@ -59,7 +59,8 @@ def line_of(kernel, text):
 
 
 @pytest.mark.parametrize(("fault", "kernel", "text"), [
-    (1, norm_kernel, "var = tl.sum"), (2, norm_kernel, "y = d *"), (3, norm_kernel, "z = y"),
+    pytest.param(1, norm_kernel, "var = tl.sum", marks=pytest.mark.slow), (2, norm_kernel, "y = d *"),
+    pytest.param(3, norm_kernel, "z = y", marks=pytest.mark.slow),
     (4, scale_kernel, "y = x"),
 ])  # fmt: skip
 def test_the_line_of_the_guilty_launch(fault, kernel, text):
