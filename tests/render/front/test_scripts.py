@@ -76,10 +76,10 @@ SLOW = [
 ]  # fmt: skip
 WHERE = {
     "oob_store_in_place.py": "oob_store_in_place.py:7",
-    "mypkg/check.py": "rms.py:9",
-    "pipeline_two_stage.py": "pipeline_two_stage.py:14",
+    "mypkg/check.py": "rms.py:14",
+    "pipeline_two_stage.py": "pipeline_two_stage.py:17",
 }
-"""Where a wrong kernel is, by the script: the access, or the kernel that is to blame."""
+"""Where a wrong kernel is, by the script: the guilty line."""
 
 
 def judged(case: Posted) -> tuple[list[Compared], int]:
