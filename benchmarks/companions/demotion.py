@@ -99,15 +99,27 @@ def checked(bench: Bench, choice: dict[Any, str], subject: Subject, fresh: int) 
     return seen, wrong
 
 
+def lowest(subject: Subject) -> str:
+    """Everything as it is, in fp16, in bf16: certified / observed over the tolerance, on the file's own inputs."""
+    what = target(subject.name)
+    bench = Bench(what, what.inputs(0), subject.tol, subject.tol)
+    sites = bench.sites()
+    found = [bench({}), *(bench({s: fmt for s in sites if fmt in s.formats}) for fmt in ("fp16", "bf16"))]
+    return f"{subject.name}: " + ", ".join(f"{c.usage:.2g} / {c.observed:.2g}" for c in found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exhaustive", action="store_true")
+    parser.add_argument("--lowest", action="store_true", help="all values in fp16, and in bf16, instead")
     parser.add_argument("--only", default="")
     parser.add_argument("--json")
     options = parser.parse_args()
     rows = []
     for subject in SUBJECTS:
-        if options.only in subject.name:
+        if options.lowest:
+            print(lowest(subject), flush=True)
+        elif options.only in subject.name:
             rows.append(measured(subject, options.exhaustive))
             print(rows[-1], flush=True)
     if options.json:
