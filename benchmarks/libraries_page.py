@@ -25,7 +25,7 @@ A *finding* is a Type-II that was looked into and is true; its argument stands b
 questions. *Time* is the CPU time of the interval run over that of the stock interpreter's plain run of the same case
 (second run of both, geometric mean over those that both run, their number in brackets); *start-up* is what a case costs
 before its first launch (median).
-
+{note}
 """
 
 
@@ -133,7 +133,10 @@ def page(kept: Path, arguments: Path) -> str:
     results = rows_of(kept, "any")
     everything = [row for rows in results.values() for row in rows]
     backward = sum("backward" in row["test"] for row in everything)
-    parts = [HEAD.format(pairs=len(everything), libraries=len(results), backward=backward), *summary(results, accepted)]
+    said = kept / "note.md"  # what is to be known of a page that was not measured in one go
+    note = f"\n{said.read_text()}" if said.is_file() else ""
+    head = HEAD.format(pairs=len(everything), libraries=len(results), backward=backward, note=note)
+    parts = [head, *summary(results, accepted)]
     others = sorted(path.name for path in kept.iterdir() if path.is_dir() and path.name != "any")
     for device in others:
         parts += ["", f"## On {device}", "", "The host's path for this device, and its profile.", ""]
