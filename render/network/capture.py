@@ -42,7 +42,7 @@ class Crossing:
 
 
 @dataclass
-class Trace:
+class ModuleRun:
     """The crossings of one run, in their order; `state`: buffers after it, by module and name."""
 
     crossings: dict[Key, Crossing]
@@ -158,7 +158,7 @@ def copied(x: Any) -> Any:
     return {k: copied(v) for k, v in x.items()} if type(x) is dict else x
 
 
-def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> Trace:
+def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> ModuleRun:
     """One run as the user gave it, with every crossing of a module's border."""
     events: list[Event] = []
     kept: list[tuple[torch.Tensor, int, torch.Tensor]] = []
@@ -195,7 +195,7 @@ def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> Trace:
             for name, m in modules.items()
             if m.training and (own := [b for b in m.buffers(recurse=False) if b.is_floating_point()])
         }
-    return Trace(ordered(events), output, state)
+    return ModuleRun(ordered(events), output, state)
 
 
 def _runner(model: Model) -> Callable[..., Any]:
@@ -248,5 +248,16 @@ def callers(crossings: Mapping[Key, Crossing]) -> frozenset[str]:
     return frozenset(c.maker for c in crossings.values() if c.key.way == "in" and c.maker != c.key.name)
 
 
-__all__ = ["Crossing", "Key", "Model", "Tensors", "Trace", "capture", "copied", "hooked", "leaves", "ordered",
-           "unchanged"]  # fmt: skip
+__all__ = [
+    "Crossing",
+    "Key",
+    "Model",
+    "ModuleRun",
+    "Tensors",
+    "capture",
+    "copied",
+    "hooked",
+    "leaves",
+    "ordered",
+    "unchanged",
+]  # fmt: skip

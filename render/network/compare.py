@@ -15,7 +15,7 @@ from torch import nn
 
 from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
-from render.network.capture import Key, Model, Trace, callers, leaves
+from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.closer import Loss, look, operation_of
 from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
@@ -46,10 +46,10 @@ def compare_models(
     except ValueError as error:
         raise RenderError("RND902", str(error), "pass modules or functions") from None
     traces = first(inputs, seed), second(inputs, seed)
-    return judged(Comparison(mine, theirs, inputs, device, seed, frozenset(assume_exact)), *traces, match, start, end)
+    return judged(TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact)), *traces, match, start, end)
 
 
-class Comparison:
+class TwoSides:
     """The two sides and how to run them again."""
 
     def __init__(
@@ -75,7 +75,12 @@ def constants_of(target: nn.Module, reference: nn.Module) -> float:
 
 
 def judged(
-    sides: Comparison, mine: Trace, theirs: Trace, match: Mapping[str, str] | None, start: str | None, end: str | None
+    sides: TwoSides,
+    mine: ModuleRun,
+    theirs: ModuleRun,
+    match: Mapping[str, str] | None,
+    start: str | None,
+    end: str | None,
 ) -> NetworkVerdict:
     try:
         pairs = paired(mine, theirs, match)
@@ -121,7 +126,7 @@ def _between(pairs: Mapping[Key, Pair], start: str | None, end: str | None) -> s
     return set(keys[first:last])
 
 
-def _walked(sides: Comparison, pairs: dict[Key, Pair], sights: Sights) -> tuple[dict[Key, frozenset[str]], list[str]]:
+def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[dict[Key, frozenset[str]], list[str]]:
     notes: list[str] = []
 
     def handing(method: str) -> Any:
@@ -149,7 +154,7 @@ def _walked(sides: Comparison, pairs: dict[Key, Pair], sights: Sights) -> tuple[
     return causes, notes
 
 
-def _bounded(sides: Comparison, side: str, pairs: dict[Key, Pair], sights: Sights) -> dict[Key, frozenset[str]]:
+def _bounded(sides: TwoSides, side: str, pairs: dict[Key, Pair], sights: Sights) -> dict[Key, frozenset[str]]:
     model = sides.target if side == "target" else sides.reference
 
     def see(pair: Pair, place: int, envelope: Any) -> None:
@@ -166,7 +171,7 @@ def _bounded(sides: Comparison, side: str, pairs: dict[Key, Pair], sights: Sight
 
 
 def _verdict(
-    sides: Comparison, pairs: Mapping[Key, Pair], chosen: set[Key], sights: Sights,
+    sides: TwoSides, pairs: Mapping[Key, Pair], chosen: set[Key], sights: Sights,
     causes: Mapping[Key, frozenset[str]], notes: list[str], shapes: list[list[tuple[int, ...]]],
     containers: frozenset[str],
 ) -> NetworkVerdict:  # fmt: skip

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 
 import torch
 
-from render.network.capture import Crossing, Key, Tensors, Trace
+from render.network.capture import Crossing, Key, ModuleRun, Tensors
 
 
 @dataclass
@@ -46,7 +46,7 @@ def fits(a: Crossing | None, b: Crossing | None) -> bool:
     return a is not None and b is not None and [t.shape for t in a.tensors] == [t.shape for t in b.tensors]
 
 
-def names(target: Trace, reference: Trace, match: Mapping[str, str] | None) -> dict[str, str]:
+def names(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | None) -> dict[str, str]:
     """The reference's module for each of the target's; ValueError for a name in `match` that no module has."""
     mine, theirs = _modules(target), _modules(reference)
     given = dict(match or {})
@@ -62,14 +62,14 @@ def names(target: Trace, reference: Trace, match: Mapping[str, str] | None) -> d
     return found
 
 
-def _modules(trace: Trace) -> list[str]:
+def _modules(trace: ModuleRun) -> list[str]:
     return list(dict.fromkeys(key.name for key in trace.crossings))
 
 
-def _by_order(left: list[str], free: list[str], target: Trace, reference: Trace) -> list[tuple[str, str]]:
+def _by_order(left: list[str], free: list[str], target: ModuleRun, reference: ModuleRun) -> list[tuple[str, str]]:
     """Modules of other names whose first calls have tensors of the same shapes, in the same order."""
 
-    def form(trace: Trace, name: str) -> tuple[object, ...]:
+    def form(trace: ModuleRun, name: str) -> tuple[object, ...]:
         ends = (trace.crossings.get(Key(name, 0, way)) for way in ("in", "out"))
         return tuple(tuple(tuple(t.shape) for t in c.tensors) if c else () for c in ends)
 
@@ -78,7 +78,7 @@ def _by_order(left: list[str], free: list[str], target: Trace, reference: Trace)
     return [(left[m.a + i], free[m.b + i]) for m in blocks for i in range(m.size)]
 
 
-def paired(target: Trace, reference: Trace, match: Mapping[str, str] | None) -> dict[Key, Pair]:
+def paired(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | None) -> dict[Key, Pair]:
     """The borders that both sides have, in the target's order, by the target's key."""
     other = names(target, reference, match)
     found: dict[Key, Pair] = {}

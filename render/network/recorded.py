@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from render.network.capture import Model, Trace, capture, ordered
+from render.network.capture import Model, ModuleRun, capture, ordered
 from render.result.errors import RenderError
 
 
@@ -31,7 +31,7 @@ def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) ->
     return Path(path)
 
 
-def load_modules(path: str | Path) -> Trace:
+def load_modules(path: str | Path) -> ModuleRun:
     """A recorded run. RenderError for a file that is none."""
     from safetensors import safe_open
 
@@ -49,10 +49,10 @@ def load_modules(path: str | Path) -> Trace:
         at += count
     crossings = ordered(events)
     last = events[-1][2] if events else []
-    return Trace(crossings, tuple(last))
+    return ModuleRun(crossings, tuple(last))
 
 
-def side_of(given: Any, other: Any) -> tuple[Model, Callable[[Any, int], Trace]]:
+def side_of(given: Any, other: Any) -> tuple[Model, Callable[[Any, int], ModuleRun]]:
     """(the code of a side, what gives its run): a recorded run has the code of the other side."""
     if isinstance(given, (str, Path)):
         if isinstance(other, (str, Path)):

@@ -1,8 +1,8 @@
 """A model run again, borders held: what each region between two borders makes of what both sides had at its start.
 
-`Walk` follows one side through its own code and stops at every border that both sides have. There it asks what the
-region made (`see`), and puts there what the next region starts from (`anchor`): so each is judged by itself, whatever
-the ones before it did.
+`RegionWalk` follows one side through its own code and stops at every border that both sides have. There it asks what
+the region made (`see`), and puts there what the next region starts from (`anchor`): so each is judged by itself,
+whatever the ones before it did.
 
     ExactWalk     float64 beside the run, from the target's own activations: the region's function without rounding,
                   and how far it moves where every input and parameter moves by `UNIT` of itself
@@ -38,7 +38,7 @@ Ends = tuple[np.ndarray, np.ndarray]
 See = Callable[[Pair, int, Any], None]
 
 
-class Walk:
+class RegionWalk:
     """`side` says whose code runs: "target" or "reference". `see(pair, place, found)` gets what is made at a border."""
 
     def __init__(self, model: Model, side: str, pairs: Mapping[Key, Pair], see: See) -> None:
@@ -156,7 +156,7 @@ def array(x: torch.Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).numpy()
 
 
-class ExactWalk(Walk):
+class ExactWalk(RegionWalk):
     """`see` gets (value, movement, whether that is an estimate) in float64; `own`: from this side's own activations.
 
     `errors` False: no movement (None), which takes a third of the time.
@@ -190,7 +190,7 @@ class ExactWalk(Walk):
             self.mode.shadows.put(tensor, value, value.abs() * UNIT if self.errors else None)
 
 
-class BoundedWalk(Walk):
+class BoundedWalk(RegionWalk):
     """`see` gets an `Envelope`. `narrow`: the other side computes in fewer bits, and this side's bounds allow that."""
 
     def __init__(self, *args: Any, device: str) -> None:
@@ -290,4 +290,4 @@ def narrower(pair: Pair, side: str) -> torch.dtype | None:
     return next((b.dtype for a, b in zip(own, other, strict=True) if is_narrower(b.dtype, a.dtype)), None)
 
 
-__all__ = ["UNIT", "BoundedWalk", "ExactWalk", "Walk", "array", "narrower"]
+__all__ = ["UNIT", "BoundedWalk", "ExactWalk", "RegionWalk", "array", "narrower"]
