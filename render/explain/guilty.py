@@ -24,6 +24,7 @@ from render.explain.study import Study
 from render.interpreter.context import is_user_file
 from render.interpreter.repairs import Literal, Repair, literals, repaired, repairs
 from render.result.decision import Case
+from render.result.defects import caught
 from render.result.elements import Guilty
 
 RUNS = 128
@@ -56,7 +57,8 @@ class _Trial:
         try:
             with warnings.catch_warnings(action="ignore"):
                 run = self.study.run({"interval": False, "change": change})
-        except Exception:  # whatever a broken kernel raises
+        except Exception as error:  # whatever a broken kernel raises
+            caught(error, "a changed kernel")
             return None
         if run.session.findings:
             return None

@@ -21,6 +21,7 @@ from render.entry.inputs import Inputs
 from render.explain.study import Study
 from render.reference.oracle import Oracle
 from render.result.decision import Case, compare
+from render.result.defects import caught
 
 ALIKE = 2.0**-8
 """Relative difference, beyond the half width of the bound, that is still the same number here."""
@@ -130,7 +131,8 @@ def _references(wrong: Sequence[tuple[Case, int]], oracle: Oracle) -> Iterator[s
             try:
                 with mode:
                     outputs = replace(oracle, inputs=inputs)._plain()
-            except Exception:  # whatever a reference raises that is run otherwise than it was written for
+            except Exception as error:  # whatever a reference raises that is run otherwise than it was written for
+                caught(error, "the reference with one thing changed")
                 outputs = None
         if outputs is not None and all(_same(case, outputs[place]) for case, place in wrong):
             yield f"the kernel computes the reference {text}"

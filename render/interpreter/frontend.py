@@ -23,6 +23,7 @@ from typing import Any
 from render.interpreter.arguments import KernelCall
 from render.interpreter.compiled import Packed
 from render.interpreter.context import TRITON_ROOT
+from render.result.defects import caught
 
 _LANGUAGE = tuple(str(Path(TRITON_ROOT, name)) for name in ("language", "experimental"))
 _STRAIGHT = (
@@ -58,7 +59,8 @@ def _kind(value: Any) -> Any:
 def _asked(kernel: Any, call: KernelCall) -> Exception | None:
     try:
         make = _maker(kernel, call)
-    except Exception:  # what Triton cannot take for other reasons is none of the front end's business
+    except Exception as error:  # what Triton cannot take for other reasons is none of the front end's business
+        caught(error, "Triton's front end")
         return None
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -66,12 +68,15 @@ def _asked(kernel: Any, call: KernelCall) -> Exception | None:
             _ = kernel.cache_key  # reads the globals that it depends on, before anything is compiled
         except RuntimeError as error:
             return error
-        except Exception:  # `a = b = 0` runs here
+        except Exception as error:  # `a = b = 0` runs here
+            caught(error, "Triton's front end")
             return None
         try:
             make()
         except Exception as error:
-            return error if _of_statements(error) else None
+            if _of_statements(error):
+                return error
+            caught(error, "Triton's front end")
     return None
 
 

@@ -19,6 +19,7 @@ from render.network.walks import UNIT
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable, error_of
 from render.reference.shadow import F64, default_dtype, is_float
+from render.result.defects import caught
 
 MOST = 4
 """Outputs per border that are swept."""
@@ -44,6 +45,7 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
     try:
         found = linearised(lambda *x: module(*x), copied(entry.target), [int(p) for p in places])
     except Exception as error:  # a graph that cannot be had leaves the interval as all there is
+        caught(error, "slopes of a module")
         record.bands = {}
         record.taints = (*record.taints, f"no slopes: {type(error).__name__}: {str(error).splitlines()[0][:80]}")
         return
@@ -116,7 +118,8 @@ def operation_of(sight: Sight, pairs: Mapping[Key, Pair], target: Model) -> Loss
     try:
         with torch.no_grad(), steps:
             module(*copied(entry.target))
-    except Exception:  # its arguments are not tensors alone
+    except Exception as error:  # its arguments are not tensors alone
+        caught(error, "steps of a module")
         return Loss()
     worst = max((_loss(*step, target.compiler) for step in steps.seen), default=Loss())
     return worst if worst.times > LIMIT else Loss()
@@ -132,7 +135,8 @@ def _loss(func: Any, args: Any, kwargs: Any, compiler: Callable[[Any], Any] | No
         operation = Movable(func, wide[0], wide[1], list(errors), default_dtype)
         exact = operation.run()[0]
         moved = error_of(operation, [exact], [F64], Unit(native=False), False)[0]
-    except Exception:  # what float64 cannot repeat is not looked at
+    except Exception as error:  # what float64 cannot repeat is not looked at
+        caught(error, "one operation of a module in float64")
         return Loss()
     rounding = UNIT * exact.abs() + 2.0**-149
     explained = rounding + (0.0 if moved is None else moved)

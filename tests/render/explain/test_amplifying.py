@@ -19,7 +19,7 @@ def test_a_total_less_what_follows():
     source = (folder("datasets") / "twins/3017-suffix/kernel.py").read_text().splitlines()
     assert found.code == "RND206" and found.instability.element
     assert "total[None, :] - following" in source[found.line - 1]
-    assert any("come out" in note for note in found.notes)
+    assert any("worse than what it is made of" in note for note in found.notes)
 
 
 def test_the_factor_is_the_condition_number():
