@@ -48,7 +48,7 @@ def command(
         int | None, typer.Option(min=0, help="Mantissa bits of a term, instead.", rich_help_panel=_INDEX)
     ] = None,
     bits: Annotated[
-        list[int] | None, typer.Option(min=1, max=64, help="Accumulator bits. Repeatable.", rich_help_panel=_INDEX)
+        list[int] | None, typer.Option(min=1, max=64, help="AccumulatorModel bits. Repeatable.", rich_help_panel=_INDEX)
     ] = None,
     chunk: Annotated[int | None, typer.Option(min=1, help="Terms per chunk.", rich_help_panel=_INDEX)] = None,
     nonzero: Annotated[

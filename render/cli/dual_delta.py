@@ -94,7 +94,7 @@ def _run(
     done = [0]
     with progress(lambda: f"{done[0]} of {options['n']} inputs"):
         from render.companions.called import called
-        from render.companions.dual_delta.experiment import Plan, experiment
+        from render.companions.dual_delta.experiment import Trials, experiment
         from render.entry.resolve import resolve
 
         entry, ref, oracle = names
@@ -108,7 +108,7 @@ def _run(
         def tell(now: int, of: int) -> None:
             done[0] = now
 
-        return experiment(target.fn, other, exact, draw, Plan(**options, like=like, progress=tell))
+        return experiment(target.fn, other, exact, draw, Trials(**options, like=like, progress=tell))
 
 
 def _give(found: DualDelta, plot: Path | None, html: Path | None, json: str | None) -> None:

@@ -65,7 +65,7 @@ def _weighed(
     from render.classify import classify
     from render.companions.called import called
     from render.companions.combined import combined
-    from render.companions.dual_delta.experiment import Plan, experiment
+    from render.companions.dual_delta.experiment import Trials, experiment
     from render.entry.resolve import resolve
 
     entry, ref = names
@@ -73,5 +73,5 @@ def _weighed(
     given = target.inputs(seed)
     reference = resolve(ref, target.module).fn
     verdict = classify(target.fn, *given.args, ref=reference, device=device, seed=seed, **given.kwargs)
-    plan = Plan(n=count, seed=seed, device=device, early=count >= 100)
+    plan = Trials(n=count, seed=seed, device=device, early=count >= 100)
     return combined(verdict, experiment(target.fn, reference, "fp64", target.inputs, plan))

@@ -103,7 +103,7 @@ class Fields:
 SHORT = "the accumulator is too short"
 
 
-class Row(NamedTuple):
+class Told(NamedTuple):
     """What a row of the table says; label "" keeps the verdict's own."""
 
     label: str
@@ -113,31 +113,31 @@ class Row(NamedTuple):
 
 
 _KEEP = ("", "", "")
-TABLE: Sequence[tuple[Callable[[Fields], bool], Row]] = (
+TABLE: Sequence[tuple[Callable[[Fields], bool], Told]] = (
     (lambda f: f.bound == "outside" and f.equal,
-     Row(*_KEEP, "as accurate as the reference: suspect the reference, or a precision that was not declared")),
-    (lambda f: f.bound == "outside", Row(*_KEEP, "a bug, or a dtype that was not declared: judge with the accumulator "
+     Told(*_KEEP, "as accurate as the reference: suspect the reference, or a precision that was not declared")),
+    (lambda f: f.bound == "outside", Told(*_KEEP, "a bug, or a dtype that was not declared: judge with the accumulator "
                                                  "and casts that are really used first")),
     (lambda f: f.bound == "unbounded" and f.powerless and f.own,
-     Row("Type-I", "RND111", "degraded", "the bound has no power; what the low precision typically loses explains all "
+     Told("Type-I", "RND111", "degraded", "the bound has no power; what the low precision typically loses explains all "
                                          "differences (an estimate)")),
-    (lambda f: f.bound == "unbounded", Row(*_KEEP, "no bound: the accuracy is told and decides nothing")),
-    (lambda f: f.equal and f.ok and not f.loose, Row(*_KEEP, "strong: a narrow bound and equivalent errors")),
-    (lambda f: f.equal and f.ok, Row(*_KEEP, "the bound is loose: the equivalence of the errors carries it")),
+    (lambda f: f.bound == "unbounded", Told(*_KEEP, "no bound: the accuracy is told and decides nothing")),
+    (lambda f: f.equal and f.ok and not f.loose, Told(*_KEEP, "strong: a narrow bound and equivalent errors")),
+    (lambda f: f.equal and f.ok, Told(*_KEEP, "the bound is loose: the equivalence of the errors carries it")),
     (lambda f: f.probable and f.accuracy == "undecided" and f.ok,
-     Row(*_KEEP, "within what roundings typically make; more inputs would decide about the accuracy")),
-    (lambda f: f.loose and f.worse and not f.ok, Row("Type-I", "RND111", "degraded", SHORT)),
+     Told(*_KEEP, "within what roundings typically make; more inputs would decide about the accuracy")),
+    (lambda f: f.loose and f.worse and not f.ok, Told("Type-I", "RND111", "degraded", SHORT)),
     (lambda f: f.worse and not f.probable and (f.reproduced or not f.loose),
-     Row("Type-I", "RND111", "degraded", "legal, and systematically less accurate than the declared precision")),
+     Told("Type-I", "RND111", "degraded", "legal, and systematically less accurate than the declared precision")),
     (lambda f: f.worse and f.loose and f.ok,
-     Row("Inconclusive", POWERLESS, "", "less accurate than the reference under a loose bound and with an adequate "
+     Told("Inconclusive", POWERLESS, "", "less accurate than the reference under a loose bound and with an adequate "
                                         "accumulator: a bug may hide there; bisect, or run in higher precision")),
-    (lambda f: True, Row(*_KEEP, "nothing contradicts the bound")),
+    (lambda f: True, Told(*_KEEP, "nothing contradicts the bound")),
 )  # fmt: skip
 """The first row that holds decides."""
 
 
-def decided(fields: Fields) -> Row:
+def decided(fields: Fields) -> Told:
     """The first row that holds."""
     return next(row for holds, row in TABLE if holds(fields))
 
@@ -168,7 +168,7 @@ def combined(verdict: Verdict, dual: DualDelta | None = None) -> Verdict:
     return _relabelled(found, row, band, swamping)
 
 
-def _relabelled(verdict: Verdict, row: Row, band: Band | None, swamping: Sequence[Swamping]) -> Verdict:
+def _relabelled(verdict: Verdict, row: Told, band: Band | None, swamping: Sequence[Swamping]) -> Verdict:
     from render.result import codes
 
     entry = codes.find(row.code)
@@ -185,7 +185,7 @@ def _relabelled(verdict: Verdict, row: Row, band: Band | None, swamping: Sequenc
 
 
 def _evidence(
-    fields: Fields, row: Row, band: Band | None, swamping: Sequence[Swamping], dual: DualDelta | None
+    fields: Fields, row: Told, band: Band | None, swamping: Sequence[Swamping], dual: DualDelta | None
 ) -> list[Evidence]:
     said = [Evidence("proof", "companions/bound", fields.bound, f"the bound: {fields.bound}"),
             Evidence("proof", "companions/width", fields.width,

@@ -32,7 +32,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Recording:
+class DeviceRecording:
     """`inputs` by parameter in the order of the call (tensors, and numbers as they were), `outputs` by name."""
 
     path: str
@@ -102,7 +102,7 @@ def record_file(path: Path, file: Path, entry: str | None, inputs: Path | None, 
     return f"{path}: {len(found.outputs)} outputs, {found.sentence}"
 
 
-def load(path: str | Path) -> Recording | None:
+def load(path: str | Path) -> DeviceRecording | None:
     """The recording in a file; None if it is another kind of file. Raises RenderError where a hash does not hold."""
     path = Path(path)
     if path.suffix != ".safetensors" or not path.is_file():
@@ -125,7 +125,7 @@ def load(path: str | Path) -> Recording | None:
         )
     inputs = {n: tensors[f"input.{n}"] if f"input.{n}" in tensors else facts["values"][n] for n in facts["order"]}
     outputs = {name.removeprefix("output."): x for name, x in tensors.items() if name.startswith("output.")}
-    return Recording(str(path), inputs, outputs, facts["device"], facts["versions"], facts["seed"])
+    return DeviceRecording(str(path), inputs, outputs, facts["device"], facts["versions"], facts["seed"])
 
 
 def sha256(x: torch.Tensor) -> str:

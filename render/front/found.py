@@ -48,13 +48,13 @@ def _with_its_call(file: Path, options: Options, others: Mapping[str, Any]) -> V
     def call(fn: Callable[..., Any]) -> Inputs:
         found = first_call(file, fn, options.device)
         if found is None:
-            raise _Nothing
+            raise _Unfound
         return found
 
     entry, ref = others.get("entry"), others.get("ref")
     try:
         return of_file(file, entry, ref, None, (), None, options, others.get("ref_args", ()), call)
-    except _Nothing:
+    except _Unfound:
         return None
     except RenderError:
         if ref is not None:
@@ -62,7 +62,7 @@ def _with_its_call(file: Path, options: Options, others: Mapping[str, Any]) -> V
         return None
 
 
-class _Nothing(Exception):
+class _Unfound(Exception):
     """The script does not call the entry."""
 
 

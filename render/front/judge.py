@@ -32,7 +32,7 @@ order of summation by alignment); by more, a step is missing."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One operand: where it lies, what the user calls it, and its value when it was compared, where it was at hand."""
 
     place: Region
@@ -40,7 +40,7 @@ class Side:
     value: torch.Tensor | None
 
 
-def judge(left: Side, right: Side, until: int, options: Options, names: Mapping[Cell, str]) -> Verdict:
+def judge(left: ComparedSide, right: ComparedSide, until: int, options: Options, names: Mapping[Cell, str]) -> Verdict:
     """The verdict on what two tensors held at `until`; `names` of storages that are inputs.
 
     Where a kernel made both, each is judged with the other as its reference and the worse verdict counts. Raises
@@ -90,7 +90,7 @@ def _inputs(pair: Apart, names: Mapping[Cell, str]) -> _Start:
     return _Start(cells, {name: pair.start[cell] for name, cell in cells.items()})
 
 
-Which = tuple[Side, Mapping[int, TapeStep]]
+Which = tuple[ComparedSide, Mapping[int, TapeStep]]
 
 
 Known = tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from render.entry.execution import profile_called
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared
-from render.front.judge import Side, judge
+from render.front.judge import ComparedSide, judge
 from render.front.names import in_sight, names_of, user_frame
 from render.front.session import WatchedSession
 from render.front.tape import Region, Tape, plain, unheard
@@ -194,7 +194,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 raise NothingToJudge("no kernel had a part in either tensor")
             names, until = in_sight(frame, self.tape.known), self.tape.now
             first, second = names_of((one, two), until, names, frame.f_code.co_filename, frame.f_lineno)
-            left, right = Side(one, first, a.detach().clone()), Side(two, second, b.detach().clone())
+            left, right = ComparedSide(one, first, a.detach().clone()), ComparedSide(two, second, b.detach().clone())
             return judge(left, right, until, options, {place.cell: name for place, name in names})
 
     def compare(
@@ -236,7 +236,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         with self._own():
             names = in_sight(frame, self.tape.known)
             called = names_of((one[0], two[0]), until, names, file, line)
-            left, right = (Side(place, name, None if x is None else x.detach().clone())
+            left, right = (ComparedSide(place, name, None if x is None else x.detach().clone())
                            for (place, x), name in zip((one, two), called, strict=True))  # fmt: skip
         inputs = {place.cell: name for place, name in names}
         found = Compared(file, line, left.name, right.name, None)

@@ -10,7 +10,7 @@ from render.interpreter.blockptr import BlockPointers
 from render.interpreter.libdevice import Libdevice
 from render.interpreter.mapping import Mapping
 from render.interpreter.ordering import Ordering
-from render.interpreter.patches import Running, patches, vendor_modules
+from render.interpreter.patches import RunningLaunch, patches, vendor_modules
 from render.interpreter.planted import Helpers
 from render.interpreter.reduce import Reductions
 from render.interpreter.refusals import codes_within
@@ -63,6 +63,6 @@ class Language:
         return native(*args, **kwargs) if native is not None else self.bind(jit_fn)(*args, **kwargs)
 
     def install(self, scope: PatchScope) -> None:
-        scope.set(Running, "language", self)
+        scope.set(RunningLaunch, "language", self)
         for owner, names in self._patches.names.items():
             scope.update(owner, names)

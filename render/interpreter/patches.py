@@ -1,6 +1,6 @@
 """What replaces names of `triton.language` while a kernel runs: made once, put in place for every launch.
 
-The replacements find the launch that runs in `Running`. They are in force for its length only: host code between
+The replacements find the launch that runs in `RunningLaunch`. They are in force for its length only: host code between
 launches, and modules that it imports, see Triton as it is.
 """
 
@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 _ALWAYS = {"make_block_ptr", "advance"}
 
 
-class Running:
+class RunningLaunch:
     """Whose launch runs."""
 
     language: Language
@@ -71,7 +71,7 @@ def patches(vendor: tuple[Any, ...]) -> Patches:
             elif owner is core.tensor and isinstance(member, jit.JITFunction):
                 found.of(owner)[name] = _method(member)
     for path in libdevice.PATHS:
-        originals, replacements = libdevice.replacements(path, lambda: Running.language.libdevice)
+        originals, replacements = libdevice.replacements(path, lambda: RunningLaunch.language.libdevice)
         found.instead.update(originals)
         if replacements:
             found.of(libdevice.module_at(path)).update(replacements)
@@ -86,7 +86,7 @@ def patches(vendor: tuple[Any, ...]) -> Patches:
     for name in ("reduce", "associative_scan"):
         found.of(core.tensor)[name] = functions[name]
     for cls in (jit.JITFunction, interpreter.InterpretedFunction):
-        found.of(cls)["__call__"] = lambda fn, /, *a, **k: Running.language.call(fn, *a, **k)
+        found.of(cls)["__call__"] = lambda fn, /, *a, **k: RunningLaunch.language.call(fn, *a, **k)
     if hasattr(jit, "ConstexprFunction"):
         found.of(jit.ConstexprFunction)["__call__"] = _call_constexpr
     return found
@@ -96,21 +96,21 @@ def _builtin(name: str, member: Function) -> Function:
     def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
         name  # noqa: B018  (kept in the frame: an unsupported operation is named after it)
         kwargs.pop("_generator", None)
-        kwargs["_semantic"] = Running.language.semantic
+        kwargs["_semantic"] = RunningLaunch.language.semantic
         return member(*args, **kwargs)
 
     return __render_builtin__
 
 
 def _method(jit_fn: Any) -> Function:
-    return lambda tensor, /, *args, **kwargs: Running.language.call(jit_fn, tensor, *args, **kwargs)
+    return lambda tensor, /, *args, **kwargs: RunningLaunch.language.call(jit_fn, tensor, *args, **kwargs)
 
 
 def _tensors_and_types(found: Patches) -> None:
     found.of(core.tensor).update(
-        __bool__=lambda t: Running.language.statements.bool_of(t),
-        __index__=lambda t: Running.language.statements.index_of(t),
-        __int__=lambda t: Running.language.statements.index_of(t),
+        __bool__=lambda t: RunningLaunch.language.statements.bool_of(t),
+        __index__=lambda t: RunningLaunch.language.statements.index_of(t),
+        __int__=lambda t: RunningLaunch.language.statements.index_of(t),
         T=property(_transposed),
     )
     if hasattr(core, "condition"):
@@ -124,11 +124,11 @@ def _tensors_and_types(found: Patches) -> None:
 def _transposed(t: Any) -> Any:
     dims = list(range(len(t.shape)))
     dims[-1], dims[-2] = dims[-2], dims[-1]
-    return Running.language.semantic.permute(t, dims)
+    return RunningLaunch.language.semantic.permute(t, dims)
 
 
 def _late(find: Callable[[Language], Function]) -> Function:
-    return lambda *args, **kwargs: find(Running.language)(*args, **kwargs)
+    return lambda *args, **kwargs: find(RunningLaunch.language)(*args, **kwargs)
 
 
 def _functions(plain: dict[str, Any]) -> dict[str, Function]:
@@ -137,13 +137,13 @@ def _functions(plain: dict[str, Any]) -> dict[str, Function]:
         "range": _late(lambda own: own.statements.range),
         "static_range": _late(lambda own: own.statements.static_range),
         "static_assert": _static_assert,
-        "static_print": lambda *a, **k: Running.language.ctx.printer(" ".join(map(str, a))),
+        "static_print": lambda *a, **k: RunningLaunch.language.ctx.printer(" ".join(map(str, a))),
         "reduce": _late(lambda own: own.reductions.reduce),
         "associative_scan": _late(lambda own: own.reductions.scan),
         "map_elementwise": _late(lambda own: own.mapping.map_elementwise),
         **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy"), _same),
         "make_block_ptr": _late(lambda own: own.blocks.make),
-        "advance": lambda base, offsets, **kwargs: Running.language.blocks.advance(base, offsets),
+        "advance": lambda base, offsets, **kwargs: RunningLaunch.language.blocks.advance(base, offsets),
         "load": _load(plain["load"]),
         "store": _store(plain["store"]),
         "make_tensor_descriptor": _descriptor(plain.get("make_tensor_descriptor")),
@@ -160,7 +160,7 @@ def _load(plain: Function) -> Function:
     def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = "",
              **kwargs: Any) -> Any:  # fmt: skip
         if isinstance(pointer, BlockPointer):
-            return Running.language.blocks.load(pointer, boundary_check, padding_option)
+            return RunningLaunch.language.blocks.load(pointer, boundary_check, padding_option)
         return plain(pointer, mask, other, **kwargs)
 
     return load
@@ -169,7 +169,7 @@ def _load(plain: Function) -> Function:
 def _store(plain: Function) -> Function:
     def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), **kwargs: Any) -> Any:
         if isinstance(pointer, BlockPointer):
-            return Running.language.blocks.store(pointer, value, boundary_check)
+            return RunningLaunch.language.blocks.store(pointer, value, boundary_check)
         return plain(pointer, value, mask, **kwargs)
 
     return store
@@ -179,7 +179,7 @@ def _descriptor(plain: Any) -> Function:
     def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any, *a: Any, **k: Any) -> Any:
         # A stride of 1 is specialised to a constant by the compiler, which the language then asks for.
         last = unwrap(strides[-1])
-        last = int(Running.language.statements.index_of(last)) if isinstance(last, core.tensor) else last
+        last = int(RunningLaunch.language.statements.index_of(last)) if isinstance(last, core.tensor) else last
         return plain(base, shape, [*strides[:-1], last], block_shape, *a, **k)
 
     return make_tensor_descriptor

@@ -34,7 +34,7 @@ def of_function(
         hint = "pass the function that launches the kernel"
         raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
     given, device = of_call(fn, tuple(inputs), dict(keywords)), _recorded(output)
-    if isinstance(device, recording.Recording):
+    if isinstance(device, recording.DeviceRecording):
         given = given if given.values else device.call(fn)
         device.check(given)
     return Judgement(fn, given, resolve(ref), device, options).verdict()
@@ -85,7 +85,7 @@ def of_file(
             module = load_module(path)
             models = two_models(module, options.seed) if (entry, ref, inputs, specs) == (None, None, None, ()) else None
             device = _recorded(output)
-            own = isinstance(device, recording.Recording) and inputs is None and not specs
+            own = isinstance(device, recording.DeviceRecording) and inputs is None and not specs
             if models is not None:
                 fn, given, reference = models
             else:
@@ -95,7 +95,7 @@ def of_file(
                 else:
                     given = device.call(fn) if own else gather(fn, module, inputs, specs, options.seed)
                 reference = resolve(ref, module, ref_args)
-            if isinstance(device, recording.Recording):
+            if isinstance(device, recording.DeviceRecording):
                 device.check(given)
         note = left_out_note(module)
         told = () if note is None else (note,)

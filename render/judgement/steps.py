@@ -14,7 +14,7 @@ from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution, described_as
 from render.entry.inputs import Inputs
 from render.entry.outputs import devices, match
-from render.entry.recording import Recording
+from render.entry.recording import DeviceRecording
 from render.entry.resolve import Reference
 from render.explain.budget import NOTHING, Budget
 from render.explain.downgrade import downgrade, narrowed
@@ -113,7 +113,7 @@ class Judgement:
         known.recompute()
         self.comparison = Comparison(self.entry, known, self.places)
         recorded = devices(self._device_output(), run.named)
-        of_these = isinstance(self.recorded, Recording)
+        of_these = isinstance(self.recorded, DeviceRecording)
         cases = [judged_of(run, known, pair, recorded[pair.kernel], of_these) for pair in pairs]
         known.forget()
         cases = self._finer(known, cases)
@@ -130,7 +130,7 @@ class Judgement:
         return cases
 
     def _device_output(self) -> Any:
-        if isinstance(self.recorded, Recording):
+        if isinstance(self.recorded, DeviceRecording):
             self.provenance = self.recorded.sentence
             return self.recorded.outputs
         self.provenance = "given without a recording of its inputs" if self.recorded is not None else ""

@@ -15,7 +15,7 @@ import numpy as np
 
 from render.companions.accumulation.retention import lost, suitable, vrr
 from render.companions.accumulation.simulate import simulate_accumulator, suffices
-from render.companions.accumulation.terms import Accumulator, Chain, chains
+from render.companions.accumulation.terms import AccumulatorModel, SumChain, chains
 from render.entry.execution import Entry, Execution
 from render.entry.inputs import of_call
 from render.result.errors import RenderError
@@ -42,7 +42,7 @@ class Swamping:
     file: str
     line: int
     op: str
-    accumulator: Accumulator
+    accumulator: AccumulatorModel
     length: int
     rows: int
     measured: float
@@ -104,7 +104,7 @@ def of_run(entry: Entry, run: Execution, loss: float = LOSS, elements: int = ELE
     if cut and not whole:
         assert isinstance(cut[0], NotSliceable)
         raise RenderError("RND902", f"what the outputs sum cannot be followed: {cut[0]}")
-    groups: dict[tuple[Any, ...], list[Chain]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[SumChain]] = defaultdict(list)
     for one in whole:
         for chain in chains(one):
             groups[chain.file, chain.line, chain.op, chain.accumulator, len(chain.terms)].append(chain)
@@ -124,7 +124,7 @@ def spread(shape: Sequence[int], count: int) -> list[tuple[int, ...]]:
     return [tuple(int(i) for i in np.unravel_index(p, shape)) for p in places]
 
 
-def _judged(group: Sequence[Chain], loss: float) -> Swamping:
+def _judged(group: Sequence[SumChain], loss: float) -> Swamping:
     first, taken = group[0], group[:: max(1, len(group) // ROWS)][:ROWS]
     terms, kind = np.stack([c.terms for c in taken]), first.accumulator
     found = simulate_accumulator(kind.simulated, kind.rounding, None, terms, tree=kind.tree)
@@ -141,7 +141,7 @@ def _judged(group: Sequence[Chain], loss: float) -> Swamping:
     )  # fmt: skip
 
 
-def _index(kind: Accumulator, terms: np.ndarray, length: int) -> tuple[float | None, bool | None]:
+def _index(kind: AccumulatorModel, terms: np.ndarray, length: int) -> tuple[float | None, bool | None]:
     """(VRR, whether v < 50); None where the terms are not of zero mean (beyond 5 standard errors)."""
     spread = terms.std(axis=1)
     if not kind.products or (np.abs(terms.mean(axis=1)) > 5 * spread / np.sqrt(terms.shape[1])).mean() > 0.1:

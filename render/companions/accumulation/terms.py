@@ -24,7 +24,7 @@ SHORTEST = 4
 
 
 @dataclass(frozen=True)
-class Accumulator:
+class AccumulatorModel:
     """Where a chain adds up: `bits` of fraction, how they are rounded, in which order. `fmt`: the format whose name it
     bears; `products`: mantissa bits of a term; `block`: products that a matrix unit adds before it rounds."""
 
@@ -46,21 +46,21 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class Chain:
+class SumChain:
     """One sum of `length` terms: `terms` in their order (blocks of products added up), the value that the run computed,
     and the half width of its bound."""
 
     file: str
     line: int
     op: str
-    accumulator: Accumulator
+    accumulator: AccumulatorModel
     terms: np.ndarray
     length: int
     value: float
     half: float
 
 
-def chains(found: Slice) -> list[Chain]:
+def chains(found: Slice) -> list[SumChain]:
     """Every reduction in the slice."""
     return list(_Walk(found).chains())
 
@@ -72,7 +72,7 @@ class _Walk:
         self.owner = np.repeat(np.arange(len(found.nodes)), [n.size for n in found.nodes])
         self.kinds = [_accumulator(n, found) for n in found.nodes]
 
-    def chains(self) -> Iterator[Chain]:
+    def chains(self) -> Iterator[SumChain]:
         inside = self._inside()
         for i, node in enumerate(self.found.nodes):
             kind = self.kinds[i]
@@ -84,7 +84,7 @@ class _Walk:
                 terms, length, widest = self._terms(node.start + k)
                 if np.count_nonzero(terms) >= SHORTEST:
                     half = float(node.hi[k] - node.lo[k]) / 2
-                    yield Chain(node.file, node.line, node.op, widest, terms, length, float(node.v[k]), half)
+                    yield SumChain(node.file, node.line, node.op, widest, terms, length, float(node.v[k]), half)
 
     def _inside(self) -> np.ndarray:
         """Values that the chain goes on from: no sum of their own."""
@@ -108,7 +108,7 @@ class _Walk:
             return False
         return (mine.bits, mine.fmt) == (theirs.bits, theirs.fmt)
 
-    def _terms(self, root: int) -> tuple[np.ndarray, int, Accumulator]:
+    def _terms(self, root: int) -> tuple[np.ndarray, int, AccumulatorModel]:
         """(terms of the chain that ends here, first term first; how many before blocks; its accumulator)."""
         parts: list[np.ndarray] = []
         length = 0
@@ -145,7 +145,7 @@ class _Walk:
         return np.concatenate([part[::-1] for part in parts[::-1]] or [np.zeros(0)]), length, widest
 
     @staticmethod
-    def _same(one: Accumulator, other: Accumulator) -> bool:
+    def _same(one: AccumulatorModel, other: AccumulatorModel) -> bool:
         return (one.bits, one.fmt) == (other.bits, other.fmt)
 
 
@@ -154,17 +154,17 @@ def _blocks(products: np.ndarray, block: int) -> np.ndarray:
     return products if block == 1 else np.add.reduceat(products, np.arange(0, len(products), block))
 
 
-def _accumulator(node: Node, found: Slice) -> Accumulator | None:
+def _accumulator(node: Node, found: Slice) -> AccumulatorModel | None:
     """The accumulator of a node that adds; None for any other."""
     if node.op not in CHAINS | ROWS or "fmt" not in node.attrs:
         return None
     fmt = node.attrs["fmt"]
     bits = FORMATS[fmt].p - 1
     if node.op not in ("dot", "fold"):
-        return Accumulator(fmt, bits, "nearest", node.op == "sum" and not node.attrs.get("scan"), products=bits)
+        return AccumulatorModel(fmt, bits, "nearest", node.op == "sum" and not node.attrs.get("scan"), products=bits)
     model = found.profile.dot(node.attrs["kind"])
     kept = min(bits, round(-math.log2(model.rho)) - (not model.chops)) if model.rho else bits
-    return Accumulator(fmt, kept, "truncate" if model.chops else "nearest", block=model.block,
+    return AccumulatorModel(fmt, kept, "truncate" if model.chops else "nearest", block=model.block,
                        products=_product_bits(node.attrs.get("operand")))  # fmt: skip
 
 

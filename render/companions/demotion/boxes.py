@@ -24,7 +24,7 @@ import torch
 from interval_ops.formats.model import FORMATS
 from interval_ops.reduction.rule import rounding_unit
 from render.companions.accumulation.swamping import spread
-from render.companions.demotion.certify import Open
+from render.companions.demotion.certify import Uncertified
 from render.entry.execution import Entry, Execution
 from render.entry.inputs import Inputs
 from render.interpreter.events import Listener, listened
@@ -66,7 +66,7 @@ class Remembered(Inputs):
         return found
 
     def named(self, addresses: Array) -> list[str]:
-        """The input that each address lies in; Open for one in none of them."""
+        """The input that each address lies in; Uncertified for one in none of them."""
         names = []
         for address in addresses.tolist():
             if not address:  # a lane that is masked off
@@ -75,7 +75,7 @@ class Remembered(Inputs):
             name = next((n for copy in self.__dict__.get("copies", []) for n, x in copy.values.items()
                          if isinstance(x, torch.Tensor) and _holds(x, address)), None)  # fmt: skip
             if name is None:
-                raise Open("it reads memory that is no input")
+                raise Uncertified("it reads memory that is no input")
             names.append(name)
         return names
 
@@ -95,16 +95,16 @@ class Box:
     ranges: Ranges
 
     def __call__(self, entry: Entry, run: Execution) -> tuple[Array, Array]:
-        """(error, |exact| at least) of the followed elements, valid for all inputs of the box. Raises Open."""
+        """(error, |exact| at least) of the followed elements, valid for all inputs of the box. Raises Uncertified."""
         seen = Decisions()
         replace(entry, options={"interval": False, "builder": listened(seen)}).given()
         if seen.first:
-            raise Open(f"{seen.first}: what it decides may differ over the box")
+            raise Uncertified(f"{seen.first}: what it decides may differ over the box")
         wanted = [(o.name, at) for o in run.outputs if o.tracked for at in spread(o.value.shape, ELEMENTS)]
         errors, least = [], []
         for found in slices_of(entry, run, wanted):
             if not isinstance(found, Slice):
-                raise Open(str(found))
+                raise Uncertified(str(found))
             error, small = bound(found, self.ranges, entry.inputs)
             errors.append(error)
             least.append(small)
@@ -142,7 +142,7 @@ def box(given: Inputs, specs: Sequence[str]) -> Box:
 
 
 def bound(found: Slice, ranges: Ranges, inputs: Inputs) -> tuple[float, float]:
-    """(error bound, least |exact|) of one element over the ranges. Raises Open."""
+    """(error bound, least |exact|) of one element over the ranges. Raises Uncertified."""
     assert isinstance(inputs, Remembered)
     if len(found.nodes) == 1 and found.nodes[0].op == LEAF:
         return 0.0, 0.0  # a copy of what lay there
@@ -167,7 +167,7 @@ class _Box:
                 self._back(node, low, high)
         error = float((np.maximum(np.abs(low), np.abs(high)) * self.own)[:-1].sum()) * _LAST
         if not math.isfinite(error):
-            raise Open("no finite bound")
+            raise Uncertified("no finite bound")
         a, b = float(self.lo[self.found.root]), float(self.hi[self.found.root])
         least = 0.0 if a <= 0 <= b else max(0.0, min(abs(a), abs(b)) - error)
         return error, least
@@ -177,31 +177,31 @@ class _Box:
         if node.op == LEAF:
             lo, hi = node.lo.copy(), node.hi.copy()
             if not np.isfinite(lo).all():
-                raise Open("an input is not bounded")
+                raise Uncertified("an input is not bounded")
             if node.attrs.get("source") == "input":
                 for i, name in enumerate(self.inputs.named(node.attrs.get("addresses", np.array([-1])))):
                     lo[i], hi[i] = self.ranges.get(name, (lo[i], hi[i]))
             elif node.attrs.get("source") == "memory":
-                raise Open("it reads what an earlier launch computed")
+                raise Uncertified("it reads what an earlier launch computed")
             else:
                 self.own[at] = hi - lo  # a constant as it is written, or rounded
             self.lo[at], self.hi[at] = lo, hi
             return
         given = [(self.lo[o], self.hi[o]) for o in node.operands]
         if node.op not in _RULES:
-            raise Open(f"{node.op} (line {node.line}) has no rule over a box")
+            raise Uncertified(f"{node.op} (line {node.line}) has no rule over a box")
         lo, hi = _RULES[node.op][0](node, given)
         own = self._own(node, given, np.maximum(np.abs(lo), np.abs(hi)))
         wide = own + _SLACK * np.maximum(np.abs(lo), np.abs(hi)) + 1e-300
         self.lo[at], self.hi[at], self.own[at] = lo - wide, hi + wide, own
         if not (np.isfinite(self.lo[at]).all() and np.isfinite(self.hi[at]).all()):
-            raise Open(f"{node.op} (line {node.line}) may leave its domain or overflow")
+            raise Uncertified(f"{node.op} (line {node.line}) may leave its domain or overflow")
         self._in_range(node, at)
 
     def _in_range(self, node: Node, at: slice) -> None:
         fmt = FORMATS.get(node.attrs.get("dst") or node.attrs.get("fmt") or "fp64")
         if fmt is not None and max(np.abs(self.lo[at]).max(), np.abs(self.hi[at]).max()) > fmt.max:
-            raise Open(f"{node.op} (line {node.line}) may overflow {fmt.name}")
+            raise Uncertified(f"{node.op} (line {node.line}) may overflow {fmt.name}")
 
     def _own(self, node: Node, given: Sequence[Pair], large: Array) -> Array:
         if node.op in ("cast", "from_integer"):
@@ -222,7 +222,7 @@ class _Box:
         error = self.found.profile.fn(entry, fmt.name)
         reach = np.maximum(np.abs(given[0][0]), np.abs(given[0][1]))
         if (reach >= error.until).any() or (large >= error.huge).any() or error.breaks:
-            raise Open(f"{node.op} (line {node.line}) leaves the range of its error")
+            raise Uncertified(f"{node.op} (line {node.line}) leaves the range of its error")
         r = error.r + (u if fmt.name in ("fp16", "bf16") else 0.0)
         if node.op == "exp" and self.found.profile.exp_via_exp2:
             r = r + 2.0**-22 * reach
@@ -264,7 +264,7 @@ def _cast(node: Node, large: Array) -> Array:
     if source is None and target is not None and (large <= 2.0**target.p).all():
         return np.zeros(node.size)  # an integer that fits
     if target is None:
-        raise Open(f"a conversion to {node.attrs['dst']}")
+        raise Uncertified(f"a conversion to {node.attrs['dst']}")
     if source is not None and source.p <= target.p and source.max <= target.max and source.emin >= target.emin:
         return np.zeros(node.size)
     twice = 2.0**-11 if target.bits == 8 else 0.0  # by way of a wider format
@@ -291,7 +291,7 @@ def _any(node: Node, given: Sequence[Pair], out: Pair) -> list[Pair]:
 def _quotient(n: Node, g: Sequence[Pair]) -> Pair:
     (_, (lo, hi)) = g
     if ((lo <= 0) & (hi >= 0)).any():
-        raise Open(f"the divisor in line {n.line} may vanish")
+        raise Uncertified(f"the divisor in line {n.line} may vanish")
     return _times(g[0], (1 / hi, 1 / lo))
 
 
@@ -301,7 +301,7 @@ def _monotone(f: Callable[[Array], Array], slope: Callable[[Array], Array], peak
     def range_of(n: Node, g: Sequence[Pair]) -> Pair:
         lo, hi = f(g[0][0]), f(g[0][1])
         if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
-            raise Open(f"{n.op} (line {n.line}) may leave its domain or overflow")
+            raise Uncertified(f"{n.op} (line {n.line}) may leave its domain or overflow")
         return np.minimum(lo, hi), np.maximum(lo, hi)
 
     def derivative(n: Node, g: Sequence[Pair], out: Pair) -> list[Pair]:

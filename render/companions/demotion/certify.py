@@ -16,7 +16,7 @@ import numpy as np
 
 from interval_ops.profiles.profile import MissingRule
 from render.companions.called import Called
-from render.companions.demotion.sites import BITS, Choice, FloatLines, Site, found_sites, rewritten
+from render.companions.demotion.sites import BITS, Choice, FloatLines, Spot, found_sites, rewritten
 from render.entry.execution import Entry, Execution, on_cpu
 from render.entry.inputs import Inputs
 from render.entry.outputs import flatten, stored_arguments
@@ -33,7 +33,7 @@ class Certified:
     """One choice: `usage`, `observed`: certified and observed error over the tolerance, largest element (infinite: no
     bound); `error`: the certified error itself at that element's output. `why`: it cannot be compiled or bounded."""
 
-    choice: tuple[tuple[Site, str], ...]
+    choice: tuple[tuple[Spot, str], ...]
     usage: float
     error: float
     observed: float
@@ -57,7 +57,7 @@ Failed = (KernelError, UnsupportedOp, MissingRule, RenderError)
 """What a rewritten kernel may raise."""
 
 
-class Open(Exception):
+class Uncertified(Exception):
     """There is no certificate; the message says why."""
 
 
@@ -74,7 +74,7 @@ class Bench:
     """Another certificate than that for these inputs: (error, |exact| at least) per element (`boxes`)."""
     evaluations: int = field(default=0, init=False)
     _files: int = field(default=0, init=False)
-    known: dict[frozenset[tuple[Site, str]], Certified] = field(default_factory=dict, init=False)
+    known: dict[frozenset[tuple[Spot, str]], Certified] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.source = self.called.path.read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ class Bench:
         self.base = self._run(self.called.fn)
         self.exact = self.exact_of(self.called.fn)
 
-    def sites(self, formats: tuple[str, ...] = FORMATS_TRIED) -> list[Site]:
+    def sites(self, formats: tuple[str, ...] = FORMATS_TRIED) -> list[Spot]:
         """What may be demoted, from a run of the original."""
         seen = FloatLines()
         Entry(self.called.fn, self.inputs, self.device, 0, {"interval": False, "builder": listened(seen)}).given()
@@ -162,7 +162,7 @@ class Bench:
         _, _, observed = self._compared(run)
         try:
             error, least = self.certificate(entry, run)
-        except Open as why:
+        except Uncertified as why:
             return Certified(items, np.inf, np.inf, observed, str(why))
         used = error / np.maximum(self.atol + self.rtol * least, np.finfo(float).tiny)
         return Certified(items, float(used.max()), float(error[used.argmax()]), observed)

@@ -13,7 +13,7 @@ import numpy as np
 from render.companions.called import Called
 from render.companions.demotion.certify import FORMATS_TRIED, Bench, Certified
 from render.companions.demotion.search import search
-from render.companions.demotion.sites import BITS, Site
+from render.companions.demotion.sites import BITS, Spot
 from render.companions.needs import pyplot
 from render.entry.inputs import Inputs
 from render.result.errors import RenderError
@@ -27,7 +27,7 @@ _EVALUATIONS = 100
 
 
 @dataclass(frozen=True)
-class Row:
+class Tried:
     """A choice that was looked at; errors over the tolerance. `probable`: 6 standard deviations of the typical error of
     the element that is worst certified (an estimate; None where it was not computed)."""
 
@@ -49,10 +49,10 @@ class Proposal:
     """`best`: the certified choice that saves most bits; `source`: the file with it carried out."""
 
     file: str
-    sites: tuple[Site, ...]
-    base: Row
-    singles: tuple[Row, ...]
-    best: Row
+    sites: tuple[Spot, ...]
+    base: Tried
+    singles: tuple[Tried, ...]
+    best: Tried
     source: str
     evaluations: int
     atol: float
@@ -61,7 +61,7 @@ class Proposal:
 
     @property
     def choice(self) -> dict[str, str]:
-        """Site name -> format."""
+        """Name of a site -> format."""
         return {site.name: fmt for site, fmt in self.best.certified.choice}
 
     def save(self, path: str | Path) -> None:
@@ -137,10 +137,10 @@ def propose(
     best = search(bench, sites, _EVALUATIONS if budget is None else budget)
     base = bench({})
     singles = [c for c in bench.known.values() if len(c.choice) == 1]
-    rows = [Row(f"{c.choice[0][1]} {c.choice[0][0].title}", c, _probable(bench, c)) for c in singles]
+    rows = [Tried(f"{c.choice[0][1]} {c.choice[0][0].title}", c, _probable(bench, c)) for c in singles]
     return Proposal(
-        str(called.path), tuple(sites), Row("as it is", base, _probable(bench, base)), tuple(rows),
-        Row("proposed", best, _probable(bench, best)), bench.text(dict(best.choice)), bench.evaluations, atol, rtol,
+        str(called.path), tuple(sites), Tried("as it is", base, _probable(bench, base)), tuple(rows),
+        Tried("proposed", best, _probable(bench, best)), bench.text(dict(best.choice)), bench.evaluations, atol, rtol,
         scope,
     )  # fmt: skip
 

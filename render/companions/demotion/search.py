@@ -12,30 +12,30 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from render.companions.demotion.certify import Certified, saved
-from render.companions.demotion.sites import BITS, Site
+from render.companions.demotion.sites import BITS, Spot
 
-Evaluate = Callable[[dict[Site, str]], Certified]
+Evaluate = Callable[[dict[Spot, str]], Certified]
 _LISTED = 200_000
 """Choices that are looked through for better ones."""
 _HOPE = 3.0
 """Predicted use of the tolerance up to which a choice is tried: predictions charge shared roundings twice."""
 
 
-def search(evaluate: Evaluate, sites: Sequence[Site], budget: int) -> Certified:
+def search(evaluate: Evaluate, sites: Sequence[Spot], budget: int) -> Certified:
     """The best choice found within `budget` evaluations (single sites and the greedy pass are always made)."""
     base = evaluate({})
     used = 1
     if not base.passes:
         return base
-    single: dict[tuple[Site, str], Certified] = {}
+    single: dict[tuple[Spot, str], Certified] = {}
     for site in sites:
         for fmt in sorted(site.formats, key=lambda f: BITS[f]):
             if any(single[site, f].passes for f in site.formats if (site, f) in single and BITS[f] == BITS[fmt]):
                 continue  # another format that saves as much is certified
             single[site, fmt] = evaluate({site: fmt})
             used += 1
-    best, current = base, dict[Site, str]()
-    failed: list[dict[Site, str]] = [{s: f} for (s, f), c in single.items() if not c.passes]
+    best, current = base, dict[Spot, str]()
+    failed: list[dict[Spot, str]] = [{s: f} for (s, f), c in single.items() if not c.passes]
     for site in sorted(sites, key=lambda s: _least(single, s)):
         for fmt in sorted(site.formats, key=lambda f: BITS[f]):
             if (site, fmt) not in single or not single[site, fmt].passes:
@@ -63,13 +63,13 @@ def search(evaluate: Evaluate, sites: Sequence[Site], budget: int) -> Certified:
     return best
 
 
-def _least(single: dict[tuple[Site, str], Certified], site: Site) -> float:
+def _least(single: dict[tuple[Spot, str], Certified], site: Spot) -> float:
     return min(single[site, fmt].usage for fmt in site.formats if (site, fmt) in single)
 
 
 def _better(
-    single: dict[tuple[Site, str], Certified], base: Certified, sites: Sequence[Site], best: Certified
-) -> list[dict[Site, str]]:
+    single: dict[tuple[Spot, str], Certified], base: Certified, sites: Sequence[Spot], best: Certified
+) -> list[dict[Spot, str]]:
     """Choices that save more than the best one, by predicted error."""
     options = [[None, *(f for f in s.formats if (s, f) in single and single[s, f].passes)] for s in sites]
     total = 1
@@ -77,7 +77,7 @@ def _better(
         total *= len(o)
     if total > _LISTED:
         return []
-    found: list[tuple[float, int, int, dict[Site, str]]] = []
+    found: list[tuple[float, int, int, dict[Spot, str]]] = []
     for formats in product(*options):
         chosen = {s: f for s, f in zip(sites, formats, strict=True) if f is not None}
         if saved(chosen) > best.saved:
@@ -92,9 +92,9 @@ _HOPELESS = 2.0
 """Use of the tolerance above which no choice that holds this one is looked at: monotone but for single roundings."""
 
 
-def exhaustive(evaluate: Evaluate, sites: Sequence[Site]) -> Certified:
+def exhaustive(evaluate: Evaluate, sites: Sequence[Spot]) -> Certified:
     """The best of all choices, most bits first; only for measurements of the search."""
-    failed: list[dict[Site, str]] = []
+    failed: list[dict[Spot, str]] = []
     every = [{s: f for s, f in zip(sites, formats, strict=True) if f is not None}
              for formats in product(*([None, *s.formats] for s in sites))]  # fmt: skip
     for site in sites:

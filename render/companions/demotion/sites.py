@@ -30,7 +30,7 @@ _WIDE_ONLY = frozenset(
 
 
 @dataclass(frozen=True)
-class Site:
+class Spot:
     """`kind`: load, operation, accumulator, dot. `name`: a name, or `dot` with its place; `lines`: its assignments."""
 
     function: str
@@ -44,7 +44,7 @@ class Site:
         return f"{self.kind} {self.name}" if self.kind != "dot" else f"operands of the dot in line {self.lines[0]}"
 
 
-Choice = Mapping[Site, str]
+Choice = Mapping[Spot, str]
 """Formats of the sites that are demoted."""
 
 
@@ -68,9 +68,9 @@ class FloatLines(Listener):
             self.dots.add(line)
 
 
-def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[Site]:
+def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[Spot]:
     """The demotable sites of every jitted function in `source`, in the order of the text."""
-    sites: list[Site] = []
+    sites: list[Spot] = []
     for function in kernels(ast.parse(source)):
         named: dict[str, list[ast.stmt]] = {}
         barred: set[str] = set()
@@ -87,9 +87,9 @@ def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[S
             if name not in barred and {_float(n, seen) for n in nodes} - {None} == {True}:
                 kind = "accumulator" if len(nodes) > 1 else "load" if _calls(nodes[0], "load") else "operation"
                 allowed = tuple(f for f in formats if f in TYPES and (f not in NARROW or kind == "load"))
-                sites.append(Site(function.name, name, kind, tuple(n.lineno for n in nodes), allowed))
+                sites.append(Spot(function.name, name, kind, tuple(n.lineno for n in nodes), allowed))
         sites += [
-            Site(function.name, f"dot:{call.lineno}:{call.col_offset}", "dot", (call.lineno,), tuple(formats))
+            Spot(function.name, f"dot:{call.lineno}:{call.col_offset}", "dot", (call.lineno,), tuple(formats))
             for call in ast.walk(function)
             if isinstance(call, ast.Call) and call_name(call) == "dot" and _span(call) & seen.dots
         ]

@@ -23,7 +23,7 @@ from render.companions.dual_delta.generators import GENERATORS, redrawn
 from render.companions.dual_delta.metrics import METRICS
 from render.companions.dual_delta.parallel import runner
 from render.companions.dual_delta.statistics import ALPHA, MARGIN, Outcome, Statistics, analysed
-from render.companions.dual_delta.trial import Generate, Sample, Side, Trial
+from render.companions.dual_delta.trial import ErrorSide, Generate, Sample, Trial
 from render.entry.execution import on_cpu
 from render.entry.inputs import Inputs, from_mapping
 from render.result.errors import RenderError
@@ -121,13 +121,13 @@ def dual_delta(
 
     `oracle`: "fp64" (f2 in float64), "bits" (f2 in more bits), or a function of float64 inputs. `generate`: a function
     of a seed that gives inputs (tuple or dict), or the name of a generator, with an example in `like=`. `metric`:
-    "hybrid", "norm" or "ulp". Settings are fields of `Plan`.
+    "hybrid", "norm" or "ulp". Settings are fields of `Trials`.
     """
-    return experiment(f1, f2, oracle, generate, Plan(metric=metric, n=n, **settings))
+    return experiment(f1, f2, oracle, generate, Trials(metric=metric, n=n, **settings))
 
 
 @dataclass(frozen=True)
-class Plan:
+class Trials:
     """`jobs`: processes (None: one per core); `early`: stop by the sequential rule; `progress(done, n)` is told."""
 
     metric: str = "hybrid"
@@ -167,7 +167,7 @@ def _known(what: str, given: tuple[str, ...], table: Mapping[str, Any]) -> None:
 
 def experiment(
     f1: Callable[..., Any], f2: Callable[..., Any], oracle: Callable[..., Any] | str,
-    generate: Callable[..., Any] | str, plan: Plan,
+    generate: Callable[..., Any] | str, plan: Trials,
 ) -> DualDelta:  # fmt: skip
     """See `dual_delta`."""
     if not callable(oracle):
@@ -178,11 +178,11 @@ def experiment(
 
 def _experiment(
     f1: Callable[..., Any], f2: Callable[..., Any], oracle: Callable[..., Any] | str,
-    generate: Callable[..., Any] | str, plan: Plan,
+    generate: Callable[..., Any] | str, plan: Trials,
 ) -> DualDelta:  # fmt: skip
     began = time.perf_counter()
     checks = tuple(g for g in plan.gates if GATES[g].check is not None)
-    sides = Side(f1, plan.device), Side(f2, plan.device)
+    sides = ErrorSide(f1, plan.device), ErrorSide(f2, plan.device)
     trial = Trial(*sides, oracle, _inputs(f1, generate, plan), plan.metric, plan.seed, checks)
     samples, separation = _probe(trial, min(_PROBED, plan.n))
     looks, made, found = plan.looks, 0, None
@@ -215,7 +215,7 @@ def _name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", type(fn).__name__)
 
 
-def _inputs(fn: Callable[..., Any], generate: Callable[..., Any] | str, plan: Plan) -> Generate:
+def _inputs(fn: Callable[..., Any], generate: Callable[..., Any] | str, plan: Trials) -> Generate:
     if isinstance(generate, str):
         _known("generator", (generate,), GENERATORS)
         if plan.like is None:
@@ -250,12 +250,12 @@ def _split(samples: list[Sample]) -> tuple[np.ndarray, np.ndarray, tuple[int, in
     return d1[good], d2[good], (int((~np.isfinite(d1)).sum()), int((~np.isfinite(d2)).sum()))
 
 
-def _found(samples: list[Sample], plan: Plan, looks: int) -> Statistics:
+def _found(samples: list[Sample], plan: Trials, looks: int) -> Statistics:
     d1, d2, _ = _split(samples)
     return analysed(d1, d2, plan.alpha, plan.margin, looks)
 
 
-def _gates(samples: list[Sample], checks: tuple[str, ...], plan: Plan, found: Statistics) -> tuple[GateResult, ...]:
+def _gates(samples: list[Sample], checks: tuple[str, ...], plan: Trials, found: Statistics) -> tuple[GateResult, ...]:
     results = []
     for name in plan.gates:
         if name not in checks:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from render.companions.dual_delta.gates import GATES
 from render.companions.dual_delta.metrics import SAID
-from render.companions.dual_delta.statistics import Description
+from render.companions.dual_delta.statistics import Described
 
 if TYPE_CHECKING:
     from render.companions.dual_delta.experiment import DualDelta
@@ -68,7 +68,7 @@ def text(found: DualDelta) -> str:
     return "\n".join([*lines, *(f"  note: {note}" for note in found.notes)])
 
 
-def _row(name: str, key: str, one: Description, two: Description, wide: int, wider: int) -> str:
+def _row(name: str, key: str, one: Described, two: Described, wide: int, wider: int) -> str:
     return f"  {name:12}{getattr(one, key):>{wide}.6e}{getattr(two, key):>{wider}.6e}"
 
 

@@ -28,7 +28,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Description:
+class Described:
     """Of one sample; `sd` with n - 1, `sd0` with n (what `np.std` gives), `cv` = sd / mean."""
 
     n: int
@@ -68,8 +68,8 @@ class Equivalence:
 class Statistics:
     """`adjusted`: Holm's p-values of "location", "variance" and "equivalence"; `needed`: inputs that would decide."""
 
-    one: Description
-    two: Description
+    one: Described
+    two: Described
     ties: int
     positive: int
     negative: int
@@ -86,15 +86,15 @@ class Statistics:
         return next(t for t in self.tests if t.name == name)
 
 
-def describe(x: Array) -> Description:
+def describe(x: Array) -> Described:
     if not x.size:
         nothing: Any = (0, *[math.nan] * 9)
-        return Description(*nothing)
+        return Described(*nothing)
     sd = float(x.std(ddof=1)) if x.size > 1 else math.nan
     mean = float(x.mean())
     p90, p95, p99 = (float(q) for q in np.percentile(x, (90, 95, 99)))
     cv = sd / mean if mean else math.nan
-    return Description(x.size, mean, float(np.median(x)), sd, float(x.std()), cv, p90, p95, p99, float(x.max()))
+    return Described(x.size, mean, float(np.median(x)), sd, float(x.std()), cv, p90, p95, p99, float(x.max()))
 
 
 def analysed(d1: Array, d2: Array, alpha: float = ALPHA, margin: float = MARGIN, family: int = 1) -> Statistics:

@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 @dataclass
-class Side:
+class ErrorSide:
     """One function: a launcher of kernels, or plain torch."""
 
     fn: Callable[..., Any]
@@ -82,8 +82,8 @@ class Trial:
     more bits).
     """
 
-    one: Side
-    two: Side
+    one: ErrorSide
+    two: ErrorSide
     oracle: Callable[..., Any] | str
     generate: Generate
     metric: str

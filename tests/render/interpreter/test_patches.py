@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from triton.language import core, load, store
 
-from render.interpreter.patches import Running, patches, vendor_modules
+from render.interpreter.patches import RunningLaunch, patches, vendor_modules
 from render.interpreter.session import Session
 
 N = 16
@@ -45,7 +45,7 @@ def test_a_launch_that_fails_leaves_nothing_behind() -> None:
     before = names()
     with pytest.raises(Exception, match="as asked"), Session("ieee"):
         doubled[(1,)](torch.rand(N), torch.empty(N), True)
-    assert names() == before and not hasattr(Running, "language")
+    assert names() == before and not hasattr(RunningLaunch, "language")
 
 
 def test_replacements_are_made_once() -> None:

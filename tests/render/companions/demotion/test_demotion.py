@@ -14,7 +14,7 @@ from render.companions.demotion.boxes import Box, box
 from render.companions.demotion.certify import Bench, Certified
 from render.companions.demotion.proposal import propose
 from render.companions.demotion.search import exhaustive, search
-from render.companions.demotion.sites import Site, rewritten
+from render.companions.demotion.sites import Spot, rewritten
 from render.entry.execution import Entry
 from render.result.errors import RenderError
 
@@ -54,7 +54,8 @@ def test_edits_nest_and_keep_what_is_not_ascii():
         '    """Größe, ∑."""\n    é = tl.load(X)  # ∑\n    y = tl.exp(tl.log(é))\n    y *= é\n    tl.store(X, y)\n'
     )
     text = rewritten(
-        source, {Site("f", "é", "load", (8,), ("fp8e5",)): "fp8e5", Site("f", "y", "op", (9,), ()): "bf16"}
+        source,
+        {Spot("f", "é", "load", (8,), ("fp8e5",)): "fp8e5", Spot("f", "y", "op", (9,), ()): "bf16"},
     )
     body = text.splitlines()
     assert body[7] == "    é = (tl.load(X)).to(tl.float8e5).to(tl.float32)  # ∑"
@@ -126,7 +127,7 @@ def fake(costs: dict[str, float], calls: list):
 @pytest.mark.parametrize("seed", range(6))
 def test_search_against_all_choices_of_a_model(seed):
     g = np.random.default_rng(seed)
-    sites = [Site("k", f"x{i}", "operation", (i,), ("fp16", "fp8e5")) for i in range(7)]
+    sites = [Spot("k", f"x{i}", "operation", (i,), ("fp16", "fp8e5")) for i in range(7)]
     costs = {s.name: float(c) for s, c in zip(sites, g.lognormal(-2, 1.2, 7), strict=True)}
     calls: list = []
     best = search(fake(costs, calls), sites, 200)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import render
-from render.companions.dual_delta.experiment import Plan
+from render.companions.dual_delta.experiment import Trials
 from render.companions.dual_delta.generators import GENERATORS, redrawn
 from render.companions.dual_delta.metrics import format_of, hybrid, measured, normwise, ulp
 from render.entry.inputs import of_call
@@ -114,8 +114,8 @@ def test_failures_are_counted_and_left_out():
 def test_early_stopping():
     found = render.dual_delta(single, coarse, exact, draw, n=1000, jobs=1, early=True)
     assert found.n == 50 and found.looks == (1, 6) and found.outcome == "better"
-    assert Plan(n=1000, early=True).looks == [50, 100, 200, 400, 800, 1000]
-    assert Plan(n=30, early=True).looks == [30] == Plan(n=30).looks
+    assert Trials(n=1000, early=True).looks == [50, 100, 200, 400, 800, 1000]
+    assert Trials(n=30, early=True).looks == [30] == Trials(n=30).looks
 
 
 @pytest.mark.parametrize("name", GENERATORS)
