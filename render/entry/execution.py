@@ -21,6 +21,9 @@ from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
+HANDLE = 1 << 13
+"""Lanes in whose time (1 to 3 ns each) Python makes one handle."""
+
 FAILURES = (KernelError, UnsupportedOp, RenderError)
 """What a run raises that cannot be made or repeated."""
 NOTHING_LAUNCHED = "RND904"
@@ -132,6 +135,11 @@ class Execution:
     def work(self) -> int:
         """Counted lanes (`Meter.work`) of all launches: what the run costs, the same on every machine."""
         return sum(getattr(launch, "work", 0) for launch in self.session.launches)
+
+    @property
+    def cost(self) -> int:
+        """What one more such run takes, in lanes: a handle takes as long as some thousand lanes of it."""
+        return self.work + HANDLE * sum(getattr(launch, "made", 0) for launch in self.session.launches)
 
     def output(self, name: str) -> Tensor:
         for found in self.outputs:

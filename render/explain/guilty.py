@@ -23,6 +23,7 @@ from render.entry.execution import Execution
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
 from render.interpreter.repairs import Literal, Repair, literals, repaired, repairs
+from render.interpreter.steps import LANES as STEP_LANES
 from render.result.decision import Case
 from render.result.defects import caught
 from render.result.elements import Guilty
@@ -44,8 +45,8 @@ class _Trial:
     """Runs of changed kernels, counted."""
 
     study: Study
-    work: int
     left: int
+    steps: int
 
     def values(self, function: Function, place: int, code: str) -> list[np.ndarray] | None:
         """The outputs of the changed kernel; None where it does not run to its end."""
@@ -56,8 +57,8 @@ class _Trial:
 
         try:
             with warnings.catch_warnings(action="ignore"):
-                run = self.study.run({"interval": False, "change": change})
-        except Exception as error:  # whatever a broken kernel raises
+                run = self.study.run({"interval": False, "change": change, "steps": self.steps})
+        except Exception as error:  # whatever a broken kernel raises; one that does not end has spent its steps
             caught(error, "a changed kernel")
             return None
         if run.session.findings:
@@ -72,7 +73,7 @@ def guilty(study: Study, run: Execution, near: int = 0) -> Guilty | None:
     if len(cases) != len(study.cases) or not run.work:
         return None
     trees = _trees(study)
-    trial = _Trial(study, run.work, min(RUNS, LANES // run.work))
+    trial = _Trial(study, min(RUNS, LANES // run.cost), _allowed(run))
     rooms = [_room(case) for case in cases]
     for function, todo in _turns(trees, near):
         if trial.left <= 0:
@@ -86,6 +87,11 @@ def guilty(study: Study, run: Execution, near: int = 0) -> Guilty | None:
             if values is not None and _right(values, cases, rooms):
                 return Guilty(function[0], todo.line, todo.what)
     return None
+
+
+def _allowed(run: Execution) -> int:
+    """Steps of one launch of a changed kernel: four times what the kernel takes; a loop that does not end has more."""
+    return 64 + 4 * max(launch.steps + launch.work // STEP_LANES for launch in run.session.launches)
 
 
 def _key(jit_fn: object) -> Function:

@@ -71,15 +71,15 @@ class AccessPlace:
 
 
 class Meter:
-    """What one launch has made so far: `work` counts lanes (a dot counts an eighth of its products), which is what a
-    run costs, without a clock; `largest` is the size of its largest block. `muted`: the launch leaves out causes of
-    error, then a bound without width need not hold the value.
+    """What one launch has made so far: `work` counts lanes (a dot counts an eighth of its products) and `made` handles,
+    which is what a run costs, without a clock; `largest` is the size of its largest block. `muted`: the launch leaves
+    out causes of error, then a bound without width need not hold the value.
     """
 
-    __slots__ = ("largest", "muted", "work")
+    __slots__ = ("largest", "made", "muted", "work")
 
     def __init__(self, muted: bool = False) -> None:
-        self.largest = self.work = 0
+        self.largest = self.work = self.made = 0
         self.muted = muted
 
 
@@ -142,6 +142,7 @@ class Handle:
         self.open: Open | None = None
         self.lost: Lost | None = None
         meter.work += v.size
+        meter.made += 1
         per_program = v.size // v.shape[0]
         if per_program > meter.largest:
             meter.largest = per_program

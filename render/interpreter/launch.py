@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Launch:
     """Record of one launch.
 
-    `seconds` is wall time, `work` counts lanes (`Meter.work`), `args` maps names to (dtype, shape, strides) or the
-    scalar.
+    `seconds` is wall time, `work` counts lanes and `made` handles (`Meter`), `steps` turns of loops and passes over the
+    body, `args` maps names to (dtype, shape, strides) or the scalar.
     """
 
     kernel: str
@@ -44,6 +44,8 @@ class Launch:
     options: dict[str, Any]
     seconds: float = 0.0
     work: int = 0
+    made: int = 0
+    steps: int = 0
     stats: GridStats = field(default_factory=GridStats)
     stored: tuple[str, ...] = ()
 
@@ -164,7 +166,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
     finally:
         session.memory.end_launch()
         record.seconds = time.perf_counter() - began
-        record.work = meter.work
+        record.work, record.made, record.steps = meter.work, meter.made, ctx.steps.count
         if probe:
             session.writers.pop()
         else:
