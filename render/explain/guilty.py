@@ -91,7 +91,8 @@ def guilty(study: Study, run: Execution, near: int = 0) -> Guilty | None:
 
 def _allowed(run: Execution) -> int:
     """Steps of one launch of a changed kernel: four times what the kernel takes; a loop that does not end has more."""
-    return 64 + 4 * max(launch.steps + launch.work // STEP_LANES for launch in run.session.launches)
+    taken: int = max(launch.steps + launch.work // STEP_LANES for launch in run.session.launches)
+    return 64 + 4 * taken
 
 
 def _key(jit_fn: object) -> Function:
