@@ -12,6 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
 from render.result.errors import RenderError
+from render.result.versions import triton_version
 
 F = TypeVar("F", bound=Callable[..., Any])
 TARGET, INPUTS, REPORT, EXPLAIN = "Target", "Inputs", "Report", "Explanations (further runs)"
@@ -65,6 +66,11 @@ class Options:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.triton_version is not None:
+            try:
+                triton_version(self.triton_version)
+            except ValueError as error:
+                raise RenderError("RND902", str(error), "--triton-version 3.9") from None
         names = (self.explain,) if isinstance(self.explain, str) else tuple(self.explain)
         if unknown := sorted(set(names) - EXPLANATIONS.keys()):
             known = ", ".join(EXPLANATIONS)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from interval_ops.dot.sums import truncate_tf32
+from interval_ops.dot.sums import round_tf32, truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import rounding_unit, sum_cause
@@ -184,6 +184,8 @@ class Sweep:
             both = (self.half[a] > 0) & (self.half[b] > 0)
             self.cut[at] += np.where(both, 0.0, lost).sum(axis=1)
             self.loose[at] += np.where(both, np.abs(lost), 0.0).sum(axis=1) / 2
+            if model.rounds:  # to nearest instead: about on the other side of the exact sum
+                self.loose[at] += np.abs((round_tf32(x) * round_tf32(y) - x * y).sum(axis=1)) / 2
         if model.eps:
             self.loose[at] += model.eps * np.abs(x * y).sum(axis=1)
 

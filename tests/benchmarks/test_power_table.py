@@ -74,7 +74,7 @@ def test_one_kernel_from_end_to_end(modules, tmp_path, capsys):
     assert {r.source for r in rows if r.kind != "downgrade"} == {"Type-II"}
     assert {(r.source, r.source_subtype) for r in rows if r.kind == "downgrade"} == {("Type-I", "downgrade")}
     assert found.alarms == [{"what": "kernel", "name": "vector_add", "device": "any", "label": "Type-I",
-                             "code": "RND106", "render": False, "assert_close": False, "twice": False}]  # fmt: skip
+                             "code": "RND100", "render": False, "assert_close": False, "twice": False}]  # fmt: skip
     assert {(r.named, source.outcome(r)) for r in rows if r.kind == "downgrade"} == {("downgrade", "downgrade")}
     assert all(r.price > 8 for r in rows if r.kind == "downgrade")
     text = out.read_text()

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.bounds import Pair
+from interval_ops.bounds import Pair, is_point
 from interval_ops.formats.model import Format
 from render.interpreter.hosted.call import Call, Result, finished, inner_of, number, same_rank
 from render.interpreter.hosted.products import dot
@@ -43,7 +43,7 @@ def attention(call: Call) -> Result:
 
     queries, keys, weights = (rows(call.pair(t)) for t in (q, k, v))
     turned: Pair = tuple(np.ascontiguousarray(e.transpose(0, 2, 1)) for e in keys)  # type: ignore[assignment]
-    scores = dot(call, queries, (turned[0], turned[0]) if keys[0] is keys[1] else turned, fmt)
+    scores = dot(call, queries, (turned[0], turned[0]) if is_point(keys) else turned, fmt)
     if scores is None:
         return None
     given = call.get("scale")

@@ -99,7 +99,12 @@ def test_out_of_bounds(tmp_path: Path) -> None:
     [
         ("def make_inputs", "def other", "torch.mm", ["RND901", "def make_inputs():", "torch.randn"]),
         ("", "", "torch.no_such_thing", ["RND902", "no_such_thing"]),
-        ("tl.dot(x, y)", "tl.dot(x, unknown)", "torch.mm", ["NameError", "k.py:12 in kernel", "tl.dot(x, unknown)"]),
+        (
+            "tl.dot(x, y)",
+            "tl.dot(x, unknown)",
+            "torch.mm",
+            ["NameError", "tl.dot(x, unknown)"],
+        ),
         ("    kernel[(1,)](a, b, o, N=32)\n", "    if a is b: kernel[(1,)](a, b, o, N=32)\n", "torch.mm", ["RND904"]),
     ],
 )

@@ -179,7 +179,7 @@ def test_options_reach_the_classification(monkeypatch: pytest.MonkeyPatch, file:
     runner.invoke(app, ["classify", file, *line, "--seed", "7", "--no-budget"])
     assert callable(seen.pop("progress"))
     assert seen == {
-        "entry": "f", "ref": "torch.mm", "device": "sm_80", "inputs": None,
+        "entry": "f", "ref": "torch.mm", "ref_args": (), "device": "sm_80", "inputs": None,
         "specs": ("a=randn(2)", "b=ones(2)"), "seed": 7, "output": None, "budget": False,
     }  # fmt: skip
 

@@ -134,6 +134,6 @@ def test_a_function_that_makes_its_own_inputs(write):
 
 
 def test_a_class_is_no_entry(write):
-    path = write("class M(torch.nn.Module):\n    def forward(self, x):\n        return double(x)\n")
+    path = write("class M:\n    def run(self, x):\n        return double(x)\n")
     with pytest.raises(RenderError, match="is a class"):
         classify_file(path, entry="M", ref="torch.abs")
