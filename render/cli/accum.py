@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as encoding
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from render.cli.exits import guarded
-from render.cli.output import console
+from render.cli.output import give
 from render.cli.progress import progress
 from render.result.errors import RenderError
 from render.result.options import INPUTS, REPORT, TARGET
@@ -17,7 +16,6 @@ from render.result.options import INPUTS, REPORT, TARGET
 if TYPE_CHECKING:
     from render.companions.accumulation.swamping import Swamping
 
-_STDOUT = "-"
 _INDEX = "Index (without FILE)"
 
 
@@ -70,7 +68,7 @@ def command(
         from render.companions.accumulation.widths import table
 
         found = table(length, m_p, chunk, nonzero, tuple(bits or ()))
-        _give(found, json, lambda: _index(found))
+        give(found, json, lambda: _index(found))
     if plot is not None:
         from render.companions.accumulation.widths import curves
 
@@ -113,7 +111,7 @@ def _kernel(
         target = called(file, entry, inputs, specs)
         call = Entry(target.fn, target.inputs(seed), device, seed)
         found = of_run(call, call.run(), loss, elements)
-    _give({"reductions": [s.to_dict() for s in found]}, json, lambda: _reductions(found))
+    give({"reductions": [s.to_dict() for s in found]}, json, lambda: _reductions(found))
     return int(any(s.short for s in found))
 
 
@@ -133,18 +131,3 @@ def _reductions(found: list[Swamping]) -> list[str]:
             f"    index     {vrr}{verdict}",
         ]
     return lines
-
-
-def _give(found: dict[str, Any], json: str | None, lines: Any) -> None:
-    text = encoding.dumps(found, indent=2) + "\n"
-    if json == _STDOUT:
-        typer.echo(text, nl=False)
-        return
-    if json is not None:
-        try:
-            Path(json).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise RenderError("RND901", f"cannot write {json}: {error.strerror}") from None
-    out = console()
-    for line in lines():
-        out.print(line, soft_wrap=True)

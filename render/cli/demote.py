@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json as encoding
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from render.cli.exits import guarded
-from render.cli.output import console
+from render.cli.output import console, give
 from render.cli.progress import progress
 from render.result.errors import RenderError
 from render.result.options import INPUTS, REPORT, TARGET
 
 if TYPE_CHECKING:
     from render.companions.called import Called
-    from render.companions.demotion.proposal import Proposal
     from render.entry.inputs import Inputs
-
-_STDOUT = "-"
 
 
 @guarded
@@ -83,7 +79,7 @@ def command(
             certificate, scope = read(given, box), f"all inputs in {', '.join(box)}, elements that were followed"
             given = certificate.draw(given, seed)
         found = propose(target, given, atol, rtol, chosen, device, evaluations, certificate, scope)
-    _give(found, output, plot, json)
+    give(found.to_dict(), json, lambda: [found.report()], [(output, found.save), (plot, found.plot)])
     return 0 if found.base.certified.passes else 1
 
 
@@ -98,20 +94,3 @@ def _repaired(target: Called, given: Inputs, device: str, output: Path | None) -
     if not found:
         console().print("no single change that is known here shrinks both the bound and the error", soft_wrap=True)
     return 0
-
-
-def _give(found: Proposal, output: Path | None, plot: Path | None, json: str | None) -> None:
-    text = encoding.dumps(found.to_dict(), indent=2) + "\n"
-    try:
-        if json not in (None, _STDOUT):
-            Path(str(json)).write_text(text, encoding="utf-8")
-        if output is not None:
-            found.save(output)
-        if plot is not None:
-            found.plot(plot)
-    except OSError as error:
-        raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
-    if json == _STDOUT:
-        typer.echo(text, nl=False)
-    else:
-        console().print(found.report(), soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoding
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from render.cli.exits import guarded
-from render.cli.output import console
+from render.cli.output import give
 from render.cli.progress import progress
-from render.result.errors import RenderError
 from render.result.options import INPUTS, REPORT, TARGET
 
 if TYPE_CHECKING:
     from render.companions.dual_delta.experiment import DualDelta
 
-_STDOUT = "-"
 _METHOD = "Method"
 
 
@@ -82,7 +79,7 @@ def command(
         "early": early, "gates": tuple(gate or ()),
     }  # fmt: skip
     found = _run(file, (entry, ref, oracle), (generate, inputs, input or []), options)
-    _give(found, plot, html, json)
+    give(found.to_dict(), json, lambda: [found.report()], [(html, found.html), (plot, found.plot)])
     if any(not g.ok for g in found.gates) or found.outcome == "worse":
         return 1
     return 3 if found.outcome == "undecided" else 0
@@ -109,20 +106,3 @@ def _run(
             done[0] = now
 
         return experiment(target.fn, other, exact, draw, Trials(**options, like=like, progress=tell))
-
-
-def _give(found: DualDelta, plot: Path | None, html: Path | None, json: str | None) -> None:
-    text = "" if json is None else encoding.dumps(found.to_dict(), indent=2) + "\n"
-    try:
-        if json not in (None, _STDOUT):
-            Path(str(json)).write_text(text, encoding="utf-8")
-        if html is not None:
-            found.html(html)
-        if plot is not None:
-            found.plot(plot)
-    except OSError as error:
-        raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
-    if json == _STDOUT:
-        typer.echo(text, nl=False)
-    else:
-        console().print(found.report(), soft_wrap=True)
