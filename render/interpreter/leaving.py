@@ -18,7 +18,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, Number, of_math
+from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, MathFunction, Number
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.scope import PatchScope
@@ -57,7 +57,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.set(tensor, "numpy", array)
     scope.set(tensor, "__int__", integer)
     for name in MATH:
-        scope.set(math, name, of_math(name))
+        scope.set(math, name, MathFunction(name))
     for name in ("tensor", "as_tensor", "from_numpy"):
         _watch_maker(scope, name, tracker)
 

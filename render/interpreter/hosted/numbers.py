@@ -15,7 +15,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import wraps
+from functools import update_wrapper
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -298,17 +298,27 @@ RISING = [n for n, f in FUNCTIONS.items() if isinstance(f, Monotone) and f.up an
 MATH: dict[str, Callable[..., list[float]]] = {**dict.fromkeys(RISING, _risen), "sin": _wave, "cos": _wave}
 
 
-def of_math(name: str) -> Callable[..., Any]:
-    """The function of Python's `math` that keeps the bounds of a `Number`."""
-    plain, rule = getattr(math, name), MATH[name]
+class MathFunction:
+    """A function of Python's `math` that keeps the bounds of a `Number`.
 
-    @wraps(plain)
-    def function(x: Any, *others: Any) -> Any:
+    It equals the plain function: tables that are keyed by functions (numba's, which it may fill and ask while the
+    module is patched) find the same entry by both.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._plain, self._rule = getattr(math, name), MATH[name]
+        update_wrapper(self, self._plain)
+
+    def __call__(self, x: Any, *others: Any) -> Any:
         if not isinstance(x, Number) or others:
-            return plain(x, *others)
-        return x._made(plain(float(x)), rule(plain, x.ends))
+            return self._plain(x, *others)
+        return x._made(self._plain(float(x)), self._rule(self._plain, x.ends))
 
-    return function
+    def __eq__(self, other: object) -> bool:
+        return bool(self._plain == getattr(other, "_plain", other))
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):

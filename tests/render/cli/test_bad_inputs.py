@@ -61,7 +61,6 @@ def test_there_are_many_kinds() -> None:
     assert len(KINDS) >= 400 and len({kind.name for kind in KINDS}) == len(KINDS)
 
 
-@pytest.mark.slow  # one of them leaves numba's types of `math` half registered for the tests that follow in the process
 @pytest.mark.parametrize("kind", QUICK, ids=lambda kind: kind.name)
 def test_some_kinds(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(kind, tmp_path, monkeypatch)

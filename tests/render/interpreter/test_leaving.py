@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -122,3 +124,26 @@ def test_numbers_of_the_code_are_no_numbers_that_left():
     _, envelope, codes = left(lambda x: (torch.ones(2) * x[0].item() + 0.123) * scale)
     assert not codes
     assert envelope is not None
+
+
+COMPILES = """
+import math, sys
+from render.interpreter.session import Session
+{before}
+with Session():
+    import numba
+    {inside}
+with Session():
+    again = numba.njit(lambda x: math.sqrt(x) + math.log(x))
+    assert again(4.0) == 2.0 + math.log(4.0)
+assert numba.njit(lambda x: math.exp(x) + math.sqrt(x))(4.0) == math.exp(4.0) + 2.0
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import numba; numba.njit(lambda x: x + 1)(1.0)"], ids=["first", "known"])
+@pytest.mark.parametrize("inside", ["pass", "numba.njit(lambda x: math.sqrt(x))(2.0)"], ids=["import", "compile"])
+def test_numba_knows_the_functions_whenever_it_is_imported(before, inside):
+    """Its tables of types are filled at the first use, which may come while the functions are followed."""
+    script = COMPILES.format(before=before, inside=inside)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
