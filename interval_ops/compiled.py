@@ -6,11 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from numba import njit
-from numba.core.typing import mathdecl  # noqa: F401
-from numba.cpython import mathimpl  # noqa: F401
 
-# Numba knows the functions of `math` by the objects that its two registries found there when they were imported, which
-# it puts off until something is compiled. By then they may be replaced: a session does so while a script runs.
 F = TypeVar("F", bound=Callable[..., object])
 
 
