@@ -114,6 +114,7 @@ views.HTML = _late("render.report.html", "fragment")
 views.BRIEF = _late("render.report.terminal", "brief_text")
 views.TEXT = _late("render.report.terminal", "plain_text")
 views.TERMINAL = _late("render.report.terminal", "render")
+views.PLOT = _late("render.report.plot", "figure")
 views.PROVENANCE = _late("render.explain.provenance", "provenance")
 
 

@@ -76,6 +76,10 @@ def command(
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained web page.", rich_help_panel=REPORT)
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw errors against their bounds, element by element (.png, .svg).", rich_help_panel=REPORT),
+    ] = None,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Exit 0, not 3, if Inconclusive.", rich_help_panel=REPORT)
     ] = False,
@@ -96,7 +100,11 @@ def command(
         raise RenderError("RND902", "--recording has an output already", "leave --output out")
     output = recording or output
     _check(inputs, output)
-    writable(json, html, protected=(file, inputs, output))
+    writable(json, html, plot, protected=(file, inputs, output))
+    if plot is not None:
+        from render.report.plot import drawable
+
+        drawable(plot)
     options = given(options) | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
     options["specs"], options["ref_args"] = tuple(input or ()), tuple(ref_args or ())
     doing = [f"running {file.name} on the CPU"]
@@ -104,7 +112,7 @@ def command(
     with _own_stdout(json == STDOUT), progress(lambda: doing[-1]), limited(timeout, memory_limit):
         verdict = _classify(file, **options)
     code = decided(combined([verdict.exit_code], allow_inconclusive))
-    _write(verdict, json, html)
+    _write(verdict, json, html, plot)
     if json != STDOUT:
         _show(verdict, code, quiet, verbose)
     return code
@@ -154,7 +162,7 @@ def _own_stdout(wanted: bool):  # type: ignore[no-untyped-def]
         yield
 
 
-def _write(verdict: Verdict, json: str | None, html: Path | None) -> None:
+def _write(verdict: Verdict, json: str | None, html: Path | None, plot: Path | None) -> None:
     from render.report.saved import keep
 
     keep(verdict)
@@ -167,6 +175,8 @@ def _write(verdict: Verdict, json: str | None, html: Path | None) -> None:
             from render.report.html import write
 
             write(verdict, html)
+        if plot is not None:
+            verdict.plot(plot)
     except OSError as error:
         raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
 

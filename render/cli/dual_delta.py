@@ -71,7 +71,7 @@ def command(
 
     Exit code 1 where the kernel is less accurate or a gate fails, 3 where nothing is decided, else 0.
     """
-    from render.companions.needs import stats
+    from render.result.needs import stats
 
     stats()
     options = {

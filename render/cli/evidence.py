@@ -42,7 +42,7 @@ def command(
 
     The exit code is that of the verdict.
     """
-    from render.companions.needs import stats
+    from render.result.needs import stats
 
     stats()
     with progress(f"weighing {file.name}"):

@@ -10,7 +10,7 @@ from render.result.errors import RenderError
 STDOUT = "-"
 _MARKS = (
     b'{\n  "schema"', b'<meta name="generator" content="RENDER', b'"$schema": "https://json.schemastore.org/sarif',
-    b"<testsuite",
+    b"<testsuite", b"tEXtSoftware\0RENDER", b"<dc:title>RENDER</dc:title>",
 )  # fmt: skip
 """What the files that we write have in their first bytes."""
 
@@ -37,5 +37,5 @@ def writable(*paths: Path | str | None, protected: tuple[Path | None, ...] = ())
 def _ours(path: Path) -> bool:
     if not path.is_file():
         return path == Path(os.devnull)
-    head = path.read_bytes()[:600]
+    head = path.read_bytes()[:1200]
     return not head.strip() or any(mark in head for mark in _MARKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,19 +27,29 @@ class ReportFormat(StrEnum):
     junit = "junit"
 
 
+_SUFFIXES = {f".{known.value}": known for known in ReportFormat} | {".xml": ReportFormat.junit}
+
+
 @guarded
 def command(
     reports: Annotated[
         list[str] | None,
         typer.Argument(metavar="[REPORT ...]", help="Saved verdicts (JSON), or `last`. Default: last."),
     ] = None,
-    format: Annotated[ReportFormat, typer.Option(help="ReportFormat to write.")] = ReportFormat.text,
+    format: Annotated[
+        ReportFormat | None, typer.Option(help="What to write. Default: by the suffix of --output, else text.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: stdout.")] = None,
 ) -> int:
-    """Print saved verdicts as text, HTML, Markdown, JSON, SARIF or JUnit. The last two take several verdicts."""
+    """Print saved verdicts as text, HTML, Markdown, JSON, SARIF or JUnit.
+
+    Text and HTML put several verdicts side by side, SARIF and JUnit list them; the others take one.
+    """
     from render.report import saved
 
-    text = written([saved.load(name) for name in reports or [saved.LAST]], format)
+    names = reports or [saved.LAST]
+    chosen = format or _SUFFIXES.get(output.suffix if output else "", ReportFormat.text)
+    text = written([saved.load(name) for name in names], chosen, names)
     if output is None:
         typer.echo(text, nl=False)
         return 0
@@ -49,8 +60,8 @@ def command(
     return 0
 
 
-def written(verdicts: list[Verdict], format: ReportFormat) -> str:
-    """The text of the file."""
+def written(verdicts: list[Verdict], format: ReportFormat, names: Sequence[str] = ()) -> str:
+    """The text of the file; `names` of the verdicts."""
     if format is ReportFormat.sarif:
         from render.report import sarif
 
@@ -59,18 +70,24 @@ def written(verdicts: list[Verdict], format: ReportFormat) -> str:
         from render.report import junit
 
         return junit.dumps(map(junit.of_verdict, verdicts))
+    if format is ReportFormat.html:
+        from render.report import html
+
+        return html.page(*verdicts, names=names)
+    if format is ReportFormat.text and len(verdicts) > 1:
+        from render.report.beside import columns
+
+        return columns(verdicts, names)
     if len(verdicts) > 1:
         raise RenderError("RND902", f"--format {format.value} takes one verdict", "give them one after the other")
     return _one(verdicts[0], format)
 
 
 def _one(verdict: Verdict, format: ReportFormat) -> str:
-    from render.report import html, markdown, terminal
+    from render.report import markdown, terminal
 
     if format is ReportFormat.json:
         return verdict.to_json()
-    if format is ReportFormat.html:
-        return html.page(verdict)
     if format is ReportFormat.md:
         return markdown.page(verdict)
     return "".join(f"{line.plain}\n" for line in terminal.full(verdict, 100, verbose=True))

@@ -6,13 +6,15 @@ style sheets from notebooks) and takes its colours from the surrounding theme.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from render.report import svg
+from render.report.beside import beside
 from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Table
+from render.report.colours import coloured
 from render.report.compose import compose
 
 if TYPE_CHECKING:
@@ -36,18 +38,30 @@ _PAGE = """<!DOCTYPE html>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #1c1c1e; background: #ffffff; }}
 @media (prefers-color-scheme: dark) {{ body {{ color: #e6e6e6; background: #16181c; }} }}
-</style>
+{style}</style>
 </head>
 <body>
 {body}
 </body>
 </html>
 """
+_BESIDE = """body { max-width: 110rem; }
+h2 { font-size: 105%; overflow-wrap: anywhere; }
+.beside { display: grid; gap: 0 3rem; grid-template-columns: repeat(auto-fit, minmax(min(34rem, 100%), 1fr)); }
+.beside section { min-width: 0; }
+"""
 
 
-def page(verdict: Verdict) -> str:
-    """A self-contained HTML document."""
-    return _PAGE.format(title=escape(f"{verdict.label} {verdict.code}"), body=fragment(verdict))
+def page(*verdicts: Verdict, names: Sequence[str] = ()) -> str:
+    """A self-contained HTML document; of several verdicts side by side, below a table of what tells them apart."""
+    title = escape(", ".join(f"{v.label} {v.code}" for v in verdicts))
+    if len(verdicts) == 1:
+        return _PAGE.format(title=title, style="", body=fragment(verdicts[0]))
+    called = names or [f"verdict {i + 1}" for i in range(len(verdicts))]
+    table = "".join(_rows(Table("beside", "side by side", (("", *called), *beside(verdicts)))))
+    whole = zip(called, map(fragment, verdicts), strict=True)
+    columns = "".join(f"<section><h2>{escape(name)}</h2>{report}</section>" for name, report in whole)
+    return _PAGE.format(title=title, style=_BESIDE, body=f'{table}<div class="beside">{columns}</div>')
 
 
 def write(verdict: Verdict, path: str | Path) -> None:
@@ -109,7 +123,7 @@ def _rows(block: Table) -> Iterator[str]:
 
 _CAPTION = (
     "How much of its bound the compared value of each element uses: 0 % is the middle, 100 % the edge, beyond it no "
-    "legal execution reaches. Left: how many elements; right: the largest share in each tile of the output."
+    "legal execution reaches. The bars count elements; the map has the largest share in each tile of the output."
 )
 
 
@@ -125,16 +139,20 @@ def _quote(block: Quote) -> str:
     if not block.lines:
         return f'<p style="{_MONO}">{escape(block.place)}</p>'
     gutter = len(str(block.lines[-1][0]))
-    lines = [f"{n:>{gutter}} | {source}" for n, source in block.lines]
+    lines = [f"{n:>{gutter}} | {source}" for (n, _), source in zip(block.lines, coloured(block.lines), strict=True)]
     carets = "^" * max(1, block.end - block.start)
-    lines.append(f"{'':>{gutter}} | {' ' * block.start}{carets} {block.note}")
-    return _lines("\n".join(line.rstrip() for line in lines), block.place)
+    lines.append(escape(f"{'':>{gutter}} | {' ' * block.start}{carets} {block.note}".rstrip()))
+    return _pre("\n".join(lines), block.place)
 
 
-def _lines(text: str, head: str = "") -> str:
-    """Preformatted text, below its place."""
+def _lines(text: str) -> str:
+    return _pre(escape(text))
+
+
+def _pre(markup: str, head: str = "") -> str:
+    """Preformatted markup, below its place."""
     above = f"<b>{escape(head)}</b>\n" if head else ""
-    return f'<pre style="{_MONO};margin:0.8em 0;overflow-x:auto">{above}{escape(text)}</pre>'
+    return f'<pre style="{_MONO};margin:0.8em 0;overflow-x:auto">{above}{markup}</pre>'
 
 
 def _cell(text: str) -> str:

@@ -310,6 +310,13 @@ class Verdict:
         """Writes `to_json`; `render.load` reads it back."""
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
+    def plot(self, path: str | Path) -> None:
+        """Draws errors against their bounds, element by element, into a .png or .svg (needs matplotlib).
+
+        Raises RenderError for a verdict that was read back, which has no elements, and for one that compares none.
+        """
+        views.PLOT(self, Path(path))
+
     def tolerance(self, output: str | None = None) -> str:
         """The bound as a line for a test: the smallest tolerance that every legal execution passes.
 

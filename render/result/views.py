@@ -21,5 +21,7 @@ BRIEF: Callable[..., Any] = _unset
 """(verdict) -> the first screen of the report as plain text."""
 TEXT: Callable[..., Any] = _unset
 """(verdict) -> the whole report as plain text."""
+PLOT: Callable[..., Any] = _unset
+"""(verdict, path): a figure of its elements."""
 PROVENANCE: Callable[..., Any] = _unset
 """(study, output, index) -> the `Provenance` of one element."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from interval_ops.formats.model import FORMATS
 from render.companions.accumulation.retention import LIMIT, curve, lost, min_macc, safe_length, suitable, vrr
-from render.companions.needs import pyplot
+from render.result.needs import pyplot
 
 ACCUMULATORS = ("fp8e5", "bf16", "fp16", "fp32")
 

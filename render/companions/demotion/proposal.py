@@ -14,9 +14,9 @@ from render.companions.called import Called
 from render.companions.demotion.certify import FORMATS_TRIED, Bench, Certified
 from render.companions.demotion.search import search
 from render.companions.demotion.sites import BITS, Spot
-from render.companions.needs import pyplot
 from render.entry.inputs import Inputs
 from render.result.errors import RenderError
+from render.result.needs import pyplot
 from render.trace.adjoint import contributions
 from render.trace.element import slice_of
 from render.trace.model import NotSliceable

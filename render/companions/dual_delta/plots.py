@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from render.companions.needs import pyplot
 from render.result.errors import RenderError
+from render.result.needs import pyplot
 
 if TYPE_CHECKING:
     from render.companions.dual_delta.experiment import DualDelta

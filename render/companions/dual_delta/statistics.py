@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from render.companions.needs import stats
+from render.result.needs import stats
 
 Outcome = Literal["equivalent", "worse", "better", "undecided"]
 MARGIN = 1.10

@@ -39,10 +39,16 @@ def test_formats_are_those_of_the_verdict(reports: list[str], tmp_path: Path) ->
     assert (tmp_path / "page.html").read_text() == html.page(live)
 
 
-def test_one_page_holds_one_verdict(reports: list[str]) -> None:
-    result = runner.invoke(app, ["report", *reports, "--format", "html"])
+def test_markdown_holds_one_verdict(reports: list[str]) -> None:
+    result = runner.invoke(app, ["report", *reports, "--format", "md"])
     assert result.exit_code == 2
     assert "takes one verdict" in result.stderr
+
+
+def test_several_verdicts_by_the_suffix_of_the_file(reports: list[str], tmp_path: Path) -> None:
+    report(*reports, "-o", str(tmp_path / "all.html"))
+    assert (tmp_path / "all.html").read_text().count("<section>") == 3
+    assert "Type-II RND201" in report(*reports)
 
 
 def test_no_such_report(tmp_path: Path) -> None:

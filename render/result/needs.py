@@ -1,4 +1,4 @@
-"""Packages that only these commands need, imported where they are used; one line says how to get what is missing."""
+"""Packages that only some commands need, imported where they are used; one line says how to get what is missing."""
 
 from __future__ import annotations
 
