@@ -56,7 +56,11 @@ $(VENV)/.dev: $(BIN)/python $(INPUTS)
 	@$(INSTALL) -e ".[dev]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
-demo: $(VENV)/.core
+# What common kernels need is compiled once, for all cores to share.
+$(VENV)/.warm: $(VENV)/.core
+	@$(BIN)/render doctor --warm && touch $@
+
+demo: $(VENV)/.warm
 	$(BIN)/render classify kernels/matmul.py --ref torch.matmul
 
 test: $(VENV)/.test

@@ -7,16 +7,16 @@ from typing import TypeVar
 
 from numba import njit
 
+from interval_ops.code_cache import keep
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Serial, without the GIL, kept on disk, never with fastmath; a division by zero gives infinity or NaN.
-
-    Numba keeps the records that a kernel takes by the names of their classes: one that is renamed or moved leaves
-    kernels on disk that cannot be read, and every call of them fails until those are removed.
-    """
-    made: F = njit(cache=True, nogil=True, error_model="numpy")(function)
+    """Serial, without the GIL, kept on disk (`code_cache`), never with fastmath; a division by zero gives infinity or
+    NaN."""
+    made: F = njit(nogil=True, error_model="numpy")(function)
+    keep(made, function)
     return made
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from render.cli.app import app
+from render.cli.leave import leave
 
 
 def main() -> None:
     """Entry point of `render` and of `python -m render`."""
-    app(prog_name="render")
+    try:
+        app(prog_name="render")
+    except SystemExit as stop:
+        leave(stop.code)
 
 
 __all__ = ["app", "main"]

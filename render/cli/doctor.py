@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -38,6 +39,10 @@ def command(
     device: Annotated[
         list[str] | None, typer.Option("--device", help="With --soundness: profile to attack; repeatable.")
     ] = None,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Compile what common kernels need, in parallel, and keep it.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="With --warm: processes; 0: one per core.")] = 0,
     **assumed: Any,
 ) -> int:
     """Show versions and rule coverage, and test that bounds round outward on this machine.
@@ -45,6 +50,10 @@ def command(
     The options of the target belong to --soundness: attacks make the choices that are left open, and only those.
     """
     chosen = given(assumed)
+    if warm:
+        from render.cli import warm as compiling
+
+        return compiling.command(jobs)
     if soundness:
         from render.cli import soundness as attack
 
@@ -96,13 +105,14 @@ def versions() -> Iterator[tuple[str, str]]:
 def machine() -> Iterator[tuple[str, str]]:
     import os
 
-    import numba
+    from interval_ops.code_cache import folders, writable
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield "cores", str(cores)
     yield "gpu", _gpu()
-    yield "numba cache", numba.config.CACHE_DIR or "__pycache__ beside each module"
-    yield "", "the first run on a machine compiles kernels (about a minute); later runs read the cache"
+    kept = next((str(folder) for folder in folders(Path(__file__).parent) if writable(folder)), "nowhere: read-only")
+    yield "compiled", kept
+    yield "", "the first kernels on a machine are compiled, `render doctor --warm` does it ahead; then they are read"
 
 
 def _gpu() -> str:

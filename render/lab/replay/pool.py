@@ -77,13 +77,13 @@ def _context() -> Any:
 def _start(context: Any, folder: Path, plan: ReplayPlan) -> Running:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(sender, str(folder), plan), daemon=True)
-    with _without_main():
+    with without_main():
         process.start()
     sender.close()
     return Running(folder, process, receiver)
 
 
-class _without_main:
+class without_main:
     """The child needs nothing of the parent's main module, which multiprocessing would import there."""
 
     def __enter__(self) -> None:

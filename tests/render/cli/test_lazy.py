@@ -32,9 +32,9 @@ def command(*arguments: str) -> str:
     return (
         "import sys, contextlib, io\n"
         f"sys.argv = ['render', *{list(arguments)!r}]\n"
-        "from render.cli import main\n"
+        "from render.cli import app\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
-        "    main()"
+        "    app(prog_name='render')"
     )
 
 
