@@ -11,6 +11,7 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 import textwrap
 import traceback
@@ -25,6 +26,7 @@ from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 NOT_FOUND = "RND902"
 _TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba")
+_PYTHON = os.path.dirname(os.__file__) + os.sep
 _NOT_AN_ENTRY = {"reference", "make_inputs", "main"}
 Node = ast.FunctionDef | ast.ClassDef | ast.Assign
 
@@ -237,15 +239,17 @@ def _returns(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def is_tool_file(file: str) -> bool:
-    """A file of RENDER, Triton, PyTorch or their like: nothing the user can fix."""
+    """A file of RENDER, Triton, PyTorch, Python or their like: nothing the user can fix."""
     if file.startswith("<"):
+        return True
+    if file.startswith(_PYTHON) and not {"site-packages", "dist-packages"} & {*Path(file).parts}:
         return True
     return any(Path(file).is_relative_to(home) for home in _tool_folders())
 
 
 def _tool_folders() -> list[Path]:
     files = [getattr(sys.modules.get(name), "__file__", None) for name in _TOOLS]
-    return [Path(file).parent for file in [*files, importlib.util.__file__] if file]
+    return [Path(file).parent for file in files if file]
 
 
 def user_frames(error: BaseException) -> list[tuple[str, int, str, str]]:

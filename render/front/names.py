@@ -19,7 +19,7 @@ _LONGEST = 48
 Name = tuple[Region, str]
 
 
-_SHOWING = ("_pytest", "pytest", "pluggy", "IPython", "ipykernel", "rich", "pprint")
+_SHOWING = ("_pytest", "pytest", "pluggy", "IPython", "ipykernel", "rich", "pprint", "traceback", "unittest")
 """They print values that the user's code did not ask for."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 
@@ -11,6 +12,7 @@ from render.entry.target import (
     as_kernel_error,
     find_entry,
     is_kernel,
+    is_tool_file,
     launchers,
     load_module,
     returned_names,
@@ -182,3 +184,8 @@ def test_a_defect_of_render_is_not_blamed_on_the_kernel():
     assert not is_own_failure(caught(lambda: 1 / 0))
     assert not is_own_failure(caught(lambda: __import__("torch").zeros(2) @ __import__("torch").zeros(3)))
     assert not is_own_failure(ValueError())
+
+
+def test_python_itself_is_a_tool_and_installed_packages_are_the_users():
+    assert is_tool_file(json.__file__) and is_tool_file(json.decoder.__file__) and is_tool_file("<string>")
+    assert not is_tool_file(pytest.__file__) and not is_tool_file(__file__)
