@@ -12,7 +12,7 @@ import typer
 from render.cli.exits import decided, guarded
 from render.cli.files import STDOUT, writable
 from render.cli.limits import MEMORY, TIMEOUT, limited
-from render.cli.options import given, taking
+from render.cli.options import given, taking, words
 from render.cli.output import console
 from render.cli.progress import progress
 from render.result.codes import combined
@@ -80,6 +80,14 @@ def command(
         Path | None,
         typer.Option(help="Draw errors against their bounds, element by element (.png, .svg).", rich_help_panel=REPORT),
     ] = None,
+    save_repro: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write FILE, the inputs shrunk to the least that keeps the verdict, and the command to a new folder.",
+            rich_help_panel=REPORT,
+        ),
+    ] = None,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Exit 0, not 3, if Inconclusive.", rich_help_panel=REPORT)
     ] = False,
@@ -100,12 +108,15 @@ def command(
         raise RenderError("RND902", "--recording has an output already", "leave --output out")
     output = recording or output
     _check(inputs, output)
+    if save_repro is not None and save_repro.exists() and (not save_repro.is_dir() or any(save_repro.iterdir())):
+        raise RenderError("RND901", f"{save_repro} exists and is not empty", "name a new folder for the reproduction")
     writable(json, html, plot, protected=(file, inputs, output))
     if plot is not None:
         from render.report.plot import drawable
 
         drawable(plot)
-    options = given(options) | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
+    chosen = given(options)
+    options = chosen | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
     options["specs"], options["ref_args"] = tuple(input or ()), tuple(ref_args or ())
     doing = [f"running {file.name} on the CPU"]
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
@@ -115,7 +126,22 @@ def command(
     _write(verdict, json, html, plot)
     if json != STDOUT:
         _show(verdict, code, quiet, verbose)
+    if save_repro is not None:
+        _reproduce(save_repro, file, verdict, chosen, (entry, ref, tuple(ref_args or ()), output))
     return code
+
+
+def _reproduce(folder: Path, file: Path, verdict: Verdict, chosen: dict[str, Any], named: tuple[Any, ...]) -> None:
+    from render.front.repro import save
+    from render.result.options import Options
+
+    entry, ref, ref_args, output = named
+    with progress(f"shrinking the inputs of {file.name}"), _own_stdout(True):
+        repro = save(folder, file, verdict, Options(**chosen), entry=entry, ref=ref, ref_args=ref_args, output=output,
+                     extra=words(chosen))  # fmt: skip
+        verified = repro.verified
+    for line in (f"repro  {repro.line}", f"       {repro.told}; {verified}"):
+        typer.echo(line, err=True)
 
 
 def _classify(file: Path, **options: Any) -> Verdict:

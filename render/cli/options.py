@@ -60,6 +60,19 @@ def given(keywords: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def words(chosen: Mapping[str, Any]) -> list[str]:
+    """What `given` found, as words of a command line again."""
+    found: list[str] = []
+    for name, value in chosen.items():
+        for one in value if isinstance(value, tuple | list) else (value,):
+            flag = f"--{(one if name == 'explain' else name).replace('_', '-')}"
+            if name == "explain" or one is True:
+                found.append(flag)
+            else:
+                found += [f"--no-{name}"] if one is False else [flag, str(one)]
+    return found
+
+
 def checked(chosen: Mapping[str, str], devices: Iterable[str] = ()) -> list[Profile]:
     """The profiles of `devices` under what was chosen; RND902 for a choice that none or one of them knows.
 

@@ -130,7 +130,7 @@ def load(path: str | Path) -> DeviceRecording | None:
 
 def sha256(x: torch.Tensor) -> str:
     """Of the elements in row-major order, as bytes of their own type."""
-    flat = x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    flat = x.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy()
     return hashlib.sha256(flat.data).hexdigest()
 
 

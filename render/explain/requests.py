@@ -112,7 +112,7 @@ def diagnosis(
     Cheap probes first; then single changes that make the kernel right; then where the worst element leaves the
     reference. Work is counted.
     """
-    if decision.code not in WRONG:
+    if decision.code not in WRONG or not options.diagnose:
         return None
     if decision.code == "RND204" and not any(
         compare(case).nonfinite.any() and not only_device(case) for case in study.cases if not case.mismatch

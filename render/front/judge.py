@@ -105,15 +105,15 @@ def _verdict(
     """`bounds`: what is known of the other side where float64 says nothing of it."""
     name = mine[0].name if mine[0].name != other[0].name else "out"
     kernel = launches(other[1].values())
-    reference = Reference(_Again(other, start, name, options if kernel else None), other[0].name)
+    reference = Reference(Again(other, start, name, options if kernel else None), other[0].name)
     if bounds is not None:
         reference = replace(reference, bounds=partial(bounds, other, start, options))
-    entry = _Again(mine, start, name, None)
+    entry = Again(mine, start, name, None)
     told = (f"{other[0].name} was computed elsewhere: nothing is known of its error",) if bounds is _unknown else ()
     return Judgement(entry, Inputs((), start.values, ()), reference, None, options, told).verdict()
 
 
-class _Again:
+class Again:
     """One side as a function of the inputs by name. `options`: it launches kernels, in a session of its own."""
 
     def __init__(self, which: Which, start: _Start, name: str, options: Options | None) -> None:
@@ -162,7 +162,7 @@ def _loaded(mine: Cell, other: Cell, until: int) -> bool:
 
 def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
     """Of a reference that somebody computed elsewhere: its value, and nothing of its error."""
-    (found,) = _Again(which, start, "out", None)(**inputs.clone().values).values()
+    (found,) = Again(which, start, "out", None)(**inputs.clone().values).values()
     value = found.detach().to(torch.float64).numpy()
     nothing = np.full(value.shape, np.inf)
     return [value], [(-nothing, nothing)]
@@ -170,7 +170,7 @@ def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> K
 
 def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
     """Value and envelope of a reference that kernels computed."""
-    again = _Again(which, start, "out", None)
+    again = Again(which, start, "out", None)
     with open_session(options.device, **options.for_session) as session:
         (found,) = again(**inputs.clone().values).values()
         envelope = session.envelope(found, take=True)

@@ -37,7 +37,8 @@ def _option(default: Any, help: str = "", panel: str = TARGET, metavar: str | No
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """`session` goes to the interpreter session as it is; `progress` is called before each further run."""
+    """`session` goes to the interpreter session as it is; `progress` is called before each further run;
+    `diagnose`: the line of a bug is searched for."""
 
     device: str = _option("any", "Device profile: any, ieee, sm_80, sm_90, a100, h100, ...")
     sum_order: Literal["any", "tree"] = _option(
@@ -60,6 +61,7 @@ class Options:
     )
     seed: int = _option(0, "Seed of generated inputs.", INPUTS)
     budget: bool = _option(True, "Attribute the bound to its causes; without it, faster.", REPORT)
+    diagnose: bool = _option(True)
     explain: tuple[str, ...] = _option(())
     explain_seconds: float = _option(60.0, "Time that each of these may take.", EXPLAIN)
     progress: Progress | None = None
