@@ -27,6 +27,7 @@ from render.companions.dual_delta.experiment import DualDelta
 from render.entry.execution import Execution
 from render.result.decision import Case
 from render.result.errors import RenderError
+from render.result.margins import SIGMA, probable
 from render.result.records import Evidence
 from render.result.verdict import Verdict
 from render.trace.adjoint import Contributions, Key, contributions
@@ -34,10 +35,10 @@ from render.trace.element import slices_of
 from render.trace.model import Slice
 from render.trace.observed import observed
 
-SIGMA = 6.0
 WIDE = 10.0
 """W beyond which a bound is loose."""
-POWERLESS = "RND301"
+POWERLESS, PROBABLE = "RND301", "RND120"
+_BOUND = {"Type-I": "inside", "Type-II": "outside"}
 _LOW = ("cast", "lowacc")
 _ELEMENTS = 16
 _TOLERANCES = {"fp16": (1e-3, 1e-5), "bf16": (1.6e-2, 1e-5), "fp32": (1.3e-6, 1e-5), "fp64": (1e-7, 1e-7)}
@@ -119,8 +120,8 @@ TABLE: Sequence[tuple[Callable[[Fields], bool], Told]] = (
     (lambda f: f.bound == "outside", Told(*_KEEP, "a bug, or a dtype that was not declared: judge with the accumulator "
                                                  "and casts that are really used first")),
     (lambda f: f.bound == "unbounded" and f.powerless and f.own,
-     Told("Type-I", "RND111", "degraded", "the bound has no power; what the low precision typically loses explains all "
-                                         "differences (an estimate)")),
+     Told("Type-I", PROBABLE, "probabilistic", "the bound has no power; what the low precision typically loses "
+                                              "explains all differences (an estimate)")),
     (lambda f: f.bound == "unbounded", Told(*_KEEP, "no bound: the accuracy is told and decides nothing")),
     (lambda f: f.equal and f.ok and not f.loose, Told(*_KEEP, "strong: a narrow bound and equivalent errors")),
     (lambda f: f.equal and f.ok, Told(*_KEEP, "the bound is loose: the equivalence of the errors carries it")),
@@ -153,17 +154,18 @@ def combined(verdict: Verdict, dual: DualDelta | None = None) -> Verdict:
     run = observed(study.entry)
     swamping = of_run(study.entry, run)
     band = band_of(study.entry, run, study.cases)
+    powerless = verdict.code in (POWERLESS, PROBABLE)
     fields = Fields(
-        {"Type-I": "inside", "Type-II": "outside"}.get(verdict.label, "unbounded"), width_of(study.cases),
+        "unbounded" if powerless else _BOUND.get(verdict.label, "unbounded"), width_of(study.cases),
         band is not None and band.declared <= 1, dual.outcome if dual is not None else "undecided",
-        _accumulator(swamping), verdict.code == POWERLESS, band is not None and band.own <= 1 and not band.hollow,
+        _accumulator(swamping), powerless, band is not None and band.own <= 1 and not band.hollow,
         _reproduced(study.cases),
     )  # fmt: skip
     row = decided(fields)
     facts = (*verdict.evidence, *_evidence(fields, row, band, swamping, dual))
     named = f": {band.sentence}" if band is not None and band.cause is not None else ""
     found = replace(verdict, evidence=facts, notes=(*verdict.notes, f"companions: {row.advice}{named}"))
-    if not row.label or (row.label, row.code) == (verdict.label, verdict.code):
+    if not row.label or (row.label, row.code) == (verdict.label, verdict.code) != ("Type-I", PROBABLE):
         return found
     return _relabelled(found, row, band, swamping)
 
@@ -263,7 +265,7 @@ def band_of(entry: Any, run: Execution, cases: Sequence[Case]) -> Band | None:
         rounding = case.fmt.u * abs(float(case.exact[found.index])) + case.fmt.half_subnormal
         declared = max(declared, _over(error, whole - sum(inner.values()), rounding))
         own = max(own, _over(error, whole, rounding))
-        hollow.append(SIGMA * math.sqrt(whole) > max(abs(found.v), float(np.median(np.abs(case.exact)))))
+        hollow.append(probable(whole) > max(abs(found.v), float(np.median(np.abs(case.exact)))))
     if not hollow:
         return None
     cause = max(low, key=lambda k: low[k], default=None)
@@ -275,7 +277,7 @@ def band_of(entry: Any, run: Execution, cases: Sequence[Case]) -> Band | None:
 
 def _over(error: float, square: float, rounding: float) -> float:
     """Error over the band: 6 standard deviations and the last rounding."""
-    reach = SIGMA * math.sqrt(max(square, 0.0)) + rounding
+    reach = probable(max(square, 0.0)) + rounding
     return 0.0 if error == 0 else error / reach if reach else math.inf
 
 

@@ -65,7 +65,8 @@ def seeded_faults(study: Study, run: Execution, decision: Decision, options: Opt
     from render.explain.power import hollow, power
 
     found = power(study, run, options.explain_seconds, options.progress)
-    return found, (hollow(found) if decision.label == "Type-I" else None) or decision
+    said = decision.label == "Type-I" and decision.code != "RND120"  # that one rests on another band
+    return found, (hollow(found) if said else None) or decision
 
 
 def widths(study: Study, options: Options) -> tuple[LineWidth, ...]:

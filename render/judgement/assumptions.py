@@ -8,6 +8,7 @@ from typing import Any
 from interval_ops.profiles.profile import CONTRACTIONS, NEWEST, SUM_ORDERS
 from render.entry.execution import Execution
 from render.result.decision import Decision
+from render.result.margins import SIGMA
 from render.result.options import Options
 
 
@@ -26,6 +27,9 @@ def assumptions(run: Execution, options: Options, decision: Decision, exact: str
         lines.append(f"the reference's float32 products take {options.ref_precision} operands (emulated)")
     if decision.code == "RND110":
         lines.append("the rounding of the reference itself: any order, errors of its own dtypes, to first order")
+    if decision.code == "RND120":
+        lines.append(f"roundings independent of each other, {SIGMA:g} standard deviations of them to first order, sums "
+                     "in the order of their terms: an estimate, no bound")  # fmt: skip
     if not recorded:
         lines.append("no device output: nothing is said about compiler or hardware")
     return tuple(lines)

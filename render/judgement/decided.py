@@ -14,6 +14,7 @@ from render.judgement.composition import Judged, exact_everywhere, likely_code
 from render.judgement.confirmation import ON_BOUND
 from render.judgement.coverage import Coverage
 from render.judgement.formulas import FormulasCompared
+from render.judgement.probable import Band
 from render.judgement.written import differing, measured
 from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper
 from render.result.elements import Witness
@@ -30,7 +31,7 @@ class Decided:
     """`masks` and `decisions` by output, `decision` for the whole. `witness`, `told`, `weak`: second opinion, what the
     bug is and where, instability; `formulas`: both sides without rounding; `defect`: the code of a
     bound that no second evaluation confirms, or ""; `covered`: which tensors were compared; `same`: the outputs that
-    are equal to the reference's in every bit."""
+    are equal to the reference's in every bit; `bands`: the probabilistic ones where the bound is hollow."""
 
     findings: list[Finding]
     masks: list[Masks | None]
@@ -44,6 +45,7 @@ class Decided:
     defect: str
     covered: Coverage
     same: frozenset[str] = frozenset()
+    bands: tuple[Band, ...] = ()
 
     @property
     def all_equal(self) -> bool:
@@ -82,6 +84,8 @@ class Decided:
             label = self.decision.label
             found = [replace(o, label=label, code=self.defect) if o.code in ON_BOUND else o for o in found]
             found = blamed(found, "unknown")
+        hollow = {band.output for band in self.bands}
+        found = [replace(o, label="Type-I", code=self.decision.code) if o.name in hollow else o for o in found]
         return differing(found, self.formulas.answers, self.decision)
 
 

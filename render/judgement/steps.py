@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from render.explain.downgrade import downgrade, narrowed
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, weak_reference, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
-from render.judgement import hollow
+from render.judgement import hollow, probable
 from render.judgement.assumptions import assumptions
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
@@ -170,7 +171,12 @@ class Judgement:
         left_out = (*d.formulas.left_out, *(() if self.undefined.tried else (NOT_TRIED,)))
         scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, self.provenance)
         proved = {j.case.name: self._proved(j) for j in judged}
-        return replace(found, timing=self._timing(began), scope=scope, evidence=evidence_of(found, proved))
+        return replace(
+            found,
+            timing=self._timing(began),
+            scope=scope,
+            evidence=(*evidence_of(found, proved), *(b.evidence for b in d.bands)),
+        )
 
     def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
         """What the rules say, and what a second look at it says."""
@@ -186,13 +192,17 @@ class Judgement:
         formulas = self._formulas(run, judged, decision)
         covered = coverage(self.entry, run, judged, formulas.decision)
         weak, decision = self._unstable(run, judged, formulas.decision)
-        decision = covered.decided(hollow.decided(self.references, self.places, [j.case for j in judged], decision))
+        asked = partial(hollow.decided, self.references, self.places)
+        known = [j.case for j in judged]
+        decision = asked(known, decision)
+        bands, decision = probable.decided(self.entry, run, known, decisions, formulas.answers, decision, asked)
+        decision = covered.decided(decision)
         same = equal_outputs(run, judged)
         decision = self.undefined.decided(equalled(decision, len(same) == len(judged) and covered.complete))
         witness = witness or formulas.witness
         told = diagnosis(study, run, self.references.oracle, self.places, decision, self.options)
         return Decided(
-            findings, masks, decisions, decision, study, witness, told, weak, formulas, defect, covered, same
+            findings, masks, decisions, decision, study, witness, told, weak, formulas, defect, covered, same, bands
         )
 
     def _second_opinion(

@@ -32,7 +32,8 @@ from render.result.records import Unrounded
 SLACK = 2.0**-20
 CODE = "RND211"
 ASKED = frozenset(["RND301", "RND304"])
-"""Inconclusive verdicts of which it is told as well: their bounds say little, this says more."""
+"""Inconclusive verdicts of which it is asked as well: their bounds say little, this says more. Where the bound is
+hollow a difference decides as behind any other bound; where there is none it is told."""
 NARROW = 1 / 16
 """F is known well enough to compare if its own interval is at most this part of the bound's half width."""
 MANY, ONE_WAY, PART = 8, 0.9, 1 / 8
@@ -196,12 +197,13 @@ def too_much(run: Execution) -> bool:
 
 
 def decided(answers: Sequence[Unrounded], decision: Decision, equal: frozenset[str] = frozenset()) -> Decision:
-    """The decision in the light of a difference that outputs show: no round-off; uncertain where E's margin is.
+    """The decision in the light of a difference that outputs show: no round-off, nor a matter of a hollow bound;
+    uncertain where E's margin is.
 
     Where all that differs is of outputs that are `equal` in every bit, E alone says so: that accuses nobody.
     """
     shown = [a for a in answers if a.shown]
-    if decision.label != "Type-I" or not shown:
+    if (decision.label != "Type-I" and decision.code != "RND301") or not shown:
         return decision
     worst = max(shown, key=lambda a: a.share)
     if all(a.output in equal for a in shown):

@@ -4,8 +4,7 @@ The module's core ATen graph runs in float64 with a zero d_k added to every resu
 table's local errors. One sweep back per output y_j gives all slopes:
 
     first-order      B = sum_k |dy/dd_k| e_k                      attained within a few percent by d_k = +-e_k
-    probabilistic    H = L sqrt(sum_k (dy/dd_k)^2 e_k^2),         L = sqrt(2 ln(2 N / 1e-3)) for N outputs: Hoeffding,
-                                                                  for independent roundings of mean zero
+    probabilistic    H = 6 sqrt(sum_k (dy/dd_k)^2 e_k^2 / 3)      independent roundings of mean zero: `margins`
     conditioning     C = sum_i |dy/dx_i| |x_i| u                  over inputs and parameters, signs kept
 
 `valid` is False where an operand of a kink (max, where, atan2, floor, a quotient near 0) lies nearer to it than its own
@@ -27,10 +26,10 @@ from render.network.records import FIRST_ORDER, PROBABILISTIC
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable, error_of
 from render.reference.shadow import F64, default_dtype, is_float
+from render.result.margins import probable
 
 LARGEST = 2000
 """Nodes of a graph that is still worth a sweep."""
-RISK = 1e-3
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,7 @@ def linearised(call: Callable[..., Any], inputs: Sequence[Any], places: Sequence
     with torch.enable_grad(), default_dtype(F64):
         out = run.run(*[x.to(F64).requires_grad_() if is_float(x) else x for x in inputs])
     flat = (out[0] if isinstance(out, (tuple, list)) else out).reshape(-1)
-    scale = math.sqrt(2 * math.log(2 * len(places) / RISK)) if places else 0.0
-    return [run.swept(flat[j], scale) for j in places]
+    return [run.swept(flat[j]) for j in places]
 
 
 def _traced(call: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
@@ -148,7 +146,7 @@ class _Linear(fx.Interpreter):
             room = sum((self.errors[id(t)] for t in tensors if id(t) in self.errors), torch.zeros(()))
             return ((apart <= room) & (room > 0)).expand(out.shape)
 
-    def swept(self, y: torch.Tensor, scale: float) -> Linearised:
+    def swept(self, y: torch.Tensor) -> Linearised:
         leaves = [d for d, _ in self.roundings]
         slopes = torch.autograd.grad(y, leaves + self.sources, retain_graph=True, allow_unused=True)
         parts = [(s.abs() * e).reshape(-1) for s, (_, e) in zip(slopes, self.roundings, strict=False) if s is not None]
@@ -162,7 +160,7 @@ class _Linear(fx.Interpreter):
         )
         reached = ((slopes[i], near) for i, near in self.near)
         valid = math.isfinite(first) and not any(s is not None and bool(((s != 0) & n).any()) for s, n in reached)
-        return Linearised(float(y.detach()), first, scale * math.sqrt(square), conditioning, valid)
+        return Linearised(float(y.detach()), first, probable(square / 3), conditioning, valid)
 
 
 def _bare(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -8,12 +8,25 @@ it is to explain is no evidence either.
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 import numpy as np
 
+SIGMA = 6.0
+"""Standard deviations of a probabilistic band; a choice."""
 SMALL = 1 / 16
 """A margin is small beside what it is to explain up to this part of it."""
+
+
+def probable(variance: float, mean: float = 0.0) -> float:
+    """Half width of the probabilistic band of a sum of roundings: the one formula of all that carry this label.
+
+    `variance` = sum w_i^2 s_i^2 over roundings taken as independent (e^2 / 3 each where only |error| <= e is known),
+    `mean`: what is no chance, with its sign or as a bound. An estimate: it proves nothing, and nothing that is outside
+    a bound is round-off by it. Source of the model: Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019.
+    """
+    return SIGMA * math.sqrt(variance) + abs(mean)
 
 
 class Grade(IntEnum):

@@ -27,13 +27,13 @@ from render.trace.graph import is_earlier
 from render.trace.model import LEAF, Node, Slice
 from render.trace.nodes import NODES
 from render.trace.slopes import SLOPES
-from render.trace.typical import typical
+from render.trace.typical import EARLIER, typical
 
 Array = np.ndarray
 Key = tuple[str, str, int]
 """Cause, file, line."""
 
-ATOMICS, INPUT, EARLIER = "atomics", "input", "earlier"
+ATOMICS, INPUT = "atomics", "input"
 _ROUNDED = frozenset(
     op for op, rule in NODES.items() if rule.cause == "arith" and rule.shape in (Shape.LINEAR, Shape.BILINEAR)
 )
@@ -45,14 +45,15 @@ class Contributions:
     """`amounts` in units of the element, `half`: its half width, `covered`: their sum over `half`.
 
     `squares`: the mean square error that each cause typically makes (`render.trace.typical`); `last`: that of the last
-    operation `end_op` alone, whose cause and line are `end`. `formats`: the coarsest format that a cause rounds to at a
-    line, for casts and sums that the kernel's source asks for.
+    operation `end_op` alone, whose cause and line are `end`; `band`: half width of the probabilistic band. `formats`:
+    the coarsest format that a cause rounds to at a line, for casts and sums that the kernel's source asks for.
     """
 
     amounts: dict[Key, float]
     half: float
     squares: dict[Key, float]
     last: float = 0.0
+    band: float = 0.0
     end_op: str = ""
     end: Key | None = None
     formats: dict[Key, str] = field(default_factory=dict)
@@ -80,7 +81,7 @@ def contributions_of(batch: Batch) -> list[Contributions]:
     return [_found(*each) for each in zip(batch.members, amounts, errors, strict=True)]
 
 
-def _found(found: Slice, amounts: dict[Key, float], errors: tuple[dict[Key, float], float]) -> Contributions:
+def _found(found: Slice, amounts: dict[Key, float], errors: tuple[dict[Key, float], float, float]) -> Contributions:
     half = (found.hi - found.lo) / 2
     root = found.node_of(found.root)
     end = (_cause(root, found.profile), root.file, root.line) if root.op != LEAF else None

@@ -10,9 +10,11 @@ Roundings are taken as independent and uniform in the interval that they round (
 spacing h), what a unit cuts towards zero has mean -h. Sources: Higham and Mary, A New Approach to Probabilistic
 Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019; Widrow and Kollar, Quantization Noise, 2008. Sums are taken
 in the order of their terms, which is one legal execution. Operands that a unit reads with fewer bits are known, and so
-is what that changes. No size exceeds the whole width of the cause's part of the bound.
+is what that changes. No size exceeds the whole width of the cause's part of the bound. The probabilistic band of an
+element (`margins.probable`) is made of the same sums, with their signs; what an earlier launch left as a mere bound,
+and was not followed into, counts in it with its whole half width.
 
-This is no bound and decides no label.
+This is no bound.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import DotModel
 from interval_ops.reduction.rule import rounding_unit
 from render.ops.rule import Lane, Shape
+from render.result.margins import probable
 from render.trace.batch import sums
 from render.trace.model import ABSENT, Node
 from render.trace.nodes import NODES
@@ -43,8 +46,14 @@ Error = tuple[str, Array, Array]
 """Cause, mean and variance of what an operation does to each of its values."""
 
 
-def typical(sweep: Sweep, batch: Batch, largest: Sequence[dict[Key, float]]) -> list[tuple[dict[Key, float], float]]:
-    """Of every member: (mean square error by cause and line, that of the last rounding alone).
+EARLIER = "earlier"
+"""Cause of a bound that an earlier launch, another program or the host gave, and that was not followed."""
+
+
+def typical(
+    sweep: Sweep, batch: Batch, largest: Sequence[dict[Key, float]]
+) -> list[tuple[dict[Key, float], float, float]]:
+    """Of every member: (mean square error by cause and line, that of the last rounding alone, half width of its band).
 
     `largest`: parts of the members' bounds.
     """
@@ -53,13 +62,16 @@ def typical(sweep: Sweep, batch: Batch, largest: Sequence[dict[Key, float]]) -> 
     members = range(len(largest))
     means: list[dict[Key, float]] = [{} for _ in members]
     squares: list[dict[Key, float]] = [{} for _ in members]
-    last = [0.0 for _ in members]
+    last, fixed = [0.0 for _ in members], [0.0 for _ in members]
     with np.errstate(all="ignore"):
         for i in range(len(batch.nodes) - 1, -1, -1):
             node, bounds = batch.nodes[i], batch.bounds[i]
             mine = weight[node.start : node.stop]
             for cause, mean, variance in _errors(sweep, i):
                 key = (cause, node.file, node.line)
+                if cause == EARLIER:
+                    for m, reach in enumerate(sums(np.abs(mine) * np.sqrt(3 * variance), bounds)):
+                        fixed[m] += reach
                 shifts, spreads = mine * mean, mine**2 * variance
                 for m, shift, spread in zip(members, sums(shifts, bounds), sums(spreads, bounds), strict=True):
                     means[m][key] = means[m].get(key, 0.0) + shift
@@ -70,7 +82,15 @@ def typical(sweep: Sweep, batch: Batch, largest: Sequence[dict[Key, float]]) -> 
                         last[m] += ends[m] if node.start <= root < node.stop else 0.0
             if node in sweep.slopes:
                 _back(sweep, node, mine, weight)
-    return [(_sizes(*each), end) for *each, end in zip(means, squares, largest, last, strict=True)]
+    return [
+        (_sizes(mean, square, most), end, _band(mean, square, rest))
+        for mean, square, most, end, rest in zip(means, squares, largest, last, fixed, strict=True)
+    ]
+
+
+def _band(means: dict[Key, float], squares: dict[Key, float], fixed: float) -> float:
+    chance = sum(square for key, square in squares.items() if key[0] != EARLIER)
+    return probable(chance, abs(sum(means.values())) + fixed)
 
 
 def _sizes(means: dict[Key, float], squares: dict[Key, float], largest: dict[Key, float]) -> dict[Key, float]:
@@ -102,8 +122,18 @@ def _errors(sweep: Sweep, i: int) -> list[Error]:
         elif cause in ("cast", "arith") and node.operands and _points(sweep, node):
             variance = (2 * own) ** 2  # the hull of a number and its rounding: the error is all of its width
         else:
-            variance = own**2 / 3
+            variance = np.minimum(own, _nominal(sweep, node)) ** 2 / 3
         found.append((cause, np.zeros(node.size), variance))
+    return found
+
+
+def _nominal(sweep: Sweep, node: Node) -> Array:
+    """Half the spacing at the value, where one rounding to nearest is all: a wide bound's is that of its larger end."""
+    name = node.attrs.get("dst" if node.op == "cast" else "fmt")
+    if name not in FORMATS or not (node.op == "cast" or NODES[node.op].shape in (Shape.LINEAR, Shape.BILINEAR)):
+        return np.full(node.size, np.inf)
+    fmt, steps = FORMATS[name], 2 if node.op.endswith("fma") else 1
+    found: Array = steps * rounding_unit(fmt) * _power(sweep.v[node.start : node.stop]) + fmt.half_subnormal
     return found
 
 

@@ -21,8 +21,6 @@ from render.trace.adjoint import contributions
 from render.trace.element import slice_of
 from render.trace.model import NotSliceable
 
-SIGMA = 6.0
-"""Standard deviations of the probabilistic error; a choice."""
 _EVALUATIONS = 100
 
 
@@ -146,7 +144,7 @@ def propose(
 
 
 def _probable(bench: Bench, found: Certified) -> float | None:
-    """Six standard deviations of the typical error at the element with the widest bound, over its tolerance."""
+    """The probabilistic band (`margins.probable`) of the element with the widest bound, over its tolerance."""
     if not math.isfinite(found.usage):
         return None
     try:
@@ -159,8 +157,9 @@ def _probable(bench: Bench, found: Certified) -> float | None:
             allowed = bench.atol + bench.rtol * np.abs(out.value)
             with np.errstate(divide="ignore", invalid="ignore"):
                 at = np.unravel_index(int(np.nan_to_num((out.hi - out.lo) / allowed).argmax()), out.value.shape)
-            squares = contributions(slice_of(entry, run, out.name, [int(i) for i in at])).squares
-            worst = max(worst, SIGMA * math.sqrt(sum(squares.values())) / float(allowed[at]))
+            worst = max(
+                worst, contributions(slice_of(entry, run, out.name, [int(i) for i in at])).band / float(allowed[at])
+            )
     except NotSliceable:
         return None
     return worst

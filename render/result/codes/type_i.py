@@ -145,4 +145,23 @@ TYPE_I = (
         example="y = tl.exp(x) - 1          # at x = 0.01: 2 of 7 digits\ny = libdevice.expm1(x)     # all of them",
         steps=("use the stable form where the digits matter (expm1, log1p, two passes, a maximum taken out)",),
     ),
+    Code(
+        code="RND120",
+        title="round-off if roundings fall independently",
+        sentence="probably round-off: {detail}",
+        rank=0,
+        subtype="probabilistic",
+        prose="The rigorous bound is so wide at the elements that differ that it proves nothing (else RND301). The "
+        "probabilistic band is not: six standard deviations of all roundings behind an element, each with its signed "
+        "first-order weight, through earlier launches too, hold what kernel and reference returned, and without any "
+        "rounding the two compute the same. That roundings are independent is an assumption; it fails where a sum "
+        "stagnates (all terms positive in a short accumulator), and then errors leave the band. What lies outside a "
+        "bound is never explained so.",
+        maths="|y - E| <= 6 sqrt(sum_i w_i^2 s_i^2) + |sum_i w_i m_i| + one rounding of the output\n"
+        "w_i = d y / d v_i,   s_i^2 = (2 h_i)^2 / 12 for a rounding to a spacing of 2 h_i,   m_i: what a unit cuts",
+        example="a dot of 4096 terms in a float16 accumulator: the bound is 5000 standard deviations wide",
+        steps=("accumulate in float32: the rigorous bound then says something",),
+        more="Coverage on simulated roundings: docs/tightness.md. A Type-I of this code is an estimate; "
+        "`evidence` of the verdict says so.",
+    ),
 )

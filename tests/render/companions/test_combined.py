@@ -77,14 +77,15 @@ def weighed(fn):
         ("single", "Type-I", None, ""),
         pytest.param("split_single", "Type-I", None, "", marks=pytest.mark.slow),
         ("split_half", "Type-I", "degraded", "low-precision partials (fp16)"),
-        ("half_acc", "Type-I", "degraded", "fp16 accumulator"),
+        ("half_acc", "Type-I", "probabilistic", "fp16 accumulator"),
         ("dropped", "Type-II", None, ""),
     ],
 )
 def test_four_implementations_of_one_product(name, label, subtype, named):
     """K = 4096: fp32 accumulation, split-K with partials of both precisions, an fp16 accumulator, a dropped k."""
     found = weighed(getattr(products, name))
-    assert found.label == label and (found.subtype == "degraded") == (subtype == "degraded")
+    assert found.label == label and (found.subtype == subtype or found.subtype not in ("degraded", "probabilistic"))
+    assert (found.code == "RND120") == (subtype == "probabilistic")
     assert named in found.message and "elementwise" not in found.message
     kinds = {e.name: e.kind for e in found.evidence}
     assert kinds["companions/bound"] == "proof" and kinds["companions/dual_delta"] == "measurement"

@@ -207,6 +207,11 @@ def test_decisions(answers, before, after):
     assert (found.label, found.code) == after
 
 
+def test_a_hollow_bound_hides_no_other_function():
+    found = unrounded.decided([answer()], Decision("Inconclusive", "RND301", ""))
+    assert (found.label, found.code) == ("Type-II", "RND211")
+
+
 def test_claims_leave_room_for_the_slack():
     assert unrounded.claims([answer(share=0.1, output="x"), answer()]) == [("y", (2,), 0.9, 1.1), ("x", (2,), 0.9, 1.1)]
 
