@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 _EXPONENT = np.uint64(0x7FF0000000000000)
 """All of a float64 but its sign and fraction."""
 
+_POWER = 0.54
+"""Mean of (largest power of two below |x| over |x|)^2 where log |x| is uniform: 3 / (8 ln 2)."""
+
 Array = np.ndarray
 Error = tuple[str, Array, Array]
 """Cause, mean and variance of what an operation does to each of its values."""
@@ -142,13 +145,24 @@ def _points(sweep: Sweep, node: Node) -> bool:
 
 
 def _partial_sums(sweep: Sweep, node: Node) -> Array:
-    """Variance of rounding every partial sum, terms in their order; the first term is not rounded."""
+    """Variance of rounding every partial sum; the first term is not rounded.
+
+    That of the terms in their order, or, where it is larger, the mean over all orders: a partial sum of k of n terms has
+    the mean (k / n) S and the variance k (n - k) / (n (n - 1)) sum (x - S / n)^2 over them.
+    """
     (o,) = node.operands
     terms = sweep.v[o]
     partial = np.cumsum(terms, axis=1)
     rounded = (terms != 0) & (np.cumsum(terms != 0, axis=1) > 1)
     half = rounding_unit(FORMATS[node.attrs["fmt"]]) * _power(partial)
-    found: Array = (np.where(rounded, half, 0.0) ** 2).sum(axis=1) / 3
+    in_order = (np.where(rounded, half, 0.0) ** 2).sum(axis=1)
+    n = np.maximum((terms != 0).sum(axis=1), 1)
+    total, square = terms.sum(axis=1), (terms**2).sum(axis=1)
+    spread = np.maximum(square - total**2 / n, 0.0)
+    # sums over k = 2 .. n of (k / n)^2 and of k (n - k) / (n (n - 1))
+    drift, scatter = (n + 1) * (2 * n + 1) / (6 * n) - 1 / n**2, (n + 1) / 6
+    mean = rounding_unit(FORMATS[node.attrs["fmt"]]) ** 2 * _POWER * (drift * total**2 + scatter * spread)
+    found: Array = np.maximum(in_order, np.where(n > 1, mean, 0.0)) / 3
     return found
 
 

@@ -32,7 +32,11 @@ def test_one_hollow_row_among_others_decides():
     x[1:] = 0
     x[1:, 0] = 1.0
     v = classify(sums, x, ref=lambda x: x.double().sum(1).float())
-    assert (v.label, v.code) == ("Inconclusive", "RND301") and "elements of out" in v.message
+    assert (v.label, v.code, v.subtype) == (
+        "Type-I",
+        "RND120",
+        "probabilistic",
+    ) and "bound of out is hollow" in v.message
 
 
 def test_cancellation_is_no_hollow_bound():
