@@ -2,11 +2,11 @@
 
 python benchmarks/band.py [--runs R] [--seed S] [--page PATH]
 
-Each subject is a kernel whose element is cut out of a run; its band is that of the verdict. Executions are made by other
-code: `executions.py` for matrix units, numpy's float16 and float32 one addition after the other, in the given order and
-in random ones, and with roundings that fall at random (to either neighbour, by distance). `inside` counts errors
-within the band, `largest` is the largest error in standard deviations (the band has six), `bound` the half width of the
-rigorous bound in standard deviations.
+Each subject is a kernel whose element is cut out of a run; its band is that of the verdict. Executions are made by
+other code: `executions.py` for matrix units, numpy's float16 and float32 one addition after the other, in the given
+order and in random ones, and with roundings that fall at random (to either neighbour, by distance). `inside` counts
+errors within the band, `largest` is the largest error in standard deviations (the band has six), `bound` the half
+width of the rigorous bound in standard deviations.
 """
 
 from __future__ import annotations

@@ -87,6 +87,8 @@ from interval_ops.profiles.profile import DotModel, Profile
 
 FLUSH = 512
 """Deferred products are summed as soon as their K reaches this; independent of the batch, so results are too."""
+SHORT = 256
+"""Chains of fma up to this many products are worth a look at how their partial sums grow."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,8 @@ class PendingDot:
 
     @property
     def _ramped(self) -> bool:
-        return self.model.cause == "lowacc"
+        """Whether it counts how partial sums grow: for coarse accumulators, and for short chains of fma."""
+        return self.model.cause == "lowacc" or (self.model.block == 1 and self.terms <= SHORT)
 
     @property
     def _parameters(self) -> Parameters:

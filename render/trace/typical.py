@@ -147,8 +147,8 @@ def _points(sweep: Sweep, node: Node) -> bool:
 def _partial_sums(sweep: Sweep, node: Node) -> Array:
     """Variance of rounding every partial sum; the first term is not rounded.
 
-    That of the terms in their order, or, where it is larger, the mean over all orders: a partial sum of k of n terms has
-    the mean (k / n) S and the variance k (n - k) / (n (n - 1)) sum (x - S / n)^2 over them.
+    That of the terms in their order, or, where it is larger, the mean over all orders: a partial sum of k of n terms
+    has the mean (k / n) S and the variance k (n - k) / (n (n - 1)) sum (x - S / n)^2 over them.
     """
     (o,) = node.operands
     terms = sweep.v[o]
