@@ -102,7 +102,8 @@ def _within(case: Case, band: Band) -> Case:
 def _holds_zeros(case: Case, band: Band) -> bool:
     """Whether zeros would lie in the band of most elements that are not zero."""
     size = np.abs(np.asarray(case.exact, np.float64))
-    return bool(size.any()) and 2 * np.count_nonzero((band.reach >= size) & (size > 0)) > np.count_nonzero(size)
+    hollow_at = np.count_nonzero((band.reach >= size) & (size > 0))
+    return bool(size.any()) and 2 * int(hollow_at) > int(np.count_nonzero(size))
 
 
 def band_of(entry: Entry, run: Execution, case: Case) -> Band | None:
