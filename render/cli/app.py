@@ -20,6 +20,7 @@ from render.cli import (
     replay,
     report,
     run,
+    serve,
     suite,
 )
 from render.result.versions import VERSION
@@ -64,4 +65,5 @@ app.command("accum")(accum.command)
 app.command("dual-delta")(dual_delta.command)
 app.command("demote")(demote.command)
 app.command("evidence")(evidence.command)
+app.command("serve")(serve.command)
 app.command("doctor")(doctor.command)

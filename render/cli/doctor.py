@@ -62,7 +62,7 @@ def command(
     if asked:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise RenderError("RND902", f"{names}: only with --soundness", "add --soundness, or leave it out")
-    for title, lines in (("versions", versions()), ("machine", machine()), ("rules", coverage())):
+    for title, lines in (("versions", versions()), ("machine", [*machine(), *serving()]), ("rules", coverage())):
         typer.echo(title)
         for name, value in lines:
             typer.echo("\n".join(_wrapped(f"  {name:<12}  ", value)))
@@ -113,6 +113,14 @@ def machine() -> Iterator[tuple[str, str]]:
     kept = next((str(folder) for folder in folders(Path(__file__).parent) if writable(folder)), "nowhere: read-only")
     yield "compiled", kept
     yield "", "the first kernels on a machine are compiled, `render doctor --warm` does it ahead; then they are read"
+
+
+def serving() -> Iterator[tuple[str, str]]:
+    """Whether commands are run by a server."""
+    from render.cli import serve
+
+    told = [serve.described(one) for one in serve.servers()] if serve.POSSIBLE else ["not on this system"]
+    yield "serve", "; ".join(told) or "no server is running (`render serve` starts one)"
 
 
 def _gpu() -> str:

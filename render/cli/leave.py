@@ -7,17 +7,23 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from typing import NoReturn
 
 
-def leave(code: object) -> None:
-    """Ends the process with this exit code: threads and exit handlers first, as always, but torch's and numba's objects
-    are not destroyed one by one (0.7 s). Under a debugger, a profiler or `python -i` Python's own way is kept."""
+def leave(code: object) -> NoReturn:
+    """Ends the process with this exit code. Under a debugger, a profiler or `python -i` in Python's own way."""
     if not isinstance(code, int | None) or sys.gettrace() or sys.getprofile() or sys.flags.interactive:
         raise SystemExit(code)
+    end(code or 0)
+
+
+def end(code: int) -> NoReturn:
+    """Threads and exit handlers first, as always, but torch's and numba's objects are not destroyed one by one: that
+    takes 0.7 s."""
     with suppress(AttributeError):
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # the reader has gone, or the user's code has closed it
             stream.flush()
-    os._exit(code or 0)
+    os._exit(code)

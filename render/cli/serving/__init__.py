@@ -1,0 +1,1 @@
+"""`render serve`: a process with everything loaded that forks itself for each command."""
