@@ -46,7 +46,7 @@ def _case(folder: Path, small: bool, budget: bool) -> Verdict:
 
 
 class Watch:
-    """Times the confirming re-run, which is part of `budget_cpu_s`."""
+    """Times the confirming re-run, which is made when a verdict is to be explained."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -64,13 +64,13 @@ def measured(call: Callable[[bool], Verdict], repeat: int) -> tuple[float, float
     """(run alone, recorded run, shares, re-run) in seconds of processor time, the cheapest of each."""
     watch = causes.confirm = Watch()
     call(False)
-    verdict = call(True)
+    verdict = call(True).wait()
     times = []
     for _ in range(repeat):
         alone = call(False).timing["interval_cpu_s"] or 0.0
         watch.spent = 0.0
-        verdict = call(True)
-        after = (verdict.timing.get("budget_cpu_s") or 0.0) - watch.spent
+        verdict = call(True).wait()
+        after = verdict.timing.get("budget_cpu_s") or 0.0
         times.append((alone, verdict.timing["interval_cpu_s"] or 0.0, after, watch.spent))
     alone, recorded, after, again = (min(column) for column in zip(*times, strict=True))
     causes.confirm = watch._confirm

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,11 +121,15 @@ def command(
     options = chosen | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
     options["specs"], options["ref_args"] = tuple(input or ()), tuple(ref_args or ())
     doing = [f"running {file.name} on the CPU"]
+    call = {"file": str(file.resolve()), "options": _plain(options)}
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
+    options["on_stage"] = partial(_told, doing)
     with _own_stdout(json == STDOUT), progress(lambda: doing[-1]), limited(timeout, memory_limit):
         verdict = _classify(file, **options)
+        if json is not None or html is not None or (verbose and not quiet):
+            verdict = verdict.wait()
     code = decided(combined([verdict.exit_code], allow_inconclusive))
-    _write(verdict, json, html, plot)
+    _write(verdict, json, html, plot, call)
     if json != STDOUT:
         _show(verdict, code, quiet, verbose)
     if save_repro is not None:
@@ -142,6 +148,29 @@ def _reproduce(folder: Path, file: Path, verdict: Verdict, chosen: dict[str, Any
         verified = repro.verified
     for line in (f"repro  {repro.line}", f"       {repro.told}; {verified}"):
         typer.echo(line, err=True)
+
+
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """In JSON types; paths from where the command ran."""
+    return {k: str(v.resolve()) if isinstance(v, Path) else v for k, v in options.items()}
+
+
+def _told(doing: list[str], verdict: Verdict) -> None:
+    """The first label at once, where somebody looks on; the checks that follow may change it, and then it says so."""
+    if verdict.stage != "provisional":
+        return
+    doing.append(f"{verdict.label} so far, checking")
+    if sys.stderr.isatty():
+        print(f"  {verdict.label.upper()}  so far ({verdict.code}); checks that can change it follow", file=sys.stderr)
+
+
+def again(call: Mapping[str, Any]) -> Verdict:
+    """The verdict of what was told to an earlier command, explained."""
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in call["options"].items()}
+    file = Path(call["file"])
+    doing = f"running {file.name} on the CPU again, to explain it"
+    with _own_stdout(True), progress(doing):
+        return _classify(file, **options).wait()
 
 
 def _classify(file: Path, **options: Any) -> Verdict:
@@ -188,10 +217,10 @@ def _own_stdout(wanted: bool):  # type: ignore[no-untyped-def]
         yield
 
 
-def _write(verdict: Verdict, json: str | None, html: Path | None, plot: Path | None) -> None:
+def _write(verdict: Verdict, json: str | None, html: Path | None, plot: Path | None, call: dict[str, Any]) -> None:
     from render.report.saved import keep
 
-    keep(verdict)
+    keep(verdict, call)
     try:
         if json == STDOUT:
             typer.echo(verdict.to_json(), nl=False)

@@ -10,6 +10,7 @@ from render.cli.exits import guarded
 from render.cli.output import console
 from render.report import codes_page, saved
 from render.result import codes
+from render.result.errors import RenderError
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
@@ -44,7 +45,7 @@ def command(
         typer.echo(codes_page.listing())
         return 0
     if code == saved.LAST or code.endswith(".json"):
-        _tell(saved.load(code))
+        _tell(_explained(saved.load(code)) if code == saved.LAST else saved.load(code))
         return 0
     try:
         entry = codes.find(code)
@@ -52,6 +53,29 @@ def command(
         raise typer.BadParameter(f"{error}; `render explain` lists them all") from None
     typer.echo(codes_page.of_code(entry))
     return 0
+
+
+def _explained(verdict: Verdict) -> Verdict:
+    """The latest verdict with what was left to be told of it, by running it again; as it was where that is not it."""
+    call = saved.call_of_latest() if verdict.stage == "checked" else None
+    if call is None:
+        return verdict
+    from render.cli.classify import again
+
+    try:
+        found = again(call)
+    except RenderError:
+        found = verdict
+    same = (found.scope.source, found.scope.inputs, found.code) == (
+        verdict.scope.source,
+        verdict.scope.inputs,
+        verdict.code,
+    )
+    if not same or found.stage != "explained":
+        typer.echo("  its file or inputs are not what was judged any more: this is what was known then", err=True)
+        return verdict
+    saved.keep(found, call)
+    return found
 
 
 def _tell(verdict: Verdict) -> None:

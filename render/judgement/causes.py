@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import Entry, Execution
@@ -41,30 +42,39 @@ def host_named(found: Budget, run: Execution) -> Budget:
     return replace(found, items=[named(i) for i in found.items], differs=why)
 
 
+Later = Callable[[], Budget]
+"""The budget once its largest cause was left out in a run."""
+
+
 def causes_of(
     entry: Entry, study: Study, run: Execution, outputs: Sequence[OutputVerdict], decision: Decision
-) -> Budget:
-    """The budget of a finished run; for a Type-II to first order only, without another whole run.
+) -> tuple[Budget, Later]:
+    """The budget of a finished run, and the run that confirms it; for a Type-II to first order only, and no other run.
 
     Rounding is why results differ only where it explains them and the reference is not to blame.
     """
     if decision.label == "Type-II":
-        return replace(first_order(entry, run, outputs) or NOTHING, differs=None)
+        found = replace(first_order(entry, run, outputs) or NOTHING, differs=None)
+        return found, lambda: found
     places = [o.worst_index for o in outputs]
 
     def halves(of: Execution) -> Halves:
         tensors = {o.name: o for o in of.outputs}
         return halves_of([(tensors[o.name].lo, tensors[o.name].hi) for o in outputs], places)
 
+    profile, work = run.session.profile, run.work
+
     def without(key: str) -> Halves | None:
         """One real run without this cause; products of whole operands for cut ones."""
         if key == "operand":
-            return halves(study.run(ieee_products(run.session.profile).options))
+            return halves(study.run(ieee_products(profile).options))
         return halves(study.run({"mute": [key]})) if key in CAUSES else None
 
     full = of_outputs(outputs)
     found = budget(entry, run, outputs, full, lambda mute: halves(study.run({"mute": mute})))
-    found = confirm(host_named(found, run), full, without, run.work)
+    found = host_named(found, run)
     if found.differs is None or decision.label != "Type-I" or decision.code == "RND110":
-        return replace(found, differs=None)
-    return replace(found, differs=replace(found.differs, seen=flips(study.cases)))
+        found = replace(found, differs=None)
+    else:
+        found = replace(found, differs=replace(found.differs, seen=flips(study.cases)))
+    return found, cache(lambda: confirm(found, full, without, work))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from render.entry.execution import Execution
 from render.explain.requests import Diagnosis, instability_notes
@@ -24,6 +25,15 @@ from render.result.verdict import BudgetItem, Finding, OutputVerdict
 LITTLE = frozenset(["RND301", "RND304"])
 """Inconclusive verdicts that say that the bound tells little: nothing against outputs that are equal."""
 ROUNDED = "RND104"
+
+
+class Rules(NamedTuple):
+    """What the rules alone say: memory findings, masks and decision by output, the decision for the whole."""
+
+    findings: list[Finding]
+    masks: list[Masks | None]
+    decisions: list[Decision]
+    decision: Decision
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,16 @@
-"""From one call to its verdict: run, compare, decide, and then what is worth knowing about the decision."""
+"""From one call to its verdict: run, compare, decide, and then what is worth knowing about the decision.
+
+In stages (`Verdict.stage`), each handed to `Options.on_stage`: what the rules say of the run is *provisional*, for the
+second looks may take it back; once they are made it is *checked*, with label, code and line; what takes further runs
+only to be told more of it (`render.judgement.later`) is done where somebody asks, and then it is *explained*.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +35,10 @@ from render.judgement.composition import Judged, findings_of, taints_of
 from render.judgement.configurations import worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
 from render.judgement.coverage import coverage, scope_of
-from render.judgement.decided import Decided, cause_of, equal_outputs, equalled
+from render.judgement.decided import Decided, Rules, cause_of, equal_outputs, equalled
 from render.judgement.evidence import evidence_of
 from render.judgement.formulas import Comparison, FormulasCompared
+from render.judgement.later import Explanations, changed, provisional
 from render.judgement.memory import free_runs, peak_mb
 from render.judgement.precision import finer
 from render.judgement.quotes import quoted
@@ -47,7 +53,7 @@ from render.judgement.written import (
     written,
 )
 from render.result.decision import Decision, compare, decide, worst
-from render.result.defects import collected
+from render.result.defects import add, collected
 from render.result.elements import Witness
 from render.result.errors import UnsupportedOp
 from render.result.options import Options
@@ -67,17 +73,31 @@ class Judgement:
     told: tuple[str, ...] = ()
     session: Any = field(default=None, init=False, repr=False)
     provenance: str = field(default="", init=False, repr=False)
+    confirming: Callable[[], Budget] | None = field(default=None, init=False, repr=False)
 
     def verdict(self) -> Verdict:
+        """The verdict of every check, or without `Options.wait` the provisional one, which has the others to come."""
+        if self.options.configs == "all":
+            return self._told(lambda: worst_of_all(self._configured))
+        found = self._told(self._verdict)
+        return found.wait("checked") if self.options.wait else found
+
+    def _told(self, step: Callable[[], Verdict]) -> Verdict:
+        """What a step gives, with the lines that it points to and what was caught since the first, for who listens."""
         with large_blocks_kept(), described_as(self.options.device), collected() as caught:
-            found = worst_of_all(self._configured) if self.options.configs == "all" else self._verdict()
-        return quoted(replace(found, defects=tuple(caught.values())))
+            found = step()
+        for defect in found.defects:
+            add(caught, defect)
+        found = quoted(replace(found, defects=tuple(caught.values())))
+        if self.options.on_stage is not None:
+            self.options.on_stage(found)
+        return found
 
     def _configured(self, config: Mapping[str, int]) -> tuple[Verdict, Any]:
         """The verdict with these autotune configurations, and the session that they ran in, if there was one."""
         session = {**self.options.session, "config": config}
-        one = replace(self, options=replace(self.options, session=session))
-        return one._verdict(), one.session
+        one = replace(self, options=replace(self.options, session=session, on_stage=None))
+        return one._told(one._verdict).wait("checked"), one.session
 
     def _verdict(self) -> Verdict:
         began = time.perf_counter()
@@ -93,9 +113,15 @@ class Judgement:
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
+        self._ruled(run, cases)
+        first = provisional(run, self.rules, cases, self.options.device, self.reference.title, self._timing(began))
+        return replace(first, later=lambda v: self._told(lambda: self._checked(run, cases, notes, began, v)))
+
+    def _checked(self, run: Execution, cases: list[Judged], notes: list[str], began: float, first: Verdict) -> Verdict:
+        """The verdict in the light of every check."""
         self.undefined = undefined(self.entry, run)
         notes = [*self.told, *run.session.notes, *notes, *([self.undefined.sentence] if self.undefined.outputs else [])]
-        return self._conclude(run, cases, notes, began)
+        return changed(first, self._conclude(run, cases, notes, began))
 
     def _run(self) -> Execution:
         """The run that is judged; recorded on the way if its causes are asked for."""
@@ -143,8 +169,6 @@ class Judgement:
         study, decision = d.study, d.decision
         notes += [*self.references.exact.notes, *d.notes]  # only now: what was looked at may have added to the first
         outputs = d.outputs(judged)
-        if decision.code == "RND110":
-            notes += weak_reference(self.references.oracle)
         parts = self._budget(study, run, outputs, decision)
         notes += [parts.note] if parts.note else []
         price = (narrowed(study, run) or downgrade(study, run, parts)) if decision.label == "Type-I" else None
@@ -171,21 +195,26 @@ class Judgement:
         left_out = (*d.formulas.left_out, *(() if self.undefined.tried else (NOT_TRIED,)))
         scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, self.provenance)
         proved = {j.case.name: self._proved(j) for j in judged}
-        return replace(
-            found,
-            timing=self._timing(began),
-            scope=scope,
-            evidence=(*evidence_of(found, proved), *(b.evidence for b in d.bands)),
-        )
+        bands = tuple(b.evidence for b in d.bands)
+        evidence = (*evidence_of(found, proved), *bands)
+        found = replace(found, timing=self._timing(began), scope=scope, evidence=evidence)
+        weakest = cache(partial(weak_reference, self.references.oracle)) if decision.code == "RND110" else None
+        rest = Explanations(self.inputs, self.confirming, weakest, tuple(what_ifs), proved, bands)
+        return replace(found, stage="checked", later=lambda v: self._told(lambda: rest.added(v)))
 
-    def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
-        """What the rules say, and what a second look at it says."""
+    def _ruled(self, run: Execution, judged: list[Judged]) -> None:
+        """What the rules say, before any second look."""
         findings = findings_of(run, judged)
         masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
         decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
         decision = worst(decisions)
         if findings:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
+        self.rules = Rules(findings, masks, decisions, decision)
+
+    def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
+        """What the rules say, and what a second look at it says."""
+        findings, masks, decisions, decision = self.rules
         study = self._study(judged)
         witness, decision = self._second_opinion(run, judged, masks, decisions, decision)
         defect = decision.code if decision.code in DEFECTS else ""
@@ -235,7 +264,7 @@ class Judgement:
         if not self.options.budget or not wanted(decision):
             return NOTHING
         began, cpu = time.perf_counter(), time.process_time()
-        found = causes_of(self.entry, study, run, outputs, decision)
+        found, self.confirming = causes_of(self.entry, study, run, outputs, decision)
         free_runs(o.bound.lo for o in outputs)
         self.timing["budget_s"], self.timing["budget_cpu_s"] = time.perf_counter() - began, time.process_time() - cpu
         return found

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def compose(verdict: Verdict) -> list[Block]:
-    """The whole report."""
+    """The whole report, with all that can be told; of a provisional verdict that."""
+    return as_far(verdict if verdict.stage == "provisional" else verdict.wait())
+
+
+def as_far(verdict: Verdict) -> list[Block]:
+    """The blocks of what is known already."""
     return list(_blocks(verdict))
 
 
@@ -47,7 +52,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     if v.file and not equal:
         yield quote(v, v.file)
     yield from _rows("help", "what to do", _lines(*v.help))
-    yield from _rows("note", "notes", _lines(*v.notes))
+    yield from _rows("note", "notes", _lines(v.changed, *v.notes))
     yield from _rows("scope", "what limits the verdict", _lines(v.scope.sentence))
     yield from _rows("inputs", "inputs", map(words.given, v.scope.inputs), words.drawn(v), detail=True)
     yield from _rows("second", "second opinion", _lines(details.second_opinion(v)), detail=True)
@@ -73,6 +78,8 @@ def _lines(*lines: str) -> Iterator[tuple[str]]:
 
 
 def headline(v: Verdict) -> Headline:
+    if v.stage == "provisional":
+        return Headline(v.headline, v.message, v.code, "provisional: checks that can change it are still to come")
     title = codes.title(v.code)
     told = v.label != "Type-I" or title in v.message  # else the message has named what is wrong
     return Headline(v.headline, v.message, v.code, "" if told else title)

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,19 @@ def _latest() -> Path:
     return folder() / "last" / f"{hashlib.sha256(os.getcwd().encode()).hexdigest()[:16]}.json"
 
 
+def _call() -> Path:
+    return _latest().with_suffix(".call.json")
+
+
+def call_of_latest() -> dict[str, Any] | None:
+    """What gave the latest verdict, if that can be asked again."""
+    try:
+        found = json.loads(_call().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def path_of(name: str) -> Path:
     """The file of a saved verdict; `last` is the latest one of this folder. Raises RenderError where there is none."""
     where = _latest() if name == LAST else Path(name)
@@ -53,12 +66,19 @@ def load(name: str) -> Verdict:
     return load(path_of(name))
 
 
-def keep(verdict: Verdict) -> None:
-    """Keeps a result for `render explain last`; a read-only home is no reason to fail."""
+def keep(verdict: Verdict, call: Mapping[str, Any] | None = None) -> None:
+    """Keeps a result, as far as it is, for `render explain last`; a read-only home is no reason to fail.
+
+    `call`: what `render classify` was told, in JSON types, for what is explained only when it is asked for.
+    """
+    from render.result.verdict import written
+
     with contextlib.suppress(OSError):
         _latest().parent.mkdir(parents=True, exist_ok=True)
         with replacing(_latest()) as beside:
-            beside.write_text(verdict.to_json(), encoding="utf-8")
+            beside.write_text(written(verdict.as_far()), encoding="utf-8")
+        with replacing(_call()) as beside:
+            beside.write_text(json.dumps(call), encoding="utf-8")
         if verdict.defects:
             tally(verdict.defects)
 

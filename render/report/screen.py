@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from render.report import words
 from render.report.blocks import Block, Closing, Quote, Table
-from render.report.compose import compose, headline, quote
+from render.report.compose import as_far, headline, quote
 from render.report.text import count, index, interval, number, place, shape
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def _blocks(v: Verdict) -> Iterator[Block]:
         yield Quote(full.place, full.label, "", full.lines[-1:], full.start, full.end)
     if v.help and not _clean(v):
         yield Table("help", "", ((v.help[0],),))
-    yield from (block for block in compose(v) if getattr(block, "kind", "") in ASKED)
+    if v.changed:
+        yield Table("note", "", ((v.changed,),))
+    yield from (block for block in as_far(v) if getattr(block, "kind", "") in ASKED)
     summary, exit_code = words.summary([v])
     yield Closing(summary, exit_code, "render explain last")
 

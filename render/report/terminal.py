@@ -15,7 +15,7 @@ from rich.text import Text
 
 from render.report import words
 from render.report.blocks import Block, Closing, Headline, Listing, Quote, Table
-from render.report.compose import compose
+from render.report.compose import as_far, compose
 from render.report.screen import screen
 from render.report.text import count
 
@@ -66,7 +66,7 @@ def short(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) ->
 
 def brief(verdict: Verdict, width: int = WIDTH, exit_code: int | None = None) -> Iterator[Text]:
     """The quiet form: the verdict line and the summary."""
-    kept = [block for block in compose(verdict) if isinstance(block, Headline | Closing)]
+    kept = [block for block in as_far(verdict) if isinstance(block, Headline | Closing)]
     yield from _Printer(width, False, exit_code).blocks(kept)
 
 

@@ -48,14 +48,14 @@ def collected() -> Iterator[dict[tuple[str, str, str], Defect]]:
     finally:
         _open.reset(token)
         for defect in found.values():
-            _add(outer, defect)
+            add(outer, defect)
 
 
 def caught(error: BaseException, doing: str) -> None:
     """Count `error`, if one of our own files raised it, and not as an answer to the user."""
     place = inside(error)
     if place and not isinstance(error, RenderError | UnsupportedOp | KernelError):
-        _add(_open.get(), Defect(doing, f"{type(error).__name__}: {error}".strip(": "), place))
+        add(_open.get(), Defect(doing, f"{type(error).__name__}: {error}".strip(": "), place))
 
 
 def inside(error: BaseException) -> str:
@@ -66,7 +66,8 @@ def inside(error: BaseException) -> str:
     return f"{Path(frames[-1].filename).relative_to(_HERE)}:{frames[-1].lineno}"
 
 
-def _add(to: dict[tuple[str, str, str], Defect] | None, defect: Defect) -> None:
+def add(to: dict[tuple[str, str, str], Defect] | None, defect: Defect) -> None:
+    """Counts one more failure, or several of a kind."""
     if to is not None:
         key = (defect.doing, defect.error, defect.place)
         known = to.get(key)

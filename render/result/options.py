@@ -37,7 +37,8 @@ def _option(default: Any, help: str = "", panel: str = TARGET, metavar: str | No
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """`session` goes to the interpreter session as it is; `progress` is called before each further run;
+    """`session` goes to the interpreter session as it is; `progress` is called before each further run, `on_stage` with
+    the verdict of each stage as soon as it is known. Without `wait` the first one is handed out: see `Verdict.wait`;
     `diagnose`: the line of a bug is searched for."""
 
     device: str = _option("any", "Device profile: any, ieee, sm_80, sm_90, a100, h100, ...")
@@ -65,6 +66,8 @@ class Options:
     explain: tuple[str, ...] = _option(())
     explain_seconds: float = _option(60.0, "Time that each of these may take.", EXPLAIN)
     progress: Progress | None = None
+    on_stage: Callable[[Any], None] | None = None
+    wait: bool = _option(True)
     session: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from render.result import defects, elements, records, scope, tolerance, usage, verdict
 from render.result.plain import SENTENCES
-from render.result.verdict import ARRAYS, HEAD, SCHEMA, Bound, Outputs, OutputVerdict, Verdict
+from render.result.verdict import ARRAYS, HEAD, SCHEMA, UNWRITTEN, Bound, Outputs, OutputVerdict, Verdict
 
 _CLASSES = {
     name: x for m in (defects, elements, records, scope, tolerance, usage, verdict) for name, x in vars(m).items()
@@ -49,7 +49,7 @@ def _hook(kind: Any) -> dict[str, Any]:
 def _part(name: str, part: dict[str, Any]) -> dict[str, Any]:
     """One record as it is written: all fields but arrays, what is read off it beside them, numbers or null."""
     kind = _CLASSES[name]
-    left_out = {Bound: ARRAYS, Verdict: ("study",)}.get(kind, ())
+    left_out = {Bound: ARRAYS, Verdict: UNWRITTEN}.get(kind, ())
     fields = {n: _null(x) for n, x in part["properties"].items() if n not in left_out}
     said = {n: {"type": "string"} for n in SENTENCES if hasattr(kind, n)}
     return {"description": " ".join(part.get("description", "").split()), **_object(fields | said)}

@@ -48,6 +48,10 @@ HEAD = ("label", "code", "paper_rule", "subtype", "message", "file", "line", "co
 """Fields of a verdict that stand under "verdict" in its JSON."""
 ARRAYS = ("lo", "hi", "used")
 """Fields of a bound that are not written."""
+STAGES = ("provisional", "checked", "explained")
+"""How far a verdict is: the rules alone on what was run; every check that can change the label made; all explained."""
+UNWRITTEN = ("study", "later")
+"""Fields of a verdict that are not written."""
 _NUMBERS = re.compile(r"\[\n[-+0-9.eE,\s]*\]")
 
 
@@ -212,6 +216,8 @@ class Verdict:
 
     `paper_rule` is the published rule alone: does the reference, at its own dtype, lie in the bound. `file`, `line`,
     `column`, `end_column` (1-based) are the place to look at first; `help` says what to do, most useful first.
+    `stage` is one of `STAGES`, `changed` says why the label is not that of the provisional verdict, `later` finds what
+    the next stage adds.
     """
 
     label: Label
@@ -256,7 +262,17 @@ class Verdict:
     defects: tuple[Defect, ...] = ()
     scope: Scope = field(default_factory=Scope)
     evidence: tuple[Evidence, ...] = ()
+    stage: str = STAGES[-1]
+    changed: str = ""
     study: Any = field(default=None, repr=False, compare=False)
+    later: Callable[[Verdict], Verdict] | None = field(default=None, repr=False, compare=False)
+
+    def wait(self, stage: str = STAGES[-1]) -> Verdict:
+        """The verdict of that stage (or a later one, if it is that far): what is left is done now, in this thread."""
+        found = self
+        while found.later is not None and STAGES.index(found.stage) < STAGES.index(stage):
+            found = found.later(found)
+        return found
 
     @property
     def headline(self) -> str:
@@ -273,10 +289,10 @@ class Verdict:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what could run it again."""
-        return {**vars(self), "study": None}
+        return {**vars(self), **dict.fromkeys(UNWRITTEN)}
 
     def __str__(self) -> str:
-        text: str = views.TEXT(self)
+        text: str = views.TEXT(self.wait())
         return text
 
     def __repr__(self) -> str:
@@ -293,18 +309,22 @@ class Verdict:
         return f": {total - outside}/{total} in bound{share if math.isfinite(used) else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical result in JSON types. Keys are only ever added."""
+        """The canonical result in JSON types, of the last stage. Keys are only ever added."""
+        return self.wait().as_far()
+
+    def as_far(self) -> dict[str, Any]:
+        """`to_dict` of the stage that this is."""
         drawn = Outputs(replace(o, drawn=o.uses) for o in self.outputs)
         lost: dict[str, str] = {}
-        flat = plain(replace(self, outputs=drawn, study=None), lost)
-        del flat["study"]
+        flat = plain(replace(self, outputs=drawn, study=None, later=None), lost)
+        for name in UNWRITTEN:
+            del flat[name]
         head = {name: flat.pop(name) for name in HEAD}
         return {"schema": SCHEMA, "verdict": head, **flat, "nonfinite": lost}
 
     def to_json(self) -> str:
         """`to_dict` as text: keys in its order, lists of numbers on one line each."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n"
+        return written(self.to_dict())
 
     def save(self, path: str | Path) -> None:
         """Writes `to_json`; `render.load` reads it back."""
@@ -343,8 +363,24 @@ class Verdict:
         return found
 
     def _repr_html_(self) -> str:
-        text: str = views.HTML(self)
+        text: str = views.HTML(self if self.stage == STAGES[0] else self.wait())
         return text
 
+    def _ipython_display_(self) -> None:
+        """In a notebook a provisional verdict stands there at once, and the final one takes its place."""
+        if self.stage != STAGES[0]:
+            raise NotImplementedError  # then `_repr_html_` is asked
+        from IPython.display import HTML, display
+
+        shown = display(HTML(self._repr_html_()), display_id=True)
+        final = HTML(self.wait()._repr_html_())
+        shown.update(final) if shown is not None else display(final)
+
     def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield from views.TERMINAL(self, console, options)
+        yield from views.TERMINAL(self.wait(), console, options)
+
+
+def written(document: Mapping[str, Any]) -> str:
+    """The text of a document of `to_dict`."""
+    text = json.dumps(document, indent=2, allow_nan=False)
+    return _NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n"

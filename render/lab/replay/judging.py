@@ -77,6 +77,7 @@ class Twofold(Judgement):
         if self.execution is None or all(j.case.device is None for j in self.judged):
             return SourceLevel(verdict.label, verdict.code)
         bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
+        self._ruled(self.execution, bare)
         decided = self._decided(self.execution, bare)
         label, code, _ = decided.decision
         if decided.all_equal:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from render.cli import app
+from render.report.saved import load
 
 runner = CliRunner()
 
@@ -101,3 +102,21 @@ def test_a_report_of_a_bug(file: Path, tmp_path: Path) -> None:
     told = explain(str(report)).stdout
     assert "where NaN and inf are made" in told
     assert "fdiv(" in told
+
+
+def test_what_no_check_needed_is_found_out_when_it_is_asked_for(file: Path) -> None:
+    plain = runner.invoke(app, ["classify", str(file)])
+    assert plain.exit_code == 0 and "a run without it" not in plain.stdout
+    assert load("last").stage == "checked"
+    told = explain("last")
+    assert "confirmed by a run without it" in told.stdout
+    assert load("last").stage == "explained"
+    assert explain("last").stdout == told.stdout
+
+
+def test_a_file_that_has_changed_since_is_not_explained_by_what_it_is_now(file: Path) -> None:
+    runner.invoke(app, ["classify", str(file)])
+    file.write_text(file.read_text() + "\n# another one\n")
+    told = explain("last")
+    assert told.exit_code == 0 and "not what was judged any more" in told.stderr
+    assert "a run without it" not in told.stdout and load("last").stage == "checked"

@@ -36,7 +36,7 @@ def exactly(x, y, inner):
 
 def judged(dtype, inner):
     x, y = (torch.randn(n, m, generator=torch.Generator().manual_seed(n)).to(dtype) for n, m in ((N, K), (K, N)))
-    return render.classify(multiplied, x, y, inner, ref=exactly)
+    return render.classify(multiplied, x, y, inner, ref=exactly).wait()
 
 
 def test_a_coarser_cast_is_named_with_its_line_and_price():

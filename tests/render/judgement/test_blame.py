@@ -159,6 +159,6 @@ def coarse_means(x):
 
 def test_the_line_of_a_weak_reference_is_named():
     torch.manual_seed(0)
-    v = render.classify(row_means, torch.rand(4, 100) + 1, ref=coarse_means, device="sm_90")
+    v = render.classify(row_means, torch.rand(4, 100) + 1, ref=coarse_means, device="sm_90").wait()
     assert v.code == "RND110"
     assert any("the reference loses it in" in n and "test_blame.py" in n for n in v.notes), v.notes

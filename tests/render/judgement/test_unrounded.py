@@ -158,7 +158,7 @@ def test_casts_of_the_reference_round_nothing():
 
 
 def test_a_cast_on_the_host_is_rounding():
-    v = classify(halved, square(1), square(2), ref=lambda a, w: a @ w)
+    v = classify(halved, square(1), square(2), ref=lambda a, w: a @ w).wait()
     assert (v.label, v.code, v.subtype) == ("Type-I", "RND104", "downgrade")
     assert v.unrounded[0].differing == 0
     (host,) = [item for item in v.budget if item.key == "cast"]

@@ -72,7 +72,7 @@ def test_a_verdict_carries_what_was_caught(monkeypatch: pytest.MonkeyPatch, tmp_
 
     assert not render.classify(doubled, torch.ones(16), ref=lambda x: 2 * x).defects
     monkeypatch.setattr(Oracle, "_carried", broken)
-    found = render.classify(doubled, torch.full((16,), 0.3), ref=lambda x: (x.half() * 2).float())
+    found = render.classify(doubled, torch.full((16,), 0.3), ref=lambda x: (x.half() * 2).float()).wait()
     assert any("KeyError" in defect.error for defect in found.defects)
     shown = "\n".join(line.plain for line in full(found, 400, verbose=True))
     assert found.defects[0].sentence in shown
