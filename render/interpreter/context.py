@@ -13,6 +13,7 @@ import numpy as np
 import triton
 
 from interval_ops.profiles.profile import MissingRule, Profile
+from render.interpreter.control import Diverge
 from render.interpreter.writers import Writers
 from render.result.errors import UnsupportedOp
 
@@ -57,6 +58,10 @@ class Context:
     printer: Callable[[str], None] = print
     roundings: int = 0
     locks: bool = False
+    active: np.ndarray | None = None
+    """Programs of the chunk that take part in this turn of a loop; None: all (`lockstep`)."""
+    ordered: bool = False
+    """An atomic has run in this pass: programs that go on in step would meet another order."""
     exchanged: dict[int, int] = field(default_factory=dict)
     """Addresses of floats that an atomic exchanged, and the program that did."""
     undefined: float | None = None
@@ -104,6 +109,8 @@ class Context:
         return UnsupportedOp(op, getattr(missing, "reason", "") or str(missing), site.file, site.line)
 
     def taint(self, code: str, op: str, message: str) -> frozenset[int]:
+        if self.active is not None:  # it may come from programs that take no part
+            raise Diverge(self.active)
         return frozenset((self.add_taint(code, op, self.site(), message),))
 
 

@@ -1,7 +1,8 @@
 """Executes the programs of a launch, many at a time.
 
 Every handle has a leading axis over programs, so one Python pass over the kernel body runs a whole chunk. Where
-programs of a chunk disagree on control flow the chunk is undone and its parts are run apart; where they touch each
+programs of a chunk disagree on control flow (other than on when a loop ends, see `lockstep`) the chunk is undone and
+its parts are run apart; where they touch each
 other's memory it is undone and its programs run one at a time, in order; where one waits for another they run in turns
 (`turns`) from there on. Neighbours often agree (the rows of one block
 of a causal attention, over all heads), so the part at the end of a chunk that was split waits for the next chunk, and
@@ -193,6 +194,7 @@ class Grid:
     def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:
         ctx = self.ctx
         ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
+        ctx.active, ctx.ordered = None, False
         ctx.activity.looks = []
         ctx.steps.tick()
         self.stats.passes += 1

@@ -8,6 +8,7 @@ from typing import Any
 
 from render.interpreter.blockptr import BlockPointers
 from render.interpreter.libdevice import Libdevice
+from render.interpreter.lockstep import uniform
 from render.interpreter.mapping import Mapping
 from render.interpreter.ordering import Ordering
 from render.interpreter.patches import RunningLaunch, patches, vendor_modules
@@ -16,7 +17,7 @@ from render.interpreter.reduce import Reductions
 from render.interpreter.refusals import codes_within
 from render.interpreter.rewrite import RewrittenKernel, code_of, namespace_of
 from render.interpreter.scope import PatchScope
-from render.interpreter.statements import Statements, uniform
+from render.interpreter.statements import Statements
 
 
 class Language:

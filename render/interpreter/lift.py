@@ -24,7 +24,9 @@ from interval_ops.profiles.profile import CAUSES
 from render.interpreter.builder import Builder
 from render.interpreter.builder.bits import bitcast
 from render.interpreter.context import Context
+from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle, taint_of
+from render.interpreter.lockstep import taking_part
 from render.interpreter.memory.records import Request
 from render.interpreter.session import Session
 from render.interpreter.types import ElemType, carrier, elem_of, format_of, lifted_formats
@@ -70,6 +72,7 @@ class LiftedBuilder(Builder):
         if elem.fmt is None:
             return super()._load(ptr, mask, other)
         ctx = self.ctx
+        mask = taking_part(self, mask, ptr.shape)
         default = None if other is None else other.full(other.v)
         ends = None if default is None else (default.astype(np.float64),) * 2
         active = None if mask is None else mask.full(mask.v)
@@ -83,7 +86,7 @@ class LiftedBuilder(Builder):
         if elem.fmt is None:
             super()._store(ptr, value, mask)
             return
-        ctx = self.ctx
+        ctx, mask = self.ctx, taking_part(self, mask, ptr.shape)
         v, wide = self._both(value.full(value.v), elem)
         # Memory drops a bound without width and reads the bytes instead, so the upper end is the next float64.
         active = None if mask is None else mask.full(mask.v)
@@ -97,7 +100,9 @@ class LiftedBuilder(Builder):
         if elem.fmt is None:
             return super()._atomic(kind, ptr, value, cmp, mask)
         ctx = self.ctx
-        shape = (ctx.programs, *ptr.shape)
+        if ctx.active is not None:
+            raise Diverge(ctx.active)
+        ctx.ordered, shape = True, (ctx.programs, *ptr.shape)
 
         def whole(a: np.ndarray | None) -> np.ndarray | None:
             return None if a is None else np.broadcast_to(a, shape)

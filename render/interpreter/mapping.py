@@ -46,6 +46,8 @@ class Mapping:
     def _run(self, fn: Any, flat: list[Handle], types: list[Any], batch: int, size: int) -> tuple[bool, list[Piece]]:
         """Groups of lanes that agree on control flow, each with the results of `fn`; whether `fn` gives one tensor."""
         ctx = self.ctx
+        if ctx.active is not None:
+            raise Diverge(ctx.active)
         outer = ctx.pids, ctx.linear, ctx.control_taint
         program = np.repeat(np.arange(batch), size) if batch > 1 else np.zeros(size, int)
         todo, pieces, single = [np.arange(batch * size)], [], True
@@ -54,6 +56,7 @@ class Mapping:
                 group = todo.pop()
                 mark, told = ctx.memory.mark(), self.semantic.builder.mark()
                 ctx.pids, ctx.linear, ctx.control_taint = outer[0][program[group]], outer[1][program[group]], outer[2]
+                ctx.active = None
                 try:
                     args = [core.tensor(self._pick(h, group), ty) for h, ty in zip(flat, types, strict=True)]
                     got = self.call(fn, *args)
@@ -70,6 +73,7 @@ class Mapping:
                 pieces.append((group, handles))
         finally:
             ctx.pids, ctx.linear, ctx.control_taint = outer
+            ctx.active = None
         return single, pieces
 
     def _flat(self, h: Handle, batch: int) -> Handle:

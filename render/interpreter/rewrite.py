@@ -5,7 +5,7 @@ Python and Triton disagree on a few statements; each is turned into a call of a 
   a and b, not a elementwise on blocks, no short cut on tensors
   a < b < c      elementwise
   assert c       a device assertion, never a Python one
-  while c        asks at every turn whether it waits for another program
+  while c, for   asks at every turn whether it waits for another program, and who takes part (`lockstep`)
   B.value        what a constexpr stands for: constants are plain values here
 Line numbers and columns stay those of the user's file.
 """
@@ -22,7 +22,7 @@ from typing import Any
 
 from render.interpreter.context import is_user_file
 
-ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP, VALUE = (
+ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP, AGAIN, VALUE = (
     "__render_assign__",
     "__render_and__",
     "__render_or__",
@@ -30,6 +30,7 @@ ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP, VALUE = (
     "__render_chain__",
     "__render_assert__",
     "__render_loop__",
+    "__render_again__",
     "__render_value__",
 )
 
@@ -45,6 +46,35 @@ def _thunk(body: ast.expr) -> ast.Lambda:
 
 def _call(helper: str, args: list[ast.expr], at: ast.AST) -> ast.expr:
     return ast.copy_location(ast.Call(_name(helper), args, []), at)
+
+
+def _located(made: ast.stmt, at: ast.expr) -> ast.stmt:
+    for part in ast.walk(made):
+        ast.copy_location(part, at)
+    return made
+
+
+def _assigned(loop: ast.While | ast.For) -> tuple[str, ...] | None:
+    """The names that a turn of the loop assigns; None where it may do more, or may end other than at its end."""
+    found: dict[str, None] = {}
+    todo: list[ast.AST] = [*loop.body, *([loop.target] if isinstance(loop, ast.For) else [])]
+    if loop.orelse or (isinstance(loop, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(loop.test))):
+        return None
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Break | ast.Continue | ast.Return | ast.Delete | ast.FunctionDef | ast.With | ast.Try):
+            return None
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            if isinstance(node, ast.Name):
+                found[node.id] = None
+            elif not isinstance(node, ast.Tuple | ast.List):
+                return None
+        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
+            todo += ast.iter_child_nodes(node)
+            continue
+        if isinstance(node, ast.Tuple | ast.List):
+            todo += node.elts
+    return tuple(sorted(found))
 
 
 def _is_constexpr(annotation: ast.expr) -> bool:
@@ -105,12 +135,34 @@ class _Rewriter(ast.NodeTransformer):
         return _call(CHAIN, [operands, ast.Tuple(list(compare), ast.Load())], node)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
-        """`loop = LOOP()` before it, and `while loop(c)`; loops of one function have names of their own."""
+        """`loop = LOOP(names)` before it, `while AGAIN(loop, c)`; loops of one function have names of their own."""
+        return self._loop(node, lambda loop: setattr(node, "test", _call(AGAIN, [loop, node.test], node.test)))
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        """`loop = LOOP(names)` before it, and `for x in loop.over(...)`."""
+
+        def walk(loop: ast.expr) -> None:
+            over = ast.Attribute(loop, "over", ast.Load())
+            node.iter = ast.copy_location(ast.Call(over, [node.iter], []), node.iter)
+
+        return self._loop(node, walk)
+
+    def _loop(self, node: ast.While | ast.For, ask: Callable[[ast.expr], None]) -> list[ast.stmt]:
+        """At the end of the body: `if loop.partial: a, b = loop.merged(locals())`."""
+        names = _assigned(node)
         self.generic_visit(node)
-        name = f"{LOOP}{node.lineno}_{node.col_offset}"
-        before = ast.Assign([ast.Name(name, ast.Store())], _call(LOOP, [], node.test))
-        node.test = ast.copy_location(ast.Call(_name(name), [node.test], []), node.test)
-        return [ast.copy_location(before, node.test), node]
+        loop, at = f"{LOOP}{node.lineno}_{node.col_offset}", node.test if isinstance(node, ast.While) else node.iter
+        given: ast.expr = ast.Constant(None)
+        if names is not None:
+            given = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+        before = ast.copy_location(ast.Assign([ast.Name(loop, ast.Store())], _call(LOOP, [given], at)), at)
+        ask(_name(loop))
+        if names:
+            merged = ast.Call(ast.Attribute(_name(loop), "merged", ast.Load()), [_call("locals", [], at)], [])
+            target = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
+            choice = ast.If(ast.Attribute(_name(loop), "partial", ast.Load()), [ast.Assign([target], merged)], [])
+            node.body.append(_located(choice, at))
+        return [before, node]
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)

@@ -16,8 +16,8 @@ from render.interpreter import rewrite
 from render.interpreter.context import Context
 from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle
+from render.interpreter.lockstep import Trips, Turns, active, uniform
 from render.interpreter.types import carrier
-from render.interpreter.waiting import Loop
 
 # Triton's own layers ask `if mask` to see whether there is one; only user code asks for a value.
 _PRESENCE_FILES = {semantic.__file__, core.__file__, math.__file__}
@@ -41,20 +41,12 @@ def value_of(x: Any, parameter: bool) -> Any:
     return x.value if is_tensor(x) or hasattr(x, "value") else x
 
 
-def uniform(ctx: Context, values: np.ndarray) -> Any:
-    """The one value that all programs share; raises Diverge with a value per program otherwise."""
-    flat = values.reshape(values.shape[0], -1)[:, 0]
-    if flat.size == 1 or (flat == flat[0]).all():
-        return flat[0]
-    raise Diverge(flat.copy())
-
-
 def scalar(ctx: Context, x: Any, what: str) -> Any:
     """A tensor of one element as a Python-usable value, for control flow; undecided truths taint what follows."""
     h: Handle = x.handle
     if int(np.prod(h.shape)) != 1:
         raise TypeError(f"a block of shape {list(h.shape)} cannot be used as {what}; reduce it to a scalar first")
-    if h.lo is not None and h.dtype.scalar.is_int1():
+    if h.lo is not None and h.dtype.scalar.is_int1() and (active(ctx, h.lo) != active(ctx, h.pair[1])).any():
         ctx.control_taint = ctx.control_taint | ctx.taint("RND303", "if", "the bounds leave open which branch is taken")
     if h.taint:
         ctx.control_taint = ctx.control_taint | h.taint
@@ -76,7 +68,8 @@ class Statements:
             rewrite.NOT: self.logical_not,
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
-            rewrite.LOOP: lambda: Loop(self.ctx),
+            rewrite.LOOP: lambda names: Turns(self.semantic.builder, names),
+            rewrite.AGAIN: self.again,
             rewrite.VALUE: value_of,
         }
 
@@ -186,8 +179,18 @@ class Statements:
             self.ctx.steps.tick()
             yield i
 
-    def range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Iterator[Any]:
-        """A device loop: the induction variable is a tensor; only the trip count must agree between programs."""
+    def again(self, turns: Turns, condition: Any) -> bool:
+        """Whether a `while` goes on."""
+        values = None
+        if is_tensor(condition):
+            try:
+                condition = self.bool_of(condition)
+            except Diverge as split:
+                values = split.values.astype(np.bool_)
+        return turns.again(condition, values, sys._getframe(1))
+
+    def range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Trips:
+        """A device loop: the induction variable is a tensor; programs may begin anywhere."""
         if stop is None:
             start, stop = 0, start
         bounds = [self.semantic.to_tensor(unwrap(b)) for b in (start, stop, 1 if step is None else step)]
@@ -198,11 +201,8 @@ class Statements:
         for b in bounds[1:]:
             ty = self.semantic.integer_promote_impl(ty, b.dtype)
         first, last, by = (b.handle.v.reshape(-1).astype(np.int64) for b in bounds)
-        if (by == 0).any():
+        if (active(self.ctx, by) == 0).any():
             raise ValueError("range() arg 3 must not be zero")
-        span = last - first
-        trips = np.maximum(0, -(-span // by))
-        count = int(uniform(self.ctx, trips))
-        for i in builtins.range(count):
-            self.ctx.steps.tick()
-            yield core.tensor(Handle((first + i * by).astype(carrier(ty)), ty, ()), ty)
+        trips = np.maximum(0, -(-(last - first) // np.where(by == 0, 1, by)))
+        held = carrier(ty)
+        return Trips(self.ctx, first, by, trips, lambda i: core.tensor(Handle(i.astype(held), ty, ()), ty))

@@ -51,8 +51,11 @@ class Loop:
         self.kept: int | None = None
         self.next_look = 2 if ctx.in_turns is not None else FIRST_LOOK
 
-    def __call__(self, condition: Any) -> bool:
-        """The condition as a truth value; raises Waits, or lets other programs run, where the loop waits."""
+    def __call__(self, condition: Any, frame: FrameType | None = None) -> bool:
+        """The condition as a truth value; raises Waits, or lets other programs run, where the loop waits.
+
+        `frame`: that of the kernel's function which runs the loop, if it is not the caller's.
+        """
         looks = self.ctx.activity.looks
         if not bool(condition.value if isinstance(condition, core.constexpr) else condition):
             if self in looks:
@@ -62,7 +65,7 @@ class Loop:
         self.ctx.steps.tick()
         if self.turns >= self.next_look:
             if self in looks:
-                self._turned(sys._getframe(1))
+                self._turned(frame or sys._getframe(1))
             else:
                 looks.append(self)
                 self.before = self.kept = None

@@ -12,7 +12,9 @@ from render.interpreter import open_integers as opened
 from render.interpreter.builder import lost
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import decided, truths
+from render.interpreter.control import Diverge
 from render.interpreter.handle import NO_TAINT, AccessPlace, Handle, taint_of
+from render.interpreter.lockstep import mask_of, taking_part
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
 from render.interpreter.memory.records import Hazard, Request
 from render.interpreter.types import carrier, elem_of
@@ -53,7 +55,7 @@ class AccessOperations(Base):
         return self._load(ptr, mask, other)
 
     def _load(self, ptr: Handle, mask: Handle | None, other: Handle | None) -> Handle:
-        ctx = self.ctx
+        ctx, mask = self.ctx, taking_part(self, mask, ptr.shape)
         pointee = ptr.dtype.scalar.element_ty
         elem = elem_of(pointee)
         sure = possible = None
@@ -95,7 +97,7 @@ class AccessOperations(Base):
         self._store(ptr, value, mask)
 
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
-        ctx, given = self.ctx, value
+        ctx, given, mask = self.ctx, value, taking_part(self, mask, ptr.shape)
         value = decided(self, value)
         if value.grown is not None and value.grown[0].same(AccessPlace(ptr, mask)):
             # `x = load(p); store(p, x + y)` under a lock: programs may come in any order, as with an atomic add.
@@ -152,7 +154,9 @@ class AccessOperations(Base):
 
     def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:
         ctx = self.ctx
-        ctx.locks = ctx.locks or kind in ("cas", "xchg")
+        if ctx.active is not None:
+            raise Diverge(ctx.active)
+        ctx.ordered, ctx.locks = True, ctx.locks or kind in ("cas", "xchg")
         pointee = ptr.dtype.scalar.element_ty
         elem = elem_of(pointee)
         batch = ctx.programs
@@ -219,7 +223,8 @@ class AccessOperations(Base):
 
     def create_assert(self, cond: Handle, message: str) -> None:
         held = truths(cond)[1] if cond.lo is not None else cond.v
-        if not held.all():
+        part = mask_of(self, cond.shape)
+        if not (held if part is None else held | ~part.v).all():
             site = self.ctx.site()
             self.ctx.note(f"device assertion failed at {site.file}:{site.line}: {message}")
 
@@ -227,6 +232,8 @@ class AccessOperations(Base):
         ids = self.ctx.pids
         for h in args or []:
             for i, pid in enumerate(ids):
+                if self.ctx.active is not None and not self.ctx.active[i]:
+                    continue
                 row = h.v[min(i, h.v.shape[0] - 1)]
                 self.ctx.printer(f"pid ({pid[0]}, {pid[1]}, {pid[2]}){prefix}{row}")
         if not args:
