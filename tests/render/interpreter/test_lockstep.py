@@ -67,6 +67,7 @@ def helper_and_branch(x, counts, out, W: tl.constexpr):
             total = halved(total, i + pid)
         else:
             total = total - i
+            total *= 0.7
     tl.store(out + pid * W + tl.arange(0, W), total)
 
 
