@@ -18,7 +18,7 @@ import numpy as np
 from interval_ops.arithmetic.hull import FP64_MAX
 from interval_ops.compiled import compiled
 from interval_ops.functions.bessel import error
-from interval_ops.functions.kernels import LIBM, outward
+from interval_ops.functions.kernels import outward
 
 FAR = 8.0
 CURVATURE = 0.5
@@ -71,10 +71,10 @@ def _range(x, y, first, last, turns, at_far):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _around(value, x):  # type: ignore[no-untyped-def]
+def _around(value, x, libm):  # type: ignore[no-untyped-def]
     """The float64 value at x, and what its exact value may be."""
     value = min(max(value, -FP64_MAX), FP64_MAX)
-    room = abs(value) * LIBM + error(x)
+    room = abs(value) * libm + error(x)
     return value - room, value + room
 
 
@@ -83,13 +83,13 @@ def close_bessel(alo, ahi, lo, hi, function, distant, given):  # type: ignore[no
     """Within r and a where every argument may lie below `until`, within u and `beyond` from there on."""
     odd, second, turns, at_far = function
     until, beyond, u = distant
-    r, a, flush, gate, limit = given
+    r, a, flush, gate, limit, libm = given
     moved = False
     for i in range(lo.size):
         x, y, first, last = alo[i], ahi[i], lo[i], hi[i]
         point = x == y
-        low, above = _around(first, x)
-        below, high = _around(last, y)
+        low, above = _around(first, x, libm)
+        below, high = _around(last, y, libm)
         low, high = min(low, below), max(high, above)
         if not point and not isnan(x) and (x >= 0.0 or not second):
             if x >= 0.0:
@@ -103,7 +103,7 @@ def close_bessel(alo, ahi, lo, hi, function, distant, given):  # type: ignore[no
                 under, over = min(under, -right), max(over, -left)
             # Turning points are known to float64, where the curve is flat; chords are as good as their ends.
             room = error(FAR) if max(-x, y) > FAR else 0.0
-            low, high = min(low, under - (abs(under) * LIBM + room)), max(high, over + (abs(over) * LIBM + room))
+            low, high = min(low, under - (abs(under) * libm + room)), max(high, over + (abs(over) * libm + room))
         most = max(abs(x), abs(y))
         least = 0.0 if (x < 0.0) & (y > 0.0) else min(abs(x), abs(y))
         far, near = most >= until, least < until

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from interval_ops.arithmetic.kernels import round_outward
 from interval_ops.arithmetic.rule import FLOAT64_SLACK, abs_, correctly_rounded
 from interval_ops.bounds import Array, Pair, is_point
 from interval_ops.formats.model import FP32, Format
-from interval_ops.formats.rounding import Gate
-from interval_ops.functions import bessel_kernels, kernels
+from interval_ops.formats.rounding import TINY, Gate
+from interval_ops.functions import bessel_kernels, doubles, kernels
 from interval_ops.functions.tables import FUNCTIONS, Bessel, Evaluate, Function, Monotone, Pole, Wave
 from interval_ops.profiles.profile import Profile
 
@@ -40,7 +40,10 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "") ->
     if entry == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
         kernel = _exp_through_exp2(is_point(a), error)
     else:
-        kernel = _kernel(function, is_point(a), error)
+        evaluate = function.evaluate
+        if wide.bits == 64 and function.double is not None:
+            evaluate, error = function.double, replace(error, libm=doubles.ERROR)
+        kernel = _kernel(function, evaluate, is_point(a), error)
     lo, hi, same = elementwise(kernel, a, _F64)
     if error.until < math.inf and not isinstance(function, Bessel):  # nothing is documented from there on
         far = np.maximum(np.abs(a[0]), np.abs(a[1])) >= error.until
@@ -50,23 +53,23 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "") ->
     return (lo, lo) if same and not (profile.muted("function") and fmt.bits < 64) else (lo, hi)
 
 
-def _kernel(function: Function, point: bool, error: Error) -> Callable[..., bool]:
+def _kernel(function: Function, evaluate: Evaluate, point: bool, error: Error) -> Callable[..., bool]:
     match function:
         case Wave():
-            return _wave(function, point, error)
+            return _wave(function, evaluate, point, error)
         case Pole():
-            return _pieces(function.evaluate, point, True, lambda *arrays: function.close(*arrays, *error.params))
+            return _pieces(evaluate, point, True, lambda *arrays: function.close(*arrays, *error.params))
         case Bessel():
-            return _bessel(function, point, error)
+            return _bessel(function, evaluate, point, error)
         case Monotone():
-            return _monotone(function, point, error)
+            return _monotone(function, evaluate, point, error)
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
     """What a kernel needs: relative and absolute error, flush threshold, gate of one rounding, overflow threshold.
 
-    Arguments from `until` on: u relative and `beyond` absolute in place of r and a.
+    Arguments from `until` on: u relative and `beyond` absolute in place of r and a. `libm`: of the values at first.
     """
 
     r: float
@@ -77,10 +80,11 @@ class Error:
     until: float = math.inf
     beyond: float = 0.0
     u: float = 0.0
+    libm: float = kernels.LIBM
 
     @property
     def params(self) -> kernels.ErrorParams:
-        return kernels.ErrorParams(self.r, self.a, self.flush, self.gate, self.limit)
+        return kernels.ErrorParams(self.r, self.a, self.flush, self.gate, self.limit, self.libm)
 
 
 def error_of(entry: str, fmt: Format, wide: Format, profile: Profile) -> Error:
@@ -118,8 +122,9 @@ def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., boo
     return kernel
 
 
-def _monotone(f: Monotone, point: bool, error: Error) -> Callable[..., bool]:
-    function, given = kernels.MonotoneParams(f.domain, f.tiny, f.floor, f.f0), error.params
+def _monotone(f: Monotone, evaluate: Evaluate, point: bool, error: Error) -> Callable[..., bool]:
+    tiny = min(f.tiny, TINY) if error.libm < kernels.LIBM else f.tiny
+    function, given = kernels.MonotoneParams(f.domain, tiny, f.floor, f.f0), error.params
 
     def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
         if f.rounded:
@@ -129,7 +134,7 @@ def _monotone(f: Monotone, point: bool, error: Error) -> Callable[..., bool]:
             same &= kernels.zero_pole(x, y, lo, hi)
         return same
 
-    return _pieces(f.evaluate, point, f.up, finish)
+    return _pieces(evaluate, point, f.up, finish)
 
 
 def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
@@ -144,15 +149,15 @@ def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
     return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
 
 
-def _wave(f: Wave, point: bool, error: Error) -> Callable[..., bool]:
+def _wave(f: Wave, evaluate: Evaluate, point: bool, error: Error) -> Callable[..., bool]:
     wave, given = kernels.WaveParams(f.turn, f.phase, f.f0), error.params
-    return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, wave, given))
+    return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, wave, given))
 
 
-def _bessel(f: Bessel, point: bool, error: Error) -> Callable[..., bool]:
+def _bessel(f: Bessel, evaluate: Evaluate, point: bool, error: Error) -> Callable[..., bool]:
     function = bessel_kernels.BesselParams(f.odd, not f.even and not f.odd, np.array(f.turns), f.at_far)
     params = (function, bessel_kernels.FarError(error.until, error.beyond, error.u), error.params)
-    return _pieces(f.evaluate, point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
+    return _pieces(evaluate, point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
 
 
 __all__ = ["FUNCTIONS", "Error", "error_of", "unary"]

@@ -35,13 +35,17 @@ _SIXTH = 1.0 / 6.0
 
 
 class ErrorParams(NamedTuple):
-    """Relative and absolute error of the target, flush threshold, gate of one rounding, overflow threshold."""
+    """Relative and absolute error of the target, flush threshold, gate of one rounding, overflow threshold.
+
+    `libm`: relative error of the float64 values that the bounds begin with.
+    """
 
     r: float
     a: float
     flush: float
     gate: Gate
     limit: float
+    libm: float = LIBM
 
 
 class MonotoneParams(NamedTuple):
@@ -75,9 +79,9 @@ def outward(low, high, r, a, floor, flush, gate, limit):  # type: ignore[no-unty
 
 
 @compiled
-def libm_down(y, tiny):  # type: ignore[no-untyped-def]
-    """Below the exact value for y from a float64 library; an overflow leaves the largest finite number."""
-    return widen_down(min(y, FP64_MAX), LIBM, tiny)
+def libm_down(y, libm, tiny):  # type: ignore[no-untyped-def]
+    """Below the exact value for y within `libm` and `tiny` of it; an overflow leaves the largest finite number."""
+    return widen_down(min(y, FP64_MAX), libm, tiny)
 
 
 @compiled
@@ -99,7 +103,7 @@ def root_above(x, s):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def close_root(alo, ahi, lo, hi, floor, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_root(alo, ahi, lo, hi, floor, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """`close` of the square root, exact at ends that are squares."""
     moved = False
     for i in range(lo.size):
@@ -124,11 +128,11 @@ def close(alo, ahi, lo, hi, function, error):  # type: ignore[no-untyped-def]
     are exact, as C99 annex F and the PTX tables of special values have it.
     """
     domain, tiny, floor, f0 = function
-    r, a, flush, gate, limit = error
+    r, a, flush, gate, limit, libm = error
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
-        low, high = libm_down(lo[i], tiny), -libm_down(-hi[i], tiny)
+        low, high = libm_down(lo[i], libm, tiny), -libm_down(-hi[i], libm, tiny)
         low, high = outward(low, high, r, a, floor, flush, gate, limit)
         subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
         low, high = (min(low, f0) if subnormal else low), (max(high, f0) if subnormal else high)
@@ -152,14 +156,14 @@ def _argument_error(x, gate):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_exp(alo, ahi, lo, hi, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """exp as 2^p with p = fl32(x log2(e)); lo, hi hold e^x. Hull of e^x and 2^p (1 +- r) +- a."""
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
-        exact_low, exact_high = libm_down(lo[i], TINY), -libm_down(-hi[i], TINY)
+        exact_low, exact_high = libm_down(lo[i], libm, TINY), -libm_down(-hi[i], libm, TINY)
         low, high = exact_low * _argument_error(x, gate), exact_high * _argument_error(y, gate)
-        low, high = widen_down(low, LIBM, 0.0), -widen_down(-high, LIBM, 0.0)
+        low, high = widen_down(low, libm, 0.0), -widen_down(-high, libm, 0.0)
         low, high = outward(low, high, r, a, 0.0, flush, gate, limit)
         # The correctly rounded e^x as well, so that this target encloses an IEEE one.
         near, far = nearest(exact_low, gate), nearest(exact_high, gate)
@@ -187,7 +191,7 @@ def close_wave(alo, ahi, lo, hi, wave, error):  # type: ignore[no-untyped-def]
     place them, so an interval there is the whole range.
     """
     turn, phase, f0 = wave
-    r, a, flush, gate, limit = error
+    r, a, flush, gate, limit, libm = error
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
@@ -196,7 +200,7 @@ def close_wave(alo, ahi, lo, hi, wave, error):  # type: ignore[no-untyped-def]
         peak = (x != y) & meets_integer(start, stop)
         trough = (x != y) & meets_integer(start - 0.5, stop - 0.5)
         low, high = min(lo[i], hi[i]), max(lo[i], hi[i])
-        low, high = libm_down(low, TINY), -libm_down(-high, TINY)
+        low, high = libm_down(low, libm, TINY), -libm_down(-high, libm, TINY)
         low = -1.0 if wide | trough else low
         high = 1.0 if wide | peak else high
         low, high = outward(low, high, r, a, -math.inf, flush, gate, limit)

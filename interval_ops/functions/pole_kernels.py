@@ -13,7 +13,7 @@ import numpy as np
 from interval_ops.arithmetic.hull import FP64_MAX
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import TINY
-from interval_ops.functions.kernels import libm_down, meets_integer, outward
+from interval_ops.functions.kernels import LIBM, libm_down, meets_integer, outward
 
 GAMMA_AT, GAMMA_MIN, LGAMMA_MIN = 1.4616321449683622, 0.8856031944108886, -0.1214862905358496
 """Place and value of the minimum of gamma and of ln gamma on the positive axis (DLMF 5.4.19, 5.4.20)."""
@@ -24,7 +24,7 @@ _HALF_TURN = 0.3183098861837907  # 1 / pi
 
 
 @compiled
-def close_tan(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_tan(alo, ahi, lo, hi, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """tan is increasing between its poles x / pi = k + 1/2; an interval that may hold one is the whole line.
 
     No number of a binary format is a pole, so a point always has a finite value.
@@ -34,7 +34,7 @@ def close_tan(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-un
         x, y = alo[i], ahi[i]
         wide = (x != y) & (max(abs(x), abs(y)) > 2.0**20)
         pole = (x != y) & (wide | meets_integer(x * _HALF_TURN - 0.5, y * _HALF_TURN - 0.5))
-        low, high = libm_down(lo[i], TINY), -libm_down(-hi[i], TINY)
+        low, high = libm_down(lo[i], libm, TINY), -libm_down(-hi[i], libm, TINY)
         low, high = outward(low, high, r, a, -math.inf, flush, gate, limit)
         subnormal = ((x > 0.0) & (x < flush)) | ((y < 0.0) & (y > -flush))
         low, high = (min(low, 0.0) if subnormal else low), (max(high, 0.0) if subnormal else high)
@@ -49,14 +49,14 @@ def close_tan(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-un
 
 
 @compiled
-def close_rcbrt(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_rcbrt(alo, ahi, lo, hi, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """x^(-1/3) decreases on either side of its pole 0; a zero of known sign gives that infinity."""
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]
         exact = (x == y) & (lo[i] == hi[i]) & ((x == 0.0) | (abs(x) > FP64_MAX))
         pole = ((x <= 0.0) & (y >= 0.0)) | ((x < flush) & (y > -flush))
-        low, high = libm_down(hi[i], TINY), -libm_down(-lo[i], TINY)
+        low, high = libm_down(hi[i], libm, TINY), -libm_down(-lo[i], libm, TINY)
         low, high = outward(low, high, r, a, -math.inf, flush, gate, limit)
         low, high = (-math.inf if pole else low), (math.inf if pole else high)
         low, high = (lo[i] if exact else low), (hi[i] if exact else high)
@@ -68,7 +68,7 @@ def close_rcbrt(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-
 
 
 @compiled
-def close_gamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_gamma(alo, ahi, lo, hi, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """gamma: one minimum for x > 0. Between two poles on the negative axis its magnitude has a minimum of its own, for
     which 0 stands here. An interval that holds 0 or a negative integer gives top.
     """
@@ -79,7 +79,8 @@ def close_gamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-
         low = min(low, GAMMA_MIN) if (x < GAMMA_AT) & (y > GAMMA_AT) else low
         gap = (x < 0.0) & (x != y)
         low, high = (min(low, 0.0) if gap else low), (max(high, 0.0) if gap else high)
-        low, high = libm_down(low, _UNDERFLOW), -libm_down(-high, _UNDERFLOW)
+        tiny = _UNDERFLOW if libm >= LIBM else TINY
+        low, high = libm_down(low, libm, tiny), -libm_down(-high, libm, tiny)
         low, high = outward(low, high, r, a, 0.0 if x > 0.0 else -math.inf, flush, gate, limit)
         # A subnormal argument may count as 0, the pole.
         high = math.inf if (x > 0.0) & (x < flush) else high
@@ -94,7 +95,7 @@ def close_gamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-
 
 
 @compiled
-def close_lgamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_lgamma(alo, ahi, lo, hi, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """ln |gamma|: one minimum for x > 0, infinite at 0. Left of 0 points only, and none of (-23.0001, -2.2637), where
     CUDA documents no error because of the zeros near the poles.
     """
@@ -103,7 +104,8 @@ def close_lgamma(alo, ahi, lo, hi, r, a, flush, gate, limit):  # type: ignore[no
         x, y = alo[i], ahi[i]
         low, high = min(lo[i], hi[i]), max(lo[i], hi[i])
         low = min(low, LGAMMA_MIN) if (x < GAMMA_AT) & (y > GAMMA_AT) else low
-        low, high = libm_down(low, _LGAMMA_ERROR), -libm_down(-high, _LGAMMA_ERROR)
+        tiny = _LGAMMA_ERROR if libm >= LIBM else TINY
+        low, high = libm_down(low, libm, tiny), -libm_down(-high, libm, tiny)
         low, high = outward(low, high, r, a, -math.inf, flush, gate, limit)
         high = math.inf if (x < flush) & (y > -flush) & (x != 0.0) else high
         high = math.inf if x == 0.0 else high

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from interval_ops.bounds import Array
 from interval_ops.formats.rounding import TINY
-from interval_ops.functions import bessel, bessel_modified, kernels, special
+from interval_ops.functions import bessel, bessel_modified, double_special, doubles, kernels, special
 from interval_ops.functions import pole_kernels as poles
+from interval_ops.functions.constants import quarter_turns
 
 Evaluate = Callable[[Array, Array], object]
 
@@ -20,11 +22,13 @@ Evaluate = Callable[[Array, Array], object]
 class Monotone:
     """A function that is monotone on its domain: how to evaluate it, and what its float64 value may hide.
 
-    `f0` is f(0); `tiny` the error of float64 where values may be subnormal or underflow (0 where only an exact 0 is 0);
+    `double` evaluates the ends of fp64 within `doubles.ERROR`, `evaluate` is good to `kernels.LIBM`. `f0` is f(0);
+    `tiny` the error of float64 where values may be subnormal or underflow (0 where only an exact 0 is 0);
     `floor` the least value that any target returns; `even`: a function of |x|, monotone there.
     """
 
     evaluate: Evaluate
+    double: Evaluate | None = None
     up: bool = True
     domain: tuple[float, float] = (-math.inf, math.inf)
     f0: float = 0.0
@@ -42,6 +46,7 @@ class Wave:
     turn: float
     phase: float
     f0: float
+    double: Evaluate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Pole:
 
     evaluate: Evaluate
     close: Callable[..., bool]
+    double: Evaluate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Bessel:
     turns: tuple[tuple[float, float], ...]
     even: bool = False
     odd: bool = False
+    double: Evaluate | None = None
 
 
 Function = Monotone | Wave | Pole | Bessel
@@ -82,49 +89,57 @@ def _inverse_cube_root(x: Array, out: Array) -> None:
     np.divide(1.0, np.cbrt(x, out=out), out=out)
 
 
+_error = partial(partial, double_special.error_function)
+_exponential, _logarithm = partial(partial, doubles.exponential), partial(partial, doubles.logarithm)
+
+
+def _wave(kind: int) -> Evaluate:
+    return lambda x, out: doubles.wave(kind, quarter_turns(), x, out)
+
+
 _NON_NEGATIVE = (0.0, math.inf)
 _UNIT = (-1.0, 1.0)
 _UNDERFLOW = 2.0**-1070  # error of a float64 result that is subnormal, some steps of it included
 _RADIANS = 0.15915494309189535  # turns per radian, 1 / (2 pi)
 
 FUNCTIONS: dict[str, Function] = {
-    "exp": Monotone(np.exp, f0=1.0, floor=0.0),
-    "exp2": Monotone(np.exp2, f0=1.0, floor=0.0),
-    "exp10": Monotone(_power_of_ten, f0=1.0, floor=0.0),
-    "log": Monotone(np.log, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
-    "log2": Monotone(np.log2, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
-    "log10": Monotone(np.log10, domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
-    "log1p": Monotone(np.log1p, domain=(-1.0, math.inf)),
-    "expm1": Monotone(np.expm1),
+    "exp": Monotone(np.exp, _exponential(0), f0=1.0, floor=0.0),
+    "exp2": Monotone(np.exp2, _exponential(1), f0=1.0, floor=0.0),
+    "exp10": Monotone(_power_of_ten, _exponential(2), f0=1.0, floor=0.0),
+    "log": Monotone(np.log, _logarithm(0), domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
+    "log2": Monotone(np.log2, _logarithm(1), domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
+    "log10": Monotone(np.log10, _logarithm(2), domain=_NON_NEGATIVE, f0=-math.inf, tiny=0.0),
+    "log1p": Monotone(np.log1p, _logarithm(3), domain=(-1.0, math.inf)),
+    "expm1": Monotone(np.expm1, _exponential(3)),
     "sqrt": Monotone(np.sqrt, domain=_NON_NEGATIVE, floor=0.0, rounded=True),
-    "rsqrt": Monotone(_inverse_root, up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
-    "cbrt": Monotone(np.cbrt),
-    "erf": Monotone(kernels.erf),
-    "erfc": Monotone(special.erfc, up=False, f0=1.0, tiny=_UNDERFLOW, floor=0.0),
-    "erfcx": Monotone(special.scaled_erfc, up=False, f0=1.0, floor=0.0),
-    "erfinv": Monotone(special.erfinv, domain=_UNIT),
-    "erfcinv": Monotone(special.erfcinv, up=False, domain=(0.0, 2.0), f0=math.inf),
-    "normcdf": Monotone(special.normcdf, f0=0.5, tiny=_UNDERFLOW, floor=0.0),
-    "normcdfinv": Monotone(special.normcdfinv, domain=(0.0, 1.0), f0=-math.inf),
-    "tanh": Monotone(np.tanh),
-    "sinh": Monotone(np.sinh),
-    "asinh": Monotone(np.arcsinh),
-    "atanh": Monotone(np.arctanh, domain=_UNIT),
-    "acosh": Monotone(np.arccosh, domain=(1.0, math.inf), f0=math.nan, tiny=0.0),
-    "asin": Monotone(np.arcsin, domain=_UNIT),
-    "acos": Monotone(np.arccos, up=False, domain=_UNIT, f0=math.pi / 2, tiny=0.0),
-    "atan": Monotone(np.arctan),
-    "cosh": Monotone(np.cosh, domain=_NON_NEGATIVE, f0=1.0, even=True),
+    "rsqrt": Monotone(_inverse_root, partial(doubles.root, 0), up=False, domain=_NON_NEGATIVE, f0=math.inf, floor=0.0),
+    "cbrt": Monotone(np.cbrt, partial(doubles.root, 1)),
+    "erf": Monotone(kernels.erf, _error(0)),
+    "erfc": Monotone(special.erfc, _error(1), up=False, f0=1.0, tiny=_UNDERFLOW, floor=0.0),
+    "erfcx": Monotone(special.scaled_erfc, _error(2), up=False, f0=1.0, floor=0.0),
+    "erfinv": Monotone(special.erfinv, _error(4), domain=_UNIT),
+    "erfcinv": Monotone(special.erfcinv, _error(5), up=False, domain=(0.0, 2.0), f0=math.inf),
+    "normcdf": Monotone(special.normcdf, _error(3), f0=0.5, tiny=_UNDERFLOW, floor=0.0),
+    "normcdfinv": Monotone(special.normcdfinv, _error(6), domain=(0.0, 1.0), f0=-math.inf),
+    "tanh": Monotone(np.tanh, _exponential(4)),
+    "sinh": Monotone(np.sinh, _exponential(5)),
+    "asinh": Monotone(np.arcsinh, _logarithm(4)),
+    "atanh": Monotone(np.arctanh, _logarithm(6), domain=_UNIT),
+    "acosh": Monotone(np.arccosh, _logarithm(5), domain=(1.0, math.inf), f0=math.nan, tiny=0.0),
+    "asin": Monotone(np.arcsin, partial(doubles.angle, 1), domain=_UNIT),
+    "acos": Monotone(np.arccos, partial(doubles.angle, 2), up=False, domain=_UNIT, f0=math.pi / 2, tiny=0.0),
+    "atan": Monotone(np.arctan, partial(doubles.angle, 0)),
+    "cosh": Monotone(np.cosh, _exponential(6), domain=_NON_NEGATIVE, f0=1.0, even=True),
     "cyl_bessel_i0": Monotone(bessel_modified.i0, domain=_NON_NEGATIVE, f0=1.0, even=True),
     "cyl_bessel_i1": Monotone(bessel_modified.i1),
-    "sin": Wave(np.sin, _RADIANS, 0.25, 0.0),
-    "cos": Wave(np.cos, _RADIANS, 0.0, 1.0),
-    "sinpi": Wave(special.sinpi, 0.5, 0.25, 0.0),
-    "cospi": Wave(special.cospi, 0.5, 0.0, 1.0),
-    "tan": Pole(np.tan, poles.close_tan),
-    "rcbrt": Pole(_inverse_cube_root, poles.close_rcbrt),
-    "tgamma": Pole(special.gamma, poles.close_gamma),
-    "lgamma": Pole(special.lgamma, poles.close_lgamma),
+    "sin": Wave(np.sin, _RADIANS, 0.25, 0.0, _wave(0)),
+    "cos": Wave(np.cos, _RADIANS, 0.0, 1.0, _wave(1)),
+    "sinpi": Wave(special.sinpi, 0.5, 0.25, 0.0, _wave(3)),
+    "cospi": Wave(special.cospi, 0.5, 0.0, 1.0, _wave(4)),
+    "tan": Pole(np.tan, poles.close_tan, _wave(2)),
+    "rcbrt": Pole(_inverse_cube_root, poles.close_rcbrt, partial(doubles.root, 2)),
+    "tgamma": Pole(special.gamma, poles.close_gamma, partial(double_special.gamma_function, 0)),
+    "lgamma": Pole(special.lgamma, poles.close_lgamma, partial(double_special.gamma_function, 1)),
     "j0": Bessel(
         bessel.j0, 0.1716508071375539, even=True,
         turns=((0.0, 1.0), (3.8317059702075125, -0.402759395702553), (7.015586669815619, 0.30011575252613254)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from interval_ops.arithmetic.broadcast import elementwise
 from interval_ops.arithmetic.selection import maximum
 from interval_ops.bounds import Array, Pair, each, is_point
 from interval_ops.formats.model import FP64, Format
-from interval_ops.functions.elementary import error_of
+from interval_ops.functions import doubles
+from interval_ops.functions.elementary import Error, error_of
 from interval_ops.functions.kernels import ErrorParams
 from interval_ops.library import joint_kernels as kernels
 from interval_ops.profiles.profile import Profile
@@ -34,12 +36,18 @@ def _bounds(
     return (lo, lo) if same and (fmt.bits == 64 or not profile.muted("function")) else (lo, hi)
 
 
+def _error(name: str, fmt: Format, profile: Profile) -> Error:
+    """An entry of the profile; the values of fp64 are those of `doubles`."""
+    error = error_of(name, fmt, fmt, profile)
+    return replace(error, libm=doubles.ERROR) if fmt.bits == 64 else error
+
+
 def power(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
     """x^y. A base that may be negative has a value only for one integer exponent, elsewhere top.
 
     Source of the error: entry `pow`. A common mistake: the ends of x alone, which miss that y turns the direction at 1.
     """
-    error = error_of("pow", fmt, fmt, profile)
+    error = _error("pow", fmt, profile)
     return _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *y), fmt, profile, error.params)
 
 
@@ -60,15 +68,15 @@ def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
     within u, and a quotient one more: r = (1 + u)^(|n| + 1) - 1, or that of `pow` if larger. With n < 0 the power of
     the base may overflow or lose digits below the normal range before the division: above max / 8 the result is open.
     """
-    error = error_of("pow", fmt, fmt, profile)
-    r, a, flush, gate, limit = error.params
+    error = _error("pow", fmt, profile)
+    r, a, flush, gate, limit, libm = error.params
     negative = n[0] < 0
     if not profile.muted("function"):
         largest = float(np.max(np.abs(n[0].astype(np.float64)), initial=1.0))
         r = max(r, math.expm1((largest + 1) * math.log1p(fmt.u)) * (1 + 2.0**-20))
         a = max(a, fmt.min_subnormal * largest)
         flush = max(flush, fmt.min_normal if negative.any() else 0.0)
-    params = ErrorParams(r, a, flush, gate, limit)
+    params = ErrorParams(r, a, flush, gate, limit, libm)
     lo, hi = _bounds(kernels.close_pow, (*_rescaled(x, error.flush), *n), fmt, profile, params)
     if negative.any() and not profile.muted("function"):
         edge = fmt.max / 8
@@ -80,15 +88,15 @@ def integer_power(x: Pair, n: Pair, fmt: Format, profile: Profile) -> Pair:
 
 def atan2(y: Pair, x: Pair, fmt: Format, profile: Profile) -> Pair:
     """Angle of (x, y) within entry `atan2`; [-pi, pi] where the box meets the origin or the cut left of it."""
-    return _bounds(kernels.close_atan2, (*y, *x), fmt, profile, error_of("atan2", fmt, fmt, profile).params)
+    return _bounds(kernels.close_atan2, (*y, *x), fmt, profile, _error("atan2", fmt, profile).params)
 
 
 def norm(name: str, args: tuple[Pair, ...], fmt: Format, profile: Profile) -> Pair:
     """hypot, norm3d, norm4d, or with a leading r the reciprocal: sqrt of a sum of squares within entry `name`."""
-    error = error_of(name, fmt, fmt, profile)
+    error = _error(name, fmt, profile)
     total = _magnitude(args[0], error.flush)
     for arg in args[1:]:
-        lo, hi, _ = elementwise(kernels.norm, (*total, *_magnitude(arg, error.flush)), _F64)
+        lo, hi, _ = elementwise(kernels.norm, (*total, *_magnitude(arg, error.flush)), _F64, error.libm)
         total = (lo, hi)
     return _bounds(kernels.close_norm, total, fmt, profile, name.startswith("r"), *error.params)
 

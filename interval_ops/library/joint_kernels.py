@@ -10,28 +10,30 @@ import numpy as np
 from interval_ops.arithmetic.hull import FP64_MAX, down, fused, sum_error, up
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import TINY, rd, ru, rz
-from interval_ops.functions.kernels import libm_down, outward
+from interval_ops.functions import doubles
+from interval_ops.functions.kernels import LIBM, libm_down, outward
 
 DOWN, UP, ZERO = 0, 1, 2
 
 
 @compiled
-def _corners(f, x0, x1, y0, y1):  # type: ignore[no-untyped-def]
-    """Least and greatest of f at the corners of a box: its range there, if f is monotone in each argument."""
-    a, b, c, d = f(x0, y0), f(x0, y1), f(x1, y0), f(x1, y1)
+def _power(x, y, libm):  # type: ignore[no-untyped-def]
+    """x^y for x >= 0 within libm: the machine's, or for less than that is good for one that is proved."""
+    return math.pow(x, y) if libm >= LIBM else doubles.power(x, y)
+
+
+@compiled
+def _powers(x0, x1, y0, y1, libm):  # type: ignore[no-untyped-def]
+    """Least and greatest at the corners of a box: the range there, as x^y is monotone in each argument."""
+    a, b, c, d = _power(x0, y0, libm), _power(x0, y1, libm), _power(x1, y0, libm), _power(x1, y1, libm)
     return min(min(a, b), min(c, d)), max(max(a, b), max(c, d))
 
 
 @compiled
-def _power(x, y):  # type: ignore[no-untyped-def]
-    return math.pow(x, y)
-
-
-@compiled
-def _integer_power(x0, x1, n):  # type: ignore[no-untyped-def]
+def _integer_power(x0, x1, n, libm):  # type: ignore[no-untyped-def]
     """Range of x^n on an interval that holds 0 and something below it, n an integer."""
     odd = np.fmod(n, 2.0) != 0.0
-    p, q = math.pow(-x0, n), math.pow(x1, n)
+    p, q = _power(-x0, n, libm), _power(x1, n, libm)
     if n < 0.0:
         return (-math.inf if odd else min(p, q)), math.inf
     if odd:
@@ -54,7 +56,7 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, error):  # type: ignore[no-untyped-def
 
     x^0 and 1^y are 1 (C99 F.10.4.4). A zero end of the base has either sign, a point that is zero its own.
     """
-    r, a, flush, gate, limit = error
+    r, a, flush, gate, limit, libm = error
     same = True
     for i in range(lo.size):
         x0, x1, y0, y1 = xlo[i], xhi[i], ylo[i], yhi[i]
@@ -65,13 +67,13 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, error):  # type: ignore[no-untyped-def
         low, high, odd, mirrored = 0.0, 0.0, False, False
         if not top and x0 >= 0.0:
             known = point and math.copysign(1.0, xlo[i]) == math.copysign(1.0, xhi[i])
-            low, high = _corners(_power, x0 if known else abs(x0), x1, y0, y1)
+            low, high = _powers(x0 if known else abs(x0), x1, y0, y1, libm)
             if x0 == 0.0 and y0 < 0.0 and not known and _odd_between(y0, min(y1, -1.0)):
                 low = -math.inf  # (-0)^y for an odd y
         elif not top and y0 == y1 and y0 == np.rint(y0) and abs(y0) <= FP64_MAX:
             odd = np.fmod(y0, 2.0) != 0.0
             mirrored = odd and x1 < 0.0  # magnitudes first, the sign at the end
-            low, high = _corners(_power, -x1, -x0, y0, y0) if x1 < 0.0 else _integer_power(x0, x1, y0)
+            low, high = _powers(-x1, -x0, y0, y0, libm) if x1 < 0.0 else _integer_power(x0, x1, y0, libm)
         else:
             top = True
         one = (y0 == 0.0 and y1 == 0.0) or (x0 == 1.0 and x1 == 1.0)
@@ -83,7 +85,7 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, error):  # type: ignore[no-untyped-def
         )
         if not special and not top:
             floor = 0.0 if low >= 0.0 and (x0 >= 0.0 or not odd or x1 < 0.0) else -math.inf
-            low, high = libm_down(low, TINY), -libm_down(-high, TINY)
+            low, high = libm_down(low, libm, TINY), -libm_down(-high, libm, TINY)
             low, high = outward(low, high, r, a, floor, flush, gate, limit)
         low, high = (-high, -low) if mirrored else (low, high)
         same &= (low == high) and not top
@@ -92,8 +94,15 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, error):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _angle(y, x):  # type: ignore[no-untyped-def]
-    return math.atan2(y, x)
+def _angle(y, x, libm):  # type: ignore[no-untyped-def]
+    return math.atan2(y, x) if libm >= LIBM else doubles.angle_of_point(y, x)
+
+
+@compiled
+def _angles(y0, y1, x0, x1, libm):  # type: ignore[no-untyped-def]
+    """As `_powers`."""
+    a, b, c, d = _angle(y0, x0, libm), _angle(y0, x1, libm), _angle(y1, x0, libm), _angle(y1, x1, libm)
+    return min(min(a, b), min(c, d)), max(max(a, b), max(c, d))
 
 
 @compiled
@@ -102,7 +111,7 @@ def close_atan2(ylo, yhi, xlo, xhi, lo, hi, error):  # type: ignore[no-untyped-d
 
     A box that does gives [-pi, pi]; a y that is a zero of known sign stays on its side of the cut.
     """
-    r, a, flush, gate, limit = error
+    r, a, flush, gate, limit, libm = error
     same = True
     for i in range(lo.size):
         y0, y1, x0, x1 = ylo[i], yhi[i], xlo[i], xhi[i]
@@ -117,10 +126,10 @@ def close_atan2(ylo, yhi, xlo, xhi, lo, hi, error):  # type: ignore[no-untyped-d
         if zero and not one_zero:
             low, high = -math.pi, math.pi
         elif zero and x0 == 0.0:
-            low = high = _angle(y0, xlo[i])
+            low = high = _angle(y0, xlo[i], libm)
         else:
-            low, high = _corners(_angle, y0, y1, x0, x1)
-        low, high = libm_down(low, TINY), -libm_down(-high, TINY)
+            low, high = _angles(y0, y1, x0, x1, libm)
+        low, high = libm_down(low, libm, TINY), -libm_down(-high, libm, TINY)
         low, high = outward(low, high, r, a, -math.inf, flush, gate, limit)
         if known and ylo[i] == 0.0 and x0 > 0.0:
             low = high = ylo[i]
@@ -130,20 +139,25 @@ def close_atan2(ylo, yhi, xlo, xhi, lo, hi, error):  # type: ignore[no-untyped-d
 
 
 @compiled
-def norm(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
+def _norm(x, y, libm):  # type: ignore[no-untyped-def]
+    return math.hypot(x, y) if libm >= LIBM else doubles.norm(x, y)
+
+
+@compiled
+def norm(xlo, xhi, ylo, yhi, lo, hi, libm):  # type: ignore[no-untyped-def]
     """sqrt(x^2 + y^2) of magnitudes in float64, outward; no rounding of the target."""
     for i in range(lo.size):
-        low, high = math.hypot(xlo[i], ylo[i]), math.hypot(xhi[i], yhi[i])
+        low, high = _norm(xlo[i], ylo[i], libm), _norm(xhi[i], yhi[i], libm)
         top = isnan(xlo[i]) or isnan(ylo[i])
         exact = xlo[i] == 0.0 or ylo[i] == 0.0 or max(xlo[i], ylo[i]) > FP64_MAX
-        lo[i] = np.nan if top else (low if exact else max(libm_down(low, TINY), 0.0))
+        lo[i] = np.nan if top else (low if exact else max(libm_down(low, libm, TINY), 0.0))
         exact = xhi[i] == 0.0 or yhi[i] == 0.0 or max(xhi[i], yhi[i]) > FP64_MAX
-        hi[i] = np.nan if top else (high if exact else -libm_down(-high, TINY))
+        hi[i] = np.nan if top else (high if exact else -libm_down(-high, libm, TINY))
     return False
 
 
 @compiled
-def close_norm(alo, ahi, lo, hi, inverse, r, a, flush, gate, limit):  # type: ignore[no-untyped-def]
+def close_norm(alo, ahi, lo, hi, inverse, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
     """The target's error around a norm, or around its reciprocal (infinite at 0)."""
     same = True
     for i in range(lo.size):
@@ -152,7 +166,7 @@ def close_norm(alo, ahi, lo, hi, inverse, r, a, flush, gate, limit):  # type: ig
         special = low == high and (low == 0.0 or low > FP64_MAX)
         if inverse:
             low, high = 1.0 / max(high, 0.0), 1.0 / max(low, 0.0)
-            low, high = libm_down(low, TINY), -libm_down(-high, TINY)
+            low, high = libm_down(low, libm, TINY), -libm_down(-high, libm, TINY)
         exact = (math.inf if alo[i] == 0.0 else 0.0) if inverse else alo[i]
         low, high = outward(low, high, r, a, 0.0, flush, gate, limit)
         low, high = (exact if special else low), (exact if special else high)

@@ -40,7 +40,7 @@ def erfcinv(x: object) -> object:
     if x > 1:
         return -erfcinv(2 - x)
     low, high = MP.mpf(0), MP.mpf(30)
-    for _ in range(110):
+    for _ in range(135):
         middle = (low + high) / 2
         low, high = (middle, high) if MP.erfc(middle) > x else (low, middle)
     return low
