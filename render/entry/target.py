@@ -56,7 +56,7 @@ def load_module(path: str | Path) -> ModuleType:
         with import_scope():
             execute(module, path)
     except SyntaxError as error:
-        raise RenderError(NOT_FOUND, f"{path}:{error.lineno}: {error.msg}", "this is not valid Python") from error
+        raise not_python(path, error) from error
     except (Exception, SystemExit) as error:
         hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
         raise failed(f"importing {path}", error, hint) from error
@@ -252,6 +252,14 @@ def _tool_folders() -> list[Path]:
     return [Path(file).parent for file in files if file]
 
 
+def not_python(path: Path, error: SyntaxError | ValueError) -> RenderError:
+    """The file that is none, which may be one that `path` imports, and the line where there is one."""
+    file = getattr(error, "filename", None) or str(path)
+    file = str(path) if file.startswith("<") else file
+    line, words = getattr(error, "lineno", None), getattr(error, "msg", None) or str(error)
+    return RenderError(NOT_FOUND, f"{file}{f':{line}' if line else ''}: {words}", "this is not valid Python")
+
+
 def user_frames(error: BaseException) -> list[tuple[str, int, str, str]]:
     """(file, line, function, text) of the traceback's frames in the user's files, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -262,4 +270,5 @@ def as_kernel_error(error: BaseException) -> KernelError:
     """What the user's code raised. Of Triton's `CompilationError` the report needs the words, not the excerpt."""
     if isinstance(error, KernelError):
         return error
-    return KernelError(getattr(error, "original", error), user_frames(error))
+    frames = [*user_frames(error), *(p for p in getattr(error, "places", ()) if not is_tool_file(p[0]))]
+    return KernelError(getattr(error, "original", error), frames)

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import render_triton
+from render.entry.target import not_python
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import RenderError
 
@@ -137,10 +138,7 @@ def _file(what: Invocation) -> int | None:
         text = importlib.util.decode_source(source)
         code = compile(text, str(path), "exec", dont_inherit=True)
     except (SyntaxError, UnicodeDecodeError, ValueError) as error:
-        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise RenderError(
-            NOT_FOUND, f"{path}{line}: {getattr(error, 'msg', error)}", "this is not valid Python"
-        ) from None
+        raise not_python(path, error) from None
     if package and _RELATIVE.search(text):
         importlib.import_module(package)
         main.__package__ = package

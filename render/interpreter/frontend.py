@@ -6,7 +6,8 @@ Which these are changes with every release, so the front end itself is asked; it
 kind of call, once in a process. Straight-line kernels, which hold none of this, are not asked about.
 
 What functions of the language refuse is left to the interpreter, which calls the same functions: it also runs what
-the installed release no longer has.
+the installed release no longer has. Where a kernel fails here, the front end is asked as well: what it refuses too is
+told with its exception, words and line.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from typing import Any
 from render.interpreter.arguments import KernelCall
 from render.interpreter.compiled import Packed
 from render.interpreter.context import TRITON_ROOT
+from render.interpreter.refusals import located
 from render.result.defects import caught
+from render.result.errors import KernelError, RenderError
 
 _LANGUAGE = tuple(str(Path(TRITON_ROOT, name)) for name in ("language", "experimental"))
 _STRAIGHT = (
@@ -47,6 +50,13 @@ def refused(kernel: Any, call: KernelCall) -> Exception | None:
     return _known[key]
 
 
+def instead(error: Exception, kernel: Any, call: KernelCall) -> Exception:
+    """What Triton's front end says of a kernel that failed here; the error itself where it takes the kernel."""
+    if isinstance(error, (RenderError, KernelError)):
+        return error
+    return _asked(kernel, call, _still_there) or error
+
+
 def _kind(value: Any) -> Any:
     """What decides how an argument is compiled, and perhaps more; a number of 1 is a constant."""
     if hasattr(value, "dtype"):
@@ -56,14 +66,15 @@ def _kind(value: Any) -> Any:
     return "fp32" if isinstance(value, float) else repr(value)
 
 
-def _asked(kernel: Any, call: KernelCall) -> Exception | None:
-    try:
-        make = _maker(kernel, call)
-    except Exception as error:  # what Triton cannot take for other reasons is none of the front end's business
-        caught(error, "Triton's front end")
-        return None
+def _asked(kernel: Any, call: KernelCall, counts: Callable[[BaseException], bool] | None = None) -> Exception | None:
+    """The refusal, with its place in the user's file, if it is one that `counts` (None: of a statement)."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        try:
+            make = _maker(kernel, call)
+        except Exception as error:  # what Triton cannot take for other reasons is none of the front end's business
+            caught(error, "Triton's front end")
+            return None
         try:
             _ = kernel.cache_key  # reads the globals that it depends on, before anything is compiled
         except RuntimeError as error:
@@ -74,8 +85,8 @@ def _asked(kernel: Any, call: KernelCall) -> Exception | None:
         try:
             make()
         except Exception as error:
-            if _of_statements(error):
-                return error
+            if (counts or _of_statements)(error):
+                return located(error, kernel)
             caught(error, "Triton's front end")
     return None
 
@@ -92,13 +103,20 @@ def _maker(kernel: Any, call: KernelCall) -> Callable[[], Any]:
     return lambda: packed.source.make_ir(packed.target, packed.options, codegen, modules, context)
 
 
-def _of_statements(error: BaseException) -> bool:
-    """A refusal by the compiler that no function of the language raised, nor an assertion, nor a name that it lacks."""
-    from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
+def _still_there(error: BaseException) -> bool:
+    """A refusal by the compiler, but for what the installed release no longer has."""
+    from triton.compiler.errors import CompilationError
 
     first = list(_before(error))[-1]
     lacking = isinstance(first, AttributeError) and isinstance(first.obj, ModuleType)
-    if not isinstance(error, CompilationError) or isinstance(first, CompileTimeAssertionFailure) or lacking:
+    return isinstance(error, CompilationError) and not lacking and "removed in favor of" not in str(first)
+
+
+def _of_statements(error: BaseException) -> bool:
+    """A refusal by the compiler that no function of the language raised, nor an assertion, nor a name that it lacks."""
+    from triton.compiler.errors import CompileTimeAssertionFailure
+
+    if not _still_there(error) or isinstance(list(_before(error))[-1], CompileTimeAssertionFailure):
         return False
     return not any(file.startswith(_LANGUAGE) or not file.startswith(TRITON_ROOT) for file in _files(error))
 

@@ -11,11 +11,14 @@ import ast
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
 
 from interval_ops.profiles.profile import MissingRule
+from render.interpreter.context import TRITON_ROOT
+from render.interpreter.rewrite import code_of, namespace_of
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 
@@ -67,6 +70,46 @@ def _made(kind: Any, code: Any, node: ast.AST, text: str | None, cause: Exceptio
     made.__cause__ = cause
     made.original = original  # type: ignore[attr-defined]
     return made
+
+
+def located(error: Exception, kernel: Any) -> Exception:
+    """A refusal of Triton's front end, with what was refused as `original` and the kernel's own lines as `places`."""
+    from triton.compiler.errors import CompilationError
+
+    chain: list[Any] = [error]
+    while isinstance(chain[-1].__cause__, CompilationError):
+        chain.append(chain[-1].__cause__)
+    found = {fn.src: code_of(fn) for fn in reversed(list(_functions(kernel, set())))}
+    places = []
+    for one in chain:
+        code, line = found.get(one.src), getattr(one.node, "lineno", None)
+        if code is not None and line is not None:
+            text = one.src.split("\n")[line - 1 : line]
+            places.append((code.file, code.line + line - 1, code.jit_fn.fn.__name__, "".join(text).strip()))
+    last = chain[-1]
+    first = last.__cause__ or last.__context__
+    if first is None:  # the compiler's own words, without the excerpt
+        first = copy(last)
+        first.message = last.error_message or "refused by Triton's front end"
+    error.original, error.places = first.with_traceback(None), places  # type: ignore[attr-defined]
+    return error
+
+
+def _functions(kernel: Any, seen: set[Any]) -> Iterator[Any]:
+    """The jitted function and those that it names, and so on."""
+    if kernel in seen:
+        return
+    seen.add(kernel)
+    yield kernel
+    scope = namespace_of(kernel.fn, {})
+    for node in ast.walk(kernel.parse()):
+        named: Any = None
+        if isinstance(node, ast.Name):
+            named = scope.get(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            named = getattr(scope.get(node.value.id), node.attr, None)
+        if type(named) is type(kernel) and not named.fn.__code__.co_filename.startswith(TRITON_ROOT):
+            yield from _functions(named, seen)
 
 
 def _kernel_frames(tb: TracebackType | None, sources: Mapping[CodeType, Any]) -> Iterator[tuple[Any, ast.AST]]:

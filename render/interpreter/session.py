@@ -16,7 +16,7 @@ from render.interpreter.compiled import Compiled, compiles, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.device import Description, described, target
 from render.interpreter.eager import uncompiled
-from render.interpreter.frontend import refused
+from render.interpreter.frontend import instead, refused
 from render.interpreter.graphs import launched
 from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
 from render.interpreter.hosted.numbers import Ends
@@ -293,7 +293,13 @@ class Session:
         if self.change is None and (refusal := refused(kernel, call)) is not None:
             raise refusal.with_traceback(None)
         with self._tracker.paused():
-            run_launch(self, kernel, grid, call, self._probing)
+            try:
+                run_launch(self, kernel, grid, call, self._probing)
+            except Exception as error:
+                found = error if self.change is not None else instead(error, kernel, call)
+                if found is error:
+                    raise
+                raise found.with_traceback(None) from found.__cause__
 
 
 def _profile(device: str, settings: Settings) -> Profile:
