@@ -128,7 +128,7 @@ def _monotone(f: Monotone, evaluate: Evaluate, point: bool, error: Error) -> Cal
 
     def finish(x: Array, y: Array, lo: Array, hi: Array) -> bool:
         if f.rounded:
-            return bool(kernels.close_root(x, y, lo, hi, f.floor, *given))
+            return bool(kernels.close_root(x, y, lo, hi, f.floor, given))
         same = kernels.close(x, y, lo, hi, function, given)
         if f.f0 == math.inf and not point:
             same &= kernels.zero_pole(x, y, lo, hi)

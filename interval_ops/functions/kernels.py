@@ -103,8 +103,9 @@ def root_above(x, s):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def close_root(alo, ahi, lo, hi, floor, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
+def close_root(alo, ahi, lo, hi, floor, error):  # type: ignore[no-untyped-def]
     """`close` of the square root, exact at ends that are squares."""
+    r, a, flush, gate, limit, _ = error
     moved = False
     for i in range(lo.size):
         x, y = alo[i], ahi[i]

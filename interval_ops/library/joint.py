@@ -98,7 +98,7 @@ def norm(name: str, args: tuple[Pair, ...], fmt: Format, profile: Profile) -> Pa
     for arg in args[1:]:
         lo, hi, _ = elementwise(kernels.norm, (*total, *_magnitude(arg, error.flush)), _F64, error.libm)
         total = (lo, hi)
-    return _bounds(kernels.close_norm, total, fmt, profile, name.startswith("r"), *error.params)
+    return _bounds(kernels.close_norm, total, fmt, profile, name.startswith("r"), error.params)
 
 
 def _magnitude(a: Pair, flush: float) -> Pair:

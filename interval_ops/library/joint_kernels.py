@@ -157,8 +157,9 @@ def norm(xlo, xhi, ylo, yhi, lo, hi, libm):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def close_norm(alo, ahi, lo, hi, inverse, r, a, flush, gate, limit, libm):  # type: ignore[no-untyped-def]
+def close_norm(alo, ahi, lo, hi, inverse, error):  # type: ignore[no-untyped-def]
     """The target's error around a norm, or around its reciprocal (infinite at 0)."""
+    r, a, flush, gate, limit, libm = error
     same = True
     for i in range(lo.size):
         low, high = alo[i], ahi[i]
