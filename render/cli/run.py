@@ -101,6 +101,10 @@ def _exit_code(watch: Watch, ended: Ended | None, allow_inconclusive: bool) -> i
     return combined(codes, allow_inconclusive)
 
 
+_NAMED = 4
+"""So many unseen results are named."""
+
+
 class _Show:
     """Prints verdicts as they come, every line apart from the script's own by its mark."""
 
@@ -143,6 +147,9 @@ class _Show:
             self._say(f"{finding.code}: {finding.message}")
         for note in watch.notes:
             self._say(note)
+        if watch.comparisons and (unseen := watch.tape.unseen):
+            more = f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
+            self._say(f"stored, and neither compared nor read afterwards: {', '.join(unseen[:_NAMED])}{more}")
         if ended.exit_code:
             self._say(f"{title} itself ended with exit code {ended.exit_code}")
         verdicts = watch.verdicts
@@ -187,6 +194,7 @@ def _write(watch: Watch, ended: Ended | None, code: int, json: str | None) -> No
         "script_exit": 1 if ended is None else ended.exit_code,
         "exit_code": code,
         "notes": watch.notes,
+        "unseen": watch.tape.unseen,
     }
     text = jsons.dumps(content, indent=2, allow_nan=False) + "\n"
     if json == STDOUT:

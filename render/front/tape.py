@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,6 +140,7 @@ class Tape(Untracked, TorchDispatchMode):
         self._cells: dict[int, Cell] = {}
         self._time = self._paused = 0
         self._next_sweep = _SWEEP
+        self._unseen: dict[int, tuple[Cell, str]] = {}
         self.open = False
 
     def __enter__(self) -> Any:
@@ -183,6 +185,15 @@ class Tape(Untracked, TorchDispatchMode):
         if not self._paused and plain(tensor):
             with self.paused():
                 self._cell(tensor).asked = True
+
+    def seen(self, cell: Cell) -> None:
+        """Something looks at what the storage holds now."""
+        self._unseen.pop(id(cell), None)
+
+    @property
+    def unseen(self) -> list[str]:
+        """What kernels stored and nothing has looked at since, as "`parameter` of `kernel`, file:line"."""
+        return list(dict.fromkeys(text for _, text in self._unseen.values()))
 
     def _at(self, address: int) -> Cell | None:
         live = (c for c in self._cells.values() if c.address <= address < c.address + max(c.nbytes, 1))
@@ -261,6 +272,7 @@ class Tape(Untracked, TorchDispatchMode):
             return func(*args, **named)
         frozen = tree_map(self._frozen, (args, named))
         if rule.name == "_local_scalar_dense":
+            self.seen(self._cell(args[0]))
             self.read(args[0])
             return func(*args, **named)
         out = func(*args, **named)
@@ -283,6 +295,8 @@ class Tape(Untracked, TorchDispatchMode):
         cells = [self._new(x) for x in fresh]
         reads = tuple(dict.fromkeys(self._cell(x) for x in given))
         writes = (*cells, *dict.fromkeys(self._cell(x) for x in targets))
+        for cell in reads:
+            self.seen(cell)
         if not writes:
             return
         made = tuple(self.place(x) if plain(x) else None for x in returned)
@@ -328,6 +342,14 @@ class Tape(Untracked, TorchDispatchMode):
         """It ran, and stored to these storages of the interpreter's memory."""
         found = [self._cells.get(getattr(s.keep, "_cdata", 0)) or self._at(s.base) for s in stored]
         step.writes = tuple(dict.fromkeys(c for c in found if c is not None))
+        for cell in step.reads:
+            self.seen(cell)
+        names = {id(place.cell): name for name, place in step.args.items() if isinstance(place, Region)}
+        for cell in step.writes:
+            if name := names.get(id(cell)):
+                code = step.kernel.fn.__code__
+                where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+                self._unseen[id(cell)] = cell, f"`{name}` of `{step.kernel.fn.__name__}` ({where})"
         step.reads = tuple(dict.fromkeys((*step.reads, *step.writes)))
         self.launches += 1
         self._add(step, True)

@@ -229,6 +229,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def _judged(
         self, one: Operand, two: Operand, until: int, file: str, line: int, frame: FrameType | None
     ) -> Compared | None:
+        for place, _ in (one, two):
+            self.tape.seen(place.cell)
         last = (max((s.time for s in place.cell.steps if s.time <= until), default=0) for place, _ in (one, two))
         key = (one[0], two[0], *last)
         if (known := self._known.get(key)) is not None and known.line == line:
@@ -275,6 +277,14 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             self._busy = before
 
 
+_LEAVING = (
+    torch.Tensor.__repr__,
+    torch.Tensor.numpy,
+    torch.Tensor.__array__,
+    torch.Tensor.tolist,
+    torch.Tensor.__dlpack__,
+)
+"""What they hand out may be looked at unseen."""
 _TAKING = (torch.tensor, torch.as_tensor, torch.asarray)
 """They make a tensor of an array's numbers."""
 
@@ -290,6 +300,8 @@ class _Listener(TorchFunctionMode):
         watch = self.watch
         if watch._busy:
             return func(*args, **(kwargs or {}))
+        if func in _LEAVING and plain(args[0]) and (place := watch.tape.known(args[0])) is not None:
+            watch.tape.seen(place.cell)
         if func is torch.Tensor.__repr__ and plain(args[0]):
             watch.read(args[0])
         out = func(*args, **(kwargs or {}))
