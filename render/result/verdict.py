@@ -288,8 +288,8 @@ class Verdict:
         raise TypeError(f"a verdict is not true or false, it is {self.label}: compare verdict.label")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but what could run it again."""
-        return {**vars(self), **dict.fromkeys(UNWRITTEN)}
+        """All that can be said, and nothing that could run it again."""
+        return {**vars(self.wait()), **dict.fromkeys(UNWRITTEN)}
 
     def __str__(self) -> str:
         text: str = views.TEXT(self.wait())
