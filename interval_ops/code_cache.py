@@ -99,7 +99,7 @@ def _root(module: str, file: Path) -> Path:
     return file.parents[depth] if module.split(".")[0] in OURS and depth < len(file.parents) else file.parent
 
 
-class Place:
+class CachePlace:
     """Numba's locator: one folder for all kernels, and a name that changes with their sources."""
 
     def __init__(self, function: Callable[..., Any], file: Path, folder: Path) -> None:
@@ -110,7 +110,7 @@ class Place:
         self._py_file = str(file)  # numba's own name, for its warnings
 
     @classmethod
-    def from_function(cls, function: Callable[..., Any], file: str) -> Place | None:
+    def from_function(cls, function: Callable[..., Any], file: str) -> CachePlace | None:
         path = Path(os.path.abspath(file))
         if not path.is_file() or getattr(sys, "frozen", False):
             return None
@@ -130,7 +130,7 @@ class Place:
 
 
 class _Contents(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (Place,)
+    _locator_classes = (CachePlace,)
 
 
 class Kept(caching.FunctionCache):  # type: ignore[misc]

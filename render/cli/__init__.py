@@ -26,14 +26,14 @@ def main() -> None:
         leave(stop.code)
 
 
-class _Package(ModuleType):
+class _KeepsApp(ModuleType):
     """Importing the submodule `render.cli.app` binds the module to the application's name; this keeps the latter."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value.app if name == "app" and isinstance(value, ModuleType) else value)
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _KeepsApp
 
 
 def application() -> Any:

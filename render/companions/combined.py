@@ -45,7 +45,7 @@ _TOLERANCES = {"fp16": (1e-3, 1e-5), "bf16": (1.6e-2, 1e-5), "fp32": (1.3e-6, 1e
 """rtol, atol of torch.testing.assert_close."""
 
 
-class Band(NamedTuple):
+class DeclaredBand(NamedTuple):
     """`declared`, `own`: errors in 6 standard deviations of the declared precision, and of the kernel's own, at the
     worst element (above 1: outside). `hollow`: the own band is as large as the output. `cause`: the low precision that
     makes most of what is not declared, its format, and its share of the kernel's mean square error."""
@@ -170,7 +170,7 @@ def combined(verdict: Verdict, dual: DualDelta | None = None) -> Verdict:
     return _relabelled(found, row, band, swamping)
 
 
-def _relabelled(verdict: Verdict, row: Told, band: Band | None, swamping: Sequence[Swamping]) -> Verdict:
+def _relabelled(verdict: Verdict, row: Told, band: DeclaredBand | None, swamping: Sequence[Swamping]) -> Verdict:
     from render.result import codes
 
     entry = codes.find(row.code)
@@ -187,7 +187,7 @@ def _relabelled(verdict: Verdict, row: Told, band: Band | None, swamping: Sequen
 
 
 def _evidence(
-    fields: Fields, row: Told, band: Band | None, swamping: Sequence[Swamping], dual: DualDelta | None
+    fields: Fields, row: Told, band: DeclaredBand | None, swamping: Sequence[Swamping], dual: DualDelta | None
 ) -> list[Evidence]:
     said = [Evidence("proof", "companions/bound", fields.bound, f"the bound: {fields.bound}"),
             Evidence("proof", "companions/width", fields.width,
@@ -236,7 +236,7 @@ def _reproduced(cases: Sequence[Case]) -> bool:
     return True
 
 
-def band_of(entry: Any, run: Execution, cases: Sequence[Case]) -> Band | None:
+def band_of(entry: Any, run: Execution, cases: Sequence[Case]) -> DeclaredBand | None:
     """Errors of some elements against what their roundings typically make; None where none can be cut out."""
     of = {case.name: case for case in cases if case.fmt is not None and not case.mismatch}
     wanted = []
@@ -272,7 +272,9 @@ def band_of(entry: Any, run: Execution, cases: Sequence[Case]) -> Band | None:
     if cause is not None and low[cause] < 0.5 * total:
         cause = None
     share = low[cause] / total if cause is not None and total else 0.0
-    return Band(declared, own, sum(hollow) * 2 > len(hollow), cause, formats.get(cause, "") if cause else "", share)
+    return DeclaredBand(
+        declared, own, sum(hollow) * 2 > len(hollow), cause, formats.get(cause, "") if cause else "", share
+    )
 
 
 def _over(error: float, square: float, rounding: float) -> float:

@@ -92,7 +92,7 @@ class Trips:
         return map(self.at, range(int(uniform(self.ctx, self.count))))
 
 
-class Turns:
+class Rounds:
     """One run of a loop. `names`: what its body assigns; None where programs must stay together in it.
 
     The rewritten loop asks for every turn (`again`, or `over` what it walks through), and where a turn is `partial`

@@ -16,7 +16,7 @@ from render.interpreter import rewrite
 from render.interpreter.context import Context
 from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle
-from render.interpreter.lockstep import Trips, Turns, active, uniform
+from render.interpreter.lockstep import Rounds, Trips, active, uniform
 from render.interpreter.types import carrier
 
 # Triton's own layers ask `if mask` to see whether there is one; only user code asks for a value.
@@ -68,7 +68,7 @@ class Statements:
             rewrite.NOT: self.logical_not,
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
-            rewrite.LOOP: lambda names: Turns(self.semantic.builder, names),
+            rewrite.LOOP: lambda names: Rounds(self.semantic.builder, names),
             rewrite.AGAIN: self.again,
             rewrite.VALUE: value_of,
         }
@@ -179,7 +179,7 @@ class Statements:
             self.ctx.steps.tick()
             yield i
 
-    def again(self, turns: Turns, condition: Any) -> bool:
+    def again(self, turns: Rounds, condition: Any) -> bool:
         """Whether a `while` goes on."""
         values = None
         if is_tensor(condition):

@@ -209,9 +209,12 @@ class Server:
                 os.close(other.ends)
             _take(job, fds)
             code = _command(job["words"], self.threads)
-        except BaseException:  # not the command's: those are told by its guard
+        except BaseException as error:  # not the command's: those are told by its guard
             import traceback
 
+            from render.result.defects import caught
+
+            caught(error, "a command under render serve")
             traceback.print_exc()
         finally:
             from render.cli.leave import end
