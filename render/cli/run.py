@@ -65,13 +65,14 @@ def command(
     what = invocation(words, module)
     writable(json, protected=(Path(what.name),))
     with _terminal(json == STDOUT) as out:
+        from render.front.api import TAPE
         from render.front.script import run
         from render.front.watch import Watch
         from render.result.options import Options
 
         chosen = Options(**given(options))
         show = _Show(out, quiet, verbose)
-        watch, ended, failed = Watch(chosen, show), None, None
+        watch, ended, failed = Watch(chosen, show, TAPE), None, None
         try:
             with limited(timeout, memory_limit), watch:
                 ended = run(what)

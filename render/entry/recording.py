@@ -96,7 +96,14 @@ def record_file(path: Path, file: Path, entry: str | None, inputs: Path | None, 
     given = gather(fn, module, inputs, specs, seed)
     if torch.cuda.is_available():
         given = given.map(lambda x: x.cuda() if isinstance(x, torch.Tensor) else x)
-    record(path, fn, *given.args, seed=seed, **given.kwargs)
+    try:
+        record(path, fn, *given.args, seed=seed, **given.kwargs)
+    except RuntimeError as error:
+        if "active drivers" not in str(error):  # Triton's words for a machine without a GPU
+            raise
+        raise RenderError(
+            "RND902", "Triton finds no GPU on this machine", "record on the machine that has it"
+        ) from None
     found = load(path)
     assert found is not None
     return f"{path}: {len(found.outputs)} outputs, {found.sentence}"

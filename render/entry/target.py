@@ -238,10 +238,14 @@ def _returns(node: ast.AST) -> Iterator[ast.expr]:
             yield from _returns(child)
 
 
+_TYPED = ("<stdin", "<console", "<python-input", "<ipython-input", "<doctest ")
+"""What Python calls code that somebody types, or that stands in a page."""
+
+
 def is_tool_file(file: str) -> bool:
     """A file of RENDER, Triton, PyTorch, Python or their like: nothing the user can fix."""
     if file.startswith("<"):
-        return True
+        return not file.startswith(_TYPED)
     if file.startswith(_PYTHON) and not {"site-packages", "dist-packages"} & {*Path(file).parts}:
         return True
     return any(Path(file).is_relative_to(home) for home in _tool_folders())

@@ -30,7 +30,7 @@ from render.result.errors import RenderError
 from render.result.options import Options, listing_options, split
 from render.result.verdict import Bound, Verdict
 
-_tape = Tape()
+TAPE = Tape()
 """What all scopes of `cpu` and `watch` of this process remember; what no living tensor rests on is let go."""
 
 
@@ -45,7 +45,7 @@ def watch(tell: Tell = lambda found: None, **options: Any) -> Watch:
             assert torch.allclose(softmax(x), torch.softmax(x, 1))
         w.verdicts[0].label
     """
-    return Watch(_options(options, "watch"), tell, _tape)
+    return Watch(_options(options, "watch"), tell, TAPE)
 
 
 def cpu(device: str = "any") -> Watch:
@@ -54,7 +54,7 @@ def cpu(device: str = "any") -> Watch:
     Nothing is judged by itself; `compare` and `bound` know the tensors that it made. `device`: the profile that host
     code is told of. Raises RenderError for an unknown one.
     """
-    return Watch(Options(device=device), tape=_tape, listens=False)
+    return Watch(Options(device=device), tape=TAPE, listens=False)
 
 
 @listing_options
@@ -75,7 +75,7 @@ def compare(a: torch.Tensor, b: torch.Tensor, **options: Any) -> Verdict:
                 "RND903", f"the {side} operand is no dense tensor but {_kind(x)}", "compare(out, expected)"
             )
     try:
-        return Watch(chosen, tape=_tape).judged(a, b, sys._getframe(1), chosen)
+        return Watch(chosen, tape=TAPE).judged(a, b, sys._getframe(1), chosen)
     except NothingToJudge as why:
         hint = "run the kernel inside `with render.cpu():` or `with render.watch():`"
         raise RenderError("RND904", f"nothing to judge: {why}", hint) from None
@@ -88,7 +88,7 @@ def bound(tensor: torch.Tensor, **options: Any) -> Bound:
     `lo`, `hi`: float64 arrays in its shape; NaN where nothing is known. Raises RenderError for a tensor that no kernel
     had a part in.
     """
-    chosen, tape = _options(options, "bound"), _tape
+    chosen, tape = _options(options, "bound"), TAPE
     place = tape.known(tensor) if isinstance(tensor, torch.Tensor) and plain(tensor) else None
     if place is None or not place.cell.kernel:
         hint = "run the kernel inside `with render.cpu():` or `with render.watch():`"

@@ -125,7 +125,8 @@ class Holder:
 class Tape(Untracked, TorchDispatchMode):
     """The recording; stands in a session for what follows its host code.
 
-    `read` is told of every number that host code reads from a tensor; `open`: a scope writes to it now.
+    `read` is told of every number that host code reads from a tensor; `open`: a scope writes to it now;
+    `watches`: the scopes that judge, the innermost last.
     """
 
     @classmethod
@@ -142,6 +143,7 @@ class Tape(Untracked, TorchDispatchMode):
         self._next_sweep = _SWEEP
         self._unseen: dict[int, tuple[Cell, str]] = {}
         self.open = False
+        self.watches: list[Any] = []
 
     def __enter__(self) -> Any:
         self.open = True

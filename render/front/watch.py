@@ -98,6 +98,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self._waiting: list[Callable[[], Compared | None]] = []
         self._reads: list[_Read] = []
         self._busy = False
+        self._outer: Watch | None = None
         self._stack = contextlib.ExitStack()
         self._known: dict[Any, Compared] = {}
         profile_called(self.options.device)
@@ -114,7 +115,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def __enter__(self) -> Watch:
         if self.tape.open:  # inside of another scope, which writes the tape
             self._stack = contextlib.ExitStack()
-            self._stack.enter_context(recording(self._take) if self.listens else contextlib.nullcontext())
+            if self.listens:
+                self._outer = self.tape.watches[-1] if self.tape.watches else None
+                self._stack.enter_context(recording(self._take))
+                self._heard(self._stack)
             return self
         with contextlib.ExitStack() as stack:
             scope = stack.enter_context(PatchScope())
@@ -130,6 +134,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 stack.callback(setattr, self.tape, "read", unheard)
                 stack.enter_context(recording(self._take))
                 stack.enter_context(_Listener(self))
+                self._heard(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -262,9 +267,20 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 caught(error, "a comparison of a script")
                 found = replace(found, error=error)
         self._known[key] = found
+        self._told(found)
+        return found
+
+    def _told(self, found: Compared) -> None:
+        """A comparison of this scope, or of one inside of it."""
         self.comparisons.append(found)
         self.tell(found)
-        return found
+        if self._outer is not None:
+            self._outer._told(found)
+
+    def _heard(self, stack: contextlib.ExitStack) -> None:
+        """Scopes inside of this one tell it what they judge."""
+        self.tape.watches.append(self)
+        stack.callback(self.tape.watches.remove, self)
 
     @contextlib.contextmanager
     def _own(self) -> Iterator[None]:

@@ -41,7 +41,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
         yield Table("rest", "", ((f"{count(len(rest), 'more output')}: {', '.join(labels)}",),))
     if limit := v.scope.sentence:
         yield Table("scope", "", ((limit,),))
-    if line := words.allowed(v):
+    if v.headline != "Equal" and (line := words.allowed(v)):
         yield Table("allowed", "", ((line,),))
     if v.file and not _clean(v):
         full = quote(v, v.file)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HAND_MADE = [p for p in PAGES if p.name in ("README.md", "CONTRIBUTING.md", "how-it-works.md", "verdicts.md")]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 FILE = re.compile(r"`((?:render|interval_ops|tests|docs|datasets|kernels|benchmarks)/[\w./-]*)`")

@@ -133,3 +133,26 @@ def test_an_assertion_says_the_whole_report() -> None:
 def test_wrong_arguments_are_render_errors(call: Any, text: str) -> None:
     with pytest.raises(render.RenderError, match=text):
         call()
+
+
+def test_scopes_inside_of_a_scope_tell_it() -> None:
+    told: list[str] = []
+    x = torch.rand(40)
+    with render.watch(lambda found: told.append(found.name)) as outer:
+        with render.cpu():
+            one = torch.allclose(exponential(x), x.exp())
+        with render.watch() as inner:
+            two = torch.allclose(exponential(x), x.exp() + 1)
+        three = torch.allclose(exponential(x), x.exp())
+    assert (one, two, three) == (True, False, True)
+    assert [v.label for v in inner.verdicts] == ["Type-II"]
+    assert [v.label for v in outer.verdicts] == ["Type-I", "Type-II", "Type-I"] and len(told) == 3
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "<python-input-3>", "<doctest page.md[4]>"])
+def test_what_is_typed_is_heard(file: str) -> None:
+    names: dict[str, Any] = {"torch": torch, "exponential": exponential, "x": torch.rand(9)}
+    with render.watch() as w:
+        exec(compile("same = torch.allclose(exponential(x), x.exp())", file, "exec"), names)
+        exec(compile("same = torch.allclose(exponential(x), x.exp())", "<generated>", "exec"), names)
+    assert [c.file for c in w.comparisons] == [file] and w.verdicts[0].label == "Type-I"
