@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interval_ops import scans
 from render.result.blame import Blame
 from render.result.blockwise import blocks, flat
 from render.result.decision import Case, Decision, Masks, only_device
@@ -69,11 +70,7 @@ def _largest(y: np.ndarray, exact: np.ndarray) -> tuple[float, tuple[int, ...]]:
         return 0.0, ()
     best, place = -1.0, 0
     for at in blocks(y.size):
-        a, e = flat(y, at), flat(exact, at)
-        same = (a == e) | (np.isnan(a) & np.isnan(e))
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = np.where(same, 0.0, np.nan_to_num(np.abs(a - e), nan=np.inf, posinf=np.inf))
-        i = int(np.argmax(gap))
-        if gap[i] > best:
-            best, place = float(gap[i]), at.start + i
+        gap, i = scans.largest_gap(*scans.flats(flat(y, at), flat(exact, at)))
+        if gap > best:
+            best, place = float(gap), at.start + int(i)
     return best, tuple(int(i) for i in np.unravel_index(place, y.shape))

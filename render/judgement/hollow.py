@@ -18,9 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from interval_ops import scans
 from render.entry.execution import on_cpu
 from render.judgement.references import References
 from render.result import margins
+from render.result.blockwise import blocks, flat
 from render.result.decision import Case, Decision
 
 DIFFERS = 1 / 4
@@ -36,6 +38,8 @@ def decided(references: References, places: Sequence[int], cases: Sequence[Case]
     if decision.label != "Type-I":
         return decision
     for case, place in zip(cases, places, strict=True):
+        if not _apart_at_all(case):
+            continue
         at = differing(case)
         if at.any() and not (at & ~_holds_zero(case)).any():
             return _said(case, at, "zero lies in each of their bounds")
@@ -43,6 +47,19 @@ def decided(references: References, places: Sequence[int], cases: Sequence[Case]
         if at.any() and (at := at & _hollow(references, place, case)).any():
             return _said(case, at, "their bounds would hold what inputs off by half give")
     return decision
+
+
+def _apart_at_all(case: Case) -> bool:
+    """Whether any element differs as `differing` or `suspects` ask: one look at each."""
+    if case.mismatch or case.fmt is None or case.ref_fmt is None:
+        return False
+    u, floor = max(case.fmt.u, case.ref_fmt.u), max(case.fmt.half_subnormal, case.ref_fmt.half_subnormal)
+    got = case.value if case.device is None else case.device
+    for at in blocks(got.size):
+        y, ref, exact = scans.flats(flat(got, at), flat(case.ref, at), flat(case.exact, at))
+        if any(scans.apart(y, ref, exact, u, floor, DIFFERS)):
+            return True
+    return False
 
 
 def _said(case: Case, at: np.ndarray, text: str) -> Decision:

@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 import torch
 
+from interval_ops import scans
 from render.judgement.blame import blame
 from render.judgement.tolerance import tolerance
 from render.result.blockwise import blocks, part, part_of_masks
-from render.result.decision import Case, Decision, Masks, device_bound, ref_bound
+from render.result.decision import Case, Decision, Masks, device_bound, quiet, ref_bound
 from render.result.tolerance import Tolerance
 from render.result.verdict import Bound, OutputVerdict
 
@@ -105,6 +106,10 @@ class _Extremes:
     def add(self, case: Case, masks: Masks, suspects: str, tolerance: tuple[float, float], start: int) -> None:
         lo, hi = ref_bound(case) if case.device is None else device_bound(case)
         got = case.value if case.device is None else case.device
+        if not suspects and quiet(case):
+            y, got, lo, hi = scans.flats(case.ref, got, lo, hi)
+            self._quiet(y, got, lo, hi, tolerance, start)
+            return
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.where(got == case.ref, 0.0, np.abs(got - case.ref))
             self.far += int(np.count_nonzero(~(gap <= tolerance[1] + tolerance[0] * np.abs(case.ref))))
@@ -117,6 +122,17 @@ class _Extremes:
         at = int(np.argmax(score))
         if start == 0 or score[at] > self.score:
             self.score, self.worst = float(score[at]), start + at
+
+    def _quiet(
+        self, ref: np.ndarray, got: np.ndarray, lo: np.ndarray, hi: np.ndarray, limits: tuple[float, float], start: int
+    ) -> None:
+        """The same of numbers that are all finite and in bound, in one pass."""
+        gap, at, far, cover, used = scans.extremes(ref, got, ref, lo, hi, *limits)
+        self.far += int(far)
+        self.gap, self.cover = float(np.fmax(self.gap, gap)), float(np.fmax(self.cover, cover))
+        self.usage = float(np.fmax(self.usage, used))
+        if start == 0 or gap > self.score:
+            self.score, self.worst = float(gap), start + int(at)
 
 
 def _larger(so_far: float, x: np.ndarray) -> float:

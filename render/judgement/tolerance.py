@@ -66,7 +66,8 @@ class _Demands:
         """lo, hi and y_ref of the elements that are not settled."""
         for at in blocks(self.arrays[2].size):
             lo, hi, ref, settled = (flat(x, at) for x in self.arrays)
-            yield [x[~settled] for x in (lo, hi, ref)]
+            known = (lo, hi, ref)
+            yield [x[~settled] for x in known] if settled.any() else list(known)
 
     def bounded(self) -> bool:
         return all(bool(np.isfinite(x).all()) for block in self._known() for x in block)

@@ -66,8 +66,14 @@ def joined(parts: list[Masks], shape: tuple[int, ...]) -> Masks:
     return replace(parts[0], **cast("Any", whole))
 
 
+def _everywhere(mask: np.ndarray, same: bool) -> bool:
+    if mask.size and not any(mask.strides):
+        return bool(mask[(0,) * mask.ndim]) is same
+    return bool((mask == same).all())
+
+
 def _join(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     for same in (False, True):
-        if all(bool((part == same).all()) for part in parts):
+        if all(_everywhere(part, same) for part in parts):
             return np.broadcast_to(np.bool_(same), shape)
     return np.concatenate(parts).reshape(shape)

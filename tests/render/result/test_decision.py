@@ -282,3 +282,15 @@ def test_zeros_do_not_fit_where_one_element_excludes_them():
     """Also if E itself could be zero there: an output of zeros would be noticed."""
     given = case(lo=[-3.0, 0.5], exact_lo=[0.9, -1.0], exact_hi=[1.1, 3.0])
     assert not fits_zero(given, compare(given))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_look_gives_the_masks_that_all_questions_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    value = rng.normal(size=6)
+    ref, exact = (value + rng.choice([0.0, 1e-3, 2.0, np.inf], 6, p=[0.5, 0.4, 0.05, 0.05]) for _ in range(2))
+    case = Case("y", value, value - 0.01, value + 0.01, ref, exact, lambda: (exact, exact))
+    found = compare(case)
+    monkeypatch.setattr("render.result.decision.quiet", lambda case: False)
+    for name, mask in vars(compare(case)).items():
+        assert np.array_equal(mask, getattr(found, name)), name

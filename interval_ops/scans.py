@@ -1,0 +1,128 @@
+"""One pass over flat arrays of an output where numpy takes ten: is there anything to look at, and the largest figures.
+
+Each gives what the array expressions at its caller give, bit for bit; they stop at the first element that decides.
+`flats` makes the arrays alike, so that each pass is compiled once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from interval_ops.compiled import compiled
+
+
+def flats(*arrays: np.ndarray) -> list[Any]:
+    """One-dimensional, contiguous, float64, and not to be written to; a view where that is possible."""
+    found = []
+    for x in arrays:
+        y = np.ascontiguousarray(x, np.float64).reshape(-1)
+        y = y.view() if y is x else y
+        y.flags.writeable = False
+        found.append(y)
+    return found
+
+
+@compiled
+def quiet(value, lo, hi, ref, exact):  # type: ignore[no-untyped-def]
+    """Whether everything is finite, and ref and exact lie in [lo, hi]."""
+    for i in range(value.size):
+        if not (abs(value[i]) < np.inf and abs(lo[i]) < np.inf and abs(hi[i]) < np.inf):
+            return False
+        if not (lo[i] <= ref[i] <= hi[i] and lo[i] <= exact[i] <= hi[i]):
+            return False
+    return True
+
+
+@compiled
+def off(y, exact, times, u, floor):  # type: ignore[no-untyped-def]
+    """Whether a finite |y - exact| exceeds times (u |exact| + floor)."""
+    for i in range(y.size):
+        gap = abs(y[i] - exact[i])
+        if gap < np.inf and gap > times * (u * abs(exact[i]) + floor):
+            return True
+    return False
+
+
+@compiled
+def apart(y, ref, exact, u, floor, part):  # type: ignore[no-untyped-def]
+    """(whether a |y - ref| exceeds u |exact| + floor, whether one is at least that part of |exact|, which is not 0)."""
+    rounding = large = False
+    for i in range(y.size):
+        gap, size = abs(y[i] - ref[i]), abs(exact[i])
+        rounding = rounding or gap > u * size + floor
+        large = large or (0.0 < size < np.inf and gap >= part * size)
+    return rounding, large
+
+
+@compiled
+def same_bits(x, y):  # type: ignore[no-untyped-def]
+    """Whether both are equal in every bit; a NaN is one whatever its payload."""
+    for i in range(x.size):
+        if x[i] != y[i]:
+            if x[i] == x[i] or y[i] == y[i]:
+                return False
+        elif x[i] == 0 and np.signbit(x[i]) != np.signbit(y[i]):
+            return False
+    return True
+
+
+@compiled
+def largest_gap(y, exact):  # type: ignore[no-untyped-def]
+    """(largest |y - exact|, its first place): 0 where both are the same infinity or NaN, infinite where one is not."""
+    best, place = -1.0, 0
+    for i in range(y.size):
+        a, e = y[i], exact[i]
+        gap = 0.0 if a == e or (a != a and e != e) else abs(a - e)
+        gap = np.inf if gap != gap else gap
+        if gap > best:
+            best, place = gap, i
+    return best, place
+
+
+@compiled
+def extremes(y, got, ref, lo, hi, rtol, atol):  # type: ignore[no-untyped-def]
+    """(largest |got - ref|, its first place, how many exceed atol + rtol |ref|, largest distance of an end from ref,
+    largest usage of y), of numbers that are all finite."""
+    gap_most, place, far, cover, used_most = 0.0, -1, 0, -np.inf, 0.0
+    for i in range(ref.size):
+        gap = abs(got[i] - ref[i])
+        if place < 0 or gap > gap_most:
+            gap_most, place = gap, i
+        far += not gap <= atol + rtol * abs(ref[i])
+        above, below = hi[i] - ref[i], ref[i] - lo[i]
+        cover = above if above > cover else cover
+        cover = below if below > cover else cover
+        half = (hi[i] - lo[i]) / 2
+        away = abs(y[i] - (lo[i] + half))
+        used = away / half if half != 0 else 0.0 if away == 0 else np.inf
+        if lo[i] <= y[i] <= hi[i] and used > 1.0:
+            used = 1.0
+        used_most = used if used > used_most else used_most
+    return gap_most, place, far, cover, used_most
+
+
+@compiled
+def compared(low, high, lo, hi, exact, narrow, slack, small):  # type: ignore[no-untyped-def]
+    """(whether some gap exceeds slack |exact|, elements that agreement is told of, largest gap, largest in half widths
+    of [lo, hi], largest finite |exact|): [low, high] against `exact`, where it is known to `narrow` half widths."""
+    told, gap_most, used, largest = 0, 0.0, 0.0, 0.0
+    for i in range(exact.size):
+        e, size, half = exact[i], abs(exact[i]), (hi[i] - lo[i]) / 2
+        if not size < np.inf:
+            continue
+        largest = size if size > largest else largest
+        room = np.maximum(narrow * (hi[i] - lo[i]) / 2, slack * size)
+        if not (abs(low[i]) < np.inf and abs(high[i]) < np.inf and (high[i] - low[i] <= room or not room < np.inf)):
+            continue
+        gap = low[i] - e if low[i] > e else e - high[i] if high[i] < e else 0.0
+        if gap > slack * size:
+            return True, 0, 0.0, 0.0, 0.0
+        beside = half if half > size else size
+        reach = slack * size
+        told += reach <= small * beside or reach == 0
+        gap_most = gap if gap > gap_most else gap_most
+        if gap > 0 and gap / half > used:
+            used = gap / half
+    return False, told, gap_most, used, largest

@@ -1,0 +1,86 @@
+"""Each pass against the array expressions that it stands for, on numbers of every kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from interval_ops import scans
+
+KINDS = np.array([0.0, -0.0, 1.0, -1.0, 3.0, 1e-320, -1e300, 1e308, np.inf, -np.inf, np.nan, 0.1])
+SEEDS = range(60)
+
+
+def drawn(seed: int, n: int = 5) -> list[np.ndarray]:
+    """Arrays of a few elements, close to each other in some cases and of any kind in others."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1, 6))
+    if seed % 2:
+        return [rng.choice(KINDS, size) for _ in range(n)]
+    base = rng.normal(size=size)
+    return [base + rng.choice([0.0, 1e-7, -1e-7, 1e-3], size) for _ in range(n)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_passes_give_what_array_expressions_give(seed: int) -> None:
+    value, a, b, ref, exact = drawn(seed)
+    lo, hi = np.fmin(a, b), np.fmax(a, b)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(value) & np.isfinite(lo) & np.isfinite(hi)
+        inside = (lo <= ref) & (ref <= hi) & (lo <= exact) & (exact <= hi)
+        assert scans.quiet(*scans.flats(value, lo, hi, ref, exact)) == bool((finite & inside).all())
+
+        gap = np.abs(value - exact)
+        far = np.isfinite(gap) & (gap > 8 * (1e-7 * np.abs(exact) + 1e-30))
+        assert scans.off(*scans.flats(value, exact), 8, 1e-7, 1e-30) == bool(far.any())
+
+        size = np.abs(exact)
+        large = np.isfinite(size) & (size > 0) & (np.abs(value - ref) >= size / 4)
+        found = scans.apart(*scans.flats(value, ref, exact), 1e-7, 1e-30, 0.25)
+        assert found == (bool((np.abs(value - ref) > 1e-7 * size + 1e-30).any()), bool(large.any()))
+
+        same = (value == exact) | (np.isnan(value) & np.isnan(exact))
+        gap = np.where(same, 0.0, np.nan_to_num(gap, nan=np.inf, posinf=np.inf))
+        assert scans.largest_gap(*scans.flats(value, exact)) == (gap.max(), int(np.argmax(gap)))
+
+    bits = [np.where(np.isnan(x), np.nan, x).view(np.int64) for x in (value, np.where(exact > 0, value, exact))]
+    assert scans.same_bits(*(scans.flats(*(x.view(np.float64) for x in bits)))) == bool((bits[0] == bits[1]).all())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_extremes_of_finite_numbers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ref, got = rng.normal(size=(2, 7))
+    half = rng.choice([0.0, 0.5, 2.0], 7)
+    lo, hi = ref + rng.choice([0.0, 0.25], 7) * half - half, ref + half
+    hi = np.maximum(lo, hi)
+    gap, at, far, cover, used = scans.extremes(*scans.flats(ref, got, ref, lo, hi), 0.1, 0.2)
+    off = np.abs(got - ref)
+    assert (gap, at) == (off.max(), int(np.argmax(off)))
+    assert far == np.count_nonzero(off > 0.2 + 0.1 * np.abs(ref))
+    assert cover == max((hi - ref).max(), (ref - lo).max())
+    from render.judgement.measure import usage
+
+    assert used == usage(ref, lo, hi).max()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_agrees_is_counted_as_before(seed: int) -> None:
+    """`compared` answers only where no gap exceeds the slack; then it says what `unrounded._answer` says."""
+    from interval_ops.formats.model import FORMATS
+    from render.judgement import unrounded
+    from render.result.decision import Case
+
+    low, high, lo, hi, exact = drawn(seed)
+    low, high, lo, hi = np.fmin(low, high), np.fmax(low, high), np.fmin(lo, hi), np.fmax(lo, hi)
+    fmt = FORMATS["fp32"]
+    case = Case("y", exact, lo, hi, exact, exact, lambda: (exact, exact), fmt=fmt, ref_fmt=fmt)
+    with np.errstate(all="ignore"):
+        gap, counts = unrounded._gap(case, (low, high))
+        near = unrounded.SLACK * np.abs(exact)
+        alike = unrounded._alike(case, (low, high))
+        if (np.abs(gap) > near).any():
+            assert alike is None
+        else:
+            wanted = unrounded._answer(case, (low, high), gap, counts, near, False)
+            assert alike is not None and repr(alike) == repr(wanted)
