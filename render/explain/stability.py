@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,13 @@ class Careful:
         with on_cpu():
             return self.oracle.attainable(self.u, self.least, LIMIT, made)
 
+    @cached_property
+    def _reach(self) -> list[np.ndarray] | None:
+        return self.reach()
+
     def measured(self, cases: dict[int, tuple[Case, np.ndarray]], places: list[int]) -> list[Suspect]:
         """What each output loses and may lose; nothing where the reference cannot say."""
-        reach = self.reach() if cases else None
+        reach = self._reach if cases else None
         found = []
         for i, (case, error) in cases.items() if reach is not None else ():
             own = LIMIT * (_last(case) * np.abs(case.exact) + _floor(case))
@@ -119,10 +124,10 @@ def instability(study: Study, run: Execution, oracle: Oracle, places: list[int])
             for i, (c, e) in errors.items()
             if (e > ASKED_FROM * (_finest(c) * np.abs(c.exact) + _floor(c))).any()
         }
+        suspects = careful.suspects(errors, places)
+        if not suspects:
+            return None
         asked = list(errors)
-    suspects = careful.suspects(errors, places)
-    if not suspects:
-        return None
     inner = coarsest(study)
     if inner > careful.least and not _above(careful, inner, errors, places):
         worst = max(suspects, key=lambda s: float(np.nanmax(s.eta)))

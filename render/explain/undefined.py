@@ -1,7 +1,9 @@
 """Masked-off lanes of a load without `other`: zero here and as NVIDIA and AMD lower them, undefined by the language.
 
 Whether one reaches an output is found by running again, values only, with NaN and then with a number in those lanes:
-an output that changes is computed from them. (A NaN is passed over by maximum and minimum, a number is not.)
+an output that changes is computed from them. (A NaN is passed over by maximum and minimum, a number is not.) Where
+programs of one launch hand nothing to each other, those that have such lanes run alone first: if nothing that they
+store changes, nothing does.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from render.entry.execution import FAILURES, WORTH_WORK, Entry, Execution
+from render.entry.execution import FAILURES, WORTH_WORK, Entry, Execution, Tensor
+from render.interpreter.events import Listener, listened
+from render.interpreter.handle import Handle
 from render.result.decision import Decision
 from render.result.verdict import Finding
 
@@ -21,6 +25,8 @@ CODE = "RND311"
 FILLERS = (float("nan"), 1234.5)
 FILLED = ("sm_", "gfx")
 """Targets whose compiler is known to put zeros there (Triton's lowering of masked loads for NVIDIA and AMD)."""
+FEW = 4
+"""Programs with such lanes run alone where they are at most one in so many."""
 NOT_TRIED = "whether masked-off lanes of loads without `other` reach an output could not be tried"
 
 
@@ -61,6 +67,8 @@ def undefined(entry: Entry, run: Execution) -> Undefined:
     if run.work > WORTH_WORK:
         return Undefined(tried=False)
     filled = run.session.profile.name.startswith(FILLED)
+    if _untouched_alone(entry, run):
+        return Undefined()
     for filler in FILLERS:
         options = {**entry.options, "undefined": filler, "interval": False}
         try:
@@ -70,6 +78,47 @@ def undefined(entry: Entry, run: Execution) -> Undefined:
         if changed := _changed(run, again):
             return Undefined(tuple(changed), sites, filled)
     return Undefined()
+
+
+class _Only(Listener):
+    """Runs these programs of a launch; `handed`: they used an atomic, and so may have what others left there."""
+
+    def __init__(self, programs: set[int]) -> None:
+        self.programs = np.array(sorted(programs))
+        self.handed = False
+
+    def order(self, usual: np.ndarray) -> np.ndarray:
+        return usual[np.isin(usual, self.programs)]
+
+    def before_atomic(self, ptr: Handle, value: Handle | None, mask: Handle | None) -> None:
+        self.handed = True
+
+
+def _untouched_alone(entry: Entry, run: Execution) -> bool:
+    """Whether the programs with such lanes, run alone, store what they stored: enough where no other reads it."""
+    programs = set[int]().union(*run.session.undefined_sites.values())
+    stored = [s for s in run.session.memory.registry if s.stored_in >= 0]
+    independent = len(run.session.launches) == 1 and not run.aside and all(s.read_in < 0 for s in stored)
+    total = int(np.prod(run.session.launches[0].grid))
+    if not independent or "builder" in entry.options or FEW * len(programs) > total:
+        return False
+    for filler in FILLERS:
+        only = _Only(programs)
+        options = {**entry.options, "undefined": filler, "interval": False, "builder": listened(only)}
+        try:
+            again = Entry(entry.fn, entry.inputs, entry.device, entry.seed, options).run()
+        except FAILURES:
+            return False
+        if only.handed or not all(map(_same_where_stored, run.outputs, again.outputs)):
+            return False
+    return True
+
+
+def _same_where_stored(x: Tensor, y: Tensor) -> bool:
+    if y.unstored is None or x.value.shape != y.value.shape:
+        return False
+    there = ~y.unstored
+    return np.array_equal(x.value[there], y.value[there], equal_nan=x.value.dtype.kind == "f")
 
 
 def _changed(run: Execution, again: Execution) -> Sequence[str]:

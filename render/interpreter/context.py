@@ -65,7 +65,8 @@ class Context:
     exchanged: dict[int, int] = field(default_factory=dict)
     """Addresses of floats that an atomic exchanged, and the program that did."""
     undefined: float | None = None
-    undefined_sites: set[Site] = field(default_factory=set)
+    undefined_sites: dict[Site, set[int]] = field(default_factory=dict)
+    """Loads without `other` that had masked-off lanes, with the programs that had them."""
     change: Callable[[Any, ast.Module], ast.Module] | None = None
     assume_exact: frozenset[str] = frozenset()
     writers: Writers = field(default_factory=Writers)

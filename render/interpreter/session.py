@@ -95,7 +95,7 @@ class Session:
         self._tracker: HostTracker | None = None
         self._told: Description | None = None
         self.assume_exact = known_functions(settings.get("assume_exact", ()))
-        self.undefined_sites: set[Site] = set()
+        self.undefined_sites: dict[Site, set[int]] = {}
         self.memory = Memory(interval=self.interval)
         self.launches: list[Launch] = []
         self.writers: list[Writers] = []

@@ -16,8 +16,9 @@ from render.interpreter.context import Context
 from render.interpreter.events import listened
 from render.trace.recorder import Recorder
 
-LIMIT = 128 << 20
-"""Bytes of values that the recording of a run keeps: about 5 million lanes with their bounds."""
+LIMIT = 16 << 20
+"""Bytes of values that the recording of a run keeps: about 600 thousand lanes with their bounds. Recording takes up
+to as long as the run; of a larger one, to run the few programs again that are asked about costs less."""
 
 HELD = 256 << 20
 """Bytes of memory that kernels may address and that a recording keeps with it."""

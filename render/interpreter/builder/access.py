@@ -37,6 +37,14 @@ def _mask(mask: Handle) -> tuple[np.ndarray, np.ndarray | None]:
     return sure, mask.full(np.where(mask.lo != mask.hi, ~mask.v, mask.v))
 
 
+def _with_lanes_off(sure: np.ndarray | None, linear: np.ndarray) -> list[int]:
+    """The programs of a chunk in which a lane is masked off."""
+    if sure is None or sure.shape[0] == 1:
+        return [int(i) for i in linear]
+    rows = ~sure.reshape(sure.shape[0], -1).all(axis=1)
+    return [int(i) for i in linear[rows]]
+
+
 def _possible(sure: np.ndarray | None, turned: np.ndarray | None) -> np.ndarray | None:
     """Lanes that may take part, of what `_mask` gives."""
     return sure if sure is None or turned is None else sure | turned
@@ -75,7 +83,7 @@ class AccessOperations(Base):
         elif v.dtype != carrier(pointee):
             v = v.astype(carrier(pointee))
         if got.masked_off and elem.fmt is not None:
-            ctx.undefined_sites.add(ctx.site())
+            ctx.undefined_sites.setdefault(ctx.site(), set()).update(_with_lanes_off(sure, ctx.linear))
         if elem.fmt is None and got.lo is not None and got.hi is not None:
             between = got.lo.astype(v.dtype), got.hi.astype(v.dtype)
             why = ctx.taint("RND302", "load", LEFT_OPEN)

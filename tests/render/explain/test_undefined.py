@@ -67,3 +67,41 @@ def test_a_number_that_a_nan_would_not_be_is_tried_too():
 
 def test_a_bug_stays_one():
     assert render.classify(mean(False), torch.rand(50), ref=lambda x: x.sum().reshape(1)).label == "Type-II"
+
+
+@triton.jit
+def scaled_kernel(x, out, partial, n, HANDS: tl.constexpr, UNGUARDED: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n)
+    if HANDS:  # the last program stores what it read past the end, and an earlier element is computed from it
+        tl.store(partial + i, v)
+        tl.debug_barrier()
+        v = tl.load(partial + i)
+    if UNGUARDED:
+        tl.store(out + i, v + tl.sum(v, 0))
+    else:
+        tl.store(out + i, v + 1, mask=i < n)
+
+
+@pytest.mark.parametrize(("hands", "unguarded", "reaches"), [(0, 0, False), (0, 1, True), (1, 1, True), (1, 0, False)])
+def test_one_program_with_such_lanes_runs_alone_and_finds_the_same(hands, unguarded, reaches, monkeypatch):
+    n, block = 150, 16
+
+    def entry(x):
+        size = triton.cdiv(n, block) * block
+        out, partial = torch.empty(size if unguarded else n), torch.empty(size)
+        scaled_kernel[(triton.cdiv(n, block),)](x, out, partial, n, hands, unguarded, block)
+        return out[:n]
+
+    def reference(x):
+        if not unguarded:
+            return x + 1
+        padded = torch.zeros(triton.cdiv(n, block) * block)
+        padded[:n] = x
+        rows = padded.reshape(-1, block)
+        return (rows + rows.sum(1, keepdim=True)).reshape(-1)[:n]
+
+    verdict = render.classify(entry, torch.randn(n), ref=reference)
+    assert ([f.code for f in verdict.findings] == ["RND311"]) is reaches
+    monkeypatch.setattr("render.explain.undefined._untouched_alone", lambda entry, run: False)
+    assert render.classify(entry, torch.randn(n), ref=reference).findings == verdict.findings
