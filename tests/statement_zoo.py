@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -219,7 +220,7 @@ def refusal(error: BaseException) -> tuple[str, int]:
     return type(error).__name__, getattr(getattr(error, "node", None), "lineno", 0)
 
 
-def stock(kernel: Any) -> tuple[str, int] | None:
+def stock(kernel: Any, told: Callable[[BaseException], Any] = refusal) -> Any:
     """What Triton's front end refuses the kernel for; None where it makes code of it. Without a GPU."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import compiler
@@ -238,20 +239,20 @@ def stock(kernel: Any) -> tuple[str, int] | None:
         made.hash()
         made.make_ir(*arguments)
     except Exception as error:
-        return refusal(error)
+        return told(error)
     return None
 
 
-def own(kernel: Any) -> tuple[str, int] | None:
+def own(kernel: Any, told: Callable[[BaseException], Any] = refusal) -> Any:
     import torch
 
     from render.interpreter.session import Session
 
     try:
         with Session(printer=lambda text: None):
-            kernel[(1,)](torch.arange(8.0), torch.zeros(8), 5, C=2)
+            kernel[(1,)](torch.arange(256.0), torch.zeros(256), 5, C=2)
     except Exception as error:
-        return refusal(error)
+        return told(error)
     return None
 
 

@@ -120,7 +120,8 @@ def exponential(kind, x, out):  # type: ignore[no-untyped-def]
         if size < _SMALL and 3 <= kind <= 5:
             out[i] = v
         elif not size < math.inf:
-            special = (math.exp(v), math.exp(v), math.exp(v), math.expm1(v), math.tanh(v), v, size)
+            one = math.copysign(1.0, v) if v == v else v
+            special = (math.exp(v), math.exp(v), math.exp(v), math.expm1(v), one, v, size)
             out[i] = special[kind]
         elif kind < 3:
             given = (v, 0.0)

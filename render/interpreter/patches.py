@@ -141,7 +141,7 @@ def _functions(plain: dict[str, Any]) -> dict[str, Function]:
         "reduce": _late(lambda own: own.reductions.reduce),
         "associative_scan": _late(lambda own: own.reductions.scan),
         "map_elementwise": _late(lambda own: own.mapping.map_elementwise),
-        **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy"), _same),
+        **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy"), _hint),
         "make_block_ptr": _late(lambda own: own.blocks.make),
         "advance": lambda base, offsets, **kwargs: RunningLaunch.language.blocks.advance(base, offsets),
         "load": _load(plain["load"]),
@@ -151,9 +151,15 @@ def _functions(plain: dict[str, Any]) -> dict[str, Function]:
     }
 
 
-def _same(x: Any, *hint: Any, **_: Any) -> Any:
-    """Alignment and contiguity hints do not change a value."""
-    return x
+def _hint(input: Any, values: Any, **_: Any) -> Any:
+    """Hints of alignment and contiguity do not change a value; a constant integer for each axis makes one."""
+    values = unwrap(values)
+    numbers = [unwrap(v) for v in (values if isinstance(values, (tuple, list, core.tuple)) else (values,))]
+    if not all(isinstance(number, int) for number in numbers):
+        raise TypeError("a hint takes constant integers")
+    if isinstance(input, core.tensor) and max(1, len(input.shape)) != len(numbers):
+        raise ValueError("a hint takes an integer for each axis")
+    return input
 
 
 def _load(plain: Function) -> Function:

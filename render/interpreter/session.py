@@ -295,11 +295,12 @@ class Session:
         with self._tracker.paused():
             try:
                 run_launch(self, kernel, grid, call, self._probing)
+                return
             except Exception as error:
-                found = error if self.change is not None else instead(error, kernel, call)
-                if found is error:
-                    raise
-                raise found.with_traceback(None) from found.__cause__
+                failed = error
+        # Out here, so that what it is told with was not raised from it.
+        found = failed if self.change is not None else instead(failed, kernel, call)
+        raise failed if found is failed else found.with_traceback(None)
 
 
 def _profile(device: str, settings: Settings) -> Profile:

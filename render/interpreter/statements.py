@@ -101,14 +101,16 @@ class Statements:
             if not is_tensor(result) and bool(result) is stop:
                 return result
             right = unwrap(thunk())
-            if is_tensor(result) or is_tensor(right):
-                result = getattr(self.semantic, method)(self.truth(result), self.truth(right))
-            else:
+            if not is_tensor(result):
                 result = right
+            elif is_tensor(right):
+                result = getattr(self.semantic, method)(result, right)
+            elif bool(right) is stop:
+                return right
         return result
 
     def truth(self, x: Any) -> Any:
-        """A tensor (or number) as int1, for logic: Triton tests integers against zero."""
+        """A tensor (or number) as int1, for conditions: Triton tests integers against zero."""
         x = self.semantic.to_tensor(x if is_tensor(x) else bool(x))
         if x.dtype.is_int1():
             return x
@@ -121,7 +123,7 @@ class Statements:
         return self._logic(thunks, "logical_or", True)
 
     def logical_not(self, x: Any) -> Any:
-        return self.semantic.not_(self.truth(x)) if is_tensor(x) else not unwrap(x)
+        return self.semantic.not_(x) if is_tensor(x) else not unwrap(x)
 
     def chain(self, operands: tuple[Any, ...], compare: tuple[Callable[[Any, Any], Any], ...]) -> Any:
         results = [c(x, y) for c, x, y in zip(compare, operands[:-1], operands[1:], strict=True)]

@@ -103,7 +103,7 @@ def test_out_of_bounds(tmp_path: Path) -> None:
             "tl.dot(x, y)",
             "tl.dot(x, unknown)",
             "torch.mm",
-            ["NameError", "tl.dot(x, unknown)"],
+            ["NameError: unknown is not defined", "k.py:12 in kernel", "tl.dot(x, unknown)"],
         ),
         ("    kernel[(1,)](a, b, o, N=32)\n", "    if a is b: kernel[(1,)](a, b, o, N=32)\n", "torch.mm", ["RND904"]),
     ],

@@ -22,12 +22,12 @@ def _condition(x_ptr, y_ptr, n: tl.constexpr, how: tl.constexpr, away: tl.conste
         else:
             tl.store(y_ptr + i, -x)
     elif how == "not":
-        if not d:
+        if not (d != 0):  # noqa: SIM202
             tl.store(y_ptr + i, -x)
         else:
             tl.store(y_ptr + i, x)
     elif how == "and":
-        if d and first > 0:
+        if d != 0 and first > 0:
             tl.store(y_ptr + i, x)
         else:
             tl.store(y_ptr + i, -x)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import warnings
+from typing import Any
 
 import pytest
+import refusal_zoo
 import torch
 import triton
 import triton.language as tl
 from statement_zoo import BODIES, made, own, stock
+from support import trials
 from triton import knobs
 
 from render.interpreter import frontend
@@ -36,6 +40,25 @@ def test_statements_are_refused_with_the_class_and_the_line_of_the_front_end(nam
         assert found is None or expected is not None
     else:
         assert found == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_wrong_calls_are_refused_with_class_line_and_words_of_the_front_end(seed: int, capfd: Any) -> None:
+    """1 to 3 of 100 differ: what a binding of the compiler alone refuses (`ravel(can_reorder=block)`) runs here."""
+    g, n, refused, differ = random.Random(seed), trials(100), 0, []
+    for _ in range(n):
+        text = refusal_zoo.wrong(g)
+        expected = stock(made(refusal_zoo.body(text)), refusal_zoo.said)
+        if (
+            expected is not None and expected[0] == "RuntimeError"
+        ):  # the verifier of the intermediate code, without a line
+            continue
+        found = own(made(refusal_zoo.body(text)), refusal_zoo.said)
+        refused += expected is not None
+        differ += [(text, expected, found)] if found != expected else []
+    assert refused > 0.5 * n
+    assert len(differ) <= 0.1 * n, differ
 
 
 @triton.jit
