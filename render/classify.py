@@ -7,7 +7,7 @@ steps are in `render.judgement`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from render.judgement.steps import Judgement
 from render.result.options import Options, listing_options, split
 from render.result.verdict import Verdict
 
-__all__ = ["Judgement", "Options", "classify", "classify_file", "compiler_of"]
+__all__ = ["Judgement", "Options", "classify", "classify_devices", "classify_file", "compiler_of"]
 
 
 @listing_options
@@ -57,3 +57,25 @@ def classify_file(
     if others:
         raise TypeError(f"classify_file() has no option {next(iter(others))!r}")
     return question.of_file(path, entry, ref, inputs, specs, output, chosen, tuple(ref_args))
+
+
+def classify_devices(
+    path: str | Path,
+    devices: Sequence[str],
+    entry: str | None = None,
+    ref: str | None = None,
+    inputs: str | Path | None = None,
+    specs: Sequence[str] = (),
+    output: Any = None,
+    ref_args: Sequence[str] = (),
+    **options: Any,
+) -> Iterator[tuple[str, Verdict]]:
+    """`classify_file` under several profiles, with one run of the reference for all.
+
+    Ends early where host code asked what device it has: the profiles that are left want a process each.
+    """
+    chosen, others = split(options)
+    if others:
+        raise TypeError(f"classify_devices() has no option {next(iter(others))!r}")
+    return question.of_file_on(path, devices, chosen, entry=entry, ref=ref, inputs=inputs, specs=specs, output=output,
+                               ref_args=tuple(ref_args))  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from render.cli import classify_many
 from render.cli.exits import decided, guarded
 from render.cli.files import STDOUT, writable
 from render.cli.limits import MEMORY, TIMEOUT, limited
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 @taking("device", "configs", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds",
         explanations=True)  # fmt: skip
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES...", help="Python file with the kernel and its launcher, unedited.")
     ],
     entry: Annotated[
         str | None,
@@ -97,22 +98,38 @@ def command(
         bool, typer.Option("--quiet", "-q", help="Verdict and summary only.", rich_help_panel=REPORT)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show everything.", rich_help_panel=REPORT)] = False,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=0,
+            help="Processes for several files or profiles; 0: one per core.",
+            rich_help_panel=REPORT,
+        ),
+    ] = 0,
     timeout: Annotated[float, typer.Option(help=TIMEOUT, metavar="SECONDS", rich_help_panel=REPORT)] = 900,
     memory_limit: Annotated[float, typer.Option(help=MEMORY, metavar="GIB", rich_help_panel=REPORT)] = 0,
     **options: Any,
 ) -> int:
     """Classify the difference between a Triton kernel and its reference.
 
-    Inputs come from --inputs, else --input, else make_inputs() in FILE.
+    Inputs come from --inputs, else --input, else make_inputs() in FILE. Several files, and several profiles (--device
+    all, or sm_80,sm_90), give a table, and the worst exit code.
     """
-    file = _found(file)
+    found = [_found(file) for file in files]
+    file = found[0]
     if recording is not None and output is not None:
         raise RenderError("RND902", "--recording has an output already", "leave --output out")
     output = recording or output
     _check(inputs, output)
     if save_repro is not None and save_repro.exists() and (not save_repro.is_dir() or any(save_repro.iterdir())):
         raise RenderError("RND901", f"{save_repro} exists and is not empty", "name a new folder for the reproduction")
-    writable(json, html, plot, protected=(file, inputs, output))
+    many = classify_many.is_many(files, str(options["device"]))
+    if many and (html or plot or save_repro or verbose):
+        raise RenderError("RND902", "--html, --plot, --save-repro and --verbose are for one file under one profile",
+                          "--json writes all results")  # fmt: skip
+    writable(json, html, plot, protected=(*found, inputs, output))
     if plot is not None:
         from render.report.plot import drawable
 
@@ -120,6 +137,11 @@ def command(
     chosen = given(options)
     options = chosen | {"entry": entry, "ref": ref, "inputs": inputs, "output": output}
     options["specs"], options["ref_args"] = tuple(input or ()), tuple(ref_args or ())
+    if many:
+        devices = classify_many.devices_of(options.pop("device", "any"))
+        return classify_many.command(
+            found, devices, options, jobs, (timeout, memory_limit), json, quiet, allow_inconclusive
+        )
     doing = [f"running {file.name} on the CPU"]
     call = {"file": str(file.resolve()), "options": _plain(options)}
     options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")

@@ -66,16 +66,17 @@ def report(error: Exception, json: object = None) -> int:
     the exit code."""
     if os.environ.get(_FULL):
         traceback.print_exception(error)
-    for kind, words in _WORDS.items():
-        if isinstance(error, kind):
-            lines, code = words(error)
-            break
-    else:
-        lines, code = _internal(error)
+    lines, code = explained(error)
     _say(lines)
     if isinstance(json, str):
         _as_json(lines, code, getattr(error, "code", ""), json)
     return code
+
+
+def explained(error: Exception) -> tuple[list[str], int]:
+    """(lines for the user, exit code)."""
+    words = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), _internal)
+    return words(error)
 
 
 def _as_json(lines: list[str], exit_code: int, code: str, path: str) -> None:

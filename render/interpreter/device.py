@@ -71,6 +71,17 @@ def described(profile: Profile | str | None) -> Iterator[Description]:
         _stack.pop()
 
 
+@contextlib.contextmanager
+def unasked() -> Iterator[None]:
+    """What is asked inside is not remembered: no code of the user's asks."""
+    found = current()
+    before = set(found.asked)
+    try:
+        yield
+    finally:
+        found.asked = before
+
+
 def target() -> Any:
     """The `GPUTarget` of the current device."""
     from triton.backends.compiler import GPUTarget

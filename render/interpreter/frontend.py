@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from render.interpreter import device
 from render.interpreter.arguments import KernelCall
 from render.interpreter.compiled import Packed
 from render.interpreter.context import TRITON_ROOT
@@ -44,9 +45,11 @@ def refused(kernel: Any, call: KernelCall) -> Exception | None:
     """The exception that Triton's front end raises for the statements of this kernel under such a call."""
     if _straight(kernel):
         return None
-    key = kernel.fn, kernel.src, tuple([_kind(v) for v in call.bound.arguments.values()]), repr(call.options)
+    kinds, arch = tuple([_kind(v) for v in call.bound.arguments.values()]), device.current().facts.arch
+    key = kernel.fn, kernel.src, kinds, repr(call.options), arch
     if key not in _known:
-        _known[key] = _asked(kernel, call)
+        with device.unasked():  # what the compiler asks for us is no decision of the host's code
+            _known[key] = _asked(kernel, call)
     return _known[key]
 
 

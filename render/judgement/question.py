@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from render.entry import execution, recording
 from render.entry.inputs import Inputs, gather, of_call, parameters_of
+from render.entry.memo import asks_now
 from render.entry.resolve import resolve
 from render.entry.target import find_entry, left_out_note, load_module
 from render.entry.tensors import load
@@ -81,25 +83,60 @@ def of_file(
     `call` finds the inputs where the file gives none by itself.
     """
     with execution.described_as(options.device):
-        with execution.on_cpu():
-            module = load_module(path)
-            models = two_models(module, options.seed) if (entry, ref, inputs, specs) == (None, None, None, ()) else None
-            device = _recorded(output)
-            own = isinstance(device, recording.DeviceRecording) and inputs is None and not specs
-            if models is not None:
-                fn, given, reference = models
+        return _asked(path, entry, ref, inputs, specs, output, options, ref_args, call).verdict()
+
+
+def of_file_on(
+    path: str | Path,
+    devices: Sequence[str],
+    options: Options,
+    **asked: Any,
+) -> Iterator[tuple[str, Verdict]]:
+    """The verdicts on a file under several profiles, with one run of the reference for all of them (`of_file`'s other
+    arguments by name).
+
+    Ends after the first profile under which host code asked what device it has: what it was told may stay in its
+    modules, so each further profile wants a process of its own.
+    """
+    question: Judgement | None = None
+    for device in devices:
+        with execution.described_as(device):
+            one = replace(options, device=device)
+            question = _asked(path, options=one, **asked) if question is None else replace(question, options=one)
+            yield device, question.verdict()
+            if asks_now():
+                return
+
+
+def _asked(
+    path: str | Path,
+    entry: str | None,
+    ref: Given,
+    inputs: Any,
+    specs: Sequence[str],
+    output: Any,
+    options: Options,
+    ref_args: Sequence[str] = (),
+    call: Callable[[Callable[..., Any]], Inputs] | None = None,
+) -> Judgement:
+    with execution.on_cpu():
+        module = load_module(path)
+        models = two_models(module, options.seed) if (entry, ref, inputs, specs) == (None, None, None, ()) else None
+        device = _recorded(output)
+        own = isinstance(device, recording.DeviceRecording) and inputs is None and not specs
+        if models is not None:
+            fn, given, reference = models
+        else:
+            fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
+            if call is not None:
+                given = call(fn)
             else:
-                fn = find_entry(module, entry, ref if isinstance(ref, str) else None)
-                if call is not None:
-                    given = call(fn)
-                else:
-                    given = device.call(fn) if own else gather(fn, module, inputs, specs, options.seed)
-                reference = resolve(ref, module, ref_args)
-            if isinstance(device, recording.DeviceRecording):
-                device.check(given)
-        note = left_out_note(module)
-        told = () if note is None else (note,)
-        return Judgement(fn, given, reference, device, options, told).verdict()
+                given = device.call(fn) if own else gather(fn, module, inputs, specs, options.seed)
+            reference = resolve(ref, module, ref_args)
+        if isinstance(device, recording.DeviceRecording):
+            device.check(given)
+    note = left_out_note(module)
+    return Judgement(fn, given, reference, device, options, () if note is None else (note,))
 
 
 def _recorded(output: Any) -> Any:

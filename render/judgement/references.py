@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import torch
 from render.entry import execution
 from render.entry.execution import Execution
 from render.entry.inputs import Inputs
+from render.entry.memo import Memo
 from render.entry.outputs import Named, of_reference, outline
-from render.entry.resolve import Reference, plans
+from render.entry.resolve import Reference, ReferencePlan, plans
 from render.entry.resolve import run as run_reference
 from render.reference.oracle import Ends, Oracle, OracleResult
 from render.reference.tf32 import reference_precision
@@ -21,6 +23,11 @@ from render.reference.trail import Trail
 from render.result.options import Options
 
 Timing = dict[str, float | None]
+Collect = Callable[[Any, Mapping[str, Any]], Named]
+
+
+def _collected(outlines: Named, result: Any, values: Mapping[str, Any]) -> Named:
+    return of_reference(result, values, outlines)
 
 
 class References:
@@ -29,17 +36,22 @@ class References:
     `native`: y_ref of every output by name, until `forget`. `exact`: E. Times go into `timing`.
     """
 
-    def __init__(self, reference: Reference, inputs: Inputs, options: Options, timing: Timing, run: Execution) -> None:
+    def __init__(
+        self, reference: Reference, inputs: Inputs, options: Options, timing: Timing, run: Execution, memo: Memo
+    ) -> None:
         self.inputs, self.options = inputs, options
         began = time.perf_counter()
-        self.native = self._run(reference, run)
+        outputs = tuple(name for name, _ in run.named)
+        key = outputs, options.seed, options.ref_precision
+        self.native, self._plan, self._trail, self._collect = memo(("native", key), lambda: self._run(reference, run))
         timing["reference_s"] = time.perf_counter() - began
         tf32 = options.ref_precision != "ieee"
-        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, options.seed, tf32, self._trail)
+        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, options.seed, tf32, self._trail,
+                             memo=lambda what, compute: memo((what, key), compute))  # fmt: skip
         self._timing = timing
         self._radius: list[np.ndarray | None] | None = None
 
-    def _run(self, reference: Reference, run: Execution) -> Named:
+    def _run(self, reference: Reference, run: Execution) -> tuple[Named, ReferencePlan, int | None, Collect]:
         values = self.inputs.values
         named = run.named
         written = {name for name, _ in named if name in values}
@@ -54,11 +66,9 @@ class References:
             return values
 
         with execution.on_cpu(), reference_precision(self.options.ref_precision), trail:
-            result, self._plan, used = run_reference(reference, options, fresh)
-        self._trail = trail.digest
-        outlines = [(name, outline(x)) for name, x in named]
-        self._collect: Callable[[Any, Mapping[str, Any]], Named] = lambda r, v: of_reference(r, v, outlines)
-        return self._collect(result, used)
+            result, plan, used = run_reference(reference, options, fresh)
+        collect: Collect = partial(_collected, [(name, outline(x)) for name, x in named])
+        return collect(result, used), plan, trail.digest, collect
 
     def recompute(self) -> OracleResult:
         """E, once."""

@@ -19,6 +19,7 @@ from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Entry, Execution, described_as
 from render.entry.inputs import Inputs
+from render.entry.memo import Memo
 from render.entry.outputs import devices, match
 from render.entry.recording import DeviceRecording
 from render.entry.resolve import Reference
@@ -71,6 +72,7 @@ class Judgement:
     recorded: Any
     options: Options
     told: tuple[str, ...] = ()
+    memo: Memo = field(default_factory=Memo, repr=False)
     session: Any = field(default=None, init=False, repr=False)
     provenance: str = field(default="", init=False, repr=False)
     confirming: Callable[[], Budget] | None = field(default=None, init=False, repr=False)
@@ -133,7 +135,7 @@ class Judgement:
 
     def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
         """(outputs with everything that they are judged on, notes); y_ref and y_dev are kept as those numbers only."""
-        known = self.references = References(self.reference, self.inputs, self.options, self.timing, run)
+        known = self.references = References(self.reference, self.inputs, self.options, self.timing, run, self.memo)
         trim()
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]

@@ -59,10 +59,13 @@ class _Worker:
         self.process.join()
 
 
-def run(work: Callable[[U], R], units: Sequence[U], jobs: int, preload: Sequence[str] = WARM) -> Iterator[Done[R]]:
+def run(
+    work: Callable[[U], R], units: Sequence[U], jobs: int, preload: Sequence[str] = WARM, per_process: int = UNITS
+) -> Iterator[Done[R]]:
     """Each unit's outcome as it comes; `work` is a function of a module, units and results are picklable.
 
-    `preload`: modules that the processes share; the first call chooses. Closing the generator ends what still runs.
+    `preload`: modules that the processes share; the first call chooses. `per_process`: units that a process does before
+    a fresh one takes its place. Closing the generator ends what still runs.
     """
     context = _context(preload)
     waiting, tries = deque(range(len(units))), [0] * len(units)
@@ -82,7 +85,7 @@ def run(work: Callable[[U], R], units: Sequence[U], jobs: int, preload: Sequence
                     waiting.appendleft(worker.index)
                 else:
                     yield done
-                if done is not None and worker.process.is_alive() and waiting and worker.given < UNITS:
+                if done is not None and worker.process.is_alive() and waiting and worker.given < per_process:
                     _next(worker, waiting, units, tries)
                 else:
                     del workers[ready]
@@ -117,7 +120,13 @@ def _ending(code: int | None) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
 
 
+forks = False
+"""Set in a process that has loaded everything and runs one thread: it forks itself."""
+
+
 def _context(preload: Sequence[str]) -> Any:
+    if forks:
+        return multiprocessing.get_context("fork")
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -137,6 +137,8 @@ class Oracle:
     tf32: bool = False
     trail: int | None = None
     """Digest of the run that gave `native`; None: not known, the widened run is taken for it."""
+    memo: Callable[[Any, Callable[[], Any]], Any] = lambda key, compute: compute()
+    """Gives what was computed under a key before, by another oracle of the same reference."""
 
     def exact(self) -> OracleResult:
         if self.reference.bounds is not None:
@@ -182,7 +184,7 @@ class Oracle:
             return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
         # The error belongs to the values beside it, which composite operations take from their definition.
         spread = [reach + deviation(v, x) for reach, v, x in zip(spread, values, base, strict=True)]
-        return self._ends(base, spread), _quality(mode), mode.notes
+        return self._ends(base, spread), _quality(mode), list(mode.notes)
 
     def _beside(self) -> OracleResult:
         """E of a reference that float64 inputs do not keep in float64."""
@@ -194,7 +196,7 @@ class Oracle:
             spread = [self._storage_error(i) for i in range(len(values))]
             found: Carried = self._ends(values, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
             return OracleResult(values, "taken at its own precision", lambda: found, trusted=False)
-        known: Carried = self._ends(values, spread), _quality(mode), mode.notes
+        known: Carried = self._ends(values, spread), _quality(mode), list(mode.notes)
         return OracleResult(values, "run as written with float64 carried beside it", lambda: known)
 
     def radius(self, exact: OracleResult) -> list[np.ndarray | None]:
@@ -294,6 +296,10 @@ class Oracle:
 
     def _counted(self) -> tuple[list[np.ndarray], NarrowWatch] | None:
         """`_plain` with what counted its work."""
+        found: tuple[list[np.ndarray], NarrowWatch] | None = self.memo("counted", self._count)
+        return None if found is None else (list(found[0]), found[1])
+
+    def _count(self) -> tuple[list[np.ndarray], NarrowWatch] | None:
         watch = NarrowWatch()
         inputs = self.inputs.upcast()
         watch.restart(inputs.values.values())
@@ -312,6 +318,14 @@ class Oracle:
         self, unit: Unit, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None
     ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         """(values, errors, mode) of one run with float64 and error bounds beside it."""
+        if made is not None or lost is not None:
+            return self._carry(unit, widened, made, lost)
+        values, errors, mode = self.memo((unit, widened), lambda: self._carry(unit, widened))
+        return list(values), list(errors), mode
+
+    def _carry(
+        self, unit: Unit, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
         mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
         mode.made, mode.lost = made, lost
         inputs = self.inputs.upcast() if widened else self.inputs.clone()

@@ -226,7 +226,9 @@ def _command(words: list[str], threads: int) -> object:
     import torch
 
     from render.cli import application
+    from render.lab import workers
 
+    workers.forks = True
     torch.set_num_threads(threads)
     gc.set_threshold(700, 10, 10)
     try:
