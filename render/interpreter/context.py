@@ -13,7 +13,7 @@ import numpy as np
 import triton
 
 from interval_ops.profiles.profile import MissingRule, Profile
-from render.interpreter.control import Diverge
+from render.interpreter.control import Apart, Diverge
 from render.interpreter.writers import Writers
 from render.result.errors import UnsupportedOp
 
@@ -60,6 +60,10 @@ class Context:
     locks: bool = False
     active: np.ndarray | None = None
     """Programs of the chunk that take part in this turn of a loop; None: all (`lockstep`)."""
+    turns: str = ""
+    """The loop of which several turns of one program run at once, along the axis of programs (`lockstep`)."""
+    apart: set[str] = field(default_factory=set)
+    """Loops whose turns were found to run one by one."""
     ordered: bool = False
     """An atomic has run in this pass: programs that go on in step would meet another order."""
     exchanged: dict[int, int] = field(default_factory=dict)
@@ -77,6 +81,11 @@ class Context:
     in_turns: Turns | None = None
     """What lets other programs run, where the programs of the launch wait for each other."""
     _muted: dict[str, Profile] = field(default_factory=dict)
+
+    def one_by_one(self) -> None:
+        """What follows has an order, or concerns one turn of a loop alone."""
+        if self.turns:
+            raise Apart
 
     @property
     def programs(self) -> int:
@@ -110,6 +119,7 @@ class Context:
         return UnsupportedOp(op, getattr(missing, "reason", "") or str(missing), site.file, site.line)
 
     def taint(self, code: str, op: str, message: str) -> frozenset[int]:
+        self.one_by_one()
         if self.active is not None:  # it may come from programs that take no part
             raise Diverge(self.active)
         return frozenset((self.add_taint(code, op, self.site(), message),))

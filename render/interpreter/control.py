@@ -13,6 +13,10 @@ class Diverge(BaseException):
         self.values = values
 
 
+class Apart(BaseException):
+    """Turns of a loop that ran at once depend on each other, or on their order: run them one by one."""
+
+
 class Waits(BaseException):
     """The one program that runs waits for another: undo it, and run the programs in turns from here on."""
 

@@ -18,14 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from render.interpreter.context import Context
-from render.interpreter.control import Diverge, Waits
+from render.interpreter.control import Apart, Diverge, Waits
 from render.interpreter.handle import METER
+from render.interpreter.lockstep import TARGET_ELEMENTS
 from render.interpreter.memory import Hazard, Retry
 from render.interpreter.steps import innermost
 from render.interpreter.turns import Turns
 
-TARGET_ELEMENTS = 3 << 16
-"""Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
 ORDERED = 1 << 22
 """Programs of a launch up to which an order of one's own can be asked for; larger ones run as they come."""
 
@@ -193,14 +192,24 @@ class Grid:
 
     def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:
         ctx = self.ctx
-        ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
-        ctx.active, ctx.ordered = None, False
-        ctx.activity.looks = []
-        ctx.steps.tick()
-        self.stats.passes += 1
-        if self.begin_pass is not None:
-            self.begin_pass(linear)
-        self.body()
+        while True:
+            ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
+            ctx.active, ctx.ordered, ctx.turns = None, False, ""
+            ctx.activity.looks = []
+            ctx.steps.tick()
+            self.stats.passes += 1
+            if self.begin_pass is not None:
+                self.begin_pass(linear)
+            mark = ctx.memory.mark() if len(linear) == 1 else None
+            try:
+                self.body()
+                return
+            except (Apart, Diverge, Hazard):
+                if mark is None or not ctx.turns:
+                    raise
+                self.stats.rollbacks += 1
+                ctx.memory.undo_to(mark)
+                ctx.apart.add(ctx.turns)
 
 
 def _start_of_last(values: np.ndarray) -> int:

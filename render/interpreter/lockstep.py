@@ -4,6 +4,10 @@ A turn that not all programs take runs for all of them. What it computes for the
 they load and store nothing, decide nothing, and at the end of the turn each variable that it assigned is chosen anew,
 `where(takes part, new, old)`. The choice is exact, so bounds are those of programs that run apart.
 
+The turns of a loop of one program run at once, along the same axis, where a turn reads no variable of the turn before
+(the tiles that a persistent kernel walks through) and nothing listens. That they touch each other's memory shows as it
+does between programs; then the program runs again, turn by turn (`Apart`).
+
 Where that is not so the chunk is split as at any other branch (`Diverge`): atomics, whose order matters; new taints,
 which may come from garbage; variables of which no choice can be made, among them open sums of dots, which a choice
 would close.
@@ -23,13 +27,15 @@ from triton.language import core
 
 from render.interpreter.blockptr import BlockPointer
 from render.interpreter.context import Context
-from render.interpreter.control import Diverge
+from render.interpreter.control import Apart, Diverge
 from render.interpreter.handle import METER, Handle
 from render.interpreter.waiting import Loop
 
 if TYPE_CHECKING:
     from render.interpreter.builder.base import Base
 
+TARGET_ELEMENTS = 3 << 16
+"""Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
 OVERHEAD = 1 << 14
 """Lanes whose arithmetic costs what one operation costs besides."""
 WASTED = 1 << 17
@@ -93,16 +99,17 @@ class Trips:
 
 
 class Rounds:
-    """One run of a loop. `names`: what its body assigns; None where programs must stay together in it.
+    """One run of a loop. `names`: what its body assigns; None where programs must stay together in it. `free`: where
+    turns leave nothing to each other, the name of the loop.
 
     The rewritten loop asks for every turn (`again`, or `over` what it walks through), and where a turn is `partial`
     assigns what `merged` gives at its end.
     """
 
-    __slots__ = ("builder", "ctx", "names", "old", "outer", "partial", "wait", "wasted")
+    __slots__ = ("builder", "ctx", "free", "names", "old", "outer", "partial", "wait", "wasted")
 
-    def __init__(self, builder: Base, names: Sequence[str] | None) -> None:
-        self.builder, self.ctx, self.names = builder, builder.ctx, names
+    def __init__(self, builder: Base, names: Sequence[str] | None, free: str) -> None:
+        self.builder, self.ctx, self.names, self.free = builder, builder.ctx, names, free
         self.wait, self.outer = Loop(self.ctx), self.ctx.active
         self.partial, self.wasted = False, 0
         self.old: dict[str, Any] = {}
@@ -132,7 +139,7 @@ class Rounds:
         counts = trips.count
         mine = active(self.ctx, counts)
         if (mine == mine[0]).all():
-            yield from map(trips.at, range(int(mine[0])))
+            yield from self._at_once(trips, int(mine[0]))
             return
         self._check(counts)
         parts = together(mine)
@@ -147,6 +154,26 @@ class Rounds:
                 self._begin(part, sys._getframe(1).f_locals)
             yield trips.at(turn)
         self._end()
+
+    def _at_once(self, trips: Trips, count: int) -> Iterator[Any]:
+        """Rounds on which all programs agree: one, which shows how large blocks are, then as many as fill a chunk."""
+        ctx, turn = self.ctx, 0
+        fitting = self.free and ctx.programs == 1 and not ctx.ordered and not self.builder.heard and count > 2
+        while turn < count:
+            some = min(count - turn, TARGET_ELEMENTS // max(1, METER.get().largest)) if fitting and turn else 1
+            if some < 2 or self.free in ctx.apart or ctx.in_turns is not None:
+                yield trips.at(turn)
+                turn += 1
+                continue
+            pids, linear = ctx.pids, ctx.linear
+            ctx.pids, ctx.linear, ctx.turns = pids.repeat(some, 0), linear.repeat(some), self.free
+            mark = ctx.memory.begin_turns(some)
+            ctx.steps.tick()
+            yield trips.make(trips.first + np.arange(turn, turn + some) * trips.by)
+            if not ctx.memory.end_turns(mark, int(linear[0])):
+                raise Apart
+            ctx.pids, ctx.linear, ctx.turns = pids, linear, ""
+            turn += some
 
     def _check(self, values: np.ndarray) -> None:
         ctx = self.ctx

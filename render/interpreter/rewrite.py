@@ -20,6 +20,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from render.interpreter import loops
 from render.interpreter.context import is_user_file
 
 ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP, AGAIN, VALUE = (
@@ -54,29 +55,6 @@ def _located(made: ast.stmt, at: ast.expr) -> ast.stmt:
     return made
 
 
-def _assigned(loop: ast.While | ast.For) -> tuple[str, ...] | None:
-    """The names that a turn of the loop assigns; None where it may do more, or may end other than at its end."""
-    found: dict[str, None] = {}
-    todo: list[ast.AST] = [*loop.body, *([loop.target] if isinstance(loop, ast.For) else [])]
-    if loop.orelse or (isinstance(loop, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(loop.test))):
-        return None
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Break | ast.Continue | ast.Return | ast.Delete | ast.FunctionDef | ast.With | ast.Try):
-            return None
-        if isinstance(getattr(node, "ctx", None), ast.Store):
-            if isinstance(node, ast.Name):
-                found[node.id] = None
-            elif not isinstance(node, ast.Tuple | ast.List):
-                return None
-        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
-            todo += ast.iter_child_nodes(node)
-            continue
-        if isinstance(node, ast.Tuple | ast.List):
-            todo += node.elts
-    return tuple(sorted(found))
-
-
 def _is_constexpr(annotation: ast.expr) -> bool:
     return "constexpr" in ast.unparse(annotation)
 
@@ -84,6 +62,7 @@ def _is_constexpr(annotation: ast.expr) -> bool:
 class _Rewriter(ast.NodeTransformer):
     def __init__(self) -> None:
         self.parameters: set[str] = set()
+        self.function: ast.AST = ast.Pass()
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
@@ -149,13 +128,15 @@ class _Rewriter(ast.NodeTransformer):
 
     def _loop(self, node: ast.While | ast.For, ask: Callable[[ast.expr], None]) -> list[ast.stmt]:
         """At the end of the body: `if loop.partial: a, b = loop.merged(locals())`."""
-        names = _assigned(node)
+        names = loops.assigned(node)
+        free = names is not None and isinstance(node, ast.For) and loops.independent(node, names, self.function)
         self.generic_visit(node)
         loop, at = f"{LOOP}{node.lineno}_{node.col_offset}", node.test if isinstance(node, ast.While) else node.iter
         given: ast.expr = ast.Constant(None)
         if names is not None:
             given = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-        before = ast.copy_location(ast.Assign([ast.Name(loop, ast.Store())], _call(LOOP, [given], at)), at)
+        made = _call(LOOP, [given, ast.Constant(loop if free else "")], at)
+        before = ast.copy_location(ast.Assign([ast.Name(loop, ast.Store())], made), at)
         ask(_name(loop))
         if names:
             merged = ast.Call(ast.Attribute(_name(loop), "merged", ast.Load()), [_call("locals", [], at)], [])
@@ -172,6 +153,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
         self.parameters |= {arg.arg for arg in every if arg is not None}
+        self.function = node
         self.generic_visit(node)
         node.decorator_list = []
         node.returns = None

@@ -68,7 +68,7 @@ class Statements:
             rewrite.NOT: self.logical_not,
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
-            rewrite.LOOP: lambda names: Rounds(self.semantic.builder, names),
+            rewrite.LOOP: lambda *loop: Rounds(self.semantic.builder, *loop),
             rewrite.AGAIN: self.again,
             rewrite.VALUE: value_of,
         }

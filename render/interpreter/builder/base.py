@@ -83,6 +83,11 @@ class Base:
         self.options = TargetOptions(ctx)
         self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens, who takes the rows of a pass for its programs."""
+        return self.emit is not _unheard
+
     def order(self, programs: int) -> np.ndarray:
         """The order in which the programs of the launch run."""
         return np.arange(programs, dtype=np.int32)

@@ -57,6 +57,8 @@ class Memory:
         self._launch = self._chunk = self._epoch = 0
         self._first_program: int | None = None
         self._several = False
+        self.turns = 0
+        """Turns of a loop of one program that run at once now."""
         self.in_turns = False
         """Whether the programs of the chunk run one at a time, in turns: then there are no hazards between them."""
         self._synced = np.zeros(1, np.bool_)
@@ -132,6 +134,7 @@ class Memory:
         self._launch = NEVER_TAG
 
     def begin_chunk(self) -> None:
+        self.turns = 0
         self.log.clear()
         self.taints.commit()  # what was met between launches is not the chunk's to undo
         self._serial += 1
@@ -152,7 +155,22 @@ class Memory:
         self._epoch = (self._serial + 1) << 32
         return (self.log.mark(), self._findings.mark(), self.taints.mark())
 
+    def begin_turns(self, turns: int) -> Mark:
+        """So many turns of a loop run at once from here to `end_turns`: between them there are hazards."""
+        self.turns = turns
+        return self.mark()
+
+    def end_turns(self, mark: Mark, program: int) -> bool:
+        """Whether the turns since `mark` were strangers to each other; then what they stored is the program's."""
+        self.turns = 0
+        if self._findings.mark() != mark[1] or self.taints.mark() != mark[2]:
+            return False
+        if any(s.reads is not None and (s.reads >= self._epoch).any() for s in self._used.values()):
+            return False
+        return self.log.retag(mark[0], program)
+
     def undo_to(self, mark: Mark) -> None:
+        self.turns = 0
         self.log.undo_to(mark[0])
         self._findings.undo_to(mark[1])
         self.taints.undo_to(mark[2])
@@ -261,8 +279,11 @@ class Memory:
             self._several = len(pids) > 1 or int(pids[0]) != self._first_program
 
     def enter(self, pids: np.ndarray, rows: int) -> Who:
-        """Which program each row of an access belongs to."""
+        """Which program each row of an access belongs to; turns of one program that run at once pass for programs."""
         self.note_programs(pids)
+        if self.turns:
+            synced = np.full(rows, bool(self._synced[pids[0]]))
+            return Who(np.arange(PROGRAM + 1 - rows, PROGRAM + 1), synced, rows < self.turns)
         if len(pids) == rows:
             programs = pids.astype(np.int64)
             return Who(programs & PROGRAM, self._synced[programs], False)

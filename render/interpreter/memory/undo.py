@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from render.interpreter.memory.operands import Undo, bounded
-from render.interpreter.memory.registry import Accumulator, Storage
+from render.interpreter.memory.registry import PROGRAM, SHARED, Accumulator, Storage
 from render.interpreter.memory.scatter import ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, restore
 from render.interpreter.memory.shadow import Shadow
 from render.interpreter.memory.unwritten import CANARY
@@ -95,6 +95,18 @@ class UndoLog:
                 self.arena.used = entry.first
             else:
                 entry()
+
+    def retag(self, mark: int, program: int) -> bool:
+        """What was stored since then is this program's; False, where several turns wrote one element."""
+        for s in self.entries[mark:]:
+            if not isinstance(s, Segment) or s.storage.tags is None:
+                continue
+            at = self.arena.columns[0][s.first : s.last] >> ENTRY_BITS
+            tags = s.storage.tags[at]
+            if s.storage.mixed or (tags & SHARED).any():
+                return False
+            s.storage.tags[at] = (tags & ~PROGRAM) | program
+        return True
 
     def _restore(self, s: Segment) -> None:
         columns = [c[s.first : s.last] for c in self.arena.columns]
