@@ -13,7 +13,7 @@ import numpy as np
 import triton
 
 from interval_ops.profiles.profile import MissingRule, Profile
-from render.interpreter.control import Apart, Diverge
+from render.interpreter.control import Diverge, OneByOne
 from render.interpreter.writers import Writers
 from render.result.errors import UnsupportedOp
 
@@ -85,7 +85,7 @@ class Context:
     def one_by_one(self) -> None:
         """What follows has an order, or concerns one turn of a loop alone."""
         if self.turns:
-            raise Apart
+            raise OneByOne
 
     @property
     def programs(self) -> int:

@@ -13,7 +13,7 @@ class Diverge(BaseException):
         self.values = values
 
 
-class Apart(BaseException):
+class OneByOne(BaseException):
     """Turns of a loop that ran at once depend on each other, or on their order: run them one by one."""
 
 

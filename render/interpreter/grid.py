@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from render.interpreter.context import Context
-from render.interpreter.control import Apart, Diverge, Waits
+from render.interpreter.control import Diverge, OneByOne, Waits
 from render.interpreter.handle import METER
 from render.interpreter.lockstep import TARGET_ELEMENTS
 from render.interpreter.memory import Hazard, Retry
@@ -204,7 +204,7 @@ class Grid:
             try:
                 self.body()
                 return
-            except (Apart, Diverge, Hazard):
+            except (OneByOne, Diverge, Hazard):
                 if mark is None or not ctx.turns:
                     raise
                 self.stats.rollbacks += 1

@@ -6,7 +6,7 @@ they load and store nothing, decide nothing, and at the end of the turn each var
 
 The turns of a loop of one program run at once, along the same axis, where a turn reads no variable of the turn before
 (the tiles that a persistent kernel walks through) and nothing listens. That they touch each other's memory shows as it
-does between programs; then the program runs again, turn by turn (`Apart`).
+does between programs; then the program runs again, turn by turn (`OneByOne`).
 
 Where that is not so the chunk is split as at any other branch (`Diverge`): atomics, whose order matters; new taints,
 which may come from garbage; variables of which no choice can be made, among them open sums of dots, which a choice
@@ -27,7 +27,7 @@ from triton.language import core
 
 from render.interpreter.blockptr import BlockPointer
 from render.interpreter.context import Context
-from render.interpreter.control import Apart, Diverge
+from render.interpreter.control import Diverge, OneByOne
 from render.interpreter.handle import METER, Handle
 from render.interpreter.waiting import Loop
 
@@ -171,7 +171,7 @@ class Rounds:
             ctx.steps.tick()
             yield trips.make(trips.first + np.arange(turn, turn + some) * trips.by)
             if not ctx.memory.end_turns(mark, int(linear[0])):
-                raise Apart
+                raise OneByOne
             ctx.pids, ctx.linear, ctx.turns = pids, linear, ""
             turn += some
 
