@@ -103,14 +103,17 @@ class Handle:
     every lane is decided; other integers have `open` instead). `shape` is the logical block shape without the leading
     axis, `taint` the ids of taints that reach this value, `origin` the storage a pointer was derived from (None:
     unknown or several). Under a lock, `place` says where a value was loaded from and `grown` that it is the value of a
-    place plus another one. `lost` are lanes without a value.
+    place plus another one. `lost` are lanes without a value. `kin` says what a value was made of, where later
+    operations know more by that (`builder.related`).
 
     Of a pending sum, `computed` is the value lane so far. Asking for `v`, as for `lo` and `hi`, closes the sum: where
     the target's unit cannot have returned what was computed (it cuts, a CPU rounds to nearest), `v` is the nearest
     number of the format that it can.
     """
 
-    __slots__ = ("_hi", "_lo", "_v", "dtype", "grown", "lost", "open", "origin", "pend", "place", "shape", "taint")
+    __slots__ = (
+        "_hi", "_lo", "_v", "dtype", "grown", "kin", "lost", "open", "origin", "pend", "place", "shape", "taint",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -141,6 +144,7 @@ class Handle:
         self.grown: tuple[AccessPlace, Handle] | None = None
         self.open: Open | None = None
         self.lost: Lost | None = None
+        self.kin: Any = None
         meter.work += v.size
         meter.made += 1
         per_program = v.size // v.shape[0]
@@ -220,6 +224,8 @@ class Handle:
             out.open = Open(move(self.open.lo), move(self.open.hi), self.open.soft, self.open.pair)
         if self.lost is not None:
             out.lost = Lost(move(self.lost.lanes), self.lost.why)
+        if self.kin is not None:
+            out.kin = self.kin.moved(move)
         return out
 
 

@@ -13,6 +13,7 @@ from interval_ops.reduction import recurrence, scan
 from interval_ops.reduction import rule as reduction
 from interval_ops.reduction import welford as rules
 from render.interpreter import open_integers as opened
+from render.interpreter.builder import related
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, selection, welford
 from render.interpreter.handle import Handle, taint_of
@@ -93,7 +94,10 @@ class Reductions:
         if not self.ctx.interval or (x.is_point and kind in ("max", "min")):
             return Handle(v, x.dtype, shape, taint=x.taint)
         lo, hi = self._bounds(x, axis, kind, fmt)
-        return Handle(v, x.dtype, shape, lo, hi, x.taint)
+        out = Handle(v, x.dtype, shape, lo, hi, x.taint)
+        if kind == "sum":
+            related.summed(x, out, axis, fmt, self.ctx.profile)
+        return out
 
     def _halved(self, v: np.ndarray, axis: int, kind: str, fmt: Any) -> np.ndarray:
         """The value of a balanced tree, each step rounded: it must lie in bounds that hold for trees only."""

@@ -28,7 +28,62 @@ def difference(e: Evaluator, op: Operation, k: int) -> Maybe:
     x, y = e.args(op, k)
     if x is not None and x == y and any(x == iv.interval(*ends) for ends in e.sentinels):
         return (ZERO, ZERO)
-    return rounded(iv.sub(x, y), fmt_of(op))
+    return rounded(_cancelled(e, op, k, iv.sub(x, y)), fmt_of(op))
+
+
+def addition(e: Evaluator, op: Operation, k: int) -> Maybe:
+    return rounded(_cancelled(e, op, k, iv.add(*e.args(op, k))), fmt_of(op))
+
+
+LINEAR = {"fadd": 1, "fsub": -1}
+DEPTH = 4
+"""Sums whose terms are looked at: the corrections of compensated sums need three."""
+
+
+def _cancelled(e: Evaluator, op: Operation, k: int, plain: Maybe) -> Maybe:
+    """A sum written out in the terms of its terms, the latest first: where some cancel, their bounds do not count.
+
+    Each sum that is written out is 2^(1-p) (|sum| + |terms|) off at most: its rounding, and products among the terms
+    that a compiler contracts into one sum and not into another.
+    """
+    terms = {int(op.operands[0][k]): 1}
+    second = int(op.operands[1][k])
+    terms[second] = terms.get(second, 0) + LINEAR[op.op]
+    radius, found = ZERO, plain
+    for _ in range(DEPTH):
+        number = max((n for n, times in terms.items() if times), default=-1)
+        if number < 0 or (made := e.ops[e.owner[number]]).op not in LINEAR or made.attrs["fmt"] != op.attrs["fmt"]:
+            break
+        times, at = terms.pop(number), number - made.start
+        parts = [(int(made.operands[0][at]), times), (int(made.operands[1][at]), times * LINEAR[made.op])]
+        sizes = [e.values[n] for n in (number, *(n for n, _ in parts))]
+        if any(size is None or iv.infinite(size) for size in sizes):
+            break
+        unit = power(1 - fmt_of(op).p)
+        for size in sizes:
+            radius = up(radius, times_up(iv.magnitude(size), unit) * abs(times))
+        fewer = False
+        for n, count in parts:
+            terms[n] = terms.get(n, 0) + count
+            fewer |= terms[n] == 0
+        if fewer:
+            found = _both(found, _written_out(e, terms, radius))
+    return found
+
+
+def _written_out(e: Evaluator, terms: dict[int, int], radius: Any) -> Maybe:
+    total: Maybe = (ZERO, ZERO)
+    for number, times in terms.items():
+        for _ in range(abs(times)):
+            value = e.values[number]
+            total = iv.add(total, value) if times > 0 else iv.sub(total, value)
+    return iv.spread(total, radius)
+
+
+def _both(x: Maybe, y: Maybe) -> Maybe:
+    if x is None or y is None:
+        return x if y is None else y
+    return most((x[0], y[0])), least((x[1], y[1]))
 
 
 def product(e: Evaluator, op: Operation, k: int) -> Maybe:

@@ -28,7 +28,7 @@ def _atomic_sum(e: Evaluator, op: Operation, k: int) -> Maybe:
 
 
 RULES: dict[str, Rule] = {
-    "fadd": a.rounding(iv.add),
+    "fadd": a.addition,
     "fsub": a.difference,
     "fmul": a.product,
     "fma": a.fma,

@@ -13,7 +13,7 @@ from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter import open_integers as opened
-from render.interpreter.builder import lost, sentinels
+from render.interpreter.builder import lost, related, sentinels
 from render.interpreter.builder.base import Base
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.handle import METER, Handle, taint_of
@@ -59,7 +59,12 @@ def dispatch(rule: Rule, value: Value) -> Callable[..., Handle]:
             raise self.ctx.lacks(rule.op, missing) from None
         if rule.op == "fsub" and (same := sentinels.alike(self.ctx, *operands)) is not None:
             lo, hi = (np.where(same, 0.0, end) for end in (lo, hi))
-        return Handle(v, x.dtype, x.shape, lo, hi, taint)
+        if rule.op not in related.KNOWN:
+            return Handle(v, x.dtype, x.shape, lo, hi, taint)
+        (lo, hi), near = related.narrowed(operands, (lo, hi), fmt, profile, rule)
+        out = Handle(v, x.dtype, x.shape, lo, hi, taint)
+        related.made(out, operands, near, fmt, profile, rule)
+        return out
 
     create.__name__ = f"create_{rule.op}"
     create.__doc__ = rule.doc
@@ -131,7 +136,9 @@ class Floats(Arithmetic):
             return found
         fmt = float_format(x.dtype)
         lo, hi = arithmetic.square(x.pair, fmt, self.ctx.model("arith"))
-        return Handle(in_format(x.v * x.v, fmt), x.dtype, x.shape, lo, hi, x.taint)
+        out = Handle(in_format(x.v * x.v, fmt), x.dtype, x.shape, lo, hi, x.taint)
+        related.squared(x, out)
+        return out
 
     def create_clampf(self, x: Handle, low: Handle, high: Handle, propagate_nan: Any = None) -> Handle:
         spread = "ALL" in str(propagate_nan)
@@ -155,7 +162,9 @@ class Floats(Arithmetic):
         widening = dst.p >= src.p and dst.emin <= src.emin and dst.max >= src.max
         if widening:
             v = x.v.astype(carrier(ty), copy=False)
-            return Handle(v, ty.scalar, x.shape, x.lo, x.hi, x.taint)
+            out = Handle(v, ty.scalar, x.shape, x.lo, x.hi, x.taint)
+            out.kin = x.kin
+            return out
         v = casting.round_value(x.v, dst, mode, overflow)
         if not self.ctx.interval:
             return Handle(v, ty.scalar, x.shape, taint=x.taint)

@@ -1,0 +1,383 @@
+r"""Values that are made of each other: quotients by their own sum, norms by their own squares, errors of a sum.
+
+Interval rules take operands for independent. Where a handle knows what it was made of, some results are known better:
+
+*Own totals.* t = sum_j x_j^p along an axis (p = 1, or 2 through x * x), phi a chain of positive scalings, additions
+of c >= 0, sqrt, rsqrt, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(x_i^p + R) grows with
+x_i (odd, for p = 2) if |t phi' / phi| <= 1/p: d ln y / d ln x = 1 - p |t phi' / phi| x^p / (x^p + R) >= 0. Scalings and
+additions keep or lower that elasticity, sqrt halves it, a reciprocal keeps it. So the ends are taken at the ends of
+x_i, with the R that goes the same way, and every rounding on the way counts relatively: rounding is monotone, but two
+roundings of one chain need not fall alike, so all of them are charged at either end.
+
+*Errors of sums.* s = a + b is within u |s| of a + b, so s - a is within that of b, and b - (s - a) within that of 0:
+TwoSum, Kahan's and Neumaier's corrections. A compiler may contract an operand that is a product, which moves it by
+u |operand| in one place and not in another: charged at every operand.
+
+Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 2.2, 4.2, 4.3. References to operands are
+weak: what nobody holds any more cannot be asked for again. Every rule only narrows what the plain one gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from weakref import ref
+
+import numpy as np
+
+from interval_ops.bounds import Pair
+from interval_ops.formats.model import Format
+from interval_ops.profiles.profile import Profile
+from interval_ops.reduction.kernels import growth
+from interval_ops.reduction.rule import rounding_unit, sum_cause
+from render.interpreter.handle import Handle
+from render.ops.rule import Rule
+
+WIDE = 2.0**-8
+"""Relative width from which an operand counts as wide: what is narrower gains nothing worth its time."""
+FLOAT64 = 2.0**-50
+Array = np.ndarray
+
+
+class Ref:
+    """A value by its arrays, not held."""
+
+    __slots__ = ("_hi", "_lo", "_v")
+
+    def __init__(self, h: Handle) -> None:
+        lo, hi = h.pair
+        self._v, self._lo, self._hi = ref(h.computed), ref(lo), ref(hi)
+
+    def is_(self, h: Handle) -> bool:
+        return h.pend is None and self._v() is h.computed and self._lo() is h.pair[0]
+
+    @property
+    def ends(self) -> Pair | None:
+        lo, hi = self._lo(), self._hi()
+        return None if lo is None or hi is None else (lo, hi)
+
+
+class Unmoved:
+    """What is known of a value where it is, and not behind a movement."""
+
+    def moved(self, move: Callable[[Array], Array]) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Square(Unmoved):
+    of: Ref
+
+
+@dataclass(frozen=True)
+class Terms(Unmoved):
+    """a + sign b, rounded once with unit `u`."""
+
+    a: Ref
+    b: Ref
+    sign: int
+    u: float
+
+
+@dataclass(frozen=True)
+class Near(Unmoved):
+    """sign times the value `of`, give or take `radius`."""
+
+    of: Ref
+    sign: int
+    radius: Array
+
+
+@dataclass(frozen=True)
+class Total:
+    """phi(sum of x^power along `axis`): `steps` of phi, relative error of all roundings so far, phi's elasticity.
+
+    `rows` numbers the sums: after movements it tells which one stands where. `falls`: phi decreases.
+    """
+
+    of: Ref
+    power: int
+    axis: int
+    rows: Array
+    error: float
+    subnormal: float
+    steps: tuple[tuple[str, float, float], ...] = ()
+    elasticity: float = 1.0
+    falls: bool = False
+
+    def moved(self, move: Callable[[Array], Array]) -> Total:
+        return replace(self, rows=move(self.rows))
+
+    def then(self, op: str, ends: tuple[float, float], error: float, elasticity: float = 1.0) -> Total:
+        found = replace(self, steps=(*self.steps, (op, *ends)), error=compounded(self.error, error))
+        turned = op in ("recip", "rsqrt")
+        return replace(found, elasticity=self.elasticity * elasticity, falls=self.falls != turned)
+
+
+def compounded(*errors: float) -> float:
+    """Relative errors r_k one after the other, above or below: at most prod 1 / (1 - r_k) - 1; inf where it is none."""
+    if not all(r < 0.5 for r in errors):
+        return math.inf
+    return math.expm1(-sum(math.log1p(-r) for r in errors)) * (1 + FLOAT64)
+
+
+# what is remembered
+
+
+def summed(x: Handle, out: Handle, axis: int, fmt: Format, profile: Profile) -> None:
+    """`out` is the sum of x along this axis."""
+    if x.is_point or out.is_point:
+        return
+    square = x.kin if isinstance(x.kin, Square) else None
+    n, u = x.shape[axis], 0.0 if profile.muted(sum_cause(fmt)) else rounding_unit(fmt)
+    levels = (n - 1).bit_length() if profile.trees else n - 1
+    plain = rounding_unit(fmt)  # an addend that is a product may be contracted, a square is rounded
+    error = compounded(growth(float(levels), u), *(() if profile.muted("arith") else (plain, plain)), FLOAT64)
+    rows = np.arange(math.prod(out.shape), dtype=np.int32).reshape(1, *out.shape)
+    of = square.of if square is not None else Ref(x)
+    tiny = n * (fmt.half_subnormal + 2.0**-1074)
+    out.kin = Total(of, 2 if square is not None else 1, axis, rows, error, tiny)
+
+
+def squared(x: Handle, out: Handle) -> None:
+    if not x.is_point and not out.is_point:
+        out.kin = Square(Ref(x))
+
+
+def made(
+    out: Handle, operands: tuple[Handle, ...], near: Near | None, fmt: Format, profile: Profile, rule: Rule
+) -> None:
+    """Remembers what `out` is made of, where a later operation may ask."""
+    out.kin = near
+    if out.is_point or near is not None:
+        return
+    op = rule.op
+    step = STEPS.get(op)
+    if step is not None:
+        out.kin = step(operands, _error(rule, fmt, profile))
+    if out.kin is None and op in ("fadd", "fsub"):
+        u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
+        out.kin = Terms(Ref(operands[0]), Ref(operands[1]), 1 if op == "fadd" else -1, u)
+
+
+def _error(rule: Rule, fmt: Format, profile: Profile) -> float:
+    """Relative error of one operation in the normal range."""
+    if rule.cause is not None and profile.muted(rule.cause):
+        return FLOAT64
+    r = rounding_unit(fmt)
+    if rule.entry:
+        entry = profile.fn(rule.entry, fmt.name)
+        r = math.inf if entry.until != math.inf else max(r, entry.r + rounding_unit(fmt))
+    return r + FLOAT64
+
+
+def _scalar(h: Handle) -> tuple[float, float] | None:
+    """The ends of a positive number that all lanes share."""
+    if h.pend is not None or h.taint or isinstance(h.kin, Total):
+        return None
+    lo, hi = h.pair
+    ends = float(lo.min()), float(hi.max())
+    same = bool((lo == ends[0]).all() and (hi == ends[1]).all())
+    return ends if same and ends[0] > 0 and ends[1] < math.inf else None
+
+
+def _scaled(operands: tuple[Handle, ...], error: float) -> Total | None:
+    for t, c in (operands, operands[::-1]):
+        if isinstance(t.kin, Total) and (ends := _scalar(c)) is not None:
+            return t.kin.then("mul", ends, error)
+    return None
+
+
+def _shifted(operands: tuple[Handle, ...], error: float) -> Total | None:
+    for t, c in (operands, operands[::-1]):
+        if isinstance(t.kin, Total) and (ends := _scalar(c)) is not None:
+            return t.kin.then("add", ends, error)
+    return None
+
+
+def _divided(operands: tuple[Handle, ...], error: float) -> Total | None:
+    x, y = operands
+    if isinstance(x.kin, Total) and (ends := _scalar(y)) is not None:
+        return x.kin.then("div", ends, error)
+    if isinstance(y.kin, Total) and (ends := _scalar(x)) is not None:
+        return y.kin.then("recip", ends, error)
+    return None
+
+
+def _root(op: str) -> Callable[[tuple[Handle, ...], float], Total | None]:
+    def step(operands: tuple[Handle, ...], error: float) -> Total | None:
+        kin = operands[0].kin
+        return kin.then(op, (1.0, 1.0), error, 0.5) if isinstance(kin, Total) else None
+
+    return step
+
+
+STEPS: dict[str, Callable[[tuple[Handle, ...], float], Total | None]] = {
+    "fadd": _shifted, "fmul": _scaled, "fdiv": _divided, "precise_divf": _divided,
+    "sqrt": _root("sqrt"), "precise_sqrt": _root("sqrt"), "rsqrt": _root("rsqrt"),
+}  # fmt: skip
+
+
+KNOWN = frozenset(STEPS) | {"fsub"}
+"""Operations that make or ask for such values."""
+
+
+# what is known better
+
+
+def narrowed(
+    operands: tuple[Handle, ...], ends: Pair, fmt: Format, profile: Profile, rule: Rule
+) -> tuple[Pair, Near | None]:
+    """The plain rule's ends, or narrower ones; and what the result lies near to."""
+    op = rule.op
+    if all(h.kin is None for h in operands):
+        return ends, None
+    if op in ("fmul", "fdiv", "precise_divf"):
+        return _by_total(op, operands, ends, fmt, _error(rule, fmt, profile)), None
+    if op in ("fadd", "fsub"):
+        u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
+        return _of_sum(op, operands, ends, u, fmt)
+    return ends, None
+
+
+def _by_total(op: str, operands: tuple[Handle, ...], ends: Pair, fmt: Format, error: float) -> Pair:
+    for x, t in (operands, operands[::-1]) if op == "fmul" else (operands,):
+        kin = t.kin
+        if not isinstance(kin, Total) or not kin.of.is_(x):
+            continue
+        if op != "fmul":
+            kin = kin.then("recip", (1.0, 1.0), 0.0)
+        if not kin.falls or kin.elasticity * kin.power > 1 or not _in_place(x, kin):
+            continue
+        lo, hi = x.pair
+        if not ((hi - lo) > WIDE * np.maximum(np.abs(lo), np.abs(hi))).any():
+            continue
+        return _within(ends, _share(x, kin, fmt, error))
+    return ends
+
+
+def _in_place(x: Handle, kin: Total) -> bool:
+    """Whether each element of x meets the sum that it is a term of."""
+    shape = list(x.shape)
+    kept = shape[: kin.axis] + shape[kin.axis + 1 :]
+    own = np.expand_dims(np.arange(math.prod(kept), dtype=np.int32).reshape(1, *kept), kin.axis + 1)
+    if kin.rows.ndim != own.ndim:
+        return False
+    try:
+        return bool((np.broadcast_to(kin.rows, (kin.rows.shape[0], *own.shape[1:])) == own).all())
+    except ValueError:
+        return bool((kin.rows == own).all()) if kin.rows.shape[1:] == tuple(x.shape) else False
+
+
+def _share(x: Handle, kin: Total, fmt: Format, error: float) -> Pair:
+    """Ends of x phi(x^p + R); NaN where the rule does not hold."""
+    lo, hi = (np.broadcast_to(np.asarray(e, np.float64), (e.shape[0], *x.shape)) for e in x.pair)
+    axis, n = kin.axis + 1, x.shape[kin.axis]
+    rho = compounded(kin.error, error, 4 * len(kin.steps) * FLOAT64 + 4 * FLOAT64)
+    with np.errstate(all="ignore"):
+        if kin.power == 1:
+            least, most = lo, hi
+        else:
+            least = np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(lo * lo, hi * hi))
+            most = np.maximum(lo * lo, hi * hi)
+        low, high = least.sum(axis, keepdims=True), most.sum(axis, keepdims=True)
+        slack = (n + 8) * 2.0**-52
+        below = np.maximum(low - least - slack * low - kin.subnormal, 0.0)
+        above = (high - most) + slack * high + kin.subnormal
+        up, up_fits = _phi(np.abs(hi) ** kin.power, np.where(hi > 0, below, above), kin, fmt)
+        down, down_fits = _phi(np.abs(lo) ** kin.power, np.where(lo >= 0, above, below), kin, fmt)
+        upper = hi * np.where(hi > 0, up[1] * (1 + rho), up[0] * (1 - rho)) + fmt.min_normal
+        lower = lo * np.where(lo >= 0, down[0] * (1 - rho), down[1] * (1 + rho)) - fmt.min_normal
+        row = np.isfinite(high) if kin.power == 2 else np.isfinite(high) & (lo >= 0).all(axis, keepdims=True)
+        valid = row & up_fits & down_fits & (rho < 0.5)
+    return np.where(valid, lower, np.nan), np.where(valid, upper, np.nan)
+
+
+def _phi(own: Array, rest: Array, kin: Total, fmt: Format) -> tuple[Pair, Array]:
+    """(phi at own + rest with the constants' ends, where all of its values are far from under- and overflow)."""
+    t = own + rest
+    lo = hi = t
+    fits = np.ones(t.shape, bool)
+    small, large = 2.0**20 * fmt.min_normal, 2.0**-4 * fmt.max
+    for op, less, more in (("", 0.0, 0.0), *kin.steps):
+        if op == "mul":
+            lo, hi = lo * less, hi * more
+        elif op == "div":
+            lo, hi = lo / more, hi / less
+        elif op == "add":
+            lo, hi = lo + less, hi + more
+        elif op == "recip":
+            lo, hi = less / hi, more / lo
+        elif op == "sqrt":
+            lo, hi = np.sqrt(lo), np.sqrt(hi)
+        elif op == "rsqrt":
+            lo, hi = 1 / np.sqrt(hi), 1 / np.sqrt(lo)
+        if op or not (kin.steps and kin.steps[0][0] in ("mul", "div", "add")):
+            fits &= (lo > small) & (hi < large)
+        else:
+            fits &= hi < large
+    return (lo, hi), fits
+
+
+def _of_sum(op: str, operands: tuple[Handle, ...], ends: Pair, u: float, fmt: Format) -> tuple[Pair, Near | None]:
+    x, y = operands
+    sign = 1 if op == "fadd" else -1
+    for one, other in ((x, y), (y, x)):
+        near = one.kin
+        if isinstance(near, Near) and near.sign == -sign and near.of.is_(other):  # they cancel
+            radius = near.radius * (1 + 2 * u + FLOAT64) + (2 * u + FLOAT64) * _size(other.pair) + fmt.half_subnormal
+            return _within(ends, (-radius, radius)), None
+    if op == "fadd":
+        return ends, None
+    found = _remainder(x, y, 1) or _remainder(y, x, -1)
+    if found is None:
+        return ends, None
+    of, sign, off = found
+    between = of.ends
+    if between is None:
+        return ends, None
+    radius = off * (1 + u + FLOAT64) + (2 * u + FLOAT64) * _size(between) + fmt.half_subnormal
+    low, high = (between[0], between[1]) if sign > 0 else (-between[1], -between[0])
+    return _within(ends, (low - radius, high + radius)), Near(of, sign, radius)
+
+
+def _remainder(s: Handle, a: Handle, turn: int) -> tuple[Ref, int, Array] | None:
+    """turn (s - a) for s = a + b: (b, its sign, how far from it); for an `a` that is only near to the term, too."""
+    kin = s.kin
+    if not isinstance(kin, Terms) or s.pend is not None:
+        return None
+    first, second = kin.a.ends, kin.b.ends
+    if first is None or second is None:
+        return None
+    with np.errstate(all="ignore"):
+        off = kin.u * _size(s.pair) + (2 * kin.u + FLOAT64) * (_size(first) + _size(second) + _size(s.pair))
+    if kin.a.is_(a):
+        return kin.b, turn * kin.sign, off
+    if kin.sign > 0 and kin.b.is_(a):
+        return kin.a, turn, off
+    near = a.kin
+    if not isinstance(near, Near) or near.sign < 0:
+        return None
+    if _same(near.of, kin.a):
+        return kin.b, turn * kin.sign, off + near.radius
+    if kin.sign > 0 and _same(near.of, kin.b):
+        return kin.a, turn, off + near.radius
+    return None
+
+
+def _same(x: Ref, y: Ref) -> bool:
+    return x._v() is not None and x._v() is y._v() and x._lo() is y._lo()
+
+
+def _size(ends: Pair) -> Array:
+    found: Array = np.maximum(np.abs(np.asarray(ends[0], np.float64)), np.abs(np.asarray(ends[1], np.float64)))
+    return found
+
+
+def _within(ends: Pair, known: Pair) -> Pair:
+    """The part of a bound that is in another one, where both are known; a bound that is anything stays so."""
+    lo, hi = ends
+    inside = np.isfinite(known[0]) & np.isfinite(known[1]) & ~np.isnan(lo) & ~np.isnan(hi)
+    low, high = np.where(inside, np.maximum(lo, known[0]), lo), np.where(inside, np.minimum(hi, known[1]), hi)
+    return low, high

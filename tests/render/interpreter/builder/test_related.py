@@ -1,0 +1,236 @@
+"""Quotients by their own sum, norms by their own squares, corrections of compensated sums: against other executions.
+
+The executions here are numpy's float32 in random orders at random inputs of a box and at its corners, and exact
+rationals; nothing of the rules is used.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+from render.entry.execution import Entry
+from render.entry.inputs import of_call
+
+
+@triton.jit
+def normalising(X, Out, M: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(X + at)
+    if KIND == "softmax":
+        e = tl.exp(x)
+        y = e / tl.sum(e, 1)[:, None]
+    elif KIND == "shifted":
+        e = tl.exp(x - tl.max(x, 1)[:, None])
+        y = e / tl.sum(e, axis=1, keep_dims=True)
+    elif KIND == "share":
+        y = x * (1.0 / tl.sum(x, 1))[:, None]
+    elif KIND == "mean":
+        y = x / (tl.sum(x, 1) / N)[:, None]
+    elif KIND == "columns":
+        y = x / tl.sum(x, 0)[None, :]
+    elif KIND == "others":  # sums of other rows: no term of their own
+        y = x / tl.sum(x, 1)[None, :]
+    elif KIND == "rms":
+        y = x * tl.math.rsqrt(tl.sum(x * x, 1) / N + 1e-5)[:, None]
+    elif KIND == "l2":
+        y = x / tl.sqrt(tl.sum(x * x, 1) + 1e-12)[:, None]
+    else:
+        d = x - (tl.sum(x, 1) / N)[:, None]
+        y = d * tl.math.rsqrt(tl.sum(d * d, 1) / N + 1e-5)[:, None]
+    tl.store(Out + at, y)
+
+
+def normalised(x, kind):
+    out = torch.empty_like(x)
+    normalising[(1,)](x, out, *x.shape, kind)
+    return out
+
+
+def ends(fn, *args, device="sm_90", **options):
+    run = Entry(fn, of_call(fn, args, {}), device, **options).run()
+    (out,) = run.outputs
+    return out.lo, out.hi
+
+
+def box(lo, hi):
+    return render.interval(torch.tensor(lo, dtype=torch.float32), torch.tensor(hi, dtype=torch.float32))
+
+
+def wild_sum(x, rng, axis):
+    """float32, in a random order along the axis."""
+    x = np.take(x, rng.permutation(x.shape[axis]), axis)
+    total = np.take(x, 0, axis)
+    for k in range(1, x.shape[axis]):
+        total = (total + np.take(x, k, axis)).astype(np.float32)
+    return np.expand_dims(total, axis)
+
+
+def executed(x, kind, rng):
+    f, n = np.float32, x.shape[1]
+    x = x.astype(f)
+    if kind in ("softmax", "shifted"):
+        x = x - x.max(1, keepdims=True) if kind == "shifted" else x
+        e = np.exp(x.astype(np.float64)).astype(f)
+        return e / wild_sum(e, rng, 1)
+    if kind == "share":
+        return x * (f(1) / wild_sum(x, rng, 1))
+    if kind == "mean":
+        return x / (wild_sum(x, rng, 1) / f(n))
+    if kind == "columns":
+        return x / wild_sum(x, rng, 0)
+    if kind == "others":
+        return x / wild_sum(x, rng, 1).T
+    if kind == "centred":
+        x = x - wild_sum(x, rng, 1) / f(n)
+    t = wild_sum(x * x, rng, 1)
+    if kind == "l2":
+        return x / np.sqrt(t + f(1e-12))
+    return x * (f(1) / np.sqrt(t / f(n) + f(1e-5)).astype(f))
+
+
+KINDS = ["softmax", "shifted", "share", "mean", "columns", "others", "rms", "l2", "centred"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [0.3, 4.0])
+def test_no_execution_of_a_box_leaves_the_bound(kind, width):
+    rng = np.random.default_rng(len(kind))
+    n = 4
+    for turn in range(3):
+        positive = kind in ("share", "mean", "columns", "others")
+        mid = rng.uniform(0.1, 2, (n, n)) if positive else rng.normal(size=(n, n)) * (3 if turn % 2 else 0.3)
+        lo, hi = (mid - width * rng.random((n, n))), (mid + width * rng.random((n, n)))
+        lo = np.maximum(lo, 0.01) if positive else lo
+        lo, hi = lo.astype(np.float32), np.maximum(lo, hi).astype(np.float32)
+        low, high = ends(normalised, render.interval(torch.from_numpy(lo), torch.from_numpy(hi)), kind)
+        for i in range(40):
+            t = rng.random((n, n)) if i % 2 else rng.integers(0, 2, (n, n))
+            y = executed(np.clip(lo + (hi - lo) * t, lo, hi), kind, rng)
+            assert ((low <= y) & (y <= high)).all(), (kind, width)
+        for at in np.ndindex(n, n):  # one at one end, the others at the other end: where the range of a share ends
+            for own, rest in ((lo, hi), (hi, lo)):
+                x = rest.copy()
+                x[at] = own[at]
+                y = executed(x, kind, rng)
+                lines = [(at[0], slice(None)), (slice(None), at[1])]
+                assert all(((low[p] <= y[p]) & (y[p] <= high[p])).all() for p in lines)
+
+
+def test_a_softmax_over_a_box_is_within_twice_its_range():
+    """[-4, 0]^4: every element between e^-4 / (e^-4 + 3) and 1 / (1 + 3 e^-4)."""
+    for kind in ("softmax", "shifted"):
+        low, high = ends(normalised, box([[-4.0] * 4] * 4, [[0.0] * 4] * 4), kind)
+        least, most = np.exp(-4) / (np.exp(-4) + 3), 1 / (1 + 3 * np.exp(-4))
+        assert (low <= least).all() and (high >= most).all()
+        if kind == "softmax":
+            assert ((high - low) <= 2 * (most - least)).all()
+
+
+def test_norms_by_own_squares_are_bounded_by_their_length():
+    for kind, most in (("rms", 4**0.5), ("l2", 1.0)):
+        low, high = ends(normalised, box([[-3.0] * 4] * 4, [[5.0] * 4] * 4), kind)
+        assert (np.abs(low) <= 1.001 * most).all() and (np.abs(high) <= 1.001 * most).all()
+
+
+@triton.jit
+def compensating(X, Out, Rest, STEPS: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr):
+    at = tl.arange(0, N)
+    s = tl.zeros((N,), tl.float32)
+    c = tl.zeros((N,), tl.float32)
+    for k in range(STEPS):
+        x = tl.load(X + k * N + at)
+        if KIND == "kahan":
+            y = x - c
+            t = s + y
+            c = (t - s) - y
+            s = t
+        elif KIND == "fast":
+            t = s + x
+            c += x - (t - s)
+            s = t
+        elif KIND == "twosum":
+            t = s + x
+            b = t - s
+            a = t - b
+            c += (s - a) + (x - b)
+            s = t
+        else:
+            t = s + x
+            c += tl.where(tl.abs(s) >= tl.abs(x), (s - t) + x, (x - t) + s)
+            s = t
+    tl.store(Rest + at, c)
+    tl.store(Out + at, s if KIND == "kahan" else s + c)
+
+
+def compensated(x, kind):
+    out, rest = torch.empty(x.shape[1]), torch.empty(x.shape[1])
+    compensating[(1,)](x, out, rest, *x.shape, kind)
+    return out
+
+
+def corrected(terms, kind):
+    s = c = np.float32(0)
+    for x in terms:
+        if kind == "kahan":
+            y = x - c
+            t = s + y
+            c, s = (t - s) - y, t
+            continue
+        t = s + x
+        if kind == "fast":
+            c += x - (t - s)
+        elif kind == "twosum":
+            b = t - s
+            c += (s - (t - b)) + (x - b)
+        else:
+            c += (s - t) + x if abs(s) >= abs(x) else (x - t) + s
+        s = t
+    return s if kind == "kahan" else s + c
+
+
+@pytest.mark.parametrize("kind", ["kahan", "fast", "twosum", "neumaier"])
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 0.5])
+def test_compensated_sums_stay_in_bounds_that_say_something(kind, spread):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(64, 4)).astype(np.float32)
+    lo, hi = (x - np.float32(spread)), (x + np.float32(spread))
+    low, high = ends(compensated, render.interval(torch.from_numpy(lo), torch.from_numpy(hi)), kind)
+    for i in range(20):
+        t = rng.random(x.shape) if i % 2 else rng.integers(0, 2, x.shape)
+        given = np.clip(lo + (hi - lo) * t, lo, hi).astype(np.float32)
+        for column in range(4):
+            y = corrected(given[:, column], kind)
+            exact = float(sum(map(Fraction, given[:, column].tolist())))
+            assert low[column] <= y <= high[column] and low[column] <= exact <= high[column]
+    size = np.abs(x).sum(0)
+    assert ((high - low) <= 2 * 64 * spread * 1.1 + 64 * 2.0**-20 * size).all()
+
+
+def test_a_kahan_sum_of_thousands_has_a_bound():
+    x = torch.randn(4096, 2, generator=torch.Generator().manual_seed(0))
+    low, high = ends(compensated, x, "kahan")
+    assert ((high - low) < 1.0).all()
+
+
+def without_the_last(x, kind):
+    return compensated(x[:-1], kind)
+
+
+@pytest.mark.parametrize("kind", ["kahan", "neumaier"])
+def test_right_and_wrong_twins(kind):
+    """The second evaluation knows corrections by writing sums out, so that a bug of a compensated sum is confirmed."""
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+
+    def summed(x, kind):
+        return x.double().sum(0).float()
+
+    assert render.classify(compensated, x, kind, ref=summed, device="sm_90").label == "Type-I"
+    wrong = render.classify(without_the_last, x, kind, ref=summed, device="sm_90")
+    assert (wrong.label, wrong.code) == ("Type-II", "RND201") and wrong.witness.status == "agrees"
