@@ -35,7 +35,7 @@ def addition(e: Evaluator, op: Operation, k: int) -> Maybe:
     return rounded(_cancelled(e, op, k, iv.add(*e.args(op, k))), fmt_of(op))
 
 
-LINEAR = {"fadd": 1, "fsub": -1}
+_SIGN = {"fadd": 1, "fsub": -1}
 DEPTH = 4
 """Sums whose terms are looked at: the corrections of compensated sums need three."""
 
@@ -48,14 +48,14 @@ def _cancelled(e: Evaluator, op: Operation, k: int, plain: Maybe) -> Maybe:
     """
     terms = {int(op.operands[0][k]): 1}
     second = int(op.operands[1][k])
-    terms[second] = terms.get(second, 0) + LINEAR[op.op]
+    terms[second] = terms.get(second, 0) + _SIGN[op.op]
     radius, found = ZERO, plain
     for _ in range(DEPTH):
         number = max((n for n, times in terms.items() if times), default=-1)
-        if number < 0 or (made := e.ops[e.owner[number]]).op not in LINEAR or made.attrs["fmt"] != op.attrs["fmt"]:
+        if number < 0 or (made := e.ops[e.owner[number]]).op not in _SIGN or made.attrs["fmt"] != op.attrs["fmt"]:
             break
         times, at = terms.pop(number), number - made.start
-        parts = [(int(made.operands[0][at]), times), (int(made.operands[1][at]), times * LINEAR[made.op])]
+        parts = [(int(made.operands[0][at]), times), (int(made.operands[1][at]), times * _SIGN[made.op])]
         sizes = [e.values[n] for n in (number, *(n for n, _ in parts))]
         if any(size is None or iv.infinite(size) for size in sizes):
             break

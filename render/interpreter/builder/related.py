@@ -3,9 +3,9 @@ r"""Values that are made of each other: quotients by their own sum, norms by the
 Interval rules take operands for independent. Where a handle knows what it was made of, some results are known better:
 
 *Own totals.* t = sum_j x_j^p along an axis (p = 1, or 2 through x * x), phi a chain of positive scalings, additions
-of c >= 0, sqrt, rsqrt, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(x_i^p + R) grows with
+of c >= 0, roots, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(x_i^p + R) grows with
 x_i (odd, for p = 2) if |t phi' / phi| <= 1/p: d ln y / d ln x = 1 - p |t phi' / phi| x^p / (x^p + R) >= 0. Scalings and
-additions keep or lower that elasticity, sqrt halves it, a reciprocal keeps it. So the ends are taken at the ends of
+additions keep or lower that elasticity, a root halves it, a reciprocal keeps it. So the ends are taken at the ends of
 x_i, with the R that goes the same way, and every rounding on the way counts relatively: rounding is monotone, but two
 roundings of one chain need not fall alike, so all of them are charged at either end.
 
@@ -20,19 +20,22 @@ weak: what nobody holds any more cannot be asked for again. Every rule only narr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from weakref import ref
 
 import numpy as np
 
 from interval_ops.bounds import Pair
 from interval_ops.formats.model import Format
+from interval_ops.functions.tables import FUNCTIONS
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.kernels import growth
 from interval_ops.reduction.rule import rounding_unit, sum_cause
 from render.interpreter.handle import Handle
-from render.ops.rule import Rule
+from render.ops.rule import NON_NEGATIVE, Rule, Shape
+from render.ops.table import RULES
 
 WIDE = 2.0**-8
 """Relative width from which an operand counts as wide: what is narrower gains nothing worth its time."""
@@ -109,10 +112,12 @@ class Total:
     def moved(self, move: Callable[[Array], Array]) -> Total:
         return replace(self, rows=move(self.rows))
 
-    def then(self, op: str, ends: tuple[float, float], error: float, elasticity: float = 1.0) -> Total:
-        found = replace(self, steps=(*self.steps, (op, *ends)), error=compounded(self.error, error))
-        turned = op in ("recip", "rsqrt")
-        return replace(found, elasticity=self.elasticity * elasticity, falls=self.falls != turned)
+    def then(self, kind: str, ends: tuple[float, float], error: float) -> Total:
+        """One more step: "scale", "shift" (by a number between these ends), "power" (with this exponent, twice)."""
+        found = replace(self, steps=(*self.steps, (kind, *ends)), error=compounded(self.error, error))
+        if kind != "power":
+            return found
+        return replace(found, elasticity=self.elasticity * abs(ends[0]), falls=self.falls != (ends[0] < 0))
 
 
 def compounded(*errors: float) -> float:
@@ -152,13 +157,11 @@ def made(
     out.kin = near
     if out.is_point or near is not None:
         return
-    op = rule.op
-    step = STEPS.get(op)
-    if step is not None:
-        out.kin = step(operands, _error(rule, fmt, profile))
-    if out.kin is None and op in ("fadd", "fsub"):
+    if any(isinstance(h.kin, Total) for h in operands):
+        out.kin = _step(rule, operands, _error(rule, fmt, profile))
+    if out.kin is None and rule.shape is Shape.LINEAR:
         u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
-        out.kin = Terms(Ref(operands[0]), Ref(operands[1]), 1 if op == "fadd" else -1, u)
+        out.kin = Terms(Ref(operands[0]), Ref(operands[1]), 1 if rule.op == "fadd" else -1, u)
 
 
 def _error(rule: Rule, fmt: Format, profile: Profile) -> float:
@@ -182,44 +185,49 @@ def _scalar(h: Handle) -> tuple[float, float] | None:
     return ends if same and ends[0] > 0 and ends[1] < math.inf else None
 
 
-def _scaled(operands: tuple[Handle, ...], error: float) -> Total | None:
-    for t, c in (operands, operands[::-1]):
+def _scalar_beside(operands: tuple[Handle, ...]) -> Iterator[tuple[Total, tuple[float, float], bool]]:
+    """(total, ends of the number that it meets, whether the total comes first)."""
+    for k, (t, c) in enumerate((operands, operands[::-1])):
         if isinstance(t.kin, Total) and (ends := _scalar(c)) is not None:
-            return t.kin.then("mul", ends, error)
-    return None
+            yield t.kin, ends, k == 0
 
 
-def _shifted(operands: tuple[Handle, ...], error: float) -> Total | None:
-    for t, c in (operands, operands[::-1]):
-        if isinstance(t.kin, Total) and (ends := _scalar(c)) is not None:
-            return t.kin.then("add", ends, error)
-    return None
-
-
-def _divided(operands: tuple[Handle, ...], error: float) -> Total | None:
-    x, y = operands
-    if isinstance(x.kin, Total) and (ends := _scalar(y)) is not None:
-        return x.kin.then("div", ends, error)
-    if isinstance(y.kin, Total) and (ends := _scalar(x)) is not None:
-        return y.kin.then("recip", ends, error)
-    return None
-
-
-def _root(op: str) -> Callable[[tuple[Handle, ...], float], Total | None]:
-    def step(operands: tuple[Handle, ...], error: float) -> Total | None:
+def _step(rule: Rule, operands: tuple[Handle, ...], error: float) -> Total | None:
+    """The total behind one more operation, if it is one that phi may have."""
+    if degree(rule):
         kin = operands[0].kin
-        return kin.then(op, (1.0, 1.0), error, 0.5) if isinstance(kin, Total) else None
+        return kin.then("power", (degree(rule),) * 2, error) if isinstance(kin, Total) else None
+    for kin, ends, first in _scalar_beside(operands):
+        if rule.shape is Shape.LINEAR:
+            return kin.then("shift", ends, error) if rule.op == "fadd" else None
+        if rule.shape is Shape.BILINEAR:
+            return kin.then("scale", ends, error)
+        if divides(rule):
+            turned = kin if first else kin.then("power", (-1.0, -1.0), 0.0)
+            return turned.then("scale", (1 / ends[1], 1 / ends[0]) if first else ends, error)
+    return None
 
-    return step
+
+def divides(rule: Rule) -> bool:
+    return rule.entry.startswith("div") and rule.arity == 2
 
 
-STEPS: dict[str, Callable[[tuple[Handle, ...], float], Total | None]] = {
-    "fadd": _shifted, "fmul": _scaled, "fdiv": _divided, "precise_divf": _divided,
-    "sqrt": _root("sqrt"), "precise_sqrt": _root("sqrt"), "rsqrt": _root("rsqrt"),
-}  # fmt: skip
+@cache
+def degree(rule: Rule) -> float:
+    """d for a function x^d of positive numbers, a root or its reciprocal; 0 for any other."""
+    if not rule.function or rule.domain != NON_NEGATIVE:
+        return 0.0
+    found = np.empty(3)
+    FUNCTIONS[rule.function].evaluate(np.array([1.0, 4.0, 256.0]), found)
+    one, four, many = found.tolist()
+    d = math.log(four, 4) if one == 1.0 and four > 0 else 0.0
+    return d if abs(d) == 0.5 and many == 256.0**d else 0.0
 
 
-KNOWN = frozenset(STEPS) | {"fsub"}
+KNOWN = frozenset(
+    op for op, rule in RULES.items()
+    if rule.shape is Shape.LINEAR or (rule.shape is Shape.BILINEAR and rule.arity == 2) or divides(rule) or degree(rule)
+)  # fmt: skip
 """Operations that make or ask for such values."""
 
 
@@ -230,24 +238,23 @@ def narrowed(
     operands: tuple[Handle, ...], ends: Pair, fmt: Format, profile: Profile, rule: Rule
 ) -> tuple[Pair, Near | None]:
     """The plain rule's ends, or narrower ones; and what the result lies near to."""
-    op = rule.op
     if all(h.kin is None for h in operands):
         return ends, None
-    if op in ("fmul", "fdiv", "precise_divf"):
-        return _by_total(op, operands, ends, fmt, _error(rule, fmt, profile)), None
-    if op in ("fadd", "fsub"):
+    if rule.shape is Shape.LINEAR:
         u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
-        return _of_sum(op, operands, ends, u, fmt)
+        return _of_sum(rule.op, operands, ends, u, fmt)
+    if len(operands) == 2 and any(isinstance(h.kin, Total) for h in operands):
+        return _by_total(divides(rule), operands, ends, fmt, _error(rule, fmt, profile)), None
     return ends, None
 
 
-def _by_total(op: str, operands: tuple[Handle, ...], ends: Pair, fmt: Format, error: float) -> Pair:
-    for x, t in (operands, operands[::-1]) if op == "fmul" else (operands,):
+def _by_total(quotient: bool, operands: tuple[Handle, ...], ends: Pair, fmt: Format, error: float) -> Pair:
+    for x, t in (operands,) if quotient else (operands, operands[::-1]):
         kin = t.kin
         if not isinstance(kin, Total) or not kin.of.is_(x):
             continue
-        if op != "fmul":
-            kin = kin.then("recip", (1.0, 1.0), 0.0)
+        if quotient:
+            kin = kin.then("power", (-1.0, -1.0), 0.0)
         if not kin.falls or kin.elasticity * kin.power > 1 or not _in_place(x, kin):
             continue
         lo, hi = x.pair
@@ -300,23 +307,14 @@ def _phi(own: Array, rest: Array, kin: Total, fmt: Format) -> tuple[Pair, Array]
     lo = hi = t
     fits = np.ones(t.shape, bool)
     small, large = 2.0**20 * fmt.min_normal, 2.0**-4 * fmt.max
-    for op, less, more in (("", 0.0, 0.0), *kin.steps):
-        if op == "mul":
-            lo, hi = lo * less, hi * more
-        elif op == "div":
-            lo, hi = lo / more, hi / less
-        elif op == "add":
-            lo, hi = lo + less, hi + more
-        elif op == "recip":
-            lo, hi = less / hi, more / lo
-        elif op == "sqrt":
-            lo, hi = np.sqrt(lo), np.sqrt(hi)
-        elif op == "rsqrt":
-            lo, hi = 1 / np.sqrt(hi), 1 / np.sqrt(lo)
-        if op or not (kin.steps and kin.steps[0][0] in ("mul", "div", "add")):
-            fits &= (lo > small) & (hi < large)
+    fits &= hi < large
+    for kind, less, more in kin.steps:
+        if kind == "power":  # what it is of is no subnormal number
+            fits &= lo > small
+            lo, hi = (lo**less, hi**less) if less > 0 else (hi**less, lo**less)
         else:
-            fits &= hi < large
+            lo, hi = (lo * less, hi * more) if kind == "scale" else (lo + less, hi + more)
+        fits &= (lo > small) & (hi < large)
     return (lo, hi), fits
 
 
