@@ -81,7 +81,17 @@ from interval_ops.dot.close import close, close_near
 from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot.sums import DotSums, Product, Reader, centred, evaluate, flush_small, round_tf32, truncate_tf32
+from interval_ops.dot.sums import (
+    Centred,
+    DotSums,
+    Product,
+    Reader,
+    centred,
+    evaluate,
+    flush_small,
+    round_tf32,
+    truncate_tf32,
+)
 from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import DotModel, Profile
 
@@ -145,6 +155,20 @@ class PendingDot:
         work, depth = self._roundings(size, imprecise)
         longer = replace(self, queue=queue, count=count, queued=self.queued + size, terms=self.terms + size)
         return replace(longer, work=work, depth=depth)._flushed()
+
+    def of_centred(self, shape: tuple[int, ...], size: int, part: Centred) -> Pair:
+        """Bounds of one dot of `size` products, onto the empty sum, whose sums were evaluated elsewhere."""
+        work, depth = self._roundings(size, None)
+        known = replace(self, terms=self.terms + size, work=work, depth=depth, parts=self.parts + 1)
+        with np.errstate(all="ignore"):
+            found = close_near(shape, True, [part], (), known._parameters, known._ramped)
+        assert found is not None
+        return found
+
+    @property
+    def reads_as_given(self) -> bool:
+        """Whether the unit multiplies operands as they are."""
+        return _reader(self.model) is None and self.model.terms == 1 and not self.model.rounds
 
     def _roundings(self, size: int, imprecise: int | None) -> tuple[Roundings, Roundings]:
         """Totals and longest path after one more dot of `size` products."""

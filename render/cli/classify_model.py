@@ -42,6 +42,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="OP", help="Take this operation as exact; its results are marked. Repeatable."),
     ] = None,
+    bounds: Annotated[
+        str, typer.Option(help="all, or asked: only where exact values leave something open (half the cost).")
+    ] = "all",
     json: Annotated[str | None, typer.Option(metavar="PATH", help="Write the result as JSON; - for stdout.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write one self-contained web page.")] = None,
     allow_inconclusive: Annotated[
@@ -58,7 +61,7 @@ def command(
 
         verdict = classify_files(
             target, ref, inputs, seed, device=device, match=pairs or None, start=start, end=end,
-            assume_exact=tuple(assume_exact or ()),
+            assume_exact=tuple(assume_exact or ()), bounds=bounds,
         )  # fmt: skip
     _write(verdict, json, html, verbose)
     return combined([verdict.exit_code], allow_inconclusive)

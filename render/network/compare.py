@@ -21,6 +21,7 @@ from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
+from render.network.twins import LinearTwin, twins
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
 from render.result.codes import Label
 from render.result.errors import RenderError
@@ -33,20 +34,26 @@ Sights = dict[tuple[Key, int], Sight]
 def compare_models(
     target: Any, reference: Any, *inputs: Any, device: str = "torch-cpu", match: Mapping[str, str] | None = None,
     start: str | None = None, end: str | None = None, seed: int = 0, assume_exact: Sequence[str] = (),
+    bounds: str = "all",
 ) -> NetworkVerdict:  # fmt: skip
     """Judge every module of `target` against its counterpart in `reference`, on the same inputs.
 
     Modules, plain functions, or either compiled by torch.compile; one side may be a run on file (`record_modules`).
     `device`: the profile of the target ("torch-cpu", "inductor-cpu", "cuda-eager"). `match` maps leaves of the target
     to those of the reference where names differ. Judged are the borders from the input of `start` to the results of
-    `end` (modules of the target). RenderError for what cannot be compared.
+    `end` (modules of the target). `bounds`: "all", or "asked" for bounds only where the exact values leave something
+    open (half the cost; the published rule is then asked there alone). RenderError for what cannot be compared.
     """
     try:
         (mine, first), (theirs, second) = side_of(target, reference), side_of(reference, target)
     except ValueError as error:
         raise RenderError("RND902", str(error), "pass modules or functions") from None
+    if bounds not in ("all", "asked"):
+        raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "asked"')
     traces = first(inputs, seed), second(inputs, seed)
-    return judged(TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact)), *traces, match, start, end)
+    sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
+    sides.every = bounds == "all"
+    return judged(sides, *traces, match, start, end)
 
 
 class TwoSides:
@@ -59,6 +66,7 @@ class TwoSides:
         self.devices = {"target": profile_of(target, device), "reference": profile_of(reference, device)}
         self.constants = constants_of(target.module, reference.module)
         self.boxes = {i: ends for i, t in enumerate(leaves(tuple(inputs))) if (ends := ends_of(t)) is not None}
+        self.every, self.all_paired = True, False
         self.unit = TF32 if device.startswith("cuda") and torch.backends.cuda.matmul.allow_tf32 else UNIT
 
 
@@ -85,6 +93,9 @@ def judged(
     try:
         pairs = paired(mine, theirs, match)
         chosen = _between(pairs, start, end)
+        sides.all_paired = (
+            len(pairs) == len(mine.crossings) + len(mine.state) == len(theirs.crossings) + len(theirs.state)
+        )
         if sides.boxes:  # no result is a point then, whatever the two runs gave
             for pair in pairs.values():
                 entry = pair.key.name == "" and pair.key.way == "in"
@@ -127,44 +138,57 @@ def _between(pairs: Mapping[Key, Pair], start: str | None, end: str | None) -> s
 
 
 def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[dict[Key, frozenset[str]], list[str]]:
-    notes: list[str] = []
+    """The walks, each over what the ones before it leave open: E once where both sides are one module."""
 
     def handing(method: str) -> Any:
-        def see(pair: Pair, place: int, found: Any) -> None:
-            sight = sights.get((pair.key, place))
-            if sight is not None:
-                getattr(sight, method)(found)
+        return lambda pair, place, found: getattr(sights[pair.key, place], method)(found)
 
-        return see
-
-    exact = ExactWalk(sides.reference, "reference", pairs, handing("of_reference"))
+    once = twins(sides.target, sides.reference, pairs, sides.all_paired)
+    theirs = sides.reference.modules()
+    linear = {key: found for key in once if (key, 0) in sights and key.way == "out"
+              and (found := LinearTwin.of(theirs.get(pairs[key].other.name), pairs.get(key._replace(way="in")),
+                                          pairs[key])) is not None}  # fmt: skip
+    exact = ExactWalk(sides.reference, "reference", pairs, handing("of_reference"), sights, linear=linear)
     exact.run(sides.inputs, sides.seed)
-    notes += exact.mode.notes
+    notes = list(exact.mode.notes)
     exact.mode.release()
-    ExactWalk(sides.target, "target", pairs, handing("of_target"), errors=False).run(sides.inputs, sides.seed)
-    causes = _bounded(sides, "target", pairs, sights)
-    _bounded(sides, "reference", pairs, sights)
-    wanted = [sight.stability(own=False) for sight in sights.values()]
-    if any(wanted):
-        own = ExactWalk(sides.reference, "reference", pairs, handing("of_own"), own=True)
+    other = {at for at, sight in sights.items() if not (at[0] in once and sight.same_function())}
+    walk = ExactWalk(sides.target, "target", pairs, handing("of_target"), other, errors=False)
+    walk.run(sides.inputs, sides.seed)
+    wanted = {at for at, sight in sights.items() if sight.stability(own=False)}
+    if wanted:
+        near = all(sights[at].near() for at in wanted)
+        own = ExactWalk(sides.reference, "reference", pairs, handing("of_own"), wanted, own=True, errors=not near)
         own.run(sides.inputs, sides.seed)
         for sight in sights.values():
             sight.stability(own=True)
+    open_ = {at for at, sight in sights.items() if sides.every or sides.boxes or not sight.settled()}
+    causes = _bounded(sides, "target", pairs, sights, open_, linear) if open_ else {}
+    beyond = {at for at, sight in sights.items() if sight.asks_reference()}
+    if beyond:
+        _bounded(sides, "reference", pairs, sights, beyond)
     look(list(sights.values()), pairs, sides.reference)
     return causes, notes
 
 
-def _bounded(sides: TwoSides, side: str, pairs: dict[Key, Pair], sights: Sights) -> dict[Key, frozenset[str]]:
+def _bounded(
+    sides: TwoSides,
+    side: str,
+    pairs: dict[Key, Pair],
+    sights: Sights,
+    wanted: set[tuple[Key, int]],
+    linear: Mapping[Key, LinearTwin] | None = None,
+) -> dict[Key, frozenset[str]]:
     model = sides.target if side == "target" else sides.reference
 
     def see(pair: Pair, place: int, envelope: Any) -> None:
-        sight = sights.get((pair.key, place))
-        if sight is not None:
-            found = [walk.session.taints[i] for i in sorted(envelope.taints)]
-            sight.of_bound(side, envelope, [t.message for t in found if t.op.split(":")[-1] not in sides.assumed])
+        found = [walk.session.taints[i] for i in sorted(envelope.taints)]
+        told = [t.message for t in found if t.op.split(":")[-1] not in sides.assumed]
+        sights[pair.key, place].of_bound(side, envelope, told)
 
-    walk = BoundedWalk(model, side, pairs, see, device=sides.devices[side])
-    walk.boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
+    boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
+    held = {k: (t, e) for k, t in (linear or {}).items() if (e := sights[k, 0].exact) is not None}
+    walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes, linear=held)
     walk.run(sides.inputs, sides.seed)
     walk.session.forget()
     return {p.key: walk.causes.get(p.key if side == "target" else p.other, frozenset()) for p in pairs.values()}

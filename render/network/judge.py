@@ -31,6 +31,7 @@ import numpy as np
 
 from render.interpreter.hosted.call import rounding_of
 from render.interpreter.memory import Envelope
+from render.network import figures
 from render.network.capture import Key
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, LeafRecord
@@ -41,6 +42,10 @@ LIMIT = 8.0
 """Half of fp32's digits would be 2^12; stable formulas were measured at 5.5 and less, unstable ones at 500 and more."""
 CONSTANTS = 4.0
 """So many rounded constants may stand between two ways to write one function."""
+SAME = 2.0**-10
+"""Of what rounded constants explain: two functions that differ by no more are one in float64."""
+NEAR = 2.0**-6
+"""Relative difference up to which both sides move alike; `LIMIT` is not known to that precision."""
 _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")
 
 
@@ -60,8 +65,7 @@ class Sight:
     own: tuple[np.ndarray, np.ndarray | None, bool] | None = None
     estimated: bool = False
     beyond: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-    unstable: np.ndarray | None = None
-    other: np.ndarray | bool = True
+    other: np.ndarray | None = None
     record: LeafRecord = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,15 +75,18 @@ class Sight:
         at = f"{key.name or '(model)'} {key.way}" + (f" call {key.call + 1}" if key.call else "")
         leaf = key.way == "out" and key.name == self.pair.maker
         self.record = LeafRecord(self.pair.maker, at, leaf, a.numel(), dtypes)
-        y, z = array(a), array(b)
-        with np.errstate(all="ignore"):
-            gap = np.where((y == z) | (np.isnan(y) & np.isnan(z)), 0.0, np.abs(y - z))
-        size = float(np.nanmax(np.where(np.isfinite(z), np.abs(z), 0.0), initial=0.0))
-        most = float(np.nanmax(gap, initial=0.0))
-        self.record.differing = int(np.count_nonzero(gap))
+        self.record.differing, most, size = figures.differences(figures.flat(a), figures.flat(b))
         self.record.difference = most / size if size else (math.inf if most else 0.0)
         self.unit = max(self.least, *(rounding_of(t.dtype)[0] for t in (a, b)))
         self.floor = max(rounding_of(a.dtype)[1], 2.0**-149)
+
+    @property
+    def y(self) -> np.ndarray:
+        return figures.flat(self.pair.target[self.place])
+
+    @property
+    def z(self) -> np.ndarray:
+        return figures.flat(self.pair.reference[self.place])
 
     @property
     def target(self) -> np.ndarray:
@@ -91,20 +98,44 @@ class Sight:
 
     # what the walks hand in
     def of_reference(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
-        self.exact, moved, self.estimated = found
-        self.moved = None if moved is None else moved.astype(np.float32)  # a scale, not a bound
+        self.exact, self.moved, self.estimated = found
 
     def of_target(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         if self.exact is None or self.moved is None:
             return
-        with np.errstate(all="ignore"):
-            gap = np.abs(found[0] - self.exact)
-            gap = np.where((found[0] == self.exact) | (np.isnan(found[0]) & np.isnan(self.exact)), 0.0, gap)
-            allowed = CONSTANTS * (self.moved * (self.constants / UNIT) + self.constants * np.abs(self.exact))
-            allowed = allowed + self._least()
-            ratio = np.where(gap == 0, 0.0, np.where(np.isnan(gap), np.inf, gap / allowed))
-        self.record.apart = float(np.max(ratio, initial=0.0))
-        self.other = ratio > 1
+        self.other = np.empty(self.exact.size, np.bool_)
+        parts = found[0].reshape(-1), self.exact.reshape(-1), self.moved.reshape(-1)
+        scale = CONSTANTS * self.constants / UNIT, CONSTANTS * self.constants, self._least()
+        self.record.apart = float(figures.apart(*parts, *scale, self.other))
+
+    def same_function(self) -> bool:
+        """One module on both sides, of equal formats: the target's E is the reference's."""
+        if self.exact is None:
+            return False
+        self.other = None
+        return True
+
+    def settled(self) -> bool:
+        """Whether no bound can change the answer: one function, with an error of either side that E explains.
+
+        T and R both contain E then, so that they meet; the record is first order, and knows nothing of T.
+        """
+        r = self.record
+        if self.exact is None or r.apart > SAME or r.unstable or max(r.eta_target, r.eta_reference) > LIMIT:
+            return False
+        if not np.isfinite(self.exact).all() or not np.isfinite(self.y).all():
+            return False
+        self.record.kind = FIRST_ORDER
+        return bool(np.isfinite(self.z).all())
+
+    def near(self) -> bool:
+        """Whether the two sides are so close that one scale of movements serves both."""
+        return self.record.difference < NEAR
+
+    def asks_reference(self) -> bool:
+        """Whether the reference's own bound can say anything: one left the target's, is unstable or not finite."""
+        finite = (np.isfinite(x).all() for x in (self.y, self.z))
+        return self.beyond is not None or bool(self.record.unstable) or not all(finite)
 
     def of_own(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         """The reference's function of its own operands, for its own eta."""
@@ -113,81 +144,67 @@ class Sight:
     def of_bound(self, side: str, envelope: Envelope, taints: Iterable[str]) -> None:
         r = self.record
         r.taints = tuple(dict.fromkeys((*r.taints, *taints)))
-        lo, hi = np.broadcast_to(envelope.lo, self.target.shape), np.broadcast_to(envelope.hi, self.target.shape)
-        open_ = ~(np.isfinite(lo) & np.isfinite(hi)) & ~((lo == hi) & ~np.isnan(lo))
-        r.unbounded = max(r.unbounded, int(np.count_nonzero(open_)))
-        target, reference = (_outside(y, lo, hi) for y in (self.target, self.reference))
+        shape = tuple(self.pair.target[self.place].shape)
+        lo, hi = (np.ascontiguousarray(np.broadcast_to(e, shape), np.float64).reshape(-1) for e in
+                  (envelope.lo, envelope.hi))  # fmt: skip
+        r.unbounded = max(r.unbounded, figures.unbounded(lo, hi))
+        target, reference = (figures.outside(y, lo, hi) for y in (self.y, self.z))
         if side == "target":
-            r.target_out_target, r.reference_out_target = int(target.sum()), int(reference.sum())
-            self._against_target(lo, hi, reference)
+            r.target_out_target, r.reference_out_target = target, reference
+            self._against_target(lo, hi)
+            if reference:
+                at = np.flatnonzero((self.z < lo) | (self.z > hi))
+                self.beyond = at, lo[at], hi[at]
         else:
-            r.target_out_reference, r.reference_out_reference = int(target.sum()), int(reference.sum())
+            r.target_out_reference, r.reference_out_reference = target, reference
             if self.beyond is not None:
                 at, low, high = self.beyond
-                flat_lo, flat_hi = lo.reshape(-1)[at], hi.reshape(-1)[at]
-                r.disjoint = int(np.count_nonzero((high < flat_lo) | (low > flat_hi)))
+                r.disjoint = int(np.count_nonzero((high < lo[at]) | (low > hi[at])))
 
-    def _against_target(self, lo: np.ndarray, hi: np.ndarray, reference: np.ndarray) -> None:
+    def _against_target(self, lo: np.ndarray, hi: np.ndarray) -> None:
+        """Widths and kappa are medians of a sample, exact values are all looked at."""
         r = self.record
         with np.errstate(all="ignore"):
-            width = hi - lo
-            size = math.sqrt(float(np.mean(np.where(np.isfinite(self.target), self.target, 0.0) ** 2)) or 0.0)
-            r.width = float(np.median(width)) / size if size else float(np.median(width)) and math.inf
-            if self.exact is not None and not self.estimated:
-                room = (self.moved if self.moved is not None else 0.0) * 2.0**-10 + 2.0**-50 * np.abs(self.exact)
-                out = (self.exact + room < lo) | (self.exact - room > hi)
-                r.exact_out_target = int(np.count_nonzero(out & self.other & np.isfinite(self.exact)))
-            if self.moved is not None:
-                kappa = np.where(np.isfinite(width), 0.5 * width / self._explained(self.exact, self.moved), np.inf)
-                r.kappa = float(np.median(kappa))
-        at = np.flatnonzero(reference)
-        if len(at):
-            self.beyond = at, lo.reshape(-1)[at].copy(), hi.reshape(-1)[at].copy()
+            width, y = figures.some(hi) - figures.some(lo), figures.some(self.y)
+            size = math.sqrt(float(np.mean(np.where(np.isfinite(y), y, 0.0).astype(np.float64) ** 2)) or 0.0)
+            middle = float(np.median(width)) if width.size else 0.0
+            r.width = middle / size if size else middle and math.inf
+            if self.exact is None or self.moved is None:
+                return
+            exact, moved = self.exact.reshape(-1), self.moved.reshape(-1)
+            if not self.estimated and self.other is not None:
+                r.exact_out_target = figures.exact_outside(exact, lo, hi, moved, self.other)
+            unit, some = self.unit, figures.some
+            kappa = 0.5 * width / (some(moved) * (unit / UNIT) + unit * np.abs(some(exact)) + self.floor)
+            r.kappa = float(np.median(np.where(np.isfinite(width), kappa, np.inf))) if width.size else 0.0
 
     def _least(self) -> float:
         """Below this nothing is a difference: float64's own error of a region, beside its largest element."""
-        finite = np.abs(self.exact[np.isfinite(self.exact)]) if self.exact is not None else np.zeros(1)
-        return float(finite.max(initial=0.0)) * 2.0**-44 + self.floor
-
-    def _explained(self, exact: np.ndarray | None, moved: np.ndarray | None) -> np.ndarray:
-        assert moved is not None and exact is not None
-        found: np.ndarray = moved * (self.unit / UNIT) + self.unit * np.abs(exact) + self.floor
-        return found
+        exact = np.zeros(1) if self.exact is None else self.exact
+        with np.errstate(all="ignore"):
+            most = float(np.abs(exact).max(initial=0.0))
+            most = most if math.isfinite(most) else float(np.abs(exact[np.isfinite(exact)]).max(initial=0.0))
+        return most * 2.0**-44 + self.floor
 
     def stability(self, own: bool) -> bool:
         """Errors of both sides in units of B. True asks for E of the reference's own operands; `own`: it is known."""
         r = self.record
         if self.exact is None or self.moved is None:
             return False
-        with np.errstate(all="ignore"):
-            target = _ratio(self.target, self.exact, self._explained(self.exact, self.moved))
-            exact, moved = (self.exact, self.moved) if self.own is None else self.own[:2]
-            reference = _ratio(self.reference, exact, self._explained(exact, moved))
-        r.eta_target, r.eta_reference = (float(np.max(x, initial=0.0)) for x in (target, reference))
+        exact, moved = self.exact.reshape(-1), self.moved.reshape(-1)
+        mine, shift = (exact, moved) if self.own is None else (self.own[0].reshape(-1), moved)
+        if self.own is not None and self.own[1] is not None:
+            shift = self.own[1].astype(np.float32).reshape(-1)
+        units = self.unit / UNIT, self.unit, self.floor
+        found = figures.etas(self.y, self.z, exact, moved, mine, shift, units, LIMIT)
+        r.eta_target, r.eta_reference = found.target, found.reference
         if max(r.eta_target, r.eta_reference) <= LIMIT:
             return False
         if not own:
             return True
-        bad, weak = (target > LIMIT) & (reference <= LIMIT), (reference > LIMIT) & (target <= LIMIT)
-        r.unstable = int(np.count_nonzero(bad)) or -int(np.count_nonzero(weak))
-        self.unstable = bad
-        r.nonfinite = int(
-            np.count_nonzero(~np.isfinite(self.target) & np.isfinite(self.reference) & np.isfinite(self.exact))
-        )
+        r.unstable = found.bad or -found.weak
+        r.nonfinite = found.nonfinite
         return False
-
-
-def _ratio(y: np.ndarray, exact: np.ndarray, explained: np.ndarray) -> np.ndarray:
-    settled = (y == exact) | (np.isnan(y) & np.isnan(exact))
-    gap = np.where(settled, 0.0, np.abs(y - exact))
-    found: np.ndarray = np.where(gap == 0, 0.0, np.where(np.isnan(gap), np.inf, gap / explained))
-    return found
-
-
-def _outside(y: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-    """An end that is NaN excludes nothing; a NaN that both ends are is inside."""
-    found: np.ndarray = (y < lo) | (y > hi)
-    return found
 
 
 def decide(sight: Sight, causes: frozenset[str]) -> tuple[Label, str, str]:

@@ -13,7 +13,7 @@ whatever the ones before it did.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -30,6 +30,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
 from render.network.pairs import Pair
+from render.network.twins import LinearTwin, is_torchs
 from render.reference.local_error import Unit
 from render.reference.shadow import ShadowMode
 
@@ -41,8 +42,14 @@ See = Callable[[Pair, int, Any], None]
 class RegionWalk:
     """`side` says whose code runs: "target" or "reference". `see(pair, place, found)` gets what is made at a border."""
 
-    def __init__(self, model: Model, side: str, pairs: Mapping[Key, Pair], see: See) -> None:
-        self.model, self.side, self.see = model, side, see
+    whole = False
+    """Nothing may be left out: what the inputs leave open goes from end to end."""
+
+    def __init__(
+        self, model: Model, side: str, pairs: Mapping[Key, Pair], see: See, wanted: Container[tuple[Key, int]]
+    ) -> None:
+        """`wanted`: (border, place) of what `see` is to get; other regions need not be followed."""
+        self.model, self.side, self.see, self.wanted = model, side, see, wanted
         self.pairs = {p.key if side == "target" else p.other: p for p in pairs.values()}
         self.calls: Counter[str] = Counter()
         self.stack: list[Key] = []
@@ -105,18 +112,18 @@ class RegionWalk:
 
     def _border(self, pair: Pair, tensors: Tensors) -> None:
         for i, tensor in enumerate(tensors):
-            if not pair.equal[i]:
+            if (pair.key, i) in self.wanted:
                 self.see(pair, i, self.found(pair, i, tensor))
             if pair.key.way != "state":
                 self.anchor(pair, i, tensor)
 
     @contextmanager
     def _shortcuts(self, modules: Mapping[str, nn.Module]) -> Iterator[None]:
-        """torch's own leaves that both sides left with equal results from equal operands need not run again."""
+        """torch's own leaves that end in nothing wanted are not followed, most need not even run again."""
         changed = []
         for name, module in modules.items():
-            if type(module).__module__.startswith("torch.nn") and not any(module.children()) and _stateless(module):
-                vars(module)["forward"] = self._shortcut(name, module.forward)
+            if is_torchs(module) and "forward" not in vars(module):
+                vars(module)["forward"] = self._shortcut(name, module.forward, _stateless(module))
                 changed.append(module)
         try:
             yield
@@ -124,15 +131,28 @@ class RegionWalk:
             for module in changed:
                 vars(module).pop("forward", None)
 
-    def _shortcut(self, name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
+    def _shortcut(self, name: str, forward: Callable[..., Any], stateless: bool) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
-            ends = [self.pairs.get(Key(name, self.calls[name] - 1, way)) for way in ("in", "out")]
-            if all(p is not None and p.all_equal for p in ends) and len(ends[1].target) == 1:  # type: ignore[union-attr]
-                own = ends[1].target if self.side == "target" else ends[1].reference  # type: ignore[union-attr]
-                return own[0].clone()
+            entry, exit_ = (self.pairs.get(Key(name, self.calls[name] - 1, way)) for way in ("in", "out"))
+            if self.whole or entry is None or exit_ is None:
+                return forward(*args, **kwargs)
+            own = exit_.target if self.side == "target" else exit_.reference
+            wanted = self.wants(exit_)
+            with _disable_current_modes():
+                if (stateless and len(own) == 1 and not wanted) or (wanted and self.known(exit_.key)):
+                    return own[0].clone()
+                if not wanted:
+                    return forward(*args, **kwargs)
             return forward(*args, **kwargs)
 
         return run
+
+    def known(self, key: Key) -> bool:
+        """Whether what is asked of the result of a leaf is known without running it; `found` then gives that."""
+        return False
+
+    def wants(self, pair: Pair) -> bool:
+        return any((pair.key, i) in self.wanted for i in range(len(pair.target)))
 
 
 def _stateless(module: nn.Module) -> bool:
@@ -162,8 +182,12 @@ class ExactWalk(RegionWalk):
     `errors` False: no movement (None), which takes a third of the time.
     """
 
-    def __init__(self, *args: Any, errors: bool = True, own: bool = False) -> None:
+    def __init__(
+        self, *args: Any, errors: bool = True, own: bool = False, linear: Mapping[Key, LinearTwin] | None = None
+    ) -> None:
         super().__init__(*args)
+        self.linear = linear or {}
+        self.ready: tuple[torch.Tensor, torch.Tensor] | None = None
         self.errors = errors
         self.own = own
         unit = Unit(native=False, casts=False, inputs=UNIT, cancelling=UNIT)
@@ -172,30 +196,49 @@ class ExactWalk(RegionWalk):
     def scope(self) -> Any:
         return self.mode
 
+    def known(self, key: Key) -> bool:
+        if key in self.linear:
+            self.ready = self.linear[key].exact(UNIT)
+        return key in self.linear
+
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
         """(value, movement, whether that is an estimate); what could not be followed moves as its largest element."""
+        if self.ready is not None:
+            (value, moved), self.ready = (x.numpy() for x in self.ready), None
+            return value, moved, False
         value = self.mode.value(tensor).to(torch.float64).numpy().copy()
         estimated, self.mode.estimated = self.mode.estimated, False
         if not self.errors:
             return value, None, estimated
-        moved = self.mode.error(tensor).numpy().copy()
-        lost = ~np.isfinite(moved) & np.isfinite(value)
-        size = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
-        return value, np.where(lost, 4 * UNIT * size, moved), estimated or bool(lost.any())
+        moved = self.mode.error(tensor).numpy()
+        if not np.isfinite(moved).all():
+            lost = ~np.isfinite(moved) & np.isfinite(value)
+            size = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
+            moved, estimated = np.where(lost, 4 * UNIT * size, moved), estimated or bool(lost.any())
+        with np.errstate(over="ignore"):
+            return value, moved.astype(np.float32), estimated  # a scale, not a bound
 
     def anchor(self, pair: Pair, place: int, tensor: torch.Tensor) -> None:
         given = (pair.reference if self.own and self.side == "reference" else pair.target)[place]
         if tensor.is_floating_point():
-            value = given.to(torch.float64)
-            self.mode.shadows.put(tensor, value, value.abs() * UNIT if self.errors else None)
+            self.mode.shadows.lend(tensor, given)
 
 
 class BoundedWalk(RegionWalk):
     """`see` gets an `Envelope`. `narrow`: the other side computes in fewer bits, and this side's bounds allow that."""
 
-    def __init__(self, *args: Any, device: str) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        device: str,
+        boxes: Mapping[tuple[Key, int], Ends],
+        linear: Mapping[Key, tuple[LinearTwin, np.ndarray]],
+    ) -> None:
         super().__init__(*args)
-        self.boxes: dict[tuple[Key, int], Ends] = {}
+        self.linear = linear
+        self.ready: Envelope | None = None
+        self.carried: tuple[int, ...] = ()
+        self.boxes, self.whole = boxes, bool(boxes)
         self.session = Session(device=device, tracker=lambda s: RegionTracker(s, self))
         self.narrow: torch.dtype | None = None
         self.region: set[str] = set()
@@ -207,12 +250,26 @@ class BoundedWalk(RegionWalk):
     def kernels(self) -> Any:
         return plain_attention(exact=False)
 
+    def known(self, key: Key) -> bool:
+        if key not in self.linear:
+            return False
+        twin, exact = self.linear[key]
+        found = twin.bounds(exact, self.session.memory.profile)
+        if found is None:
+            return False
+        self.region.add("accumulation")
+        self.ready = Envelope(found.lo, found.hi, np.ones(1, np.bool_), True, frozenset())
+        return True
+
     def entered(self, key: Key) -> None:
         out = self.pairs.get(key._replace(way="out"))
         self.narrow = None if out is None else narrower(out, self.side)
 
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
-        envelope = self.session.envelope(tensor)
+        if self.ready is not None:
+            known, self.ready = self.ready, None
+            return known
+        envelope = self.session.envelope(tensor, take=True)
         if envelope is None:
             v = values(tensor).astype(np.float64)
             envelope = Envelope(v, v, np.ones(1, np.bool_), True, frozenset())
@@ -232,8 +289,12 @@ class BoundedWalk(RegionWalk):
         if pair.equal[place] or not tensor.is_floating_point():
             memory.host_write(tensor)
             return
-        ends = [array(x) for x in (pair.target[place], pair.reference[place], tensor)]
-        memory.carry(tensor, np.minimum.reduce(ends), np.maximum.reduce(ends), frozenset(), None)
+        given = (pair.target[place], pair.reference[place], tensor)
+        mark = (*(id(x) for x in given[:2]), tensor.data_ptr(), tensor._version)
+        if mark != self.carried:  # what one module returned is mostly the next one's operand
+            self.carried = mark
+            ends = [values(x) for x in given]
+            memory.carry(tensor, np.minimum.reduce(ends), np.maximum.reduce(ends), frozenset(), None)
 
 
 class RegionTracker(HostTracker):

@@ -22,6 +22,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from interval_ops.compiled import compiled
+from render.ops.aten import Form, of_form
 from render.reference import local_error as noise
 
 F64 = torch.float64
@@ -164,8 +165,8 @@ def _accumulated(op: Movable, values: list[Any], floats: list[int], dtypes: list
 def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
     together = op.name in noise.EXACT_OPS or op.name in _CASTS
     groups = [list(op.errors)] if together else [[i] for i in op.errors]
-    found: Errors = {}
-    for places in groups if op.errors else []:
+    found: Errors = (_direct(op, values) or {}) if op.errors else {}
+    for places in groups if op.errors and not found else []:
         for i, moved in _movement(op, values, floats, places).items():
             found[i] = moved if i not in found else found[i] + moved
     for i in floats:
@@ -180,6 +181,28 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
     return found
 
 
+def _direct(op: Movable, values: list[Any]) -> Errors | None:
+    """Movements that need no second evaluation: moved elements take their errors along, |a| e_b + |b| e_a of a product.
+
+    The same as `_movement` finds; None for other operations, and where something is not finite.
+    """
+    schema = op.func._schema
+    if schema.is_mutable or len(values) != 1 or not _is_float(values[0]):
+        return None
+    if op.name in _MOVES and not any(str(a.type) in ("number", "float", "Optional[number]") for a in schema.arguments):
+        moved: torch.Tensor = op.run(lambda i, x: op.errors.get(i, torch.zeros_like(x)) if _is_float(x) else x)[0]
+    elif op.name in ("add", "sub", "mul") and len(op.args) == 2 and not op.kwargs:
+        (a, b), (e, f) = op.args, (op.errors.get(i, 0.0) for i in (0, 1))
+        if not all(_is_float(x) or isinstance(x, (int, float)) for x in (a, b)):
+            return None
+        moved = torch.as_tensor(abs(b) * e + abs(a) * f if op.name == "mul" else e + f, dtype=F64)
+        moved = moved if moved.shape == values[0].shape else moved.expand(values[0].shape)
+    else:
+        return None
+    return {0: moved} if bool(moved.sum().isfinite()) and bool(values[0].sum().isfinite()) else None
+
+
+_MOVES = of_form(Form.MOVE)
 _POLES = frozenset(["log1p", "atanh", "logit", "lgamma", "digamma", "erfinv", "special_xlog1py"])
 """Functions that are infinite at another finite number than 0."""
 _FAR = 1000

@@ -67,6 +67,8 @@ class Twin:
     dtype: torch.dtype
     values: torch.Tensor
     errors: torch.Tensor | None = None
+    pending: bool = False
+    """The values are numbers lent by somebody, not yet copied and widened."""
 
 
 def _like(x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
@@ -103,6 +105,17 @@ class Shadows:
         target = _like(x, twin.errors)
         target.zero_() if error is None else target.copy_(error)
 
+    def lend(self, x: torch.Tensor, value: torch.Tensor) -> None:
+        """The shadow of x is `value` (nobody writes there), with the error of what comes from outside."""
+        storage = x.untyped_storage()
+        if not x.is_contiguous() or x.nbytes != storage.nbytes() or x.shape != value.shape:
+            wide = value.to(F64)
+            self.put(x, wide, wide.abs() * self._error if self._error else None)
+            return
+        twin = Twin(StorageWeakRef(storage), x.dtype, value.detach().reshape(-1), None, True)
+        self._twins[storage._cdata] = twin
+        self._sweep()
+
     def drop(self, x: torch.Tensor) -> None:
         """Forget the shadow: the native bits are all that is known."""
         self._twins.pop(x.untyped_storage()._cdata, None)
@@ -121,6 +134,9 @@ class Shadows:
             twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values, errors)
             self._grown += values.nbytes
             self._sweep()
+        elif twin.pending:
+            twin.values, twin.pending = twin.values.to(F64, copy=True), False
+            twin.errors = twin.values.abs().mul_(self._error) if self._error else None
         return twin
 
     def _sweep(self) -> None:

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_flatten
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.bounds import Pair, is_point
 from interval_ops.dot.rule import PendingDot
+from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, number_pair, same_rank
@@ -52,6 +53,24 @@ def dot(call: Call, a: Pair, b: Pair, fmt: Format) -> Pair | None:
     except MissingRule:  # the target's compiler refuses it: a library then multiplies in float32
         pending = PendingDot.start(None, (a[0].shape[-2], b[0].shape[-1]), "ieee", _device(call))
     return pending.extend(a, b).interval()
+
+
+def of_sums(
+    sums: Centred, shape: tuple[int, ...], size: int, fmt: Format, bias: Pair | None, device: Profile
+) -> Bounds | None:
+    """Bounds of a @ b + bias whose `sums` of `size` products are known; None where a unit reads other operands."""
+    call = Call(None, (), {}, {}, device)
+    try:
+        pending = PendingDot.start(None, shape, kind_of(fmt), _device(call))
+    except MissingRule:
+        pending = PendingDot.start(None, shape, "ieee", _device(call))
+    if not pending.reads_as_given:
+        return None
+    pair = pending.of_centred(shape, size, sums)
+    if bias is not None:
+        pair, own = same_rank([pair, bias])
+        pair = arithmetic.add(pair, own, inner_of(fmt), call.profile)
+    return finished(pair, fmt, call.profile)
 
 
 def _matrix(pair: Pair, rank: int) -> Pair:

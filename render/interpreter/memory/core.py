@@ -337,11 +337,16 @@ class Memory:
         self._both_ways.add((self.kernel, storage.name))
         return self._several
 
-    def shadow_of(self, storage: Storage, fmt: ElementType) -> Shadow:
-        """The storage's shadow for this format, created (undoably) if there is none."""
+    def shadow_of(
+        self, storage: Storage, fmt: ElementType, whole: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    ) -> Shadow:
+        """The storage's shadow for this format, created (undoably) if there is none; `whole`: its contents."""
         shadow = storage.shadows.get(fmt.name)
+        if shadow is not None and whole is not None:
+            shadow.lo, shadow.hi, shadow.stamp = whole
         if shadow is None:
-            shadow = storage.shadows[fmt.name] = Shadow.make(fmt, storage.nbytes * 8 // fmt.bits)
+            shadow = Shadow(fmt, *whole) if whole else Shadow.make(fmt, storage.nbytes * 8 // fmt.bits)
+            storage.shadows[fmt.name] = shadow
             shadow.born = (self._serial + 1) << 32
             self.log.push(lambda: storage.shadows.__delitem__(fmt.name))
         return shadow

@@ -86,7 +86,11 @@ def carry(
     mark_written(storage, tensor, written)
     storage.touched_by_kernel(*byte_range(storage, tensor))
     kind = FORMAT_OF.get(tensor.dtype) or INTEGERS.get(tensor.dtype)
-    if lo is not None and hi is not None and kind is not None:
+    if lo is not None and hi is not None and kind is not None and _covers(storage, tensor):
+        shape = tuple(tensor.shape)
+        low, high = (np.array(np.broadcast_to(end, shape), np.float64, order="C").reshape(-1) for end in (lo, hi))
+        memory.shadow_of(storage, kind, (low, high, bits_view(storage, tensor).reshape(-1).copy()))
+    elif lo is not None and hi is not None and kind is not None:
         shadow = memory.shadow_of(storage, kind)
         element_view(shadow.lo, storage, tensor)[...] = lo
         element_view(shadow.hi, storage, tensor)[...] = hi

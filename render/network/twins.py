@@ -1,0 +1,152 @@
+r"""Modules that are one on both sides: what need be evaluated once only.
+
+One class with equal settings, parameters and buffers computes one function whichever side calls it, so E of the target
+is E of the reference. For a linear layer y = W x + b the bound of the target then costs no product of its own beyond
+that of the radii: with d = max |x' - x_t| over the hull of both sides' operands,
+
+    W x' + b in E -+ (|W| d),      sum |w x'| <= S + |W| d,      S = |W| |x_t|
+
+E in float64, S and |W| d in float32, rounded up by 1 / (1 - gamma_(K+2)) (Higham, ASNA, sec. 3.1). What the target's
+units may round is added by the dot rule (`PendingDot.given`), as if it had made these sums itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from interval_ops.dot.sums import Centred
+from interval_ops.profiles.profile import Profile
+from render.interpreter.hosted.call import Bounds
+from render.interpreter.hosted.products import of_sums
+from render.network.capture import Key, Model, Wrapped
+from render.network.pairs import Pair
+from render.ops.dtypes import FORMAT_OF
+
+LONGEST = 1 << 18
+"""Sums of so many magnitudes are still bounded in float32."""
+UP = 1.0 + 2.0**-22
+"""Makes a rounding to float32 an upper bound."""
+LARGEST = 2.0**60
+"""Magnitudes up to here have products and sums that float32 holds."""
+
+
+def is_torchs(module: nn.Module) -> bool:
+    """One of torch's own modules, without others inside."""
+    return type(module).__module__.startswith("torch.nn") and not any(True for _ in module.children())
+
+
+def twins(target: Model, reference: Model, pairs: Mapping[Key, Pair], all_paired: bool) -> set[Key]:
+    """Borders whose region is the code of one module on both sides: E of the target is E of the reference there.
+
+    Leaves always; a container's own code only where every module that either side calls has its counterpart.
+    """
+    mine, theirs = target.modules(), reference.modules()
+    known: dict[tuple[str, str], bool] = {}
+    found = set()
+    other = {p.key.name: p.other.name for p in pairs.values()}
+    for key, pair in pairs.items():
+        maker = pair.maker
+        names = maker, other.get(maker, maker)
+        a, b = mine.get(names[0]), theirs.get(names[1])
+        leaf = key.way == "out" and key.name == maker and a is not None and not any(True for _ in a.children())
+        if a is None or b is None or key.way == "state" or not (all_paired or leaf):
+            continue
+        if names not in known:
+            known[names] = one_module(a, b)
+        if known[names] and [t.dtype for t in pair.target] == [t.dtype for t in pair.reference]:
+            found.add(key)
+    return found
+
+
+def one_module(a: nn.Module, b: nn.Module) -> bool:
+    """Whether two modules, not counting those inside, are one code with equal settings, parameters and buffers."""
+    if type(a) is not type(b) or type(a) is Wrapped or a.training or b.training:
+        return False
+    if any(m._forward_hooks or m._forward_pre_hooks for m in (a, b)):
+        return False
+    plain = [{k: v for k, v in vars(m).items() if not k.startswith("_")} for m in (a, b)]
+    held = [[*m.parameters(recurse=False), *m.buffers(recurse=False)] for m in (a, b)]
+    return plain[0].keys() == plain[1].keys() and len(held[0]) == len(held[1]) and all(
+        _same_setting(v, plain[1][k]) for k, v in plain[0].items()
+    ) and all(_same_setting(x, y) for x, y in zip(*held, strict=True))  # fmt: skip
+
+
+def _same_setting(x: object, y: object) -> bool:
+    """Equal numbers, words, tensors and tuples of these; of anything else, the same object."""
+    if x is y:
+        return not isinstance(x, (list, dict, set))
+    if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
+        return x.dtype == y.dtype and x.shape == y.shape and torch.equal(x, y)
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(_same_setting(a, b) for a, b in zip(x, y, strict=True))
+    return type(x) is type(y) and isinstance(x, (int, float, str, torch.dtype)) and x == y
+
+
+@dataclass
+class LinearTwin:
+    """W x + b of a linear layer that both sides have, evaluated at the target's operand."""
+
+    module: nn.Linear
+    entry: Pair
+    sums: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair) -> LinearTwin | None:
+        """None where float32 does not hold the magnitudes."""
+        if (
+            type(module) is not nn.Linear
+            or "forward" in vars(module)
+            or entry is None
+            or len(entry.target) != 1
+            or len(out.target) != 1
+        ):
+            return None
+        tensors = [*entry.target, *entry.reference, *out.target, *module.parameters()]
+        fmt = FORMAT_OF.get(module.weight.dtype)
+        if fmt is None or not 16 <= fmt.bits <= 32 or any(t.dtype != module.weight.dtype for t in tensors):
+            return None
+        if not 0 < module.in_features < LONGEST or not entry.target[0].numel():
+            return None
+        most = max(float(t.detach().abs().max()) for t in tensors if t.numel())
+        return cls(module, entry) if most < LARGEST else None
+
+    def exact(self, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """(E, how far it moves where operand, weights and bias move by `unit` of themselves), float64 and float32."""
+        x, w = self.entry.target[0], self.module.weight.detach()
+        bias = None if self.module.bias is None else self.module.bias.detach()
+        value = nn.functional.linear(x.double(), w.double(), None if bias is None else bias.double())
+        self.sums = nn.functional.linear(x.float().abs(), w.float().abs())
+        moved = self.sums * (2 * unit)
+        return value, moved if bias is None else moved.add_(bias.float().abs(), alpha=unit)
+
+    def bounds(self, exact: np.ndarray, device: Profile) -> Bounds | None:
+        """What the target may make of the hull of both operands; None where its units read operands otherwise."""
+        assert self.sums is not None
+        fmt, size = FORMAT_OF[self.module.weight.dtype], self.module.in_features
+        w = self.module.weight.detach().float().abs()
+        x, other = (t[0].reshape(-1, size) for t in (self.entry.target, self.entry.reference))
+        apart = (other.float() - x.float()).abs_().mul_(UP)
+        reach = nn.functional.linear(apart, w)
+        grow, tiny = 1.0 + (size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([size * 2.0**-148])
+        centre, off = exact.reshape(-1, w.shape[0]), tiny
+        own = None if self.module.bias is None else self.module.bias.detach().double().numpy()
+        if own is not None:  # E less the bias is off by their roundings
+            off = tiny + 2.0**-51 * (np.abs(centre).max() + np.abs(own).max())
+            centre = centre - own
+        mag = self.sums.reshape(-1, w.shape[0]).add_(reach)
+        rows, columns = x.float().abs().add_(apart).amax(-1).mul_(UP).double(), w.amax(-1).double()
+        nothing = (np.zeros((1, n)) for n in (rows.shape[0], columns.shape[0]))
+        centres, radii = centre[None], reach.numpy()[None]
+        sums = Centred(slice(0, 1), (centres, centres), (radii, radii), mag.numpy()[None], grow, tiny, off,
+                       rows.numpy()[None], columns.numpy()[None], *nothing)  # fmt: skip
+        found = of_sums(sums, (1, *centre.shape), size, fmt, None if own is None else (own, own), device)
+        self.sums = None
+        return None if found is None else Bounds(*(end.reshape(exact.shape) for end in (found.lo, found.hi)))
+
+
+__all__ = ["LinearTwin", "is_torchs", "one_module", "twins"]

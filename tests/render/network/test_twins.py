@@ -1,0 +1,105 @@
+"""One module on both sides: its bound holds every legal sum of the hull, and is the dot rule's own where both agree."""
+
+from __future__ import annotations
+
+import copy
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import render
+from interval_ops.profiles.profile import load_profile
+from render.interpreter.hosted.call import Call
+from render.interpreter.hosted.products import added
+from render.network.capture import Key
+from render.network.pairs import Pair
+from render.network.twins import LinearTwin, one_module
+from render.network.walks import UNIT
+
+from .models import build, inputs
+
+CPU = load_profile("torch-cpu")
+
+
+def twin(layer: nn.Linear, x: torch.Tensor, other: torch.Tensor) -> LinearTwin:
+    key = Key("", 0, "out")
+    entry, out = Pair(key, key, "", [x], [other]), Pair(key, key, "", [layer(x).detach()], [layer(other).detach()])
+    found = LinearTwin.of(layer, entry, out)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_every_order_of_any_operand_of_the_hull_is_inside(dtype, bias):
+    torch.manual_seed(3)
+    layer = nn.Linear(40, 7, bias=bias).to(dtype)
+    x = (torch.randn(5, 40) * 10.0 ** torch.randint(-3, 3, (5, 40))).to(dtype)
+    other = (x * (1 + 0.01 * torch.randn(5, 40))).to(dtype)
+    found = twin(layer, x, other)
+    exact, _ = found.exact(UNIT)
+    bounds = found.bounds(exact.numpy(), CPU)
+    generator = np.random.default_rng(5)
+    w, own = layer.weight.detach().float(), 0 if layer.bias is None else layer.bias.detach().float()
+    for _ in range(40):
+        corner = torch.where(torch.from_numpy(generator.integers(0, 2, (5, 40)) > 0), x, other).float()
+        total = torch.zeros(5, 7)
+        for k in generator.permutation(40):
+            total = total + corner[:, k, None] * w[:, k]
+        y = (total + own).to(dtype).double().numpy()
+        assert ((bounds.lo <= y) & (y <= bounds.hi)).all()
+    for i, j in ((0, 0), (4, 6)):  # the exact value, by rationals
+        terms = [Fraction(float(a)) * Fraction(float(b)) for a, b in zip(x[i], layer.weight[j].detach(), strict=True)]
+        total = sum(terms) + (0 if layer.bias is None else Fraction(float(layer.bias.detach()[j])))
+        assert bounds.lo[i, j] <= total <= bounds.hi[i, j]
+
+
+def test_of_one_operand_it_is_the_bound_of_the_product():
+    torch.manual_seed(4)
+    layer, x = nn.Linear(300, 50), torch.randn(20, 300)
+    found = twin(layer, x, x)
+    bounds = found.bounds(found.exact(UNIT)[0].numpy(), CPU)
+    plain = added(Call(torch.ops.aten.addmm.default, (layer.bias.detach(), x, layer.weight.detach().t()), {}, {}, CPU))
+    ratio = (bounds.hi - bounds.lo) / (plain.hi - plain.lo)
+    assert ratio.min() > 0.999 and ratio.max() < 1.001
+
+
+def test_the_movement_is_that_of_moved_operands():
+    torch.manual_seed(5)
+    layer, x = nn.Linear(64, 9), torch.randn(3, 64)
+    exact, moved = twin(layer, x, x).exact(UNIT)
+    wide = copy.deepcopy(layer).double()
+    for _ in range(20):
+        signs = [1 + UNIT * (2.0 * torch.randint(0, 2, t.shape) - 1) for t in (x, layer.weight, layer.bias)]
+        y = nn.functional.linear(x.double() * signs[0], wide.weight * signs[1], wide.bias * signs[2])
+        assert ((y - exact).abs() <= moved * (1 + 1e-4)).all()
+
+
+def test_what_makes_two_modules_one():
+    assert one_module(nn.LayerNorm(8).eval(), nn.LayerNorm(8).eval())
+    assert not one_module(nn.LayerNorm(8).eval(), nn.LayerNorm(8, eps=1e-6).eval())
+    assert not one_module(nn.LayerNorm(8).eval(), nn.LayerNorm(8))
+    assert not one_module(nn.GELU().eval(), nn.GELU("tanh").eval())
+    a, b = nn.Linear(4, 4).eval(), nn.Linear(4, 4).eval()
+    assert not one_module(a, b)
+    b.load_state_dict(a.state_dict())
+    assert one_module(a, b)
+    b.forward = lambda x: x
+    assert not one_module(a, b)
+
+
+def test_bounds_where_they_are_asked_give_the_same_answer():
+    """Most borders differ by round-off alone: no bound is asked there."""
+    right, x = build("decoder"), inputs("decoder")
+    other = build("decoder", "plain")
+    other.load_state_dict(right.state_dict())
+    every, asked = (render.compare_models(other, right, x, bounds=b) for b in ("all", "asked"))
+    assert (every.label, every.first) == (asked.label, asked.first) == ("Type-I", None)
+    assert "first-order" in {r.kind for r in asked.leaves if r.differing}
+    assert {r.kind for r in every.leaves} == {"rigorous"}
+    other.blocks[1].mlp.down.weight.data[0, 0] *= 1.01
+    found = [render.compare_models(other, right, x, bounds=b) for b in ("all", "asked")]
+    assert [v.first for v in found] == ["blocks.1.mlp.down"] * 2
