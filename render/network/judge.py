@@ -31,11 +31,11 @@ import numpy as np
 
 from render.interpreter.hosted.call import rounding_of
 from render.interpreter.memory import Envelope
-from render.network import figures
 from render.network.capture import Key
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, LeafRecord
 from render.network.walks import UNIT, array
+from render.reference import figures
 from render.result.codes import Label, of_cause
 
 LIMIT = 8.0

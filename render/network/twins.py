@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from interval_ops.dot.sums import Centred
-from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import Bounds
-from render.interpreter.hosted.products import of_sums
+from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, Wrapped
 from render.network.pairs import Pair
 from render.ops.dtypes import FORMAT_OF
@@ -124,28 +123,18 @@ class LinearTwin:
         moved = self.sums * (2 * unit)
         return value, moved if bias is None else moved.add_(bias.float().abs(), alpha=unit)
 
-    def bounds(self, exact: np.ndarray, device: Profile) -> Bounds | None:
+    def bounds(self, exact: np.ndarray, device: Any) -> Bounds | None:
         """What the target may make of the hull of both operands; None where its units read operands otherwise."""
         assert self.sums is not None
-        fmt, size = FORMAT_OF[self.module.weight.dtype], self.module.in_features
-        w = self.module.weight.detach().float().abs()
-        x, other = (t[0].reshape(-1, size) for t in (self.entry.target, self.entry.reference))
-        apart = (other.float() - x.float()).abs_().mul_(UP)
+        size, w = self.module.in_features, self.module.weight.detach().float().abs()
+        x, other = (t[0].reshape(-1, size).float() for t in (self.entry.target, self.entry.reference))
+        apart = (other - x).abs_().mul_(UP)
         reach = nn.functional.linear(apart, w)
-        grow, tiny = 1.0 + (size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([size * 2.0**-148])
-        centre, off = exact.reshape(-1, w.shape[0]), tiny
+        rows, columns = x.abs().add_(apart).amax(-1).mul_(UP).double().numpy(), w.amax(-1).double().numpy()
         own = None if self.module.bias is None else self.module.bias.detach().double().numpy()
-        if own is not None:  # E less the bias is off by their roundings
-            off = tiny + 2.0**-51 * (np.abs(centre).max() + np.abs(own).max())
-            centre = centre - own
-        mag = self.sums.reshape(-1, w.shape[0]).add_(reach)
-        rows, columns = x.float().abs().add_(apart).amax(-1).mul_(UP).double(), w.amax(-1).double()
-        nothing = (np.zeros((1, n)) for n in (rows.shape[0], columns.shape[0]))
-        centres, radii = centre[None], reach.numpy()[None]
-        sums = Centred(slice(0, 1), (centres, centres), (radii, radii), mag.numpy()[None], grow, tiny, off,
-                       rows.numpy()[None], columns.numpy()[None], *nothing)  # fmt: skip
-        found = of_sums(sums, (1, *centre.shape), size, fmt, None if own is None else (own, own), device)
-        self.sums = None
+        mag = self.sums.reshape(-1, w.shape[0]).add_(reach).numpy()
+        known = LinearSums(exact.reshape(mag.shape), mag, reach.numpy(), rows, columns, own, size)
+        found, self.sums = known.bounds(self.module.weight.dtype, device), None
         return None if found is None else Bounds(*(end.reshape(exact.shape) for end in (found.lo, found.hi)))
 
 

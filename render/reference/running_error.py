@@ -191,7 +191,7 @@ def _direct(op: Movable, values: list[Any]) -> Errors | None:
         return None
     if op.name in _MOVES and not any(str(a.type) in ("number", "float", "Optional[number]") for a in schema.arguments):
         moved: torch.Tensor = op.run(lambda i, x: op.errors.get(i, torch.zeros_like(x)) if _is_float(x) else x)[0]
-    elif op.name in ("add", "sub", "mul") and len(op.args) == 2 and not op.kwargs:
+    elif (op.name == "mul" or op.name in _SUMS) and len(op.args) == 2 and not op.kwargs:
         (a, b), (e, f) = op.args, (op.errors.get(i, 0.0) for i in (0, 1))
         if not all(_is_float(x) or isinstance(x, (int, float)) for x in (a, b)):
             return None
@@ -203,6 +203,7 @@ def _direct(op: Movable, values: list[Any]) -> Errors | None:
 
 
 _MOVES = of_form(Form.MOVE)
+_SUMS = frozenset(["add", "sub"])
 _POLES = frozenset(["log1p", "atanh", "logit", "lgamma", "digamma", "erfinv", "special_xlog1py"])
 """Functions that are infinite at another finite number than 0."""
 _FAR = 1000

@@ -11,6 +11,7 @@ in any order (Higham, ASNA, sec. 3.1), |f| being the operation on magnitudes. Co
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,22 +56,45 @@ def dot(call: Call, a: Pair, b: Pair, fmt: Format) -> Pair | None:
     return pending.extend(a, b).interval()
 
 
-def of_sums(
-    sums: Centred, shape: tuple[int, ...], size: int, fmt: Format, bias: Pair | None, device: Profile
-) -> Bounds | None:
-    """Bounds of a @ b + bias whose `sums` of `size` products are known; None where a unit reads other operands."""
-    call = Call(None, (), {}, {}, device)
-    try:
-        pending = PendingDot.start(None, shape, kind_of(fmt), _device(call))
-    except MissingRule:
-        pending = PendingDot.start(None, shape, "ieee", _device(call))
-    if not pending.reads_as_given:
-        return None
-    pair = pending.of_centred(shape, size, sums)
-    if bias is not None:
-        pair, own = same_rank([pair, bias])
-        pair = arithmetic.add(pair, own, inner_of(fmt), call.profile)
-    return finished(pair, fmt, call.profile)
+@dataclass(frozen=True)
+class LinearSums:
+    """What is known of x w' + bias over `size` products: E of one operand, and float32 sums of magnitudes around it.
+
+    `exact` (M, N) in float64, bias included; `mag` >= |w| |x| and `reach` >= |w| |x' - x| over all x', as float32
+    sums them; `rows` and `columns`: the largest |x'| of a row and the largest |w| of a column.
+    """
+
+    exact: np.ndarray
+    mag: np.ndarray
+    reach: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    bias: np.ndarray | None
+    size: int
+
+    def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
+        """None where a unit reads other operands. E less the bias is off by float64's roundings of both."""
+        call, fmt = Call(None, (), {}, {}, device), FORMAT_OF[dtype]
+        grow, tiny = 1.0 + (self.size + 2) * 2.0**-24 * (1.0 + 2.0**-4), np.array([self.size * 2.0**-148])
+        centre, off = self.exact, tiny
+        if self.bias is not None:
+            off = tiny + 2.0**-51 * (np.abs(centre).max() + np.abs(self.bias).max())
+            centre = centre - self.bias
+        try:
+            pending = PendingDot.start(None, centre.shape, kind_of(fmt), _device(call))
+        except MissingRule:
+            pending = PendingDot.start(None, centre.shape, "ieee", _device(call))
+        if not pending.reads_as_given:
+            return None
+        grids = (np.zeros((1, n)) for n in centre.shape)
+        centres, radii = centre[None], self.reach[None]
+        sums = Centred(slice(0, 1), (centres, centres), (radii, radii), self.mag[None], grow, tiny, off,
+                       self.rows[None], self.columns[None], *grids)  # fmt: skip
+        pair = pending.of_centred((1, *centre.shape), self.size, sums)
+        if self.bias is not None:
+            pair, own = same_rank([pair, (self.bias, self.bias)])
+            pair = arithmetic.add(pair, own, inner_of(fmt), call.profile)
+        return finished(pair, fmt, call.profile)
 
 
 def _matrix(pair: Pair, rank: int) -> Pair:
