@@ -13,7 +13,7 @@ from interval_ops import scans
 from render.judgement.blame import blame
 from render.judgement.tolerance import tolerance
 from render.result.blockwise import blocks, part, part_of_masks
-from render.result.decision import Case, Decision, Masks, device_bound, quiet, ref_bound
+from render.result.decision import Case, Decision, Masks, device_bound, ref_bound
 from render.result.tolerance import Tolerance
 from render.result.verdict import Bound, OutputVerdict
 
@@ -106,9 +106,9 @@ class _Extremes:
     def add(self, case: Case, masks: Masks, suspects: str, tolerance: tuple[float, float], start: int) -> None:
         lo, hi = ref_bound(case) if case.device is None else device_bound(case)
         got = case.value if case.device is None else case.device
-        if not suspects and quiet(case):
-            y, got, lo, hi = scans.flats(case.ref, got, lo, hi)
-            self._quiet(y, got, lo, hi, tolerance, start)
+        plain = masks.stored.all() and not masks.settled.any()
+        if plain and all(bool(np.isfinite(x).all()) for x in (got, case.ref, lo, hi)):
+            self._plain(case, masks, suspects, (lo, hi), tolerance, start)
             return
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.where(got == case.ref, 0.0, np.abs(got - case.ref))
@@ -120,19 +120,26 @@ class _Extremes:
         self.usage = _larger(self.usage, used[~np.isnan(used)])
         score = _score(case, masks, suspects, gap)
         at = int(np.argmax(score))
-        if start == 0 or score[at] > self.score:
-            self.score, self.worst = float(score[at]), start + at
+        self._scored(float(score[at]), at, start)
 
-    def _quiet(
-        self, ref: np.ndarray, got: np.ndarray, lo: np.ndarray, hi: np.ndarray, limits: tuple[float, float], start: int
-    ) -> None:
-        """The same of numbers that are all finite and in bound, in one pass."""
-        gap, at, far, cover, used = scans.extremes(ref, got, ref, lo, hi, *limits)
+    def _plain(
+        self, case: Case, masks: Masks, suspects: str, ends: tuple[np.ndarray, np.ndarray],
+        limits: tuple[float, float], start: int,
+    ) -> None:  # fmt: skip
+        """The same where all are finite and stored: one pass for the figures, and a score where some are outside."""
+        got, ref, lo, hi = scans.flats(case.value if case.device is None else case.device, case.ref, *ends)
+        gap, at, far, cover, used = scans.extremes(ref if case.device is None else got, got, ref, lo, hi, *limits)
         self.far += int(far)
         self.gap, self.cover = float(np.fmax(self.gap, gap)), float(np.fmax(self.cover, cover))
         self.usage = float(np.fmax(self.usage, used))
-        if start == 0 or gap > self.score:
-            self.score, self.worst = float(gap), start + int(at)
+        if suspects:
+            score = _score(case, masks, suspects, got)
+            gap, at = score[int(np.argmax(score))], int(np.argmax(score))
+        self._scored(float(gap), int(at), start)
+
+    def _scored(self, score: float, at: int, start: int) -> None:
+        if start == 0 or score > self.score:
+            self.score, self.worst = score, start + at
 
 
 def _larger(so_far: float, x: np.ndarray) -> float:

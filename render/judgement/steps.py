@@ -53,7 +53,7 @@ from render.judgement.written import (
     with_origins,
     written,
 )
-from render.result.decision import Decision, compare, decide, worst
+from render.result.decision import Decision, Masks, compare, decide, worst
 from render.result.defects import add, collected
 from render.result.elements import Witness
 from render.result.errors import UnsupportedOp
@@ -115,12 +115,13 @@ class Judgement:
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
-        self._ruled(run, cases)
+        self._ruled(run, cases, supposed=True)
         first = provisional(run, self.rules, cases, self.options.device, self.reference.title, self._timing(began))
         return replace(first, later=lambda v: self._told(lambda: self._checked(run, cases, notes, began, v)))
 
     def _checked(self, run: Execution, cases: list[Judged], notes: list[str], began: float, first: Verdict) -> Verdict:
         """The verdict in the light of every check."""
+        self._ruled(run, cases, self.rules.masks)
         self.undefined = undefined(self.entry, run)
         notes = [*self.told, *run.session.notes, *notes, *([self.undefined.sentence] if self.undefined.outputs else [])]
         return changed(first, self._conclude(run, cases, notes, began))
@@ -204,11 +205,13 @@ class Judgement:
         rest = Explanations(self.inputs, self.confirming, weakest, tuple(what_ifs), proved, bands)
         return replace(found, stage="checked", later=lambda v: self._told(lambda: rest.added(v)))
 
-    def _ruled(self, run: Execution, judged: list[Judged]) -> None:
-        """What the rules say, before any second look."""
+    def _ruled(
+        self, run: Execution, judged: list[Judged], masks: list[Masks | None] | None = None, supposed: bool = False
+    ) -> None:
+        """What the rules say, before any second look; `supposed`: before the reference's own rounding is known."""
         findings = findings_of(run, judged)
-        masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
-        decisions = [decide(j.case, m) for j, m in zip(judged, masks, strict=True)]
+        masks = masks or [compare(j.case) if not j.case.mismatch else None for j in judged]
+        decisions = [decide(j.case, m, supposed=supposed) for j, m in zip(judged, masks, strict=True)]
         decision = worst(decisions)
         if findings:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)

@@ -166,6 +166,8 @@ def _nonfinite(case: Case) -> tuple[np.ndarray, np.ndarray]:
     An E beyond the output format's range may become an infinity (or, in formats without one, NaN or the largest
     number), so there every non-finite v of the right sign is as good as E.
     """
+    if all(bool(np.isfinite(x).all()) for x in (case.value, case.exact, case.device) if x is not None):
+        return (none := np.broadcast_to(np.False_, case.lo.shape)), none
     expected, got = _pattern(case.exact), _pattern(case.value)
     seen = got if case.device is None else _pattern(case.device)
     overflows = _spilling(case, expected, (got != 0) | (seen != 0))
@@ -242,14 +244,19 @@ def device_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return widen(case.lo, case.hi, coarser(case.device_fmt, case.fmt))
 
 
-def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL) -> Decision:
-    """The first row of the table that holds; `cause` is the code of a Type-I without another explanation."""
+def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed: bool = False) -> Decision:
+    """The first row of the table that holds; `cause` is the code of a Type-I without another explanation.
+
+    `supposed`: without R, which takes further runs of the reference: where E is inside, R is supposed to explain y_ref.
+    """
     if case.mismatch:
         return Decision("Type-II", "RND205", case.mismatch)
     masks = masks or compare(case)
     for rule in (_pattern_differs, _never_stored, _void, _exact_outside, _device_outside):
         if decision := rule(case, masks):
             return decision
+    if supposed and case.unknown is None and masks.outside_ref.any():
+        return _reference_carries(masks)
     for rule in (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained):
         if decision := rule(case, masks):
             return decision
@@ -354,6 +361,10 @@ def _reference_errs(case: Case, masks: Masks) -> Decision | None:
     known = _own_rounding(case, masks)
     if known is None or not known[0].all():
         return None
+    return _reference_carries(masks)
+
+
+def _reference_carries(masks: Masks) -> Decision:
     detail = f"{_share(masks.outside_ref)} reference values are outside the bound, its float64 value is inside"
     return Decision("Type-I", "RND110", detail)
 

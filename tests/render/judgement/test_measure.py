@@ -111,3 +111,28 @@ def test_tolerances_are_those_of_torch(pair):
     from torch.testing._comparison import default_tolerances
 
     assert tolerances(*pair) == default_tolerances(*pair)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_finite_outputs_have_the_figures_that_expressions_of_arrays_give(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    value = rng.normal(size=9)
+    ref, exact, device = (value + rng.choice([0.0, 1e-6, 0.02], 9) for _ in range(3))
+    half = rng.choice([0.0, 0.01], 9)
+    device = device if seed % 2 else None
+    case = Case("y", value, value - half, value + half, ref, exact, lambda: (exact, exact), device=device)
+    masks = compare(case)
+    found = measure(case, masks, decide(case, masks), torch.float32, torch.float32, 0)
+    y = ref if device is None else device
+    got = value if device is None else device
+    assert found.max_abs_diff == np.abs(got - ref).max()
+    assert found.worst_usage == usage(y, case.lo, case.hi).max()
+    assert found.covering_atol == max((case.hi - ref).max(), (ref - case.lo).max(), 0.0)
+    outside = next(
+        (m for m in (masks.outside_exact, masks.outside_device, masks.outside_ref) if m is not None and m.any()), None
+    )
+    score = np.abs(got - ref)
+    if outside is not None:
+        z = exact if outside is masks.outside_exact else device if outside is masks.outside_device else ref
+        score = np.where(outside, np.maximum(case.lo - z, z - case.hi), -np.inf)
+    assert found.worst_index == (int(np.argmax(score)),)
