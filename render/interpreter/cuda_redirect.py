@@ -26,6 +26,7 @@ from render.interpreter import device, inductor, torch_answers
 from render.interpreter.driver import quiet_driver
 from render.interpreter.eager import uncompiled
 from render.interpreter.scope import PatchScope
+from render.interpreter.threads import followed
 
 _GPU_NAME = re.compile(r"(cuda|xpu)(:\d+)?")
 _GPUS = ("cuda", "xpu")
@@ -120,6 +121,15 @@ class RedirectMode(TorchFunctionMode):
         if isinstance(func, (OpOverload, OpOverloadPacket)) and _library_of(func) not in _NATIVE:
             return _library_call(func, args, kwargs)
         return func(*args, **kwargs)
+
+
+class _OfThread(RedirectMode):
+    """In a thread that the scope's code started, for as long as the scope lasts."""
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return super().__torch_function__(func, types, args, kwargs) if _active else func(*args, **(kwargs or {}))
 
 
 def _library_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -334,6 +344,7 @@ def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
                 _asked_anew(),
                 _late_imports(scope),
                 RedirectMode(),
+                followed(_OfThread),
             ):
                 _patch(scope)
                 yield

@@ -41,6 +41,7 @@ from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, o
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
+from render.interpreter.threads import Lock
 from render.ops.aten import ATEN, Form, base_name, of_form
 from render.ops.dtypes import FORMAT_OF
 
@@ -152,6 +153,8 @@ class HostTracker(TorchDispatchMode):
         self.causes: set[Cause] = set() if causes is None else causes
         self.rounded: dict[Cause, float] = {}
         self._paused = self._launches = 0
+        self.open, self.shared, self.lock = False, False, Lock()
+        """Within the scope; whether other threads came in; held by the one that works."""
         self._within: HostSite | None = None
         """The line of an operation whose steps are run."""
         self.deferred = Deferred()
@@ -229,6 +232,7 @@ class HostTracker(TorchDispatchMode):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
+        self.lock.acquire()
         self._paused += 1
         self._launches += 1
         self._prepared.clear()
@@ -237,11 +241,17 @@ class HostTracker(TorchDispatchMode):
                 yield
         finally:
             self._paused -= 1
+            self.lock.release()
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        kwargs = dict(kwargs or {})
+        if self.shared:
+            with self.lock:
+                return self._dispatched(func, args, dict(kwargs or {}))
+        return self._dispatched(func, args, dict(kwargs or {}))
+
+    def _dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._paused or isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
         op = operation(func)

@@ -26,6 +26,7 @@ from render.interpreter.libdevice import known_functions
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
+from render.interpreter.threads import Follower, Lock, followed
 from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
 from render.result import versions
@@ -104,6 +105,8 @@ class Session:
         self._messages: dict[tuple[str, str, str, int], str] = {}
         self._stack = contextlib.ExitStack()
         self._registering = False
+        self._one_at_a_time = Lock()
+        """Threads of the host launch and are followed one after the other."""
         self._seen: set[Any] = set()
         self._probing = False
         self.memory.bind(self.add_taint, lambda: self.profile)
@@ -192,7 +195,9 @@ class Session:
             make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
             self._tracker = make(self)
             if isinstance(self._tracker, HostTracker):
+                self._one_at_a_time = self._tracker.lock
                 watch(scope, self._tracker)
+                stack.enter_context(self._in_threads(self._tracker))
             stack.enter_context(self._tracker)
         except BaseException:
             stack.close()
@@ -200,6 +205,15 @@ class Session:
         _open.append(self)
         stack.callback(_open.remove, self)
         return self
+
+    @contextlib.contextmanager
+    def _in_threads(self, tracker: HostTracker) -> Iterator[None]:
+        tracker.open = True
+        try:
+            with followed(lambda: Follower(tracker)):
+                yield
+        finally:
+            tracker.open = False
 
     def __exit__(self, *exc: Any) -> None:
         self._stack.close()
@@ -224,12 +238,13 @@ class Session:
         session, made = self, {}
 
         def run(kernel: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return session.run(kernel, args, kwargs)
+            with session._one_at_a_time:
+                return session.run(kernel, args, kwargs)
 
         def run_interpreted(kernel: Any, /, *args: Any, **kwargs: Any) -> Any:
             if kernel.fn not in made:
                 made[kernel.fn] = jit.JITFunction(kernel.fn)
-            return session.run(made[kernel.fn], args, kwargs)
+            return run(made[kernel.fn], *args, **kwargs)
 
         scope.set(jit.JITFunction, "run", run)
         scope.set(interpreter.InterpretedFunction, "run", run_interpreted)
@@ -242,11 +257,12 @@ class Session:
 
         def data_ptr(tensor: Any) -> int:
             if not session._registering and on_host(tensor):
-                session._registering = True
-                try:
-                    session.memory.register(tensor)
-                finally:
-                    session._registering = False
+                with session._one_at_a_time:
+                    session._registering = True
+                    try:
+                        session.memory.register(tensor)
+                    finally:
+                        session._registering = False
             return plain(tensor)
 
         scope.set(torch.Tensor, "data_ptr", data_ptr)

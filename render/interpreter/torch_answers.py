@@ -140,6 +140,7 @@ def _module_names() -> dict[str, Callable[..., Any]]:
 
 def _cuda_names() -> dict[str, Callable[..., Any]]:
     return {
+        "device_count": lambda: int(device.current().facts.backend != "xpu"),
         "get_device_name": lambda index=None: device.current().ask("name").part,
         "get_device_capability": lambda index=None: device.current().ask("capability").capability,
         "is_bf16_supported": lambda including_emulation=True: (
