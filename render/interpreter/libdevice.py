@@ -186,6 +186,19 @@ class Libdevice:
         return method
 
 
+def computed(builder: Any, name: str, result: Any, handles: list[Handle]) -> Handle:
+    """A function with a rule, of handles that have its types already."""
+    own = builder.vendor(name)
+    found: Handle
+    if own is not None:
+        found = own(builder, *handles)
+    elif name in METHODS:
+        found = METHODS[name](builder, result, *handles)
+    else:
+        found = _builder_methods()[name](builder, *handles)
+    return found
+
+
 def known_functions(names: Iterable[str]) -> frozenset[str]:
     """The names as a set; RenderError (RND902) for one that no vendor library of Triton has."""
     from triton.language.extra import libdevice

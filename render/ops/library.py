@@ -285,6 +285,9 @@ INTEGERS: dict[str, Rule] = {
 }
 """Functions of integers, exact; `abs` has an integer form too."""
 
+APPROXIMATE: dict[str, int] = {"tanh": 75}
+"""Functions with a PTX instruction of their own error (NAME_approx in the profiles): the first compute capability."""
+
 _FAST = "its error is documented for part of the range, or not at all; use the function without fast_"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -60,14 +59,6 @@ def _unheard(op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Any = 
     """What a builder without listeners does with a report."""
 
 
-_INSTRUCTION = re.compile(r"([a-z0-9_.]+)\s+\$0\s*,\s*\$1\s*;?")
-_PTX = {
-    "ex2.approx.f32": "create_exp2", "sqrt.approx.f32": "create_sqrt", "rsqrt.approx.f32": "create_rsqrt",
-    "sqrt.rn.f32": "create_precise_sqrt",
-}  # fmt: skip
-"""Instructions of inline assembly, and what compiles to them; the errors in the profiles allow flushed subnormals."""
-
-
 class Base:
     """Shared state; `ctx` belongs to the launch that owns this builder.
 
@@ -118,22 +109,13 @@ class Base:
             self.unsupported(name)
         raise AttributeError(name)
 
-    def _assembly(self, text: str, constraints: str = "", operands: Any = (), *_: Any) -> Any:
-        """One instruction that an operation of the language compiles to is that operation; other text has no rule.
+    def _assembly(self, text: str, constraints: str, operands: Any, types: Any = (), *_: Any) -> Any:
+        """Triton before 3.9 writes its grid dependencies so, and these have no value."""
+        from render.interpreter.builder.assembly import run
 
-        Triton before 3.9 writes its grid dependencies so, and these have no value.
-        """
         if text.startswith("griddepcontrol."):
             return SimpleNamespace(get_result=lambda _: self.int_constant(0, tl.int32))
-        found = _INSTRUCTION.fullmatch(text.strip())
-        name = found[1] if found else ""
-        method = _PTX.get(name.replace(".ftz", "")) if constraints.replace(" ", "") == "=f,f" else None
-        floats = [h for h in operands if h.dtype.scalar.is_fp32()]
-        if method is None or len(floats) != 1 or not self.ctx.profile.name.startswith(("sm_", "any")):
-            instruction = name or (text.split() or ["assembly"])[0]
-            known = ", ".join(_PTX)
-            self.unsupported("inline_asm", f"{instruction} has no rule; on float32 {known} have one, each alone")
-        result = getattr(self, str(method))(floats[0])
+        result = run(self, text, constraints, operands, types)
         return SimpleNamespace(get_result=lambda _: result)
 
     def unsupported(self, method: str, reason: str | None = None) -> None:

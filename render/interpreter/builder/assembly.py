@@ -1,0 +1,177 @@
+"""Inline PTX of one instruction that has a rule; everything else is refused by name.
+
+An instruction is the operation of the language, or the function of the vendor's library, that compiles to it, with that
+one's error in the profile. Sources: PTX ISA 8 and 9, floating-point and conversion instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import triton.language as tl
+
+from interval_ops.arithmetic import rule as arithmetic
+from interval_ops.bounds import Pair
+from interval_ops.formats.model import Format
+from interval_ops.functions.elementary import unary
+from interval_ops.profiles.profile import MissingRule, Profile
+from render.interpreter.builder.floats import dispatch
+from render.interpreter.handle import Handle
+from render.interpreter.values import VALUES
+from render.ops.library import APPROXIMATE, LIBRARY, flushed
+from render.ops.rule import Apply, Rule, Shape
+
+if TYPE_CHECKING:
+    from render.interpreter.builder.base import Base
+
+_TEXT = re.compile(r"\{?\s*([a-z0-9_.]+)\s+(\$\d(?:\s*,\s*\$\d)*)\s*;?\s*\}?")
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    "f32": (tl.float32, "fr"), "f64": (tl.float64, "dl"), "f16": (tl.float16, "h"), "bf16": (tl.bfloat16, "h"),
+    "s32": (tl.int32, "r"), "u32": (tl.uint32, "r"), "s64": (tl.int64, "l"), "u64": (tl.uint64, "l"),
+}  # fmt: skip
+"""Element type and register classes of a PTX type."""
+_DIRECTIONS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
+
+
+class Instruction(NamedTuple):
+    """What it is: `method` of the builder, `library` function, or `own` rule. `types` of result and operands; `ftz`:
+    the rule allows flushed subnormals; `since`: the first compute capability that has it."""
+
+    types: tuple[str, ...]
+    method: str = ""
+    library: str = ""
+    own: Apply | None = None
+    ftz: bool = False
+    since: int = 0
+
+
+def _reciprocal(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
+    """1 / x within the error of div.full, 2 ulp: rcp.approx is within 1 (PTX ISA)."""
+    one = np.ones((1,) * args[0][0].ndim)
+    return arithmetic.div((one, one), args[0], fmt, profile, "div")
+
+
+def _own_error(name: str, since: int) -> Instruction:
+    """A function with an entry of its own in the profiles (`NAME_approx`) that keeps subnormal results."""
+
+    def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
+        return unary(name, args[0], fmt, profile, f"{name}_approx")
+
+    return Instruction(("f32", "f32"), library=name, own=apply, since=since)
+
+
+def _known() -> dict[str, Instruction]:
+    f = "f32"
+    found = {
+        "ex2.approx.f32": Instruction((f, f), "create_exp2", ftz=True),
+        "sqrt.approx.f32": Instruction((f, f), "create_sqrt", ftz=True),
+        "rsqrt.approx.f32": Instruction((f, f), "create_rsqrt", ftz=True),
+        "lg2.approx.f32": Instruction((f, f), library="fast_log2f", ftz=True),
+        "sin.approx.f32": Instruction((f, f), library="fast_sinf", ftz=True),
+        "cos.approx.f32": Instruction((f, f), library="fast_cosf", ftz=True),
+        "rcp.approx.f32": Instruction((f, f), library="rcp_rn", own=flushed(_reciprocal), ftz=True),
+        "div.full.f32": Instruction((f, f, f), "create_fdiv"),
+        "add.f32": Instruction((f, f, f), "create_fadd"),
+        "sub.f32": Instruction((f, f, f), "create_fsub"),
+        "mul.f32": Instruction((f, f, f), "create_fmul"),
+        "max.f32": Instruction((f, f, f), "create_maxnumf"),
+        "min.f32": Instruction((f, f, f), "create_minnumf"),
+        "abs.f32": Instruction((f, f), "create_fabs"),
+        "neg.f32": Instruction((f, f), "create_fneg"),
+        "cvt.sat.f32.f32": Instruction((f, f), library="saturatef", ftz=True),
+    }
+    found |= {f"{name}.approx.f32": _own_error(name, since) for name, since in APPROXIMATE.items()}
+    for written, name in _DIRECTIONS.items():
+        for op, count in (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3), ("div", 2), ("rcp", 1), ("sqrt", 1)):
+            found[f"{op}.{written}.f32"] = Instruction((f,) * (count + 1), library=f"{op}_{name}", ftz=True)
+        for kind, integer in (("s32", "int"), ("u32", "uint"), ("s64", "ll"), ("u64", "ull")):
+            found[f"cvt.{written}.f32.{kind}"] = Instruction((f, kind), library=f"{integer}2float_{name}")
+            to = f"float2{integer}_{name}"
+            found[f"cvt.{written[0]}{written[1]}i.{kind}.f32"] = Instruction((kind, f), library=to, ftz=True)
+        found[f"cvt.{written}.f32.f64"] = Instruction((f, "f64"), library=f"double2float_{name}")
+    for written, name in (("rni", "rint"), ("rzi", "trunc"), ("rmi", "floor"), ("rpi", "ceil")):
+        found[f"cvt.{written}.f32.f32"] = Instruction((f, f), library=name, ftz=True)
+    for half, since in (("f16", 0), ("bf16", 80)):
+        found[f"cvt.rn.{half}.f32"] = Instruction((half, f), "create_fp_trunc", since=since)
+        found[f"cvt.rz.{half}.f32"] = Instruction((half, f), "create_fp_to_fp", since=since)
+        found[f"cvt.f32.{half}"] = Instruction((f, half), "create_fp_ext", since=90 if half == "bf16" else 0)
+    return found
+
+
+INSTRUCTIONS: Mapping[str, Instruction] = _known()
+
+
+def run(builder: Base, text: str, constraints: str, operands: Sequence[Handle], types: Sequence[Any]) -> Handle:
+    """The result of one instruction. Raises UnsupportedOp with the user's line for everything else."""
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        first = (text.replace("{", " ").split() or ["assembly"])[0].rstrip(";")
+        builder.unsupported("inline_asm", f"{first}: assembly of more than one instruction has no rule")
+        raise AssertionError
+    name = found[1]
+    known = INSTRUCTIONS.get(name.replace(".ftz", ""))
+    why = _hindrance(builder, name, known, constraints, operands, types)
+    order = [int(x) - 1 for x in re.findall(r"\d", found[2])][1:]
+    if known is not None and sorted(order) != list(range(len(known.types) - 1)):
+        why = why or "it does not use $0 for its result and each operand once"
+    if why or known is None:
+        builder.unsupported("inline_asm", f"{name} has no rule: {why}")
+        raise AssertionError
+    return _computed(builder, known, [operands[i] for i in order])
+
+
+def _hindrance(
+    builder: Base,
+    name: str,
+    known: Instruction | None,
+    constraints: str,
+    operands: Sequence[Handle],
+    types: Sequence[Any],
+) -> str:
+    """Why an instruction cannot be taken; "" if it can."""
+    device = builder.ctx.profile.name
+    if known is None:
+        kind = name.split(".")[0]
+        near = sorted(n for n in INSTRUCTIONS if n.split(".")[0] == kind)
+        return (
+            f"of {kind} there are {', '.join(near[:6])}" if near else "its meaning or its error is not documented here"
+        )
+    if not device.startswith(("sm_", "any")):
+        return f"{device} has no PTX"
+    if device.startswith("sm_") and int(re.sub(r"\D", "", device)) < known.since:
+        return f"{device} does not have it"
+    if ".ftz" in name and not known.ftz:
+        return "with flushed subnormals"
+    kinds = [_TYPES[t] for t in known.types]
+    classes = [c.strip("=& ") for c in constraints.split(",")]
+    given = [getattr(t, "scalar", t) for t in types] + [h.dtype.scalar for h in operands]
+    fits = len(given) == len(classes) == len(kinds)
+    if not fits or any(
+        g != dtype or c not in register for g, c, (dtype, register) in zip(given, classes, kinds, strict=True)
+    ):
+        return f"it takes and gives {', '.join(known.types)}, here {', '.join(map(str, given))} as {constraints}"
+    return ""
+
+
+def _computed(builder: Base, known: Instruction, operands: list[Handle]) -> Handle:
+    result = _TYPES[known.types[0]][0]
+    if known.method:
+        extra = {"create_fp_trunc": (result,), "create_fp_ext": (result,), "create_fp_to_fp": (result, "RTZ")}
+        found: Handle = getattr(builder, known.method)(*operands, *extra.get(known.method, ()))
+        return found
+    from render.interpreter.libdevice import computed
+
+    if known.own is None or builder.vendor(known.library) is not None:
+        found = computed(builder, known.library, result, operands)
+    else:
+        rule = LIBRARY[known.library]
+        own = Rule(known.library, Shape.SPECIAL, rule.doc, known.own, 1, "function", rule.error)
+        try:
+            found = dispatch(own, VALUES[f"library {known.library}"])(builder, *operands)
+        except MissingRule as missing:
+            raise builder.ctx.lacks(known.library, missing) from None
+    builder.emit(f"library {known.library}", operands, (found,))
+    return found

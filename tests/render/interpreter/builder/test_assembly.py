@@ -1,0 +1,142 @@
+"""Inline PTX: single instructions with a rule hold the exact value and their documented error; the rest is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import flint
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+from render.interpreter.builder.assembly import INSTRUCTIONS
+from render.interpreter.session import Session
+
+
+@triton.jit
+def one(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, B)
+    y = tl.inline_asm_elementwise(TEXT, HOW, [tl.load(x_ptr + i)], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(o_ptr + i, y)
+
+
+@triton.jit
+def two(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    y = tl.inline_asm_elementwise(TEXT, HOW, [x, 3.0 - x], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(o_ptr + i, y)
+
+
+@triton.jit
+def cast(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr, HOW: tl.constexpr, TO: tl.constexpr):
+    i = tl.arange(0, B)
+    y = tl.inline_asm_elementwise(TEXT, HOW, [tl.load(x_ptr + i)], dtype=TO, is_pure=True, pack=1)
+    tl.store(o_ptr + i, y)
+
+
+POINTS = np.array([0.25, 1e-3, 0.1, 0.5, 0.9, 1.0, 1.5, 2.75, -0.3, -1.0, -2.5, 3.0, 7.25, 1e-30, 100.0, 0.125])
+
+
+def envelope(
+    kernel: object, x: torch.Tensor, out: torch.Tensor, device: str, *words: object
+) -> tuple[np.ndarray, np.ndarray]:
+    with Session(device) as session:
+        kernel[(1,)](x, out, x.numel(), *words)  # type: ignore[index]
+        found = session.envelope(out)
+    return np.broadcast_to(found.lo, x.shape), np.broadcast_to(found.hi, x.shape)
+
+
+# (instruction, exact function, relative and absolute error of PTX ISA 8)
+APPROXIMATE: tuple[tuple[str, Callable[[flint.arb], flint.arb], float, float], ...] = (
+    ("tanh.approx.f32", lambda x: x.tanh(), 2.0**-11, 0.0),
+    ("ex2.approx.ftz.f32", lambda x: (x * flint.arb.const_log2()).exp(), 2.0**-22, 0.0),
+    ("rcp.approx.f32", lambda x: 1 / x, 2.0**-23, 0.0),
+    ("rcp.approx.ftz.f32", lambda x: 1 / x, 2.0**-23, 0.0),
+    ("rsqrt.approx.f32", lambda x: x.rsqrt(), 2.0**-22.9, 0.0),
+    ("lg2.approx.f32", lambda x: x.log() / flint.arb.const_log2(), 0.0, 2.0**-22),
+    ("sin.approx.f32", lambda x: x.sin(), 0.0, 2.0**-21.41),
+    ("cos.approx.ftz.f32", lambda x: x.cos(), 0.0, 2.0**-21.19),
+)
+
+
+@pytest.mark.parametrize(("text", "exact", "relative", "absolute"), APPROXIMATE, ids=[a[0] for a in APPROXIMATE])
+def test_the_bound_holds_what_the_document_allows(
+    text: str, exact: Callable[[flint.arb], flint.arb], relative: float, absolute: float
+) -> None:
+    x = torch.tensor(POINTS, dtype=torch.float32)
+    if "sqrt" in text or "lg2" in text or "rcp" in text:
+        x = x.abs() + 2.0**-20
+    if "sin" in text or "cos" in text:
+        x = x.clamp(-3, 3)
+    lo, hi = envelope(one, x, torch.empty_like(x), "sm_80", f"{text} $0, $1;", "=f,f")
+    for value, low, high in zip(x.tolist(), lo.tolist(), hi.tolist(), strict=True):
+        y = exact(flint.arb(value))
+        off = abs(float(y.mid())) * relative * (1 - 1e-9) + absolute * (1 - 1e-9)
+        assert low <= float(y.mid()) - off and float(y.mid()) + off <= high, value
+        assert high - low <= 2 * off + 8 * 2.0**-23 * (abs(float(y.mid())) + 2.0**-20), value
+
+
+@pytest.mark.parametrize("direction", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div"])
+def test_rounding_modes_hold_the_exact_result_rounded(op: str, direction: str) -> None:
+    x = torch.tensor(POINTS, dtype=torch.float32)
+    y = 3.0 - x
+    lo, hi = envelope(two, x, torch.empty_like(x), "sm_80", f"{op}.{direction}.f32 $0, $1, $2;", "=f,f,f")
+    function = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[op]
+    with np.errstate(all="ignore"):
+        exact = function(x.double().numpy(), y.double().numpy())  # within half an ulp of float64
+        near = exact.astype(np.float32)
+        up = np.where(near < exact, np.nextafter(near, np.float32(np.inf)), near)
+        down = np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near)
+        rounded = {"rn": near, "rp": up, "rm": down, "rz": np.where(exact > 0, down, up)}[direction]
+    finite = np.isfinite(exact)
+    assert np.all((lo <= rounded)[finite] & (rounded <= hi)[finite])
+    assert np.all((hi - lo)[finite] <= 8 * np.spacing(np.abs(near[finite]) + np.abs(y.numpy()[finite])))
+
+
+@pytest.mark.parametrize(("text", "how", "to"), [
+    ("cvt.rn.f16.f32 $0, $1;", "=h,f", torch.float16), ("cvt.rn.bf16.f32 $0, $1;", "=h,f", torch.bfloat16),
+    ("cvt.rni.s32.f32 $0, $1;", "=r,f", torch.int32), ("cvt.rmi.f32.f32 $0, $1;", "=f,f", torch.float32),
+])  # fmt: skip
+def test_conversions(text: str, how: str, to: torch.dtype) -> None:
+    x = torch.tensor(POINTS, dtype=torch.float32)
+    out = torch.empty(x.shape, dtype=to)
+    kind = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.int32: tl.int32, torch.float32: tl.float32}[
+        to
+    ]
+    with render.no_gpu("sm_90"):
+        cast[(1,)](x, out, x.numel(), text, how, kind)
+    expected = torch.round(x).int() if to == torch.int32 else torch.floor(x) if to == torch.float32 else x.to(to)
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize(("text", "how", "device", "why"), [
+    ("mov.b32 $0, $1;", "=f,f", "any", "mov.b32 has no rule"),
+    ("tanh.approx.bf16 $0, $1;", "=f,f", "any", "of tanh there are tanh.approx.f32"),
+    ("tanh.approx.f32 $0, $1;", "=f,f", "sm_70", "sm_70 does not have it"),
+    ("tanh.approx.ftz.f32 $0, $1;", "=f,f", "any", "flushed subnormals"),
+    ("tanh.approx.f32 $0, $1;", "=r,f", "gfx942", "gfx942 has no PTX"),
+    ("tanh.approx.f32 $0, $1;", "=h,f", "any", "here fp32, fp32 as =h,f"),
+    ("add.rn.f32 $0, $1, $1;", "=f,f", "any", "add.rn.f32 has no rule"),
+    ("ex2.approx.f32 $0, $1; mul.f32 $0, $0, $0;", "=f,f", "any", "more than one instruction"),
+    ("nope", "=f,f", "any", "nope"),
+])  # fmt: skip
+def test_everything_else_is_refused_by_name(text: str, how: str, device: str, why: str) -> None:
+    x = torch.ones(4)
+    with pytest.raises(render.UnsupportedOp, match=why) as caught, Session(device):
+        one[(1,)](x, torch.empty(4), 4, text, how)
+    assert caught.value.line
+
+
+def test_every_instruction_has_what_it_names() -> None:
+    from render.interpreter.builder import Builder
+    from render.interpreter.vendor.conversions import METHODS
+    from render.ops.library import LIBRARY
+
+    for name, known in INSTRUCTIONS.items():
+        assert not known.method or hasattr(Builder, known.method), name
+        assert not known.library or known.library in LIBRARY or known.library in METHODS, name
