@@ -38,7 +38,10 @@ TITLES = {
     "lowacc": "low-precision accumulator",
     "cast": "casts",
     "function": "approximate functions and division",
-    "arith": "elementwise arithmetic, fma contraction",
+    "arith": "elementwise arithmetic",
+    "narrow": "elementwise arithmetic in fewer bits than fp32",
+    "contraction": "products that may be fused into a sum (fma contraction)",
+    "jump": "a step (floor, a comparison, an integer) that falls on the other side",
     "input": "literals and arguments rounded to their format",
     "earlier": "bounds that the host or another program gave",
 }

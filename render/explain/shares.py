@@ -111,8 +111,14 @@ class Gathered:
         total = sum(i.share for i in found) or 1.0
         return sorted((replace(i, share=i.share / total) for i in found), key=lambda i: (-i.share, i.key))
 
-    def differs(self, titles: Mapping[str, str]) -> Differs | None:
-        """The largest cause of the typical error; where that is the last rounding, what decides which way it falls."""
+    def differs(self, titles: Mapping[str, str], names: frozenset[str] | None = None) -> Differs | None:
+        """The largest cause of the typical error; where that is the last rounding, what decides which way it falls.
+
+        Of the outputs called `names` alone, if any of them could be cut out.
+        """
+        of = {name: roles for name, roles in self.elements.items() if names is None or name in names}
+        if of and len(of) < len(self.elements):
+            return replace(self, elements=of).differs(titles)
         typical = self.both("typical")
         if not typical:
             return None

@@ -33,9 +33,9 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     def number(self: torch.Tensor) -> Any:
         if not _asked_outside(tracker):
             return item(self)
-        numbers.last = None
+        numbers.last, numbers.kept = None, True
         value = item(self)
-        ends, numbers.last = numbers.last, None
+        ends, numbers.last, numbers.kept = numbers.last, None, False
         return value if ends is None or not isinstance(value, float) else Number(value, ends, numbers)
 
     def integer(self: torch.Tensor) -> int:

@@ -13,7 +13,7 @@ from render.explain.flips import flips
 from render.explain.study import Study
 from render.explain.variants import ieee_products
 from render.judgement.confirmation import ON_BOUND
-from render.result.decision import Decision
+from render.result.decision import Case, Decision, equal
 from render.result.records import LineShare
 from render.result.verdict import BudgetItem, OutputVerdict
 
@@ -68,13 +68,26 @@ def causes_of(
         """One real run without this cause; products of whole operands for cut ones."""
         if key == "operand":
             return halves(study.run(ieee_products(profile).options))
+        if key in ARITHMETIC and sum(i.key in ARITHMETIC for i in found.items) == 1:
+            key = "arith"
         return halves(study.run({"mute": [key]})) if key in CAUSES else None
 
     full = of_outputs(outputs)
     found = budget(entry, run, outputs, full, lambda mute: halves(study.run({"mute": mute})))
+    if found.gathered is not None:
+        found = replace(found, differs=found.gathered.differs(TITLES, _differing(study.cases)))
     found = host_named(found, run)
     if found.differs is None or decision.label != "Type-I" or decision.code == "RND110":
         found = replace(found, differs=None)
     else:
         found = replace(found, differs=replace(found.differs, seen=flips(study.cases)))
     return found, cache(lambda: confirm(found, full, without, work))
+
+
+ARITHMETIC = frozenset(["arith", "narrow", "contraction"])
+"""What one run leaves out together: it says something of the bound where only one of them owns a part."""
+
+
+def _differing(cases: Sequence[Case]) -> frozenset[str]:
+    """The outputs that are not equal in every bit: their roundings are why anything differs."""
+    return frozenset(c.name for c in cases if not equal(c))

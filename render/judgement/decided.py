@@ -17,9 +17,10 @@ from render.judgement.coverage import Coverage
 from render.judgement.formulas import FormulasCompared
 from render.judgement.probable import Band
 from render.judgement.written import differing, measured
+from render.result.codes import CAUSED
 from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper
 from render.result.elements import Witness
-from render.result.records import Instability
+from render.result.records import Differs, Instability
 from render.result.verdict import BudgetItem, Finding, OutputVerdict
 
 LITTLE = frozenset(["RND301", "RND304"])
@@ -113,6 +114,11 @@ def equalled(decision: Decision, same: bool) -> Decision:
     )
 
 
-def cause_of(items: Sequence[BudgetItem], run: Execution, judged: list[Judged]) -> str:
-    """The code of a Type-I: its largest cause. An exact kernel whose reference differs: the reference rounds."""
+def cause_of(why: Differs | None, items: Sequence[BudgetItem], run: Execution, judged: list[Judged]) -> str:
+    """The code of a Type-I: why the outputs differ, where that is known; else what owns the bound.
+
+    An exact kernel whose reference differs: the reference rounds.
+    """
+    if why is not None and why.leading in CAUSED:
+        return CAUSED[why.leading]
     return advice.code_of(items) if items else ROUNDED if exact_everywhere(judged) else likely_code(run)

@@ -179,7 +179,7 @@ class Judgement:
         what_ifs, more = what_if(study, run, self.options)
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, self.options)
-        cause = cause_of(parts.items, run, judged)
+        cause = cause_of(parts.differs, parts.items, run, judged)
         decision = d.named(decision, cause)
         outputs = d.coded(outputs, decision, cause)
         found = written(

@@ -15,7 +15,7 @@ from render.judgement.blame import blamed
 from render.judgement.composition import UNKNOWN, Judged, place_of
 from render.judgement.measure import measure, unmeasured
 from render.judgement.unrounded import CODE
-from render.result.codes import CODES, EXIT_CODES
+from render.result.codes import CODES, EXIT_CODES, of_cause
 from render.result.decision import Decision, Masks
 from render.result.errors import Endless, UnsupportedOp
 from render.result.records import Counterfactual, Instability, Origin, Unrounded
@@ -56,9 +56,13 @@ def written(
 ) -> Verdict:  # fmt: skip
     """The verdict; `known` are fields that the run does not say."""
     owners = [] if decision.label == "Type-II" else budget
+    why = known.get("differs")
     wrong = [o.name for o in outputs if o.label == decision.label == "Type-II" and o.code == decision.code]
     file, line = place_of(run, decision, owners, findings, taints, wrong or None)
-    first, last = advice.columns(file, line, owners[0].key if owners and not findings else "")
+    key = owners[0].key if owners and not findings else ""
+    if why is not None and decision.label == "Type-I" and why.place[0] and of_cause(why.leading) == decision.code:
+        (file, line), key = why.place, why.leading
+    first, last = advice.columns(file, line, key)
     if taints and decision.label != "Inconclusive":
         notes = [*notes, f"{taints[0].message} ({taints[0].code}): part of the output has no sound bound"]
     return Verdict(

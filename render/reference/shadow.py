@@ -169,6 +169,11 @@ STEPS: dict[str, Callable[..., Any]] = {
 """Operations whose definition in torch's own table ends in a primitive without a rule, in steps."""
 
 
+def _numbers(data: Any) -> bool:
+    """Whether all of it are Python's own numbers."""
+    return all(map(_numbers, data)) if isinstance(data, (list, tuple)) else isinstance(data, (int, float))
+
+
 def _disabled() -> Any:
     """A scope that no mode sees."""
     from torch.utils._python_dispatch import _disable_current_modes
@@ -204,7 +209,11 @@ class ShadowMode(TorchDispatchMode):
 
     def __enter__(self) -> ShadowMode:
         tolist, own = torch.Tensor.tolist, vars(torch.Tensor).get("tolist")
-        self._plain = [(torch.Tensor, "tolist", own), *((torch, n, getattr(torch, n)) for n in ("tensor", "as_tensor"))]
+        new = vars(torch.Tensor).get("new_tensor")
+        self._plain = [(torch.Tensor, "tolist", own), (torch.Tensor, "new_tensor", new)]
+        self._plain += [(torch, n, getattr(torch, n)) for n in ("tensor", "as_tensor")]
+        like = torch.Tensor.new_tensor
+        torch.Tensor.new_tensor = lambda x, *a, **k: self._come_back(partial(like, x), *a, **k)  # type: ignore[method-assign]
         setattr(torch.Tensor, "tolist", lambda x: tolist(self._leaving(x) if is_float(x) else x))  # noqa: B010
         for name in ("tensor", "as_tensor"):
             setattr(torch, name, partial(self._come_back, getattr(torch, name)))
@@ -235,9 +244,9 @@ class ShadowMode(TorchDispatchMode):
         return wide
 
     def _come_back(self, plain: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
-        """A tensor made of numbers: where some left torch before, it stands for them, off by its own rounding."""
+        """A tensor made of numbers stands for them, as they were written or left torch before, off by its rounding."""
         out = plain(data, *args, **kwargs)
-        if self.left and is_float(out) and isinstance(data, (list, tuple, float)):
+        if is_float(out) and isinstance(data, (list, tuple, float)) and _numbers(data):
             with _disabled():
                 wide = plain(data, dtype=F64)
                 known = [self.left.get(v, 0.0) for v in wide.reshape(-1).numpy().tolist()]

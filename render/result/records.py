@@ -364,6 +364,15 @@ class Differs:
         return (self.key, self.by_key) if self.tipped else (self.key,)
 
     @property
+    def leading(self) -> str:
+        """The key of what makes the difference: behind a last rounding that both sides make, what tips it."""
+        return self.by_key if self.tipped else self.key
+
+    @property
+    def place(self) -> tuple[str | None, int]:
+        return (self.by_file, self.by_line) if self.tipped else (self.file, self.line)
+
+    @property
     def tipped(self) -> bool:
         """Whether the outputs show it: both sides end in one format, and most differences are one unit of it."""
         return self.last and self.seen is not None and self.seen.same and self.seen.mostly

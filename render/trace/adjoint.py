@@ -34,6 +34,13 @@ Key = tuple[str, str, int]
 """Cause, file, line."""
 
 ATOMICS, INPUT = "atomics", "input"
+NARROW, FUSED, JUMP = "narrow", "contraction", "jump"
+"""Parts of what a profile calls arithmetic: that of formats below fp32, the rounding of a product that an fma leaves
+out, and the step of a floor, a comparison or a conversion to integers."""
+_STEPS = frozenset(["floor", "ceil", "frem", "to_integer", "from_truth"]) | frozenset(
+    f"library {op}" for op in ("floor", "ceil", "trunc", "rint", "nearbyint", "round", "fmod", "remainder")
+)
+_SUMS = frozenset(["fadd", "fsub"])
 _ROUNDED = frozenset(
     op for op, rule in NODES.items() if rule.cause == "arith" and rule.shape in (Shape.LINEAR, Shape.BILINEAR)
 )
@@ -131,6 +138,7 @@ class Sweep:
         self.cut = np.zeros(len(lo))
         self.loose = np.zeros(len(lo))
         self.own: dict[int, list[tuple[str, Array]]] = {}
+        self.fused = _only_added(found) if self.profile.contraction != "off" else np.zeros(len(lo), bool)
         self.slopes: dict[Node, list[Array]] = {}
         self.signed: dict[Node, list[Array]] = {}
         """Derivatives of functions, with their signs."""
@@ -164,7 +172,11 @@ class Sweep:
             fmt = FORMATS[node.attrs["fmt"]]
             twice = node.op.endswith("fma") and fmt.p < 11  # no fused instruction everywhere
             own = own if twice else np.minimum(own, rounding_unit(fmt) * self.large[at] + fmt.half_subnormal)
-        return [(_cause(node, self.profile), own)]
+        cause = _cause(node, self.profile)
+        fused = self.fused[at] if cause == "arith" and node.op == "fmul" else np.zeros(node.size, bool)
+        return (
+            [(cause, np.where(fused, 0.0, own)), (FUSED, np.where(fused, own, 0.0))] if fused.any() else [(cause, own)]
+        )
 
     def _operands(self, node: Node) -> None:
         """What operands of fewer bits move: signed sums of points, magnitudes where both have a bound."""
@@ -258,8 +270,33 @@ def _cause(node: Node, profile: Profile) -> str:
         return sum_cause(FORMATS[node.attrs["fmt"]])
     if rule.shape is Shape.DOT and "kind" in node.attrs:
         return profile.dot(node.attrs["kind"]).cause
+    if node.op in _STEPS or (rule.cause is None and rule.shape in (Shape.SELECTION, Shape.COMPARISON)):
+        return JUMP
+    if rule.cause == "arith" and node.attrs.get("fmt") in FORMATS and FORMATS[node.attrs["fmt"]].p < 24:
+        return NARROW
     # An exact operation moves what it is given by a flush at most, which is the library's.
     return rule.cause or ("function" if node.op.startswith("library ") else "arith")
 
 
-__all__ = ["ATOMICS", "EARLIER", "INPUT", "Contributions", "Key", "contributions", "contributions_of"]
+def _only_added(found: Slice | Batch) -> Array:
+    """Which values of a graph are used, and by sums alone."""
+    size = sum(n.size for n in found.nodes) + 1
+    added, other = np.zeros(size, bool), np.zeros(size, bool)
+    for node in found.nodes:
+        for o in node.operands:
+            (added if node.op in _SUMS else other)[o] = True
+    return added & ~other
+
+
+__all__ = [
+    "ATOMICS",
+    "EARLIER",
+    "FUSED",
+    "INPUT",
+    "JUMP",
+    "NARROW",
+    "Contributions",
+    "Key",
+    "contributions",
+    "contributions_of",
+]

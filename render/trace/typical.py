@@ -45,6 +45,7 @@ _POWER = 0.54
 """Mean of (largest power of two below |x| over |x|)^2 where log |x| is uniform: 3 / (8 ln 2)."""
 
 Array = np.ndarray
+_HULLS = frozenset(["cast", "arith", "narrow", "contraction"])
 Error = tuple[str, Array, Array]
 """Cause, mean and variance of what an operation does to each of its values."""
 
@@ -122,7 +123,7 @@ def _errors(sweep: Sweep, i: int) -> list[Error]:
     for cause, own in sweep.own[i]:
         if node.op in ("sum", "atomic_sum"):
             variance = np.minimum(_partial_sums(sweep, node), own**2)
-        elif cause in ("cast", "arith") and node.operands and _points(sweep, node):
+        elif cause in _HULLS and node.operands and _points(sweep, node):
             variance = (2 * own) ** 2  # the hull of a number and its rounding: the error is all of its width
         else:
             variance = np.minimum(own, _nominal(sweep, node)) ** 2 / 3

@@ -191,14 +191,56 @@ def without_nan(call: Call) -> Result:
 
 
 def compared(call: Call) -> Result:
-    """gt and the like: exact where every choice within the bounds decides alike."""
+    """gt and the like: 0 and 1 where the bounds leave the answer open, exact where every choice decides alike."""
     from interval_ops.arithmetic.selection import compare
 
     pairs = call.operands(call.args[:2], FP64)
     if pairs is None:
         return None
     surely, possibly = compare(call.op._schema.name.removeprefix("aten::").removesuffix("_"), *pairs)
-    return Exact() if np.array_equal(surely, possibly) else None
+    if np.array_equal(surely, possibly):
+        return Exact()
+    return Bounds(np.asarray(surely, np.float64), np.asarray(possibly, np.float64))
+
+
+def selected(call: Call) -> Result:
+    """where and masked_fill: the hull of both choices where the condition is open."""
+    conditions = [t for t in call.args if isinstance(t, torch.Tensor) and t.dtype == torch.bool and call.is_open(t)]
+    if not conditions:
+        return moved(call)
+
+    def chosen(end: int, way: int) -> np.ndarray:
+        plain = call.at(end)
+
+        def pick(t: Any) -> Any:
+            is_one = any(t is c for c in conditions)
+            return torch.from_numpy(np.ascontiguousarray(call.pair(t)[way] > 0)) if is_one else plain(t)
+
+        return _arrays(call.run(pick))[0]
+
+    lo, hi = (pick(chosen(end, 0), chosen(end, 1)) for end, pick in ((0, np.minimum), (1, np.maximum)))
+    return Bounds(lo, hi)
+
+
+def negation(call: Call) -> Result:
+    lo, hi = call.pair(call.x)
+    return Bounds(1.0 - (hi > 0), 1.0 - (lo > 0)) if call.x.dtype == torch.bool else None
+
+
+def both(call: Call) -> Result:
+    return _logic(call, np.minimum)
+
+
+def either(call: Call) -> Result:
+    return _logic(call, np.maximum)
+
+
+def _logic(call: Call, join: Any) -> Result:
+    """Of truth values, which rise with each operand."""
+    if not all(isinstance(t, torch.Tensor) and t.dtype == torch.bool for t in call.args[:2]):
+        return None
+    pairs = [call.pair(t) for t in call.args[:2]]
+    return Bounds(*(join(*(np.asarray(p[end], np.float64) for p in pairs)) for end in (0, 1)))
 
 
 def classified(call: Call) -> Result:

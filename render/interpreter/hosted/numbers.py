@@ -47,6 +47,10 @@ class LeftNumbers:
         """Of what the host decided by an open number: they hold for everything after."""
         self.last: Ends | None = None
         """Of the element that is leaving now."""
+        self.kept = False
+        """Whether what leaves now becomes a `Number`."""
+        self.plain: set[float] = set()
+        """Values that left as plain floats (`float(t)`): one of them may be equal to a number that is written."""
         self.arrays = False
         """Whether an array with bounds left for numpy."""
         self._constants: frozenset[float] = frozenset()
@@ -58,6 +62,8 @@ class LeftNumbers:
         if isinstance(value, float):
             self.last = ends
             self.note(value, ends)
+            if not self.kept:
+                self.plain.add(value)
         else:
             self.branch("a value that rounding leaves open" if not ends.taint else "a value without a sound bound")
 
@@ -91,6 +97,8 @@ class LeftNumbers:
             return None
         value = float(value)
         found = self.known.get(value)
+        if found is not None and self._written(value):  # which of the two it is, its value does not say
+            return Ends(min(found.lo, value), max(found.hi, value), found.taint)
         if found is not None or not math.isfinite(value):
             return found
         if (value.is_integer() and abs(value) <= 2) or self._written(value):
@@ -217,7 +225,7 @@ def _ends_of(x: Any, own: LeftNumbers) -> Ends | None:
     if isinstance(x, Number):
         return x.ends
     if isinstance(x, (int, float)):
-        return (own.known.get(x) if isinstance(x, float) else None) or Ends(float(x), float(x))
+        return (own.of(x) if x in own.plain else None) or Ends(float(x), float(x))
     return None
 
 

@@ -37,13 +37,14 @@ INTEGERS: dict[torch.dtype, IntegerType] = {
     dtype: IntegerType(str(dtype).removeprefix("torch."), 8 * dtype.itemsize)
     for dtype in (
         torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+        torch.bool,
     )
 }  # fmt: skip
 
 
 @cache
 def type_of(name: str) -> IntegerType | None:
-    """By Triton's name; None for truth values and for what is no integer."""
+    """By Triton's name; None for what is no integer, truth values in kernels among it (`int1`)."""
     return next((t for t in INTEGERS.values() if t.name == name), None)
 
 

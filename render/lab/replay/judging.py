@@ -21,7 +21,7 @@ from render.judgement.steps import Judgement
 from render.lab.corpus import device_models
 from render.result.decision import EQUAL, Decision
 from render.result.options import Options
-from render.result.records import Instability
+from render.result.records import Differs, Instability
 from render.result.verdict import BudgetItem, Verdict
 
 if TYPE_CHECKING:
@@ -85,13 +85,14 @@ class Twofold(Judgement):
         elif code == EQUAL and verdict.label == "Type-I" and verdict.code != EQUAL:
             code = verdict.code
         elif code == EQUAL:
-            items = verdict.budget or self._items(decided, bare)
-            code = cause_of(items, self.execution, bare)
+            known = (verdict.differs, verdict.budget) if verdict.budget else self._causes(decided, bare)
+            code = cause_of(*known, self.execution, bare)
         return SourceLevel(label, code)
 
-    def _items(self, decided: Decided, bare: list[Judged]) -> Sequence[BudgetItem]:
+    def _causes(self, decided: Decided, bare: list[Judged]) -> tuple[Differs | None, Sequence[BudgetItem]]:
         assert self.execution is not None
-        return self._budget(decided.study, self.execution, decided.outputs(bare), decided.decision).items
+        found = self._budget(decided.study, self.execution, decided.outputs(bare), decided.decision)
+        return found.differs, found.items
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ CODES: dict[str, Code] = {row.code: row for row in ROWS}
 GIVEN_AWAY = frozenset({"RND203", "RND210"})
 """Numbers that were announced and are not issued; they are free for nothing else."""
 
-_CAUSES = {cause: row.code for row in ROWS for cause in row.causes}
+CAUSED = {cause: row.code for row in ROWS for cause in row.causes}
+"""The code of a Type-I by the key of its cause."""
 EXIT_CODES: dict[str, int] = {h.label: h.exit_code for h in HUNDREDS.values() if h.label}
 USAGE_ERROR, INTERNAL_ERROR = HUNDREDS["9"].exit_code, 4
 _PRECEDENCE = (INTERNAL_ERROR, USAGE_ERROR, EXIT_CODES["Type-II"], EXIT_CODES["Inconclusive"])
@@ -61,8 +62,8 @@ def title(code: str) -> str:
 
 
 def of_cause(cause: str) -> str:
-    """The code of a Type-I whose bound this error term owns; that of elementwise arithmetic for an unknown one."""
-    return _CAUSES.get(cause, _CAUSES["arith"])
+    """The code of a Type-I by its cause; that of elementwise arithmetic for an unknown one."""
+    return CAUSED.get(cause, CAUSED["arith"])
 
 
 def severity(label: Label, code: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Codes of a Type-I: which error owns the bound, or that the reference carries the error."""
+"""Codes of a Type-I: which error makes the outputs differ, or that the reference carries it."""
 
 from __future__ import annotations
 
@@ -105,17 +105,59 @@ TYPE_I = (
     ),
     Code(
         code="RND106",
-        title="rounding of elementwise arithmetic, with or without fma",
+        title="rounding of elementwise arithmetic",
         sentence=_SENTENCE,
         rank=7,
         causes=("arith",),
         at_line=True,
-        prose="Each + - * rounds once, and the compiler may contract a multiplication and an addition into one fma "
-        "that rounds once instead of twice. Which it does depends on version and target, so the bound covers both.",
-        maths="fl(a op b) = (a op b)(1 + d), |d| <= u;      a*b + c: rounded after the product and the sum, or once",
-        example="a = 1 + 2^-12, c = -(1 + 2^-11)   (float32)\nfma(a, a, c) = 2^-24    but    fl(fl(a*a) + c) = 0",
-        steps=("the bound covers a fused multiply-add and the two separate roundings alike",),
+        prose="Each + - * rounds once, in the order in which the kernel writes them; the reference writes another form "
+        "of the same formula, or rounds elsewhere.",
+        maths="fl(a op b) = (a op b)(1 + d), |d| <= u",
+        example="(a + b) + c   and   a + (b + c)   differ by up to u (|a + b| + |b + c|)",
+        steps=("write both sides in one order, or compare with the tolerance that the verdict prints",),
         more="Nothing is wrong. Where the sum cancels, compare with an absolute tolerance.",
+    ),
+    Code(
+        code="RND107",
+        title="rounding of low-precision arithmetic",
+        sentence=_SENTENCE,
+        rank=10,
+        causes=("narrow",),
+        at_line=True,
+        prose="Arithmetic on float16 or bfloat16 blocks: Triton computes it in float32 and rounds the result of every "
+        "single operation to the narrow format, 2^13 or 2^16 times coarser. The reference rounds fewer of them, or "
+        "others.",
+        maths="fl(a op b) = (a op b)(1 + d), |d| <= u,   u = 2^-11 fp16, 2^-8 bf16",
+        example="x = tl.load(p)        # bfloat16\ny = x * x + x         # two roundings of 2^-8, not one",
+        steps=("x.to(tl.float32) after the load, and one cast at the store",),
+    ),
+    Code(
+        code="RND108",
+        title="a product fused into a sum, or not",
+        sentence=_SENTENCE,
+        rank=11,
+        causes=("contraction",),
+        at_line=True,
+        prose="The compiler may contract a multiplication and the addition behind it into one fma, which rounds once "
+        "instead of twice. Which it does depends on version and target, so the bound covers both; here the rounding of "
+        "such a product is what makes the outputs differ.",
+        maths="a*b + c: rounded after the product and the sum, or once;   difference up to u |a b|",
+        example="a = 1 + 2^-12, c = -(1 + 2^-11)   (float32)\nfma(a, a, c) = 2^-24    but    fl(fl(a*a) + c) = 0",
+        steps=("tl.fma where it is to be fused; where the sum cancels, compare with an absolute tolerance",),
+        more="Nothing is wrong: the bound covers a fused multiply-add and the two separate roundings alike.",
+    ),
+    Code(
+        code="RND109",
+        title="a step that rounding decides",
+        sentence=_SENTENCE,
+        rank=12,
+        causes=("jump",),
+        at_line=True,
+        prose="A floor, a conversion to integers, a comparison: the value before it lies so close to the step that "
+        "round-off decides the side. Both sides of the step are legal results, and the bound holds both.",
+        maths="floor(x) for x in [lo, hi], lo < n <= hi:   n - 1 or n",
+        example="q = tl.floor(x * 12.7)      # x * 12.7 = 5 +- 2^-22: 4 or 5",
+        steps=("compare what stands before the step, or count the elements that differ by one step",),
     ),
     Code(
         code="RND110",

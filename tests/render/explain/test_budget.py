@@ -113,7 +113,7 @@ FLIP = ("cast", "accumulation")
 
 ROOT_CAUSES = {
     "issues/1190": ("operand",),
-    "issues/1578": ("arith", "arith"),
+    "issues/1578": ("arith", "contraction"),
     "issues/1671": ("operand",),
     "issues/1808": ("atomics",),
     "issues/1840": ("operand",),

@@ -147,3 +147,11 @@ def test_numba_knows_the_functions_whenever_it_is_imported(before, inside):
     script = COMPILES.format(before=before, inside=inside)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_number_that_is_written_is_no_number_that_left():
+    own = numbers()
+    left = Number(1.0, Ends(0.25, 0.5), own)  # without roundings the value itself lies outside of its ends
+    assert (left + 1.0).ends.lo == pytest.approx(1.25) and (left + 1.0).ends.hi == pytest.approx(1.5)
+    own.leave(1.0, Ends(0.25, 0.5))  # now as a plain float, too: which of the two it is, nobody can tell
+    assert own.of(1.0) == Ends(0.25, 1.0)

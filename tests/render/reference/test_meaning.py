@@ -112,3 +112,25 @@ def test_in_the_reference_behind_a_kernel_as_well(name, dtype):
     assert verdicts[0].label == "Type-I", verdicts[0]
     free = name in ("drawn", "slopes", "sines", "nan_to_num", "default", "numpy table")
     assert (verdicts[1].label != "Type-I") != free, verdicts[1]
+
+
+MADE = {
+    "new_tensor": lambda x: x.new_tensor([0.1, -0.3, 0.7]),
+    "tensor": lambda x: torch.tensor([0.1, -0.3, 0.7], dtype=x.dtype),
+    "as_tensor": lambda x: torch.as_tensor([0.1, -0.3, 0.7], dtype=x.dtype),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", MADE)
+def test_a_tensor_made_of_numbers_stands_for_them(name: str, dtype: torch.dtype) -> None:
+    from render.reference.local_error import Unit
+    from render.reference.shadow import ShadowMode
+
+    x = torch.ones(3, dtype=dtype)
+    with ShadowMode(Unit(native=False)) as mode:
+        y = MADE[name](x)
+    wanted = torch.tensor([0.1, -0.3, 0.7], dtype=torch.float64)
+    assert torch.equal(mode.value(y), wanted)
+    assert bool((mode.error(y) >= (y.double() - wanted).abs()).all())
+    assert torch.equal(MADE[name](x), y)  # as before: the patches are gone

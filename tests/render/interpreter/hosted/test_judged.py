@@ -66,3 +66,50 @@ def test_a_wrong_kernel_is_still_found_behind_it(name):
     wrong = lambda x: operation(reference(x) * (1 + 0.05 * W))  # noqa: E731
     verdict = classify(lambda x: operation(kernel(x)), x, ref=wrong, budget=False)
     assert (verdict.label, verdict.code) == ("Type-II", "RND201"), verdict
+
+
+CHOICES: dict[str, Any] = {
+    "where": lambda y: torch.where(y > 0, y + 1, 0.2 * y), "method": lambda y: y.where(y > 0, y * 0.2),
+    "masked_fill": lambda y: y.masked_fill(y <= 0, 7.0), "product": lambda y: (y > 0) * y,
+    "not": lambda y: torch.where(torch.logical_not(y > 0), y, y + 2),
+    "and": lambda y: torch.where((y > 0).logical_and(y < 1), y + 1, y),
+    "or": lambda y: torch.where((y > 1).logical_or(y <= 0), y + 1, y), "float": lambda y: (y > 0).float(),
+}  # fmt: skip
+
+
+@triton.jit
+def _near_zero(x_ptr, y_ptr, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(y_ptr + i, tl.exp(tl.load(x_ptr + i)) - 1.0)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_condition_that_is_open_gives_both_choices(name):
+    """exp(x) - 1 at 1e-9 is a rounding away from zero, on either side of it."""
+    from render.interpreter.session import Session
+
+    x = torch.tensor([-1.0, 1e-9, 0.5, 2.0])
+    with Session("sm_90") as session:
+        y = torch.empty_like(x)
+        _near_zero[(1,)](x, y, 4)
+        found = session.envelope(CHOICES[name](y))
+        ends = [CHOICES[name](y + d) for d in (-2e-7, 2e-7)]
+    assert found is not None and not found.taints
+    for end in ends:
+        assert found.lo[1] - 1e-6 <= float(end[1]) <= found.hi[1] + 1e-6
+
+
+def test_a_condition_that_is_open_and_decides_elsewhere_is_tainted():
+    from render.interpreter.session import Session
+
+    x = torch.tensor([-1.0, 1e-9, 0.5, 2.0])
+    with Session("sm_90") as session:
+        y = torch.empty_like(x)
+        _near_zero[(1,)](x, y, 4)
+        picked, counted = y[y > 0], (y > 0).sum()
+        again, below = torch.empty(4), torch.empty(4)
+        _near_zero[(1,)]((y > 0).to(torch.int8).float(), again, 4)
+        _near_zero[(1,)]((y > 0).float(), below, 4)
+        found = [session.envelope(t) for t in (picked, counted, again, below)]
+    assert all(e is not None and e.taints for e in found[:3])
+    assert not found[3].taints and found[3].lo[1] <= 0.0 and found[3].hi[1] >= 1.7
