@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from . import stages
-from .stages import Draft
+from programs import stages
+from programs.stages import Draft
 
 HEAD = "import torch\nimport torch.nn.functional as F\nimport triton\nimport triton.language as tl\n"
 DTYPES = ("float32", "float16", "bfloat16")

@@ -26,7 +26,7 @@ from render.trace.check import value_of
 from render.trace.graph import is_earlier
 from render.trace.model import LEAF, Node, Slice
 from render.trace.nodes import NODES
-from render.trace.slopes import SLOPES
+from render.trace.slopes import SLOPES, level
 from render.trace.typical import EARLIER, typical
 
 Array = np.ndarray
@@ -37,10 +37,9 @@ ATOMICS, INPUT = "atomics", "input"
 NARROW, FUSED, JUMP = "narrow", "contraction", "jump"
 """Parts of what a profile calls arithmetic: that of formats below fp32, the rounding of a product that an fma leaves
 out, and the step of a floor, a comparison or a conversion to integers."""
-_STEPS = frozenset(["floor", "ceil", "frem", "to_integer", "from_truth"]) | frozenset(
-    f"library {op}" for op in ("floor", "ceil", "trunc", "rint", "nearbyint", "round", "fmod", "remainder")
-)
 _SUMS = frozenset(["fadd", "fsub"])
+_CHOICES = (Shape.SELECTION, Shape.COMPARISON, Shape.SPECIAL)
+"""Of an exact operation: it moves what it is given by a flush, or to the other side of a step."""
 _ROUNDED = frozenset(
     op for op, rule in NODES.items() if rule.cause == "arith" and rule.shape in (Shape.LINEAR, Shape.BILINEAR)
 )
@@ -270,7 +269,7 @@ def _cause(node: Node, profile: Profile) -> str:
         return sum_cause(FORMATS[node.attrs["fmt"]])
     if rule.shape is Shape.DOT and "kind" in node.attrs:
         return profile.dot(node.attrs["kind"]).cause
-    if node.op in _STEPS or (rule.cause is None and rule.shape in (Shape.SELECTION, Shape.COMPARISON)):
+    if node.op == "to_integer" or SLOPES.get(node.op) is level or (rule.cause is None and rule.shape in _CHOICES):
         return JUMP
     if rule.cause == "arith" and node.attrs.get("fmt") in FORMATS and FORMATS[node.attrs["fmt"]].p < 24:
         return NARROW

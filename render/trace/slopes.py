@@ -21,7 +21,7 @@ def _ones(s: Sweep, node: Node) -> list[Array]:
     return [np.ones(o.shape) for o in node.operands]
 
 
-def _zeros(s: Sweep, node: Node) -> list[Array]:
+def level(s: Sweep, node: Node) -> list[Array]:
     return [np.zeros(o.shape) for o in node.operands]
 
 
@@ -124,11 +124,11 @@ def _scaled(s: Sweep, node: Node) -> list[Array]:
 
 
 SLOPES: Lane[Callable[[Sweep, Node], list[Array]]] = Lane("slopes", NODES, {
-    "fneg": _ones, "fabs": _ones, "sum": _ones, "atomic_sum": _ones, "fold": _ones, "floor": _zeros, "ceil": _zeros,
+    "fneg": _ones, "fabs": _ones, "sum": _ones, "atomic_sum": _ones, "fold": _ones, "floor": level, "ceil": level,
     "fdiv": _quotient, "precise_divf": _quotient, "prod": _prod, "select": _select, "clampf": _function,
     "max": _first, "min": _first, "ranked": _ranked, "recurrence": _recurrence, "welford": _welford, "scaled": _scaled,
 }, {
-    Shape.LINEAR: _ones, Shape.CAST: _ones, Shape.COMPARISON: _zeros, Shape.BILINEAR: _product, Shape.DOT: _dot,
+    Shape.LINEAR: _ones, Shape.CAST: _ones, Shape.COMPARISON: level, Shape.BILINEAR: _product, Shape.DOT: _dot,
     Shape.SELECTION: _winner, Shape.MONOTONE: _function, Shape.UNIMODAL: _function, Shape.SPECIAL: _function,
     Shape.INTEGER: _steps,
 })  # fmt: skip
