@@ -79,11 +79,15 @@ def divergence(study: Study, oracle: Oracle, output: str, index: tuple[int, ...]
     if known is None:
         return Divergence(output, index, why="the reference cannot be followed in float64")
     found = trace(study, output, index, lambda hop: _stranger(hop, known), bounds=True)
-    return replace(_departure(study, found, known, output, index), unread=unread(found, oracle, index))
+    exact = next(float(case.exact[index]) for case in study.cases if case.name == output)
+    return replace(departed(found, known, output, index, exact), unread=unread(found, oracle, index))
 
 
-def _departure(study: Study, found: Trace, known: list[Known], output: str, index: tuple[int, ...]) -> Divergence:
-    if len(found.hops) == 1 and (spot := _other_choice(found.hops[0], _exact_of(study, output, index))) is not None:
+def departed(
+    found: Trace, known: list[Known], output: str, index: tuple[int, ...], exact: float = np.nan
+) -> Divergence:
+    """`exact`: what the reference has for the element that was traced, if that is known."""
+    if len(found.hops) == 1 and (spot := _other_choice(found.hops[0], exact)) is not None:
         return Divergence(output, index, op="select", file=spot.file, line=spot.line, choice=True)
     steps = _steps(found.hops[-1], known)
     if not any(s.name for s in steps):
@@ -99,10 +103,6 @@ def _departure(study: Study, found: Trace, known: list[Known], output: str, inde
     if last_step.name and len(found.hops) == 1:
         return Divergence(output, index, file=last_step.found.entry.site.file, **_after(last_step))
     return Divergence(output, index, why="every result on the way has a counterpart or cannot be compared")
-
-
-def _exact_of(study: Study, output: str, index: tuple[int, ...]) -> float:
-    return float(next(case.exact[index] for case in study.cases if case.name == output))
 
 
 def _other_choice(hop: Hop, exact: float) -> Site | None:
@@ -171,13 +171,14 @@ def _counterpart(reached: Reached, known: list[Known]) -> str | None:
     """The reference's tensor with these values; None where there is none, "" where nothing can be said."""
     if reached.moves or reached.entry.op in _CASTS or reached.entry.op in GIVEN:
         return ""
-    ends = _telling(reached.out, reached.lanes) if is_float(reached.out) else None
+    out, at = reached.out, reached.lanes
+    ends = telling(*(at_lanes(out, end, at).astype(np.float64) for end in out.pair)) if is_float(out) else None
     if ends is None:
         return ""
     answer: str | None = None
     for tensor in known:
         if reached.entry.op == "load" or not tensor.given:
-            alone = _holds(tensor.values, *ends)
+            alone = holds(tensor.values, *ends)
             if alone:
                 return tensor.name
             if alone is None:
@@ -185,9 +186,8 @@ def _counterpart(reached: Reached, known: list[Known]) -> str | None:
     return answer
 
 
-def _telling(out: Handle, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def telling(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The bounds of some lanes: narrow ones that do not hold zero; None without any."""
-    lo, hi = (at_lanes(out, end, lanes).astype(np.float64) for end in out.pair)
     step = max(1, lo.size // LANES)
     lo, hi = lo[::step], hi[::step]
     with np.errstate(invalid="ignore"):
@@ -195,7 +195,7 @@ def _telling(out: Handle, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
     return (lo[fit], hi[fit]) if fit.any() else None
 
 
-def _holds(values: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> bool | None:
+def holds(values: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> bool | None:
     """Is there a value in every [lo, hi]? None: yes, but with so many others around that it may be chance."""
     slack = 2.0**-50 * np.abs(hi)
     lo, hi = lo - slack, hi + slack

@@ -67,12 +67,15 @@ class _Trial:
         return [by[case.name].value for case in self.study.cases]
 
 
-def guilty(study: Study, run: Execution, near: int = 0) -> Guilty | None:
-    """None where no single change that was tried makes the kernel right; lines around `near` come first, if given."""
+def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = None) -> Guilty | None:
+    """None where no single change that was tried makes the kernel right; lines around `near` come first, if given.
+
+    `only`: the kernel (file and line of its `def`) that departs; others are left as they are, but for what it calls.
+    """
     cases = [c for c in study.cases if not c.mismatch]
     if len(cases) != len(study.cases) or not run.work:
         return None
-    trees = _trees(study)
+    trees = _within(_trees(study), only)
     trial = _Trial(study, min(RUNS, LANES // run.cost), _allowed(run))
     rooms = [_room(case) for case in cases]
     for function, todo in _turns(trees, near):
@@ -87,6 +90,24 @@ def guilty(study: Study, run: Execution, near: int = 0) -> Guilty | None:
             if values is not None and _right(values, cases, rooms):
                 return Guilty(function[0], todo.line, todo.what)
     return None
+
+
+def _within(trees: dict[Function, ast.Module], only: Function | None) -> dict[Function, ast.Module]:
+    """This kernel and every function whose name stands in it; all of them where it is not known."""
+    mine = [key for key, tree in trees.items() if only is not None and _is(key, tree, only)]
+    if not mine:
+        return trees
+    names, seen = {n.id for key in mine for n in ast.walk(trees[key]) if isinstance(n, ast.Name)}, set(mine)
+    return {key: tree for key, tree in trees.items() if key in seen or _named(tree) in names}
+
+
+def _is(key: Function, tree: ast.Module, only: Function) -> bool:
+    """Whether the function's `def` (or a decorator above it) is at this place."""
+    return key[0] == only[0] and (key[1] == only[1] or tree.body[0].lineno == only[1])
+
+
+def _named(tree: ast.Module) -> str:
+    return getattr(tree.body[0], "name", "")
 
 
 def _allowed(run: Execution) -> int:

@@ -133,20 +133,27 @@ class Trace:
         return named(self.run, int(found.outside[0])) if found.outside.size else ""
 
 
-def trace(study: Study, output: str, index: Sequence[int], follow: Follow | None = None, bounds: bool = False) -> Trace:
-    """Raises RenderError for an output or element that does not exist, or that no kernel stored."""
-    stores = Stores()
-    run = study.run({"interval": False, "builder": listened(stores)})
+def trace(
+    study: Study, output: str, index: Sequence[int], follow: Follow | None = None, bounds: bool = False,
+    place: Callable[[Execution], int] | None = None, options: Mapping[str, Any] | None = None,
+) -> Trace:  # fmt: skip
+    """Raises RenderError for an output or element that does not exist, or that no kernel stored.
+
+    `place` gives the address of another element in a run, which is made with further `options`.
+    """
+    stores, options = Stores(), dict(options or {})
+    run = study.run({"interval": False, "builder": listened(stores), **options})
     index = tuple(int(i) for i in index)
-    writers = stores.writers(place_of(run, output, index))
+    place = place or (lambda run: place_of(run, output, index))
+    writers = stores.writers(place(run))
     if not writers:
         raise RenderError("RND905", f"no kernel stored {output}{list(index)}", "it is what the host left there")
     launch, program, _ = writers[-1]
     targets = {launch: program}
     while True:
         recorder, stores = Programs(targets), Stores()
-        again = study.run({"interval": bounds, "builder": listened(recorder, stores)})
-        hops, earlier = _walk(recorder, stores, again, launch, place_of(again, output, index), follow)
+        again = study.run({"interval": bounds, "builder": listened(recorder, stores), **options})
+        hops, earlier = _walk(recorder, stores, again, launch, place(again), follow)
         if earlier is None or len(targets) == DEPTH:
             return Trace(writers, hops, again, stores)
         targets[earlier[0]] = earlier[1]

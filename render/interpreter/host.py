@@ -52,7 +52,7 @@ __all__ = ["HostTracker", "cuda_on_cpu", "on_host"]
 
 Cause = tuple[str, str, int]
 
-_ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
+ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
 _MADE = of_form(Form.MADE)
 _SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
@@ -268,7 +268,7 @@ class HostTracker(TorchDispatchMode):
                 op = _called(op, accumulate)
         if self.numbers and (ends := self._numbers_in(args, kwargs)):
             return self._of_numbers(func, op, args, kwargs, ends)
-        if op.name in _ALLOCATIONS:
+        if op.name in ALLOCATIONS:
             out = func(*args, **kwargs)
             if _plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
@@ -424,6 +424,9 @@ class HostTracker(TorchDispatchMode):
                     self.deferred.settle(tensor)
             finally:
                 self._paused -= 1
+
+    def launched(self, arguments: Iterable[Any]) -> None:
+        """A kernel ran with these arguments."""
 
     def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope]) -> Any:
         """An operation is about to run; what this gives comes back to `after` with the result."""

@@ -13,7 +13,7 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
-from render.explain.divergence import _holds
+from render.explain.divergence import holds
 from render.result.packaged import folder
 from tests.kernels.bugs import BUGS
 
@@ -112,9 +112,9 @@ def adding(x):
 def test_a_value_among_many_may_be_chance():
     lo, hi = np.array([1.0]), np.array([1.0 + 1e-6])
     alone, crowded = np.array([0.5, 1.0 + 5e-7, 2.0]), np.linspace(0.9, 1.1, 400_001)
-    assert _holds(alone, lo, hi) is True
-    assert _holds(crowded, lo, hi) is None
-    assert _holds(np.array([0.5, 2.0]), lo, hi) is False
+    assert holds(alone, lo, hi) is True
+    assert holds(crowded, lo, hi) is None
+    assert holds(np.array([0.5, 2.0]), lo, hi) is False
     many = np.linspace(1, 2, 40)
-    assert _holds(np.sort(np.concatenate([many, crowded])), many, many * (1 + 1e-6)) in (True, None)
-    assert _holds(many, many, many * (1 + 1e-6)) is True
+    assert holds(np.sort(np.concatenate([many, crowded])), many, many * (1 + 1e-6)) in (True, None)
+    assert holds(many, many, many * (1 + 1e-6)) is True

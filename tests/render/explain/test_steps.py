@@ -1,0 +1,83 @@
+"""The step of a program that departs: the launch, or the line of the host, whatever comes behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from render.classify import classify
+
+
+@triton.jit
+def _square(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    tl.store(y_ptr + i, x * x + 0.25, mask=i < n)
+
+
+@triton.jit
+def _shrink(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    tl.store(y_ptr + i, tl.exp(-x) * 0.5, mask=i < n)
+
+
+def _launch(kernel: object, x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 32),)](x, y, x.numel(), 32)  # type: ignore[index]
+    return y
+
+
+def second_launch(x: torch.Tensor) -> torch.Tensor:
+    h = _launch(_square, x)
+    h = h - h.mean()
+    h = _launch(_shrink, h)
+    return torch.tanh(h) + x
+
+
+def host_line(x: torch.Tensor) -> torch.Tensor:
+    h = _launch(_square, x)
+    h = h - 0.9 * h.mean()
+    h = _launch(_shrink, h)
+    return torch.tanh(h) + x
+
+
+def reference(factor: float, mean: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    def of(x: torch.Tensor) -> torch.Tensor:
+        h = x * x + 0.25
+        h = h - mean * h.mean()
+        h = torch.exp(-h) * factor
+        return torch.tanh(h) + x
+
+    return of
+
+
+def _line(function: object, text: str) -> int:
+    import inspect
+
+    lines, first = inspect.getsourcelines(getattr(function, "fn", function))
+    return first + next(k for k, line in enumerate(lines) if text in line)
+
+
+@pytest.mark.parametrize("n", [50, 128])
+def test_the_launch_that_departs_is_searched(n: int) -> None:
+    x = torch.rand(n, generator=torch.Generator().manual_seed(1)) + 0.5
+    found = classify(second_launch, x, ref=reference(0.75, 1.0), device="sm_90")
+    assert found.label == "Type-II" and abs(found.line - _line(_shrink, "tl.exp")) <= 1, found
+
+
+@pytest.mark.parametrize("n", [50, 128])
+def test_a_line_of_the_host_is_named(n: int) -> None:
+    x = torch.rand(n, generator=torch.Generator().manual_seed(2)) + 0.5
+    found = classify(host_line, x, ref=reference(0.5, 1.0), device="sm_90")
+    assert found.label == "Type-II" and found.line == _line(host_line, "0.9"), found
+
+
+def test_a_right_program_has_no_such_step() -> None:
+    x = torch.rand(64, generator=torch.Generator().manual_seed(3)) + 0.5
+    found = classify(second_launch, x, ref=reference(0.5, 1.0), device="sm_90")
+    assert found.label == "Type-I", found
