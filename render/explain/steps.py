@@ -24,11 +24,10 @@ from render.entry.execution import Execution
 from render.explain.divergence import Known, departed, holds, reference_steps, telling
 from render.explain.study import Study
 from render.explain.trace import trace
-from render.interpreter.host import ALLOCATIONS, HostTracker, host_site
+from render.interpreter.host import ALLOCATIONS, HostTracker, host_site, operation
 from render.interpreter.hosted.call import values
 from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
-from render.ops.aten import base_name
 from render.reference.oracle import Oracle
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
@@ -69,7 +68,7 @@ class StepTracker(HostTracker):
         self._nested = True
         try:
             out = super().__torch_dispatch__(func, types, args, kwargs)
-            name, site = base_name(func._schema.name), host_site()
+            name, site = operation(func).name, host_site()
             given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
             written = bool(func._schema.is_mutable)
             known = set() if written else {_start(t) for t in given}
@@ -105,7 +104,7 @@ class StepTracker(HostTracker):
 
 
 @dataclass
-class Steps:
+class FirstDeparture:
     """The step at which a program departs, and its number; `known`: the tensors of the reference.
 
     `sure`: another step has a counterpart, so that the reference goes the same way.
@@ -117,7 +116,7 @@ class Steps:
     sure: bool = True
 
 
-def first_departure(study: Study, oracle: Oracle) -> Steps | None:
+def first_departure(study: Study, oracle: Oracle) -> FirstDeparture | None:
     """None where every step has a counterpart."""
     known = reference_steps(oracle)
     if known is None:
@@ -129,11 +128,11 @@ def first_departure(study: Study, oracle: Oracle) -> Steps | None:
     sure = len(steps) == 1 or any(s.name for s in steps)
     for number, step in enumerate(steps):
         if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
-            return Steps(step, number, known, sure)
+            return FirstDeparture(step, number, known, sure)
     return None
 
 
-def inside(study: Study, found: Steps, output: str, index: tuple[int, ...]) -> Divergence:
+def inside(study: Study, found: FirstDeparture, output: str, index: tuple[int, ...]) -> Divergence:
     """Where the departure of a step is: a line of the host, or the operation of the kernel that departs."""
     step = found.step
     if step.kernel is None:

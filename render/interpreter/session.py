@@ -309,21 +309,17 @@ class Session:
         if self.change is None and (refusal := refused(kernel, call)) is not None:
             raise refusal.with_traceback(None)
         with self._tracker.paused():
-            failed = self._failure(kernel, grid, call)
+            try:
+                run_launch(self, kernel, grid, call, self._probing)
+                failed = None
+            except Exception as error:
+                failed = error
         if failed is None:
             self._tracker.launched(call.arguments.values())
             return
         # Out here, so that what it is told with was not raised from it.
         found = failed if self.change is not None else instead(failed, kernel, call)
         raise failed if found is failed else found.with_traceback(None)
-
-    def _failure(self, kernel: Any, grid: Any, call: KernelCall) -> Exception | None:
-        """Runs the kernel; what it raised, if anything."""
-        try:
-            run_launch(self, kernel, grid, call, self._probing)
-        except Exception as error:
-            return error
-        return None
 
 
 def _profile(device: str, settings: Settings) -> Profile:
