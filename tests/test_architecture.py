@@ -18,7 +18,7 @@ FLOORS = (
     "interval_ops",
     "render.result", "render.ops", "render.interpreter", "render.entry", "render.exact", "render.trace",
     "render.reference", "render.explain", "render.witness", "render.report", "render.judgement", "render.classify",
-    "render.network", "render.companions", "render.front", "render", "render.lab", "render.cli",
+    "render.network", "render.companions", "render.front", "render", "render.lab", "render.sweep", "render.cli",
     "benchmarks",
 )  # fmt: skip
 ARROWS = 80
@@ -111,6 +111,7 @@ WIDE = {
     "render/cli/demote.py:command": "typer reads the options from the parameters",
     "render/cli/dual_delta.py:command": "typer reads the options from the parameters",
     "render/cli/suite.py:command": "typer reads the options from the parameters",
+    "render/cli/sweep.py:command": "typer reads the options from the parameters",
     "render/interpreter/builder/scaled_dots.py:create_dot_scaled": "Triton's own signature",
 }
 """Functions with more parameters than that, and why."""

@@ -22,6 +22,7 @@ from render.cli import (
     run,
     serve,
     suite,
+    sweep,
 )
 from render.result.versions import VERSION
 
@@ -58,6 +59,7 @@ app.command("record")(record.command)
 app.command("classify-model")(classify_model.command)
 app.command("replay")(replay.command)
 app.command("suite")(suite.command)
+app.command("sweep")(sweep.command)
 app.command("explain")(explain.command)
 app.command("report")(report.command)
 app.command("ops")(ops.command)

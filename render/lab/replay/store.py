@@ -23,7 +23,7 @@ _PACKAGES = ("torch", "triton", "numpy", "numba")
 
 def digest(case_folder: Path, plan: Any) -> str:
     """Identifies a result: the case's files, RENDER's sources, versions and the plan."""
-    state = hashlib.sha256(_code().encode())
+    state = hashlib.sha256(code().encode())
     state.update(repr(plan).encode())
     # A twin may share the kernel file of its issue.
     for file in sorted({*case_folder.glob("*"), *_shared(case_folder)}):
@@ -38,7 +38,8 @@ def _shared(case_folder: Path) -> list[Path]:
     return [load_case(case_folder).kernel_file]
 
 
-def _code() -> str:
+def code() -> str:
+    """A digest of RENDER's own sources and of the versions of what it runs on."""
     global _known
     if _known is None:
         _known = _digest_of_code()
