@@ -24,7 +24,7 @@ from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, Wrapped
 from render.network.pairs import Pair
-from render.ops.dtypes import FORMAT_OF
+from render.reference.local_error import TORCH_FORMATS
 
 LONGEST = 1 << 18
 """Sums of so many magnitudes are still bounded in float32."""
@@ -106,7 +106,7 @@ class LinearTwin:
         ):
             return None
         tensors = [*entry.target, *entry.reference, *out.target, *module.parameters()]
-        fmt = FORMAT_OF.get(module.weight.dtype)
+        fmt = TORCH_FORMATS.get(module.weight.dtype)
         if fmt is None or not 16 <= fmt.bits <= 32 or any(t.dtype != module.weight.dtype for t in tensors):
             return None
         if not 0 < module.in_features < LONGEST or not entry.target[0].numel():
