@@ -31,6 +31,7 @@ KNOWN = {
     "_and_combine": "and",
 }
 _CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
+_EXPONENTIALS = {"tl.exp": "exp", "tl.exp2": "exp2"}
 _SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/"}
 _COMPARED: dict[type, Any] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -45,6 +46,14 @@ class Linear(NamedTuple):
 
     factor: int
     addend: int
+
+
+class LogSumExp(NamedTuple):
+    """Positions of maximum and sum, and the exponential: (max(m, n), s b^(m - max) + t b^(n - max))."""
+
+    maximum: int
+    sum: int
+    base: str
 
 
 class Welford(NamedTuple):
@@ -201,6 +210,21 @@ def linear_recurrence(fn: Any) -> Linear | None:
     return None
 
 
+def log_sum_exp(fn: Any) -> LogSumExp | None:
+    """Which components are maximum and sum of exponentials, if the function merges such pairs."""
+    found = _read(fn)
+    if found is None or len(found[2]) != 2:
+        return None
+    left, right, outputs = found
+    for m, s in ((0, 1), (1, 0)):
+        largest = _commutative("max", left[m], right[m])
+        for base in _EXPONENTIALS.values():
+            scaled = [_commutative("*", x[s], (base, ("-", x[m], largest))) for x in (left, right)]
+            if outputs[m] == largest and outputs[s] == _commutative("+", *scaled):
+                return LogSumExp(m, s, base)
+    return None
+
+
 def welford(fn: Any) -> Welford | None:
     """Which components are mean, M2 and weight, if the function combines them by the formula of Chan et al."""
     found = _read(fn)
@@ -302,6 +326,9 @@ def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Ex
         return None if product is None or addend is None else _commutative("+", product, addend)
     if called == "tl.where" and len(args) == 3:
         return _where(args, known)
+    if (base := _EXPONENTIALS.get(called.replace(".math.", "."))) is not None and len(args) == 1:
+        inner = _expand(args[0], known)
+        return None if inner is None else (base, inner)
     return None
 
 

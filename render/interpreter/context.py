@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import triton
 
-from interval_ops.profiles.profile import MissingRule, Profile
+from interval_ops.profiles.profile import CAUSES, MissingRule, Profile
 from render.interpreter.control import Diverge, OneByOne
+from render.interpreter.memory.findings import MemoryFinding
 from render.interpreter.writers import Writers
 from render.result.errors import UnsupportedOp
 
@@ -112,6 +114,24 @@ class Context:
                 self._muted[cause] = self.profile.mute(cause)
             return self._muted[cause]
         return self.profile
+
+    @contextmanager
+    def without_rounding(self) -> Iterator[None]:
+        """Inside, every cause of error is silent; what is asked of the context meanwhile is not counted."""
+        kept = self.profile, set(self.causes), self.roundings, self.mute
+        self.profile, self.mute = self.profile.mute(*CAUSES), frozenset()
+        try:
+            yield
+        finally:
+            self.profile, causes, self.roundings, self.mute = kept
+            self.causes.intersection_update(causes)
+
+    def defect(self, code: str, message: str) -> None:
+        """A finding at the user's line that is about no memory."""
+        site = self.site()
+        program = tuple(int(i) for i in self.pids[0])
+        finding = MemoryFinding(code, message, None, program, (), site.file, site.line, 1, "combine", 0, 0, 0)
+        self.memory.report(finding, np.zeros(1, np.int64))
 
     def lacks(self, op: str, missing: MissingRule) -> UnsupportedOp:
         """The error to raise where the profile has no rule: named after the op, at the user's line."""

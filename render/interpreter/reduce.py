@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 from triton.language import core
 
-from interval_ops.reduction import recurrence, scan
+from interval_ops.reduction import logsumexp, recurrence, scan
 from interval_ops.reduction import rule as reduction
 from interval_ops.reduction import welford as rules
 from render.interpreter import open_integers as opened
 from render.interpreter.builder import related
 from render.interpreter.builder.integers import bool_handle, decided, truths
-from render.interpreter.combine import combine_kind, componentwise, linear_recurrence, selection, welford
-from render.interpreter.handle import Handle, taint_of
+from render.interpreter.combine import (
+    combine_kind,
+    componentwise,
+    linear_recurrence,
+    log_sum_exp,
+    selection,
+    welford,
+)
+from render.interpreter.handle import Handle, Meter, metered, taint_of
 from render.interpreter.types import carrier, format_of
 from render.interpreter.values import in_format
 
@@ -68,7 +76,7 @@ class Reductions:
         each = componentwise(fn)
         if each is not None:
             return [self._single(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
-        return self._welford(parts, axis, fn) or self._tree(parts, axis, fn)
+        return self._welford(parts, axis, fn) or self._log_sum_exp(parts, axis, fn) or self._tree(parts, axis, fn)
 
     def _selection(self, fn: Any, parts: list[Handle]) -> str | None:
         """The rule of a function that compares and chooses, where it holds: no value may be NaN."""
@@ -203,8 +211,30 @@ class Reductions:
             self._emit("welford", ordered, out[k], part=part, guarded=found.guarded, axis=axis, fmt=fmt.name)
         return out
 
+    def _log_sum_exp(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle] | None:
+        """Maximum and sum of exponentials with bounds for every order; None if `fn` is anything else."""
+        found = log_sum_exp(fn)
+        formats = {format_of(h.dtype) for h in parts}
+        fmt = formats.pop()
+        if found is None or formats or fmt is None or not self.ctx.interval:
+            return None
+        shape = (max(h.v.shape[0] for h in parts), *parts[0].shape)
+        m, s = ([np.broadcast_to(x, shape) for x in parts[k].pair] for k in (found.maximum, found.sum))
+        profile = self.ctx.model("accumulation")
+        got = logsumexp.reduce_axis((m[0], m[1]), (s[0], s[1]), axis + 1, fmt, profile, found.base)
+        if got is None:
+            return None
+        values = self._halves(parts, axis, fn)
+        out = []
+        for k, h in enumerate(values):
+            lo, hi = got[0] if k == found.maximum else got[1]
+            out.append(Handle(np.broadcast_to(h.v, lo.shape), h.dtype, h.shape, lo, hi, taint_of(*parts)))
+            self._emit("reduce", parts, out[-1], kind="tree", axis=axis)
+        return out
+
     def _tree(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
         """Pairwise tree over the axis; a combine function that rounds is bounded for this order only: a taint."""
+        self._check_associative(parts, axis, fn, "reduce")
         before = self.ctx.roundings
         out = self._order_taint(self._halves(parts, axis, fn), before, "reduce")
         for h in out:
@@ -226,6 +256,24 @@ class Reductions:
             for h in out:
                 h.taint, h.open = h.taint | taint, None
         return out
+
+    def _check_associative(self, parts: list[Handle], axis: int, fn: Any, op: str) -> None:
+        """Reports two groupings of three elements that differ without any rounding (RND213)."""
+        n = parts[0].shape[axis]
+        if n < 3 or not self.ctx.interval or not all(format_of(h.dtype) for h in parts):
+            return
+        with self.ctx.without_rounding(), metered(Meter(muted=True)), _unheard(self.semantic.builder):
+            points = [Handle(h.v, h.dtype, h.shape) for h in parts]
+            for places in dict.fromkeys([(0, 1, 2), (0, n // 2, n - 1)]):
+                x, y, z = ([_slice(h, axis, slice(i, i + 1)) for h in points] for i in places)
+                left = self._combine(fn, self._combine(fn, x, y), z)
+                right = self._combine(fn, x, self._combine(fn, y, z))
+                for one, other in zip(left, right, strict=True):
+                    if (apart := _apart(one, other)) is not None:
+                        first, second = apart
+                        self.ctx.defect("RND213", f"{op} of elements {', '.join(map(str, places))} gives {first:.6g} "
+                                                  f"and {second:.6g}, by how they are grouped")  # fmt: skip
+                        return
 
     def _slice(self, h: Handle, axis: int, part: Any) -> Handle:
         out = _slice(h, axis, part)
@@ -296,6 +344,7 @@ class Reductions:
             steps.reverse()
         out = [self._concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
         if not self._linear(parts, out, axis, fn, reverse):
+            self._check_associative(parts, axis, fn, "associative_scan")
             out = self._order_taint(out, before, "associative_scan")
         for h in out:
             self._emit("scan", parts, h, kind="steps", axis=axis, reverse=reverse)
@@ -324,6 +373,33 @@ class Reductions:
         self._emit("scan", (factor,), out[found.factor], kind="prod", axis=axis, reverse=reverse)
         self._emit("recurrence", (factor, addend), out[found.addend], axis=axis, reverse=reverse)
         return True
+
+
+@contextmanager
+def _unheard(builder: Any) -> Iterator[None]:
+    """Inside, nobody is told what the builder does."""
+    emit, builder.emit = builder.emit, lambda *_: None
+    try:
+        yield
+    finally:
+        builder.emit = emit
+
+
+_APART = 2.0**-10
+"""Relative difference of two groupings that no guard (an epsilon in a divisor) explains."""
+
+
+def _apart(x: Handle, y: Handle) -> tuple[float, float] | None:
+    """The values of a lane in which both have known bounds that lie far apart."""
+    (xl, xh), (yl, yh) = x.pair, y.pair
+    with np.errstate(all="ignore"):
+        gap = np.maximum(xl - yh, yl - xh)
+        size = np.maximum.reduce([np.abs(end) for end in (xl, xh, yl, yh)])
+        far = np.isfinite(size) & (gap > _APART * size)
+    if not far.any():
+        return None
+    at = np.unravel_index(int(np.argmax(far)), far.shape)
+    return tuple(float(np.broadcast_to(h.v, far.shape)[at]) for h in (x, y))  # type: ignore[return-value]
 
 
 def _has_nan(h: Handle) -> bool:

@@ -49,7 +49,7 @@ def rows(entry: Recorded, out: int, wanted: np.ndarray) -> list[Link]:
 
 
 def reduced(walk: Walk, entry: Recorded, out: int, wanted: np.ndarray) -> Step:
-    (x,), kind = entry.args, entry.attrs["kind"]
+    x, kind = entry.args[0], entry.attrs["kind"]
     if x.dtype.scalar.is_int1() and kind in TRUTHS:
         return Step(rows(entry, out, wanted), TRUTHS[kind])
     if kind not in FLOATS:

@@ -159,4 +159,21 @@ TYPE_II = (
         steps=("look at what the named lines wait for: who should store it, and does that program wait itself?",),
         more="Locks are to be taken in one order; a barrier of n programs needs a grid of n.",
     ),
+    Code(
+        code="RND213",
+        title="a combine function that is not associative",
+        sentence="bug: the result depends on how a reduction is bracketed: {detail}",
+        rank=11,
+        subtype="associativity",
+        at_line=True,
+        prose="tl.reduce and tl.associative_scan combine elements in the grouping that a layout gives. Of elements of "
+        "this run, without any rounding, two groupings give different numbers, so the result is a matter of the "
+        "compiler's choice and not of rounding. Both groupings are evaluated with proved bounds; they are far apart.",
+        maths="f(f(x, y), z) != f(x, f(y, z))   in real arithmetic, by more than 2^-10 of the larger, for x, y, z that "
+        "lie in the reduced block",
+        example="f(a, b) = a / 2 + b     (a, b), (c, d) -> (a c, b + d): the addend is not scaled by c",
+        steps=("carry what the merge needs along (a count, a scale, a maximum), so that groups can be merged",),
+        more="A function that is associative up to a guard (an epsilon in a divisor) is not meant: 2^-10 is far above "
+        "that.",
+    ),
 )

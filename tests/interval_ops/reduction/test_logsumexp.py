@@ -1,0 +1,71 @@
+"""Pairs of maximum and sum of exponentials against float32 merges in random trees, with roundings of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from interval_ops.formats.model import FORMATS
+from interval_ops.profiles.profile import CAUSES, load_profile
+from interval_ops.reduction.logsumexp import reduce_axis
+
+FP32 = FORMATS["fp32"]
+F = np.float32
+
+
+def merged(x, y, base, rng):
+    """One merge; the exponential is off by as much as ex2.approx documents, in a random direction."""
+    m = max(x[0], y[0])
+    out = F(0)
+    for a, s in (x, y):
+        power = base(np.float64(F(a - m))) * (1 + rng.uniform(-2, 2) * 2.0**-23)
+        out = F(out + F(s * F(power if power >= 2.0**-126 or rng.random() < 0.5 else 0)))
+    return m, out
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+@pytest.mark.parametrize("spread", [0.1, 5.0, 60.0])
+@pytest.mark.parametrize("profile", ["sm_90", "any"])
+def test_no_order_leaves_the_bound(name, spread, profile):
+    rng = np.random.default_rng(3)
+    base, known = getattr(np, name), load_profile(profile)
+    for n in (2, 8, 33):
+        m, s = (rng.normal(size=n) * spread).astype(F), rng.random(n).astype(F)
+        m[rng.integers(n)] = -1e30
+        top, total = reduce_axis((m[None],) * 2, (s[None],) * 2, 1, FP32, known, name)
+        low, high = float(total[0].item()), float(total[1].item())
+        exact = float((s.astype(float) * base(m.astype(float) - m.max())).sum())
+        assert top[0].item() == top[1].item() == m.max() and low <= exact <= high
+        assert high - low <= 1e-4 * exact
+        for _ in range(20):
+            left = [(m[i], s[i]) for i in rng.permutation(n)]
+            while len(left) > 1:
+                i = int(rng.integers(len(left) - 1))
+                left[i : i + 2] = [merged(left[i], left[i + 1], base, rng)]
+            assert low <= left[0][1] <= high
+
+
+def test_without_rounding_the_exact_value_is_left():
+    m, s = np.array([[1.0, -3.0, 0.5]]), np.array([[1.0, 2.0, 0.25]])
+    _, (low, high) = reduce_axis((m, m), (s, s), 1, FP32, load_profile("sm_90").mute(*CAUSES), "exp")
+    exact = 1.0 + 2 * np.exp(-4.0) + 0.25 * np.exp(-0.5)
+    assert low <= exact <= high and high - low < 1e-12
+
+
+def test_bounds_of_intervals_hold_their_corners():
+    ml, mh = np.array([[0.0, -1.0, 0.3]]), np.array([[0.5, 1.0, 0.4]])
+    sl, sh = np.array([[0.0, 1.0, 2.0]]), np.array([[1.0, 1.5, 2.0]])
+    top, (low, high) = reduce_axis((ml, mh), (sl, sh), 1, FP32, load_profile("sm_90"), "exp")
+    assert (top[0], top[1]) == (0.3, 1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        m, s = ml + (mh - ml) * rng.random(3), sl + (sh - sl) * rng.random(3)
+        assert low <= (s * np.exp(m - m.max())).sum() <= high
+
+
+def test_what_has_no_rule():
+    m, s = np.array([[0.0, -np.inf]]), np.array([[1.0, 1.0]])
+    sm = load_profile("sm_90")
+    assert reduce_axis((m, m), (s, s), 1, FP32, sm, "exp") is None
+    assert reduce_axis((s, s), (-s, -s), 1, FP32, sm, "exp") is None
+    assert reduce_axis((s, s), (s, s), 1, FORMATS["fp16"], sm, "exp") is None
