@@ -53,13 +53,13 @@ from render.judgement.written import (
     with_origins,
     written,
 )
-from render.result.decision import Decision, Masks, compare, decide, worst
+from render.result.decision import CARRIES, Decision, Masks, compare, decide, worst
 from render.result.defects import add, collected
 from render.result.elements import Witness
 from render.result.errors import UnsupportedOp
 from render.result.options import Options
 from render.result.records import Instability
-from render.result.verdict import Outputs, OutputVerdict, Verdict
+from render.result.verdict import Finding, Outputs, OutputVerdict, Verdict
 
 
 @dataclass
@@ -115,13 +115,13 @@ class Judgement:
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
-        self._ruled(run, cases, supposed=True)
+        self._ruled(run, cases)
         first = provisional(run, self.rules, cases, self.options.device, self.reference.title, self._timing(began))
         return replace(first, later=lambda v: self._told(lambda: self._checked(run, cases, notes, began, v)))
 
     def _checked(self, run: Execution, cases: list[Judged], notes: list[str], began: float, first: Verdict) -> Verdict:
         """The verdict in the light of every check."""
-        self._ruled(run, cases, self.rules.masks)
+        self._unsupposed(cases)
         self.undefined = undefined(self.entry, run)
         notes = [*self.told, *run.session.notes, *notes, *([self.undefined.sentence] if self.undefined.outputs else [])]
         return changed(first, self._conclude(run, cases, notes, began))
@@ -201,21 +201,29 @@ class Judgement:
         bands = tuple(b.evidence for b in d.bands)
         evidence = (*evidence_of(found, proved), *bands)
         found = replace(found, timing=self._timing(began), scope=scope, evidence=evidence)
-        weakest = cache(partial(weak_reference, self.references.oracle)) if decision.code == "RND110" else None
+        weakest = cache(partial(weak_reference, self.references.oracle)) if decision.code == CARRIES else None
         rest = Explanations(self.inputs, self.confirming, weakest, tuple(what_ifs), proved, bands)
         return replace(found, stage="checked", later=lambda v: self._told(lambda: rest.added(v)))
 
-    def _ruled(
-        self, run: Execution, judged: list[Judged], masks: list[Masks | None] | None = None, supposed: bool = False
-    ) -> None:
-        """What the rules say, before any second look; `supposed`: before the reference's own rounding is known."""
-        findings = findings_of(run, judged)
-        masks = masks or [compare(j.case) if not j.case.mismatch else None for j in judged]
-        decisions = [decide(j.case, m, supposed=supposed) for j, m in zip(judged, masks, strict=True)]
+    def _ruled(self, run: Execution, judged: list[Judged]) -> None:
+        """What the rules say, before any second look and before the reference's own rounding is known."""
+        masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
+        decisions = [decide(j.case, m, supposed=True) for j, m in zip(judged, masks, strict=True)]
+        self.rules = self._rules(findings_of(run, judged), masks, decisions)
+
+    def _unsupposed(self, judged: list[Judged]) -> None:
+        """With that rounding, where an output was supposed to rest on it."""
+        findings, masks, before, _ = self.rules
+        outputs = zip(judged, masks, before, strict=True)
+        self.rules = self._rules(
+            findings, masks, [decide(j.case, m) if d.code == CARRIES else d for j, m, d in outputs]
+        )
+
+    def _rules(self, findings: list[Finding], masks: list[Masks | None], decisions: list[Decision]) -> Rules:
         decision = worst(decisions)
         if findings:
             decision = Decision("Type-II", min(f.code for f in findings), findings[0].message)
-        self.rules = Rules(findings, masks, decisions, decision)
+        return Rules(findings, masks, decisions, decision)
 
     def _decided(self, run: Execution, judged: list[Judged]) -> Decided:
         """What the rules say, and what a second look at it says."""

@@ -43,6 +43,8 @@ from render.result import blockwise, margins
 from render.result.codes import Label, severity
 
 EQUAL = "RND100"
+CARRIES = "RND110"
+"""The reference carries the error itself."""
 VOID = {
     "RND302": "an operation without a sound rule feeds it; the bound proves nothing",
     "RND303": "a condition could go either way within rounding; the bound covers one way",
@@ -366,7 +368,7 @@ def _reference_errs(case: Case, masks: Masks) -> Decision | None:
 
 def _reference_carries(masks: Masks) -> Decision:
     detail = f"{_share(masks.outside_ref)} reference values are outside the bound, its float64 value is inside"
-    return Decision("Type-I", "RND110", detail)
+    return Decision("Type-I", CARRIES, detail)
 
 
 def _reference_unexplained(case: Case, masks: Masks) -> Decision | None:

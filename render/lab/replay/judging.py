@@ -78,6 +78,7 @@ class Twofold(Judgement):
             return SourceLevel(verdict.label, verdict.code)
         bare = [replace(j, case=replace(j.case, device=None, device_fmt=None)) for j in self.judged]
         self._ruled(self.execution, bare)
+        self._unsupposed(bare)
         decided = self._decided(self.execution, bare)
         label, code, _ = decided.decision
         if decided.all_equal:
