@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -85,8 +85,18 @@ class OverloadRule:
     """No rule says what it makes of floats."""
 
 
-@cache
+_kept: dict[int, tuple[Any, OverloadRule]] = {}
+"""By the identity of the overload, which is kept: its own hash is computed in Python."""
+
+
 def operation(func: Any) -> OverloadRule:
+    found = _kept.get(id(func))
+    if found is None:
+        found = _kept[id(func)] = func, _read(func)
+    return found[1]
+
+
+def _read(func: Any) -> OverloadRule:
     schema = func._schema
     name = base_name(schema.name)
     given = [r.alias_info for r in schema.returns if r.alias_info is not None]
@@ -246,15 +256,20 @@ class HostTracker(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        kwargs = kwargs or {}
+        if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
+            return func(*args, **kwargs)
+        op = _kept[id(func)][1] if id(func) in _kept else operation(func)
+        if op.view and not self._within:  # most of what a loop over a tensor does, and nothing to follow
+            return func(*args, **kwargs)
         if self.shared:
             with self.lock:
-                return self._dispatched(func, args, dict(kwargs or {}))
-        return self._dispatched(func, args, dict(kwargs or {}))
+                return self._dispatched(func, op, args, dict(kwargs))
+        return self._dispatched(func, op, args, dict(kwargs))
 
-    def _dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._paused or isinstance(func, HigherOrderOperator):
+    def _dispatched(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._paused:
             return func(*args, **kwargs)
-        op = operation(func)
         if op.name == "_local_scalar_dense":
             return self._leaving(func, args[0])
         if self._within and composed(func):  # below autograd these arrive whole
@@ -608,5 +623,6 @@ def written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str,
     found: list[torch.Tensor] = []
     for i, name in op.written:
         value = args[i] if i < len(args) else kwargs.get(name)
-        found += [t for t in tree_flatten(value)[0] if _plain(t)]
+        leaves = [value] if isinstance(value, torch.Tensor) else tree_flatten(value)[0]
+        found += [t for t in leaves if _plain(t)]
     return found
