@@ -7,6 +7,7 @@ import json as jsons
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,10 +168,10 @@ def _executing(ray: str, jobs: int) -> Iterator[Any]:
 
 def _ray() -> Any:
     try:
-        import ray
+        from ray import init  # noqa: F401  a folder called ray is no Ray
     except ImportError:
         raise RenderError("RND902", "this needs ray", "pip install 'render-triton[ray]'") from None
-    return ray
+    return import_module("ray")
 
 
 @contextlib.contextmanager
