@@ -10,7 +10,7 @@ A fault is found by its shape in the tree, never by the name of a kernel:
   scale      what a store takes is multiplied by 1 + 2^-k, k = 3, 6, 9
   zero       a store takes zeros instead
   program    the last program returns at once
-Trap: a fault in the condition of a `while` may never end; such loops get a deadline.
+Trap: a fault in the condition of a `while` may never end; the turns of such loops are counted.
 """
 
 from __future__ import annotations

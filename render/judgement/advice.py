@@ -29,6 +29,8 @@ def advice(code: str, outputs: Sequence[OutputVerdict], ieee: str = "") -> list[
     lines = list(codes.CODES[code].steps)
     if code == "RND110" and any(o.reference_dtype == "float64" for o in outputs):
         lines = ["write the reference in a stable form (shifted variance, logsumexp, expm1): float64 is not enough"]
+    if code == "RND204" and any(o.sides is not None and o.sides.wrong == "device" for o in outputs):
+        lines = list(codes.CODES["RND202"].steps)  # the source makes none
     if ieee and code == "RND101":
         lines = [ieee]
     if codes.CODES[code].causes:

@@ -4,7 +4,7 @@ What decides is not who is closer but whether an error can be rounding: the kern
 (no legal execution reaches it), the device where only its output is outside, the reference where E is inside and the
 value that it returned is not. The errors beside it are the largest |y - E|;
 `exact_error` is the largest error of E itself, below which a difference means nothing. Where E is so uncertain that no
-element's exact value is known to lie in the bound (a reference that cancels in float64 too), nobody is blamed.
+element's exact value is known to lie in the bound, nobody is blamed, unless that is the verdict (RND110).
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def _wrong(case: Case, masks: Masks, decision: Decision) -> str:
         return "device"
     if decision.label == "Type-II":
         return "kernel"
+    if decision.code == "RND110":  # which the rule gives only where the reference's own error explains it
+        return "reference"
     if not masks.outside_ref.any():
         return "neither"
     return "reference" if _surely_inside(case, masks.outside_ref) else "unknown"

@@ -41,7 +41,7 @@ TYPE_II = (
     Code(
         code="RND204",
         title="the NaN/Inf pattern differs",
-        sentence="bug: NaN or Inf on one side only",
+        sentence="bug: {detail}",
         rank=4,
         subtype="nonfinite",
         prose="The reference (or the device) has a NaN or an infinity where the kernel can produce none, or the other "

@@ -232,7 +232,7 @@ def test_a_sharp_bound_stays_type_one():
 
 
 def test_a_loop_that_would_never_end_is_a_crash(monkeypatch):
-    monkeypatch.setattr("render.interpreter.planted.SECONDS", 0.2)
+    monkeypatch.setattr("render.interpreter.planted.TURNS", 64)
 
     def spin(x):
         out = torch.empty_like(x)
