@@ -46,8 +46,8 @@ LANGUAGE: dict[str, tuple[str, str]] = {
     "tl.map_elementwise": (
         "Every element runs as a program; an open branch taints.", "tests/render/interpreter/test_mapping.py"),
     "tl.reduce, tl.associative_scan with another combine function": (
-        "Pairs of a maximum and a sum of exponentials: any order. Others: pairwise tree, or one after the other; tainted "
-        "where the function rounds, RND213 where grouping decides.",
+        "Pairs of a maximum and a sum of exponentials: any order. Others: pairwise tree, or one after the other; "
+        "tainted where the function rounds, RND213 where grouping decides.",
         "tests/render/interpreter/test_combine.py"),
 }  # fmt: skip
 """What the language layer replaces as a whole, and where it is tested."""
