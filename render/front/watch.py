@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from render.entry.execution import profile_called
+from render.front.arrays import follow, lost, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared
 from render.front.judge import ComparedSide, judge
@@ -104,6 +105,11 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         profile_called(self.options.device)
 
     @property
+    def busy(self) -> bool:
+        """RENDER's own code runs."""
+        return self._busy
+
+    @property
     def verdicts(self) -> list[Verdict]:
         return [c.verdict for c in self.comparisons if c.verdict is not None]
 
@@ -134,6 +140,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 stack.callback(setattr, self.tape, "read", unheard)
                 stack.enter_context(recording(self._take))
                 stack.enter_context(_Listener(self))
+                stack.callback(follow(scope, self))
                 self._heard(stack)
             self._stack = stack.pop_all()
         return self
@@ -157,6 +164,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (file, line):
             frame = frame.f_back
         before = len(self.comparisons)
+        for why in map(lost, (left, right)):
+            if why:
+                self.note(unfollowed(why))
         for a, b in zip(tensors_of(left), tensors_of(right), strict=False):
             if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
                 self.compare(a, b, file, line, frame)
