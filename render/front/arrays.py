@@ -18,7 +18,7 @@ from render.entry.target import is_tool_file
 from render.front.names import user_frame
 from render.front.tape import plain
 from render.interpreter.scope import PatchScope
-from render.report.text import place
+from render.result.places import relative
 
 if TYPE_CHECKING:
     from render.front.watch import Watch
@@ -84,7 +84,7 @@ def lost(x: Any) -> str:
 
 def _here() -> str:
     frame = user_frame()
-    return place(frame.f_code.co_filename, frame.f_lineno) if frame else ""
+    return f"{relative(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
 def _offset(x: np.ndarray, home: torch.Tensor) -> int | None:

@@ -30,7 +30,7 @@ class WatchedSession(ValueSession):
         extents = grid_of(grid, call.arguments)
         step = self.tape.launching(kernel, extents, call)
         super()._launch(kernel, extents, call)
-        self.tape.launched(step, self.memory.stored)
+        self.tape.wrote(step, self.memory.stored)
 
     def _watch_addresses(self, scope: PatchScope) -> None:
         super()._watch_addresses(scope)

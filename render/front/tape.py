@@ -340,7 +340,7 @@ class Tape(Untracked, TorchDispatchMode):
         return Launched(self._tick(), tuple(dict.fromkeys(cells)), (), host_site(), kernel=kernel, grid=grid, call=call,
                         args=args)  # fmt: skip
 
-    def launched(self, step: Launched, stored: Sequence[Any]) -> None:
+    def wrote(self, step: Launched, stored: Sequence[Any]) -> None:
         """It ran, and stored to these storages of the interpreter's memory."""
         found = [self._cells.get(getattr(s.keep, "_cdata", 0)) or self._at(s.base) for s in stored]
         step.writes = tuple(dict.fromkeys(c for c in found if c is not None))

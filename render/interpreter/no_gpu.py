@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -37,6 +37,9 @@ class Untracked:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         yield
+
+    def launched(self, arguments: Iterable[Any]) -> None:
+        """A launch with these arguments has ended."""
 
 
 class ValueSession(Session):
