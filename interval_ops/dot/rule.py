@@ -85,7 +85,7 @@ from interval_ops.dot.sums import (
     Centred,
     DotSums,
     Product,
-    Reader,
+    Readers,
     centred,
     evaluate,
     flush_small,
@@ -168,7 +168,7 @@ class PendingDot:
     @property
     def reads_as_given(self) -> bool:
         """Whether the unit multiplies operands as they are."""
-        return _reader(self.model) is None and self.model.terms == 1 and not self.model.rounds
+        return not _readers(self.model) and self.model.terms == 1
 
     def _roundings(self, size: int, imprecise: int | None) -> tuple[Roundings, Roundings]:
         """Totals and longest path after one more dot of `size` products."""
@@ -268,29 +268,25 @@ class PendingDot:
         if not self.count:
             assert self.base is not None
             return self.base
-        reader, narrow, limit, integer = self._reading
-        products = self.queue[: self.count]
-        new = evaluate(products, reader, narrow, limit, integer)
-        if reader is not None and self.model.rounds:
-            new = new.or_read(evaluate(products, round_tf32, narrow, limit, integer))
+        new = evaluate(self.queue[: self.count], *self._reading)
         return new if self.base is None else self.base.plus(new)
 
     def _near(self) -> Pair | None:
         """The bounds in fewer passes over memory; None where this form has none."""
-        if self.base is not None or (self.model.rounds and not self.profile.muted("operand")):
+        if self.base is not None:
             return None
         found = centred(self.queue[: self.count], *self._reading)
         return None if found is None else close_near(*found, self.addends, self._parameters, self._ramped)
 
     @property
-    def _reading(self) -> tuple[Reader | None, bool, float, bool]:
-        """How products are evaluated: `reader`, `narrow`, `limit` and `integer` of `dot_sums.evaluate`."""
+    def _reading(self) -> tuple[Readers, bool, float, bool]:
+        """How products are evaluated: `readers`, `narrow`, `limit` and `integer` of `dot_sums.evaluate`."""
         model = self.model
         integer = model.acc == "int32"
-        reader = None if self.profile.muted("operand") else _reader(model)
+        readers = () if self.profile.muted("operand") else _readers(model)
         # The big part of a split operand is rounded to nearest and would overflow near the end of the range.
         limit = 2.0**127 if model.terms > 1 else math.inf
-        return reader, model.acc != "fp64" and not integer, limit, integer
+        return readers, model.acc != "fp64" and not integer, limit, integer
 
     def interval(self) -> Pair:
         """[lo, hi] in float64: the exact value and every legal result; NaN in both ends where anything may happen."""
@@ -341,8 +337,8 @@ class PendingDot:
         return close(sums, self.addends, self._parameters, self._ramped)
 
 
-def _reader(model: DotModel) -> Reader | None:
-    """What the unit makes of an operand before it multiplies; None if nothing (or if `floor` covers it)."""
+def _readers(model: DotModel) -> Readers:
+    """What the unit makes of its operands before it multiplies; none if nothing (or if `floor` covers it)."""
     if model.truncate == "tf32":
-        return truncate_tf32
-    return partial(flush_small, least=2.0**model.emin) if model.flush and model.terms == 1 else None
+        return (truncate_tf32, round_tf32) if model.rounds else (truncate_tf32,)
+    return (partial(flush_small, least=2.0**model.emin),) if model.flush and model.terms == 1 else ()

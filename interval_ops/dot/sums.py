@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,6 +23,10 @@ from interval_ops.reduction.grid import column_grid, row_grid
 Array = np.ndarray[Any, Any]
 Reader = Callable[[Array], Array]
 """What a unit makes of its operands: monotone, keeps zero and the sign; larger magnitudes are the model's `growth`."""
+Readers = tuple[Reader, ...]
+"""A unit reads all its operands by one of them; none: as they are."""
+_READ = ("t", "r")
+"""Before the names of what is packed, for each reader."""
 
 _BUDGET = 1 << 17
 """Packed elements per operand pair at a time: about 1.5 MiB of scratch, which the caches hold."""
@@ -71,11 +75,11 @@ class DotSums:
     column_grid: Array
 
     @staticmethod
-    def empty(lead: int, m: int, n: int, points: bool, truncate: bool) -> DotSums:
+    def empty(lead: int, m: int, n: int, points: bool, readers: int) -> DotSums:
         lo = np.empty((lead, m, n))
         hi = lo if points else np.empty_like(lo)
-        tlo = np.empty_like(lo) if truncate else lo
-        thi = hi if not truncate else tlo if points else np.empty_like(lo)
+        tlo = np.empty_like(lo) if readers else lo
+        thi = hi if not readers else tlo if points and readers == 1 else np.empty_like(lo)
         ends = (np.empty((lead, size)) for size in (m, n, m, n))
         return DotSums(lo, hi, tlo, thi, np.empty_like(lo), *ends)
 
@@ -91,10 +95,6 @@ class DotSums:
         rows, columns = np.maximum(self.rows, other.rows), np.maximum(self.columns, other.columns)
         grids = (np.minimum(self.row_grid, other.row_grid), np.minimum(self.column_grid, other.column_grid))
         return DotSums(lo, hi, tlo, thi, self.mag + other.mag, rows, columns, *grids)
-
-    def or_read(self, other: DotSums) -> DotSums:
-        """The same sums, where the unit may read its operands as here or as in `other`."""
-        return replace(self, tlo=np.minimum(self.tlo, other.tlo), thi=np.maximum(self.thi, other.thi))
 
 
 @dataclass
@@ -147,10 +147,10 @@ def flush_small(x: Array, least: float) -> Array:
     return np.where(small, x.dtype.type(0), x) if small.any() else x
 
 
-def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool) -> DotSums:
+def evaluate(products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool) -> DotSums:
     """Sums of all `products`.
 
-    `reader`: also sum the products of the operands as the unit reads them. `narrow`: magnitudes may be summed in
+    `readers`: also sum the products of the operands as the unit reads them. `narrow`: magnitudes may be summed in
     float32 (not for fp64, whose range float32 lacks). Operands at or above `limit` count as not finite. `integer`:
     exact, no inflation.
     """
@@ -159,22 +159,22 @@ def evaluate(products: Sequence[Product], reader: Reader | None, narrow: bool, l
         for kind in ("pp", "ip", "pi", "ii"):
             group = [p for p in products if p.kind == kind]
             if group:
-                part = _Group(group, kind, reader, narrow, limit, integer).evaluate()
+                part = _Group(group, kind, readers, narrow, limit, integer).evaluate()
                 total = part if total is None else total.plus(part)
     assert total is not None
     return total
 
 
 def centred(
-    products: Sequence[Product], reader: Reader | None, narrow: bool, limit: float, integer: bool
+    products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool
 ) -> tuple[tuple[int, ...], bool, Iterator[Centred | None]] | None:
     """As `evaluate`, a few slices at a time and before centres are spread: shape of the sums, whether radii are not
     zero, the slices. None where there is no such form, or once magnitudes may leave float32.
     """
     kinds = {p.kind for p in products}
-    if len(kinds) > 1 or "ii" in kinds or not narrow:
+    if len(kinds) > 1 or "ii" in kinds or not narrow or (len(readers) > 1 and kinds != {"pp"}):
         return None
-    group = _Group(list(products), kinds.pop(), reader, narrow, limit, integer)
+    group = _Group(list(products), kinds.pop(), readers, narrow, limit, integer)
     return (*group.lead, group.a.other, group.b.other), group.kind != "pp", group.centred()
 
 
@@ -193,11 +193,11 @@ class _Side:
 
     def __init__(self, name: str, pieces: list[Pair], ks: list[int], axis: int, group: _Group) -> None:
         # No reference to the group, which holds its sides: a cycle would keep the operands until the next collection.
-        self.name, self.axis, self.limit, self.reader = name, axis, group.limit, group.reader
+        self.name, self.axis, self.limit = name, axis, group.limit
+        self.readings = tuple(zip(_READ, group.readers, strict=False))
         self.both = group.kind == "ii"  # is the other operand an interval too?
         self.point = is_point(pieces[0])
         self.single = self.point and all(p[0].dtype == np.float32 for p in pieces)
-        self.truncate = group.truncate
         self.other = max(p[0].shape[-3 - axis] for p in pieces)  # M for axis -1, N for axis -2
         self.lead = np.broadcast_shapes(*(p[0].shape[:-2] for p in pieces))
         self.pieces, self.ks = pieces, ks
@@ -230,12 +230,11 @@ class _Side:
         else:
             self._gather(shape, start, stop)
         self.measure(shape)
-        if not self.truncate:
-            return
-        if self.both:
-            self.tlo, self.thi = self.read(self.lo), self.read(self.hi)
-        else:
-            self.cut(shape)
+        for at, read in self.readings:
+            if self.both:
+                self.__dict__[at + "lo"], self.__dict__[at + "hi"] = read(self.lo), read(self.hi)
+            else:
+                self.cut(shape, at, read)
 
     def _lies_packed(self) -> bool:
         """A single interval operand that the kernels can read where it is."""
@@ -257,13 +256,10 @@ class _Side:
                 np.abs(lo[start:stop], out=self.mag[place])
             if not self.point:
                 np.copyto(self.hi[place], hi[start:stop], casting="unsafe")
-            elif self.truncate:
-                np.copyto(_buffer(self.name + "tmid", shape)[place], self.read(lo[start:stop]))
+            else:
+                for prefix, read in self.readings:
+                    np.copyto(_buffer(f"{self.name}{prefix}mid", shape)[place], read(lo[start:stop]))
             at += k
-
-    def read(self, x: Array) -> Array:
-        assert self.reader is not None
-        return self.reader(x)
 
     def measure(self, shape: tuple[int, ...]) -> None:
         """Magnitudes, their peaks, the smallest nonzero one; non-finite numbers mark their lane."""
@@ -292,24 +288,24 @@ class _Side:
         if self.point:
             (row_grid if self.axis == -1 else column_grid)(self.mag, self.grid)
 
-    def cut(self, shape: tuple[int, ...]) -> None:
-        """The same operand as the tensor core reads it."""
-        self.tmid = _buffer(self.name + "tmid", shape)
+    def cut(self, shape: tuple[int, ...], at: str, read: Reader) -> None:
+        """The same operand as the tensor core reads it; of points it is gathered already."""
+        self.__dict__[at + "mid"] = middle = _buffer(f"{self.name}{at}mid", shape)
         if not self.point:
-            self.trad = _buffer(self.name + "trad", shape)
-            mid, rad = self.tmid.reshape(-1), self.trad.reshape(-1)
-            if self.reader is truncate_tf32:
+            self.__dict__[at + "rad"] = radius = _buffer(f"{self.name}{at}rad", shape)
+            mid, rad = middle.reshape(-1), radius.reshape(-1)
+            if read is truncate_tf32:
                 kernels.split_truncated(self.lo.reshape(-1), self.hi.reshape(-1), mid, rad)
             else:
                 unused = _buffer(self.name + "tmag", shape).reshape(-1)
-                kernels.split_interval(self.read(self.lo).reshape(-1), self.read(self.hi).reshape(-1), mid, rad, unused)
+                kernels.split_interval(read(self.lo).reshape(-1), read(self.hi).reshape(-1), mid, rad, unused)
 
     def part(self, x: Array, cut: slice) -> Array:
         """These slices of something packed; all of it where the operand is shared."""
         return x[cut] if self.slices > 1 else x
 
     def single_precision(self, what: str) -> Array:
-        """`mag`, `rad` or `trad` as float32, rounded up."""
+        """`mag`, or a radius (as read, too), as float32, rounded up."""
         x: Array = getattr(self, what)
         if x.dtype == np.float32:
             return x
@@ -328,10 +324,9 @@ class _Group:
     """Products of one kind (point or interval on either side), evaluated together."""
 
     def __init__(
-        self, group: list[Product], kind: str, reader: Reader | None, narrow: bool, limit: float, integer: bool
+        self, group: list[Product], kind: str, readers: Readers, narrow: bool, limit: float, integer: bool
     ) -> None:
-        self.kind, self.reader, self.narrow, self.limit, self.integer = kind, reader, narrow, limit, integer
-        self.truncate = reader is not None
+        self.kind, self.readers, self.narrow, self.limit, self.integer = kind, readers, narrow, limit, integer
         ks = [p.k for p in group]
         self.k = sum(ks)
         self.a = _Side("a", [p.a for p in group], ks, -1, self)
@@ -352,7 +347,7 @@ class _Group:
 
     def evaluate(self) -> DotSums:
         m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
-        sums = DotSums.empty(slices, m, n, self.kind == "pp", self.truncate)
+        sums = DotSums.empty(slices, m, n, self.kind == "pp", len(self.readers))
         for at in self._parts():
             sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
             sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
@@ -392,11 +387,16 @@ class _Group:
 
         mag = product("product32", a.single_precision("mag"), b.single_precision("mag"))
         centre, radius = [], []
-        for prefix in ("", "t")[: 1 + self.truncate]:
+        for prefix in ("", *_READ[: len(self.readers)]):
             centre.append(product(prefix + "centre", getattr(a, prefix + "mid"), getattr(b, prefix + "mid")))
             if spread:
                 left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
                 radius.append(product(prefix + "radius", a.single_precision(left), b.single_precision(right)))
+        if len(centre) > 2:  # of points: where the unit reads in either way, the sums have two ends
+            least, most = _buffer("least", shape), _buffer("most", shape)
+            np.minimum(centre[1], centre[2], out=least)
+            np.maximum(centre[1], centre[2], out=most)
+            centre, radius = [centre[0], least], [centre[0], most]
         radius = radius or centre
         lines = (x[cut] if side.slices > 1 else np.repeat(x, shape[0], axis=0)
                  for side, x in ((a, a.peak), (b, b.peak), (a, a.grid), (b, b.grid)))  # fmt: skip
@@ -415,14 +415,27 @@ class _Group:
 
     def _midpoints(self, sums: DotSums, at: slice) -> None:
         """Points, or an interval and a point: m_a b +- r_a |b| is the exact hull of the products."""
-        a, b = self.a, self.b
-        for lo, hi, mid, rad in ((sums.lo, sums.hi, "mid", "rad"), (sums.tlo, sums.thi, "tmid", "trad")):
-            if mid == "tmid" and not self.truncate:
-                continue
-            np.matmul(getattr(a, mid), getattr(b, mid), out=lo[at])
+        for prefix, lo, hi in self._ends(sums, at):
+            mid, rad = prefix + "mid", prefix + "rad"
+            np.matmul(getattr(self.a, mid), getattr(self.b, mid), out=lo)
             if self.kind != "pp":
                 left, right = (rad, "mag") if self.kind == "ip" else ("mag", rad)
-                kernels.spread(lo[at], hi[at], *self._magnitude(left, right, lo[at].shape), self.underflow)
+                kernels.spread(lo, hi, *self._magnitude(left, right, lo.shape), self.underflow)
+
+    def _ends(self, sums: DotSums, at: slice) -> Iterator[tuple[str, Array, Array]]:
+        """Where the sums of the slices `at` go: what stands before their names, and the ends to be filled.
+
+        Those of a second way of reading are joined with those of the first.
+        """
+        yield "", sums.lo[at], sums.hi[at]
+        if self.readers:
+            yield _READ[0], sums.tlo[at], sums.thi[at]
+        if len(self.readers) > 1:
+            lo = _buffer("second low", sums.lo[at].shape)
+            hi = lo if self.kind == "pp" else _buffer("second high", lo.shape)
+            yield _READ[1], lo, hi
+            np.maximum(sums.tlo[at] if self.kind == "pp" else sums.thi[at], hi, out=sums.thi[at])
+            np.minimum(sums.tlo[at], lo, out=sums.tlo[at])
 
     def _intervals(self, sums: DotSums, at: slice) -> None:
         """Both sides intervals: the smallest and largest products, and those of the operands as read.
@@ -430,10 +443,8 @@ class _Group:
         Reading is monotone and a unit reads all operands or the exact sum reads none, so two sums hold every choice.
         """
         a, b, count = self.a, self.b, sums.lo[at].shape[0]
-        given = [((a.lo, a.hi, b.lo, b.hi), sums.lo[at], sums.hi[at])]
-        if self.truncate:
-            given.append(((a.tlo, a.thi, b.tlo, b.thi), sums.tlo[at], sums.thi[at]))
-        for ends, lo, hi in given:
+        for prefix, lo, hi in self._ends(sums, at):
+            ends = (getattr(side, prefix + end) for side in (a, b) for end in ("lo", "hi"))
             alo, ahi, blo, bhi = (np.broadcast_to(x, (count, *x.shape[1:])) for x in ends)
             kernels.multiply_intervals(alo, ahi, blo, bhi, lo, hi)
 
