@@ -130,6 +130,50 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
     return out
 
 
+@triton.jit
+def gelu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476)), mask=offsets < n)
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    gelu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+@triton.jit
+def cross_entropy_kernel(x_ptr, out_ptr, n_cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n_cols + cols, mask=cols < n_cols, other=-float("inf"))
+    top = tl.max(x, axis=0)
+    total = tl.log(tl.sum(tl.exp(x - top), axis=0)) + top
+    tl.store(out_ptr + row, total - tl.load(x_ptr + row * n_cols + row % n_cols))
+
+
+def cross_entropy(x: torch.Tensor) -> torch.Tensor:
+    """Row i has class i."""
+    rows, cols = x.shape
+    out = torch.empty(rows, dtype=x.dtype)
+    cross_entropy_kernel[(rows,)](x, out, cols, BLOCK=triton.next_power_of_2(cols))
+    return out
+
+
+@triton.jit
+def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, tl.where(tl.rand(seed, offsets) > p, x / (1 - p), 0.0), mask=offsets < n)
+
+
+def dropout(x: torch.Tensor, p: float = 0.5) -> torch.Tensor:
+    out = torch.empty_like(x)
+    dropout_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), p, 7, BLOCK=1024)
+    return out
+
+
 @dataclass(frozen=True)
 class Case:
     """One timed launch; `target` is the aimed-at CPU time of the interval run over that of the stock run."""
@@ -154,6 +198,18 @@ def _attention_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> t
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def _cross_entropy_reference(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(x, torch.arange(len(x)) % x.shape[1], reduction="none")
+
+
+def _dropout_reference(x: torch.Tensor) -> torch.Tensor:
+    """The elements that were kept, without a rounding."""
+    from measure import interval_run
+
+    kept = interval_run(dropout, (x.float(),))[0] != 0
+    return torch.where(kept, 2 * x, 0.0)
+
+
 _HEADS = (2, 4, 1024, 64)
 CASES = {
     case.name: case
@@ -162,6 +218,9 @@ CASES = {
         Case("softmax 4096x1024", softmax, ((4096, 1024),), torch.float32, 0.1, lambda x: torch.softmax(x, 1)),
         Case("layer norm 2048x2048", layer_norm, ((2048, 2048), (2048,), (2048,)), torch.float32, 0.1,
              _layer_norm_reference),
+        Case("gelu 1M", gelu, ((1 << 20,),), torch.float32, 0.15, torch.nn.functional.gelu),
+        Case("cross entropy 2048x2048", cross_entropy, ((2048, 2048),), torch.float32, 0.15, _cross_entropy_reference),
+        Case("dropout 1M", dropout, ((1 << 20,),), torch.float32, 0.15, _dropout_reference),
         Case("matmul 512", matmul, ((512, 512),) * 2, torch.float16, 0.1, torch.matmul),
         Case("matmul 1024", matmul, ((1024, 1024),) * 2, torch.float16, 0.1, torch.matmul),
         Case("attention 2x4x1024x64", attention, (_HEADS,) * 3, torch.float16, 0.3, _attention_reference),
