@@ -73,12 +73,15 @@ def forms(repeats: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--note", default="", help="what else a reader should know of this measurement")
+    options = parser.parse_args()
+    repeats = options.repeats
     found = machine()
     packages = ", ".join(f"{name} {found[name]}" for name in ("numpy", "numba", "torch", "triton"))
     with threadpool_limits(1):
         parts = [matmul(repeats), forms(repeats), stock(repeats)]
-    print("\n".join([HEAD.format(repeats=repeats, packages=packages, processor=found["processor"]), *parts]), end="")
+    head = HEAD.format(repeats=repeats, packages=packages, processor=found["processor"])
+    print("\n".join([head + (f"{options.note}\n" if options.note else ""), *parts]), end="")
 
 
 if __name__ == "__main__":
