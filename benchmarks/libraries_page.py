@@ -25,6 +25,11 @@ A *finding* is a Type-II that was looked into and is true; its argument stands b
 questions. *Time* is the CPU time of the interval run over that of the stock interpreter's plain run of the same case
 (second run of both, geometric mean over those that both run, their number in brackets); *start-up* is what a case costs
 before its first launch (median).
+
+All of them import under `render.no_gpu()` in plain Python, in a worker of pytest-xdist and in a notebook; flag_gems
+asks `nvidia-smi` for a vendor unless `GEMS_VENDOR` names one. unsloth and trident have no cases: on import the first
+asks for huggingface_hub and what builds on it, the second for requests, and the folder of libraries holds no
+dependencies.
 {note}
 """
 

@@ -27,7 +27,7 @@ from render.interpreter.compiled import Packed
 from render.interpreter.context import TRITON_ROOT
 from render.interpreter.refusals import located
 from render.result.defects import caught
-from render.result.errors import KernelError, RenderError
+from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 _LANGUAGE = tuple(str(Path(TRITON_ROOT, name)) for name in ("language", "experimental"))
 _STRAIGHT = (
@@ -55,7 +55,7 @@ def refused(kernel: Any, call: KernelCall) -> Exception | None:
 
 def instead(error: Exception, kernel: Any, call: KernelCall) -> Exception:
     """What Triton's front end says of a kernel that failed here; the error itself where it takes the kernel."""
-    if isinstance(error, (RenderError, KernelError)):
+    if isinstance(error, (RenderError, KernelError, UnsupportedOp)):
         return error
     return _asked(kernel, call, _still_there) or error
 
