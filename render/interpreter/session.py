@@ -315,7 +315,8 @@ class Session:
             except Exception as error:
                 failed = error
         if failed is None:
-            self._tracker.launched(call.arguments.values())
+            if isinstance(self._tracker, HostTracker):  # a tape of a script is told by its own session
+                self._tracker.launched(call.arguments.values())
             return
         # Out here, so that what it is told with was not raised from it.
         found = failed if self.change is not None else instead(failed, kernel, call)
