@@ -1,12 +1,12 @@
 """Random programs, right and with one planted mistake: is any right one called a bug, is any mistake called round-off?
 
-    python benchmarks/random_programs.py [--seed N] [--count N] [--faults] [--json PATH]
+    python benchmarks/random_programs.py [--seed N] [--count N] [--faults] [--json PATH] [--page PATH]
 
 A program (`programs/`) is a wrapper that launches several kernels with torch in between, in one of three dtypes, and a
 reference that says the same in one of five spellings. Without --faults each is judged as it is: right answers are
 Type-I. With it, each has one mistake of half a rounding of the output or more, and Type-I is wrong. How large a mistake
 is, is measured without any bound: both texts run with every format widened to float64, values only. --json is appended
-to, and programs in it are not judged again.
+to, and programs in it are not judged again; --page writes what it holds as tables (docs/programs.md).
 """
 
 from __future__ import annotations
@@ -138,15 +138,17 @@ def summary(found: list[dict[str, Any]]) -> list[str]:
             f"not Type-I: {_part(bad, _seen)}; line within {NEAR}: {_part(named, lambda r: r['near'])} of Type-II"
         )
         for low, high in SIZES:
-            lines.append(
-                f"  of {low:g} to {high:g} roundings: {_part([r for r in bad if low <= r['size'] < high], _seen)}"
-            )
+            lines.append(f"  of {low:g} to {high:g} roundings: {_part(_between(bad, low, high), _seen)}")
         for kind in sorted({r["kind"] for r in bad}):
             mine = [r for r in bad if r["kind"] == kind]
             lines.append(
                 f"  {kind}: {_part(mine, _seen)}, named {_part([r for r in mine if r in named], lambda r: r['near'])}"
             )
     return lines
+
+
+def _between(found: list[dict[str, Any]], low: float, high: float) -> list[dict[str, Any]]:
+    return [r for r in found if low <= r["size"] < high or (r["size"] == high == np.inf)]
 
 
 def _seen(r: dict[str, Any]) -> bool:
@@ -156,6 +158,56 @@ def _seen(r: dict[str, Any]) -> bool:
 def _part(found: list[dict[str, Any]], test: Callable[[dict[str, Any]], bool]) -> str:
     hit = sum(map(test, found))
     return f"{hit} of {len(found)}" + (f" ({100 * hit / len(found):.1f} %)" if found else "")
+
+
+PAGE = """# Random programs, right and with a mistake
+
+Made by `benchmarks/random_programs.py` with `--seed {good}`, then `--faults --seed {bad}`,
+both into one `--json`, and `--page docs/programs.md`. A program is a wrapper that launches one to four kernels with
+torch in between, in float32, float16 or bfloat16, with a reference in one of five spellings (torch functions, methods,
+elementary steps, and these in float32 or float64 with a cast at the end). A mistake changes one line of a kernel or of
+the wrapper.
+
+**Size.** Both texts run with every format widened to float64, so that no bound and no rounding takes part: the size of
+a mistake is the largest difference in units of one rounding of the output, u |y|. Those of half a rounding or more
+count; of the constants that are changed, some are changed by 2^-13 only.
+
+{tables}
+
+## What cannot be seen, and why
+
+- Less than 16 float32 roundings of every input and constant, carried to the output: hosts prepare tables and scales in
+  float32, and a constant of a half-precision reference is one of its own format.
+- Less than one rounding of the output in single elements: a tie inside that falls the other way looks the same. It
+  takes eight elements to one side, or an eighth of all, to be no chance.
+- What the inputs do not reach: a mask that is off where the shape divides the block, a branch that no value takes.
+- What is as wide as its bound where kernel and reference cannot be compared without rounding (a step without a rule, an
+  order that matters); where that would take more than the counted work, eight elements of each output stand for all.
+"""
+
+
+def page(found: list[dict[str, Any]]) -> str:
+    def span(faulty: bool) -> str:
+        seeds = [r["seed"] for r in found if r["faulty"] == faulty]
+        return f"{min(seeds)} --count {max(seeds) - min(seeds) + 1}" if seeds else "-"
+
+    good, bad = [r for r in found if not r["faulty"]], [r for r in found if r["faulty"] and r["label"] != "error"]
+    bugs = [r for r in bad if r["label"] == "Type-II"]
+    lines = ["| right programs | Type-I | Type-II | Inconclusive |", "|---:|---:|---:|---:|"]
+    counts = [sum(r["label"] == label for r in good) for label in ("Type-I", "Type-II", "Inconclusive")]
+    lines += [f"| {len(good)} | " + " | ".join(map(str, counts)) + " |", ""]
+    head = "| programs | not Type-I | Type-II | line within 3 |"
+    lines += [f"| size of the mistake, roundings {head}", "|---|" + "---:|" * 4]
+    lines += [*(_row(f"{a:g} to {b:g}", _between(bad, a, b)) for a, b in SIZES), _row("all", bad), ""]
+    lines += [f"| mistake {head}", "|---|" + "---:|" * 4]
+    lines += [_row(kind, [r for r in bad if r["kind"] == kind]) for kind in sorted({r["kind"] for r in bad})]
+    lines += ["", f"Of {len(bugs)} Type-II {sum(r['near'] for r in bugs)} name a line within {NEAR} of the mistake."]
+    return PAGE.format(good=span(False), bad=span(True), tables="\n".join(lines))
+
+
+def _row(name: str, rows: list[dict[str, Any]]) -> str:
+    bugs = [r for r in rows if r["label"] == "Type-II"]
+    return f"| {name} | {len(rows)} | {sum(map(_seen, rows))} | {len(bugs)} | {sum(r['near'] for r in bugs)} |"
 
 
 def told(r: dict[str, Any]) -> str:
@@ -173,6 +225,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--page", type=Path)
     args = parser.parse_args()
     found = [json.loads(line) for line in args.json.open()] if args.json and args.json.exists() else []
     known = {(r["seed"], r["faulty"]) for r in found}
@@ -184,6 +237,8 @@ def main() -> int:
             with args.json.open("a") as out:
                 out.write(json.dumps(r) + "\n")
     print("\n".join(summary(found)))
+    if args.page:
+        args.page.write_text(page(found))
     wrong = [r for r in found if not r["faulty"] and r["label"] == "Type-II"]
     return int(bool(wrong))
 

@@ -110,6 +110,8 @@ def local_error(
         u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
     if name in CANCELLING:
         floor = floor + (8 * unit.inner(dtype) + unit.cancelling) * args[0].abs()
+    if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the factor of add and sub to the tensors' own type
+        floor = floor + u * abs(kwargs["alpha"]) * torch.as_tensor(args[0 if name == "rsub" else 1]).abs()
     if name in TERMS:
         lost = 3 * u if ATEN[name].stepwise else 0.0
         floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)

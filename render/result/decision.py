@@ -10,7 +10,7 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
     E outside T (proved; by two evaluations, where E alone is outside)       Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
     E known too badly to say whether it is in T                              Inconclusive  RND307
-    y_ref outside T, within its own rounding R of E                          Type-I        RND110
+    y_ref outside T, within its own rounding R of E; T nowhere anything      Type-I        RND110
     another taint reaches the output                                         Inconclusive  RND305
     T unbounded                                                              Inconclusive  RND304
     zeros would fit in every element of T                                    Inconclusive  RND301
@@ -358,8 +358,8 @@ def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | N
 
 
 def _reference_errs(case: Case, masks: Masks) -> Decision | None:
-    if not masks.outside_ref.any():
-        return None
+    if not masks.outside_ref.any() or (masks.top & masks.stored & ~masks.settled).any():
+        return None  # where T is anything nothing is known, whatever explains the other elements
     known = _own_rounding(case, masks)
     if known is None or not known[0].all():
         return None

@@ -294,3 +294,8 @@ def test_one_look_gives_the_masks_that_all_questions_give(seed: int, monkeypatch
     monkeypatch.setattr("render.result.decision.quiet", lambda case: False)
     for name, mask in vars(compare(case)).items():
         assert np.array_equal(mask, getattr(found, name)), name
+
+
+def test_an_erring_reference_explains_nothing_where_the_bound_is_anything():
+    found = decide(case(ref=[1.5, 2.0], radius=lambda: np.array([0.6, 0.6]), lo=[0.9, NAN], hi=[1.1, NAN]))
+    assert (found.label, found.code) == ("Inconclusive", "RND304")
