@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from interval_ops.profiles.profile import MissingRule
 from render.explain.study import Study, halves, judged
-from render.result.errors import RenderError, UnsupportedOp
+from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.options import Progress
 from render.result.records import Counterfactual
 
@@ -44,7 +44,7 @@ def _one(study: Study, variant: Variant) -> Counterfactual:
     began = time.perf_counter()
     try:
         run = study.run(variant.options)
-    except (UnsupportedOp, MissingRule, RenderError) as error:
+    except (UnsupportedOp, KernelError, MissingRule, RenderError) as error:
         spent = time.perf_counter() - began
         return Counterfactual(variant.key, variant.what, 1.0, "", "", spent, str(error).splitlines()[0])
     cases = study.with_bounds(run, variant.last_rounding)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from triton.compiler.errors import CompilationError
 
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.interpreter.context import Context
@@ -25,6 +26,9 @@ Array = np.ndarray
 
 _SCHEDULE = ("chunk", "programs")
 """Choices that matter to few kernels."""
+
+REFUSED = (MissingRule, UnsupportedOp, CompilationError)
+"""No rule here, or Triton refuses the kernel for this target."""
 
 
 @dataclass
@@ -231,7 +235,7 @@ def attack(
         end += share
         try:
             target = Target(subject, profile, style, seed + i, mute)
-        except (MissingRule, UnsupportedOp) as missing:
+        except REFUSED as missing:
             tally.skipped = str(missing)
             return tally
         if not mute:

@@ -6,11 +6,10 @@ import zlib
 
 import pytest
 
-from interval_ops.profiles.profile import MissingRule, profile_names
+from interval_ops.profiles.profile import profile_names
 from render.lab.adversary import catalogue, subjects
-from render.lab.adversary.attack import AttackTally, Target
+from render.lab.adversary.attack import REFUSED, AttackTally, Target
 from render.lab.adversary.subjects import Subject
-from render.result.errors import UnsupportedOp
 
 EVERY = {s.name: s for s in catalogue.every()}
 
@@ -19,7 +18,7 @@ def outside(subject: Subject, profile: str, style: str, seed: int) -> AttackTall
     tally = AttackTally()
     try:
         Target(subject, profile, style, seed).check_own(tally)
-    except (MissingRule, UnsupportedOp) as missing:
+    except REFUSED as missing:
         tally.skipped = str(missing)
     return tally
 
