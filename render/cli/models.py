@@ -26,6 +26,8 @@ def classify_files(
     from render.network.compare import compare_models
 
     recorded = target.endswith(".safetensors")
+    if recorded and (reference or "").endswith(".safetensors"):
+        return compare_models(Path(target), Path(reference or ""), seed=seed, **options)
     file, _, name = (reference or "" if recorded else target).partition("::")
     if not file:
         raise RenderError(

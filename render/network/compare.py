@@ -19,6 +19,7 @@ from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.closer import Loss, look, operation_of
 from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
+from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
 from render.network.twins import LinearTwin, twins
@@ -38,7 +39,8 @@ def compare_models(
 ) -> NetworkVerdict:  # fmt: skip
     """Judge every module of `target` against its counterpart in `reference`, on the same inputs.
 
-    Modules, plain functions, or either compiled by torch.compile; one side may be a run on file (`record_modules`).
+    Modules, plain functions, or either compiled by torch.compile; either may be a run on file
+    (`record_modules`), which holds its inputs.
     `device`: the profile of the target ("torch-cpu", "inductor-cpu", "cuda-eager"). `match` maps leaves of the target
     to those of the reference where names differ. Judged are the borders from the input of `start` to the results of
     `end` (modules of the target). `bounds`: "all", or "asked" for bounds only where the exact values leave something
@@ -50,6 +52,8 @@ def compare_models(
         raise RenderError("RND902", str(error), "pass modules or functions") from None
     if bounds not in ("all", "asked"):
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "asked"')
+    if not inputs:
+        inputs = next((m.module.inputs() for m in (mine, theirs) if isinstance(m.module, Program)), ())
     traces = first(inputs, seed), second(inputs, seed)
     sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
     sides.every = bounds == "all"
@@ -76,7 +80,8 @@ def profile_of(model: Model, device: str) -> str:
 
 def constants_of(target: nn.Module, reference: nn.Module) -> float:
     """u of the narrower side's parameters where the sides hold them in different formats, else of fp32."""
-    kinds = [{p.dtype for p in m.parameters()} for m in (target, reference)]
+    held = [m.kept.values() if isinstance(m, Program) else m.parameters() for m in (target, reference)]
+    kinds = [{p.dtype for p in found if p.is_floating_point()} for found in held]
     if kinds[0] == kinds[1]:
         return UNIT
     return max((rounding_of(d)[0] for d in kinds[0] ^ kinds[1]), default=UNIT)

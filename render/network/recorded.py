@@ -1,7 +1,8 @@
 """Runs on file: the tensors at every module's border as safetensors, so that a run elsewhere can be judged here.
 
 One tensor per border and place, named `order name#call way place`; the header keeps the order of events, from which
-calls and callers follow as they do live.
+calls and callers follow as they do live. Beside them the run's operations (`program`) with what they read from outside,
+named `kept number`: with these a recorded run is judged by its own code, so that two files need no source.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from render.network.capture import Model, ModuleRun, capture, ordered
+from render.network.program import Program, record
 from render.result.errors import RenderError
 
 
@@ -21,13 +23,19 @@ def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) ->
     """Run the model once and write what went into and came out of every module."""
     from safetensors.torch import save_file
 
-    trace = capture(Model.of(model), inputs, seed)
+    given = Model.of(model)
+    trace = capture(given, inputs, seed)
     tensors, events = {}, []
     for order, (key, crossing) in enumerate(trace.crossings.items()):
         events.append([key.name, key.way, len(crossing.tensors)])
         for place, tensor in enumerate(crossing.tensors):
             tensors[f"{order:06d} {key.name}#{key.call} {key.way} {place}"] = tensor.cpu().contiguous().clone()
-    save_file(tensors, str(path), {"render_events": json.dumps(events)})
+    header = {"render_events": json.dumps(events)}
+    program = record(given, inputs, seed)
+    if program is not None:
+        header["render_program"] = json.dumps(program[0])
+        tensors |= {f"kept {number}": t.contiguous() for number, t in program[1].items()}
+    save_file(tensors, str(path), header)
     return Path(path)
 
 
@@ -41,7 +49,7 @@ def load_modules(path: str | Path) -> ModuleRun:
         header = (file.metadata() or {}).get("render_events")
         if header is None:
             raise RenderError("RND901", f"{path} holds no run of modules", "write one with `render record --modules`")
-        found = {name: file.get_tensor(name) for name in sorted(file.keys())}
+        found = {name: file.get_tensor(name) for name in sorted(file.keys()) if not name.startswith("kept ")}
     at, taken = 0, list(found.values())
     events: list[tuple[str, str, list[torch.Tensor]]] = []
     for name, way, count in json.loads(header):
@@ -52,12 +60,27 @@ def load_modules(path: str | Path) -> ModuleRun:
     return ModuleRun(crossings, tuple(last))
 
 
+def load_program(path: str | Path) -> Model | None:
+    """The code of a recorded run; None for a file that holds activations alone."""
+    from safetensors import safe_open
+
+    with safe_open(str(path), "pt") as file:
+        text = (file.metadata() or {}).get("render_program")
+        kept = {int(n.split()[1]): file.get_tensor(n) for n in file.keys() if n.startswith("kept ")}  # noqa: SIM118
+    return None if text is None else Model(Program.of(text, kept))
+
+
 def side_of(given: Any, other: Any) -> tuple[Model, Callable[[Any, int], ModuleRun]]:
-    """(the code of a side, what gives its run): a recorded run has the code of the other side."""
+    """(the code of a side, what gives its run): a recorded run has its own code, else that of the other side."""
     if isinstance(given, (str, Path)):
-        if isinstance(other, (str, Path)):
-            raise RenderError("RND902", "both sides are recorded runs", "give one side as the model: it holds the code")
-        return Model.of(other), lambda inputs, seed: load_modules(given)
+        run = load_modules(given)
+        own = load_program(given)
+        if own is None and isinstance(other, (str, Path)):
+            own = load_program(other)
+        if own is None and isinstance(other, (str, Path)):
+            raise RenderError("RND902", "both sides are recorded runs without operations",
+                              "record one of them anew, or give one side as the model")  # fmt: skip
+        return own or Model.of(other), lambda inputs, seed: run
     model = Model.of(given)
     return model, lambda inputs, seed: capture(model, inputs, seed)
 

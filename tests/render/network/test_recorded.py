@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 
 import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 import render
 from render.network.capture import Model, capture
-from render.network.recorded import load_modules
+from render.network.recorded import load_modules, load_program
 from render.result.errors import RenderError
 
 from .bugs import BUGS
@@ -39,9 +42,43 @@ def test_a_recorded_run_in_bfloat16_is_round_off(tmp_path):
     assert (found.label, found.first) == ("Type-I", None), found.message
 
 
-def test_two_recorded_runs_have_no_code(tmp_path):
-    file = render.record_modules(build("vit"), inputs("vit"), path=tmp_path / "run.safetensors")
-    with pytest.raises(RenderError, match="both sides are recorded"):
-        render.compare_models(file, file, inputs("vit"))
+@pytest.mark.parametrize("kind", ["decoder", "vit", "resnet"])
+def test_two_recorded_runs_of_right_models_are_round_off(kind, tmp_path):
+    model, other, x = build(kind), build(kind, "plain"), inputs(kind)
+    other.load_state_dict(model.state_dict())
+    files = [render.record_modules(m, x, path=tmp_path / f"{i}.safetensors") for i, m in enumerate((model, other))]
+    found = render.compare_models(*files)
+    assert (found.label, found.first) == ("Type-I", None), found.message
+
+
+@pytest.mark.parametrize("bug", ["float16 sums", "scale of attention", "missing bias", "statistics of a batch"])
+def test_two_recorded_runs_name_the_fault_without_either_source(bug, tmp_path):
+    wrong, right, given = BUGS[bug].models()
+    files = [render.record_modules(m, *given, path=tmp_path / f"{i}.safetensors") for i, m in enumerate((wrong, right))]
+    found = render.compare_models(*files)
+    assert (found.label, found.first) == ("Type-II", BUGS[bug].where), found.message
+
+
+def test_a_program_repeats_the_run(tmp_path):
+    for kind in ("decoder", "vit", "resnet"):
+        model, x = build(kind), inputs(kind)
+        program = load_program(render.record_modules(model, x, path=tmp_path / "run.safetensors"))
+        again = capture(program, program.module.inputs())
+        for key, crossing in capture(Model.of(model), (x,)).crossings.items():
+            for a, b in zip(crossing.tensors, again.crossings[key].tensors, strict=True):
+                torch.testing.assert_close(a, b)  # attention in its fused form, and in the steps that define it
+
+
+def test_files_that_hold_no_code(tmp_path):
+    x = inputs("vit")
+    file = render.record_modules(build("vit"), x, path=tmp_path / "run.safetensors")
+    with safe_open(str(file), "pt") as held:
+        names = [n for n in held.keys() if not n.startswith("kept ")]  # noqa: SIM118
+        tensors, events = {n: held.get_tensor(n) for n in names}, held.metadata()["render_events"]
+    bare = tmp_path / "bare.safetensors"
+    save_file(tensors, str(bare), {"render_events": events})
+    with pytest.raises(RenderError, match="without operations"):
+        render.compare_models(bare, bare, x)
+    assert render.compare_models(bare, file).label == "Type-I"
     with pytest.raises(RenderError, match="no such file"):
-        render.compare_models(tmp_path / "none", build("vit"), inputs("vit"))
+        render.compare_models(tmp_path / "none", build("vit"), x)

@@ -1,0 +1,189 @@
+"""The operations of a run: recorded as it goes, and carried out again where its source is not at hand.
+
+A program is a list of events in their order: a module is entered or left with tensors, an ATen operation makes tensors
+of others. Tensors are numbers; those that no operation made (inputs, parameters, buffers, constants) are kept. As a
+model it has the modules' names again, so that borders, walks and bounds are those of a live model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from render.network.capture import Model, copied, hooked, leaves, unchanged
+from render.network.walks import plain_attention
+from render.result.errors import RenderError
+
+Event = list[Any]
+"""["in" | "out", module, tensors] or ["op", overload, arguments, keywords, results]."""
+
+
+class Recorder(TorchDispatchMode):
+    """Writes the events of what runs inside; `kept`: tensors from outside, as they were when they were first read."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+        self.kept: dict[int, torch.Tensor] = {}
+        self.refused: str | None = None
+        self._numbers: dict[int, int] = {}
+        self._alive: list[torch.Tensor] = []
+
+    def number(self, t: torch.Tensor, made: bool = False) -> int:
+        if made or id(t) not in self._numbers:
+            self._numbers[id(t)] = len(self._alive)
+            self._alive.append(t)
+            if not made:
+                self.kept[self._numbers[id(t)]] = t.detach().cpu().clone()
+        return self._numbers[id(t)]
+
+    def border(self, way: str, name: str, given: Any) -> None:
+        with _disable_current_modes():
+            self.events.append([way, name, [self.number(t) for t in leaves(given)]])
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            given = [_written(x, self.number) for x in (list(args), kwargs or {})]
+        except TypeError as error:
+            self.refused, given = f"{func}: {error}", []
+        before = {id(t) for t in leaves((args, kwargs or {}))}
+        out = func(*args, **(kwargs or {}))
+        made = [self.number(t, made=id(t) not in before) for t in leaves(out)]
+        self.events.append(["op", str(func), *given, made])
+        return out
+
+
+def record(model: Model, inputs: Sequence[Any], seed: int) -> tuple[list[Event], dict[int, torch.Tensor]] | None:
+    """The operations of the model's own code; None where one has arguments that a file does not hold."""
+    recorder, modules = Recorder(), model.modules()
+    enter = lambda name, module, given: recorder.border("in", name, given)  # noqa: E731
+    leave = lambda name, module, result: recorder.border("out", name, result)  # noqa: E731
+    with unchanged(model.module), torch.no_grad(), plain_attention(exact=True), hooked(modules, enter, leave):
+        torch.manual_seed(seed)
+        given = copied(tuple(inputs))
+        with recorder:
+            model.module(*given)
+    return None if recorder.refused else (recorder.events, recorder.kept)
+
+
+def _written(x: Any, number: Callable[[torch.Tensor], int]) -> Any:
+    """An argument as JSON; TypeError for one that has no form there."""
+    if isinstance(x, torch.Tensor):
+        return {"tensor": number(x)}
+    if x is None or isinstance(x, (bool, int, str)):
+        return x
+    if isinstance(x, float):
+        return x if math.isfinite(x) else {"float": str(x)}
+    if isinstance(x, (list, tuple)):
+        return [_written(v, number) for v in x]
+    if isinstance(x, Mapping):
+        return {"keys": {k: _written(v, number) for k, v in x.items()}}
+    if isinstance(x, (torch.dtype, torch.layout, torch.memory_format)):
+        return {"torch": str(x).removeprefix("torch.")}
+    if isinstance(x, torch.device):
+        return {"torch": "cpu"}
+    raise TypeError(f"an argument of type {type(x).__name__}")
+
+
+def _read(x: Any, tensors: Mapping[int, Any]) -> Any:
+    if isinstance(x, list):
+        return [_read(v, tensors) for v in x]
+    if not isinstance(x, dict):
+        return x
+    ((kind, value),) = x.items()
+    if kind == "tensor":
+        return tensors[value]
+    if kind == "keys":
+        return {k: _read(v, tensors) for k, v in value.items()}
+    if kind == "float":
+        return float(value)
+    return torch.device("cpu") if value == "cpu" else getattr(torch, value)
+
+
+def _operation(name: str) -> Any:
+    """The overload of `aten.mm.default`. RenderError for one that this torch does not have."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise RenderError("RND902", f"the recorded run calls {name}, which this torch does not have")
+    return found
+
+
+class Program(nn.Module):
+    """A recorded run as a model. Called with the recorded number of inputs it carries all operations out again."""
+
+    def __init__(self, events: Sequence[Event], kept: Mapping[int, torch.Tensor]) -> None:
+        super().__init__()
+        self.steps = [[e[0], _operation(e[1]), *e[2:]] if e[0] == "op" else list(e) for e in events]
+        self.kept, self.at = dict(kept), 0
+        self.live: dict[int, torch.Tensor] = {}
+        for at, event in enumerate(events):
+            if event[0] == "in" and event[1]:
+                self._part(event[1], at)
+
+    @classmethod
+    def of(cls, text: str, kept: Mapping[int, torch.Tensor]) -> Program:
+        return cls(json.loads(text), kept)
+
+    def inputs(self) -> tuple[torch.Tensor, ...]:
+        """What the recorded run was given."""
+        return tuple(self.kept[i] for i in self.steps[0][2] if i in self.kept)
+
+    def _part(self, name: str, at: int) -> None:
+        home: nn.Module = self
+        for word in name.split("."):
+            if word not in home._modules:
+                home._modules[word] = Part(self)
+            home = home._modules[word]  # type: ignore[assignment]
+        assert isinstance(home, Part)
+        home.starts.append(at)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        self.live = {i: t.clone() for i, t in self.kept.items()}
+        return self.carried_out(0, inputs)
+
+    def carried_out(self, start: int, given: Sequence[torch.Tensor]) -> Any:
+        """The events from where a module is entered to where it is left, with `given` for its tensors."""
+        numbers = self.steps[start][2]
+        self.live.update(zip(numbers, given, strict=True))
+        self.at = start + 1
+        while self.steps[self.at][0] != "out":
+            event = self.steps[self.at]
+            if event[0] == "in":
+                self.get_submodule(event[1])(*[self.live[i] for i in event[2]])
+                continue
+            self.at += 1
+            args, kwargs = (_read(x, self.live) for x in event[2:4])
+            out = leaves(event[1](*args, **kwargs))
+            self.live.update(zip(event[4], out, strict=True))
+        results = tuple(self.live[i] for i in self.steps[self.at][2])
+        self.at += 1
+        return results[0] if len(results) == 1 else results
+
+
+class Part(nn.Module):
+    """A module of a recorded run: the events between where it was entered and left."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = [program]  # in a list: it is no module inside this one
+        self.starts: list[int] = []
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        program = self.program[0]
+        at = program.at if program.at in self.starts else self.starts[0]  # by itself: as in its first call
+        return program.carried_out(at, given)
+
+
+__all__ = ["Program", "record"]
