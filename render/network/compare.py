@@ -98,6 +98,8 @@ def judged(
     try:
         pairs = paired(mine, theirs, match)
         chosen = _between(pairs, start, end)
+        if any(isinstance(m.module, Program) and m.module.loose for m in (sides.target, sides.reference)):
+            chosen = {key for key in chosen if key.way == "out"}
         sides.all_paired = (
             len(pairs) == len(mine.crossings) + len(mine.state) == len(theirs.crossings) + len(theirs.state)
         )

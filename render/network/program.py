@@ -53,7 +53,7 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         try:
-            given = [_written(x, self.number) for x in (list(args), kwargs or {})]
+            given = [written(x, self.number) for x in (list(args), kwargs or {})]
         except TypeError as error:
             self.refused, given = f"{func}: {error}", []
         before = {id(t) for t in leaves((args, kwargs or {}))}
@@ -76,7 +76,7 @@ def record(model: Model, inputs: Sequence[Any], seed: int) -> tuple[list[Event],
     return None if recorder.refused else (recorder.events, recorder.kept)
 
 
-def _written(x: Any, number: Callable[[torch.Tensor], int]) -> Any:
+def written(x: Any, number: Callable[[torch.Tensor], int]) -> Any:
     """An argument as JSON; TypeError for one that has no form there."""
     if isinstance(x, torch.Tensor):
         return {"tensor": number(x)}
@@ -85,9 +85,9 @@ def _written(x: Any, number: Callable[[torch.Tensor], int]) -> Any:
     if isinstance(x, float):
         return x if math.isfinite(x) else {"float": str(x)}
     if isinstance(x, (list, tuple)):
-        return [_written(v, number) for v in x]
+        return [written(v, number) for v in x]
     if isinstance(x, Mapping):
-        return {"keys": {k: _written(v, number) for k, v in x.items()}}
+        return {"keys": {k: written(v, number) for k, v in x.items()}}
     if isinstance(x, (torch.dtype, torch.layout, torch.memory_format)):
         return {"torch": str(x).removeprefix("torch.")}
     if isinstance(x, torch.device):
@@ -123,8 +123,10 @@ def _operation(name: str) -> Any:
 class Program(nn.Module):
     """A recorded run as a model. Called with the recorded number of inputs it carries all operations out again."""
 
-    def __init__(self, events: Sequence[Event], kept: Mapping[int, torch.Tensor]) -> None:
+    def __init__(self, events: Sequence[Event], kept: Mapping[int, torch.Tensor], loose: bool = False) -> None:
+        """`loose`: operations read what is kept of their own operands, and nothing that others made."""
         super().__init__()
+        self.loose = loose
         self.steps = [[e[0], _operation(e[1]), *e[2:]] if e[0] == "op" else list(e) for e in events]
         self.kept, self.at = dict(kept), 0
         self.live: dict[int, torch.Tensor] = {}
@@ -186,4 +188,4 @@ class Part(nn.Module):
         return program.carried_out(at, given)
 
 
-__all__ = ["Program", "record"]
+__all__ = ["Event", "Program", "record", "written"]

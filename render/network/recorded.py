@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from render.network.capture import Model, ModuleRun, capture, ordered
+from render.network.logs import is_log, of_log
 from render.network.program import Program, record
 from render.result.errors import RenderError
 
@@ -72,6 +73,9 @@ def load_program(path: str | Path) -> Model | None:
 
 def side_of(given: Any, other: Any) -> tuple[Model, Callable[[Any, int], ModuleRun]]:
     """(the code of a side, what gives its run): a recorded run has its own code, else that of the other side."""
+    if is_log(given):
+        code, log = of_log(given)
+        return code, lambda inputs, seed: log
     if isinstance(given, (str, Path)):
         run = load_modules(given)
         own = load_program(given)
