@@ -24,7 +24,7 @@ Event = list[Any]
 """["in" | "out", module, tensors] or ["op", overload, arguments, keywords, results]."""
 
 
-class Recorder(TorchDispatchMode):
+class OperationLog(TorchDispatchMode):
     """Writes the events of what runs inside; `kept`: tensors from outside, as they were when they were first read."""
 
     @classmethod
@@ -65,7 +65,7 @@ class Recorder(TorchDispatchMode):
 
 def record(model: Model, inputs: Sequence[Any], seed: int) -> tuple[list[Event], dict[int, torch.Tensor]] | None:
     """The operations of the model's own code; None where one has arguments that a file does not hold."""
-    recorder, modules = Recorder(), model.modules()
+    recorder, modules = OperationLog(), model.modules()
     enter = lambda name, module, given: recorder.border("in", name, given)  # noqa: E731
     leave = lambda name, module, result: recorder.border("out", name, result)  # noqa: E731
     with unchanged(model.module), torch.no_grad(), plain_attention(exact=True), hooked(modules, enter, leave):
