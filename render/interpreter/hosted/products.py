@@ -270,7 +270,8 @@ def _rounding(
         model = device.dot("ieee")
     blocks = math.ceil(count / model.block) + 1
     theta = 0.0 if profile.muted(model.cause) else max(model.theta, inner.u)
-    cut = 0.0 if profile.muted("operand") or inner == FP64 or kind != "tf32" else 2.0**-9
+    reads = model.truncate == "tf32" or model.rounds  # a CPU has no such unit, whatever torch's switches for CUDA say
+    cut = 0.0 if profile.muted("operand") or inner == FP64 or not reads else 2.0**-9
     peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items()), default=0.0)
     floor = blocks * theta * 2.0**model.emin * (2 * peak + 1)  # subnormal operands are aligned at the least exponent
     return (math.expm1(min(blocks * theta, 700.0)) + cut) * size * _UP + floor
