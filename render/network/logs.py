@@ -14,10 +14,8 @@ import torch
 
 from render.network.capture import Model, ModuleRun, leaves, ordered
 from render.network.program import Event, Program, written
-from render.ops.aten import Form, base_name, of_form
+from render.reference.local_error import RANDOM, base_name
 from render.result.errors import RenderError
-
-_SKIPPED = of_form(Form.RANDOM, Form.MADE)
 
 
 def is_log(given: Any) -> bool:
@@ -42,7 +40,7 @@ def of_log(log: Any) -> tuple[Model, ModuleRun]:
         if not call.record or "output" not in call.record or call.args is None:
             raise RenderError("RND902", "the log holds no tensors", "use DebugMode(store_original_args=True) and "
                               "DebugMode.record_outputs()")  # fmt: skip
-        kind = base_name(call.op._schema.name)
+        kind = base_name(call.op)
         name = f"{kind} {counts[kind]}"
         counts[kind] += 1
         given, out = leaves((call.args, call.kwargs or {})), leaves(call.record["output"])
@@ -61,7 +59,8 @@ def of_log(log: Any) -> tuple[Model, ModuleRun]:
 
 def _operations(log: Any) -> list[Any]:
     found = [c for c in log.operators if hasattr(getattr(c, "op", None), "_schema")]
-    return [c for c in found if base_name(c.op._schema.name) not in _SKIPPED and not c.op._schema.is_mutable]
+    drawn = [c for c in found if base_name(c.op) in RANDOM or "empty" in base_name(c.op)]
+    return [c for c in found if c not in drawn and not c.op._schema.is_mutable]
 
 
 def first_unequal(a: Any, b: Any) -> str | None:
