@@ -24,8 +24,9 @@ from render.entry.execution import Execution
 from render.explain.divergence import Known, departed, holds, reference_steps, telling
 from render.explain.study import Study
 from render.explain.trace import trace
-from render.interpreter.host import ALLOCATIONS, HostTracker, host_site, operation
+from render.interpreter.host import ALLOCATIONS, HostTracker
 from render.interpreter.hosted.call import values
+from render.interpreter.hosted.overloads import host_site, operation
 from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
 from render.reference.oracle import Oracle

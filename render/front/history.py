@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from render.front.tape import Cell, Given, Holder, HostOperation, Launched, Region, TapeStep
 from render.interpreter.arguments import KernelCall
-from render.interpreter.host import HostSite
+from render.interpreter.hosted.overloads import HostSite
 from render.interpreter.session import innermost
 
 

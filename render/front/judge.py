@@ -20,7 +20,7 @@ from render.entry.resolve import Reference
 from render.front.comparisons import NothingToJudge
 from render.front.history import Apart, apart, history, launches, rerun
 from render.front.tape import Cell, Given, HostOperation, Region, TapeStep
-from render.interpreter.host import operation
+from render.interpreter.hosted.overloads import operation
 from render.judgement.steps import Judgement
 from render.result.errors import RenderError
 from render.result.options import Options

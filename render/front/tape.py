@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from render.interpreter.arguments import KernelCall
 from render.interpreter.cuda_redirect import on_host
 from render.interpreter.graphs import unrecorded
-from render.interpreter.host import HostSite, host_site, operation, written_arguments
+from render.interpreter.hosted.overloads import HostSite, host_site, operation, written_arguments
 from render.interpreter.no_gpu import Untracked
 from render.ops.aten import Form, of_form
 

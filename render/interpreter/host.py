@@ -13,11 +13,7 @@ tainted. Constants, random numbers and what the user hands in are points.
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +23,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from interval_ops.bounds import is_point
-from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES, MissingRule
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
@@ -37,12 +32,24 @@ from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, m
 from render.interpreter.hosted.decomposed import composed, decomposition
 from render.interpreter.hosted.moves import moved_flags
 from render.interpreter.hosted.numbers import Ends, LeftNumbers
-from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
+from render.interpreter.hosted.overloads import (
+    COPIES,
+    OWN_ROOTS,
+    HostSite,
+    OverloadRule,
+    called_so,
+    host_site,
+    is_plain,
+    operation,
+    rounded_to,
+    written_arguments,
+)  # fmt: skip
+from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.threads import Lock
-from render.ops.aten import ATEN, Form, base_name, of_form
+from render.ops.aten import ATEN, Form, of_form
 from render.ops.dtypes import FORMAT_OF
 
 if TYPE_CHECKING:
@@ -56,80 +63,9 @@ ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted
 _MADE = of_form(Form.MADE)
 _SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
-_OWN_ROOTS = (
-    os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
-    "<",
-)  # fmt: skip
-_COPIES = frozenset(["copy", "_to_copy"])
 _FILLS = frozenset(["full", "full_like", "new_full", "fill", "scalar_tensor"])
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
 _SAME = torch.ops.aten.clone.default
-_OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential", "set", "resize"])
-"""In place these do not read what they overwrite."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverloadRule:
-    """What is known of an overload whatever it is called with."""
-
-    name: str
-    view: bool
-    """Its results share their operands' memory, and with it everything that is known about that."""
-    written: tuple[tuple[int, str], ...]
-    """Place and name of the arguments that it writes."""
-    overwrites: bool
-    cause: str
-    moves: bool
-    """Results hold elements of the operands."""
-    opaque: bool
-    """No rule says what it makes of floats."""
-
-
-_kept: dict[int, tuple[Any, OverloadRule]] = {}
-"""By the identity of the overload, which is kept: its own hash is computed in Python."""
-
-
-def operation(func: Any) -> OverloadRule:
-    found = _kept.get(id(func))
-    if found is None:
-        found = _kept[id(func)] = func, _read(func)
-    return found[1]
-
-
-def _read(func: Any) -> OverloadRule:
-    schema = func._schema
-    name = base_name(schema.name)
-    given = [r.alias_info for r in schema.returns if r.alias_info is not None]
-    written = tuple((i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write)
-    view = bool(given) and not written and not any(a.is_write for a in given)
-    overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
-    moves, unknown = name in MOVES or name in _COPIES, opaque(name) and not view
-    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown)
-
-
-@cache
-def _called(op: OverloadRule, adds: bool) -> OverloadRule:
-    """An operation whose arguments make another one of it: `index_put` that adds, `scatter` that combines."""
-    return replace(op, cause="accumulation", moves=False, opaque=not adds)
-
-
-@dataclass(frozen=True, slots=True)
-class HostSite:
-    """The line of host code that asked for an operation."""
-
-    file: str
-    line: int
-
-
-def host_site() -> HostSite:
-    """Innermost frame outside torch and this package."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith(_OWN_ROOTS):
-            return HostSite(path, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
-    return HostSite("<host>", 0)
 
 
 class HostTracker(TorchDispatchMode):
@@ -170,7 +106,7 @@ class HostTracker(TorchDispatchMode):
         self.deferred = Deferred()
         memory.deferred = self._settle
         self._prepared: set[int] = set()
-        self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(_OWN_ROOTS))
+        self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(OWN_ROOTS))
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
@@ -190,7 +126,7 @@ class HostTracker(TorchDispatchMode):
 
     def ends_of(self, tensor: torch.Tensor) -> Envelope | None:
         """What is known of a tensor that leaves torch."""
-        if not _plain(tensor) or not (self.memory.knows_bounds() or self.deferred):
+        if not is_plain(tensor) or not (self.memory.knows_bounds() or self.deferred):
             return None
         self._settle(tensor)
         return self.memory.host_envelope(tensor, False)
@@ -213,7 +149,7 @@ class HostTracker(TorchDispatchMode):
     ) -> Any:
         """Run an operation on numbers that left torch before: to its rule they are tensors of no dimension."""
         targets, leaves = written_arguments(op, args, kwargs), tree_flatten((args, kwargs))[0]
-        tensors = [t for t in leaves if _plain(t)]
+        tensors = [t for t in leaves if is_plain(t)]
         for t in tensors:
             self._settle(t)
         known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t, op.moves)) is not None}
@@ -234,7 +170,7 @@ class HostTracker(TorchDispatchMode):
                 result = RULES[op.name](call)
         out = func(*args, **kwargs)
         self.followed += 1
-        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
         outputs += [t for t in targets if not any(t is o for o in outputs)]
         for tensor, one in zip(outputs, _one_each(result, len(outputs)), strict=True):
             self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
@@ -259,7 +195,7 @@ class HostTracker(TorchDispatchMode):
         kwargs = kwargs or {}
         if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
-        op = _kept[id(func)][1] if id(func) in _kept else operation(func)
+        op = operation(func)
         if op.view and not self._within:  # most of what a loop over a tensor does, and nothing to follow
             return func(*args, **kwargs)
         if self.shared:
@@ -280,17 +216,17 @@ class HostTracker(TorchDispatchMode):
         if op.name in _COMBINING:
             accumulate = (len(args) > 3 and args[3] is True) or bool(kwargs.get("accumulate", False))
             if accumulate or "reduce" in kwargs:
-                op = _called(op, accumulate)
+                op = called_so(op, accumulate)
         if self.numbers and (ends := self._numbers_in(args, kwargs)):
             return self._of_numbers(func, op, args, kwargs, ends)
         if op.name in ALLOCATIONS:
             out = func(*args, **kwargs)
-            if _plain(out) and "out" not in kwargs:
+            if is_plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
             return self._placed(op, out)
         if op.name in _SHAPE_ONLY and not op.written:
             return self._placed(op, func(*args, **kwargs))
-        rounds = _rounded_to(op, args, kwargs) if op.cause else None
+        rounds = rounded_to(op, args, kwargs) if op.cause else None
         if rounds is None and not op.opaque and not self._concerned(op, args, kwargs):
             out = func(*args, **kwargs)
             for target in written_arguments(op, args, kwargs):
@@ -300,7 +236,7 @@ class HostTracker(TorchDispatchMode):
 
     def _placed(self, op: OverloadRule, out: Any) -> Any:
         """`out`, with the line that allocated it, if that is what the operation does."""
-        if op.name in _MADE and _plain(out):
+        if op.name in _MADE and is_plain(out):
             self.made[_start(out)] = host_site()
         return out
 
@@ -313,7 +249,7 @@ class HostTracker(TorchDispatchMode):
         skip = {id(t) for t in targets} if op.overwrites else {
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
         }  # fmt: skip
-        reads = {id(t): t for t in leaves if _plain(t) and id(t) not in skip}
+        reads = {id(t): t for t in leaves if is_plain(t) and id(t) not in skip}
         if self._may_wait(op, reads, rounds):
             return self._defer(func, op, args, kwargs, reads, rounds)
         if self.deferred:
@@ -335,7 +271,7 @@ class HostTracker(TorchDispatchMode):
         result, steps = self._bounds_of(func, op, args, kwargs, known, site)
         seen = self.before(func, args, kwargs, known) if steps is None else None
         out = func(*args, **kwargs)
-        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
         found = _one_each(result, len(outputs))
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
         open_ = self.exact or any(_wide(e) for e in known.values())
@@ -378,7 +314,7 @@ class HostTracker(TorchDispatchMode):
             return False
         for x in (*args, *kwargs.values()):
             for t in x if isinstance(x, (list, tuple)) else (x,):
-                if not isinstance(t, torch.Tensor) or not _plain(t):
+                if not isinstance(t, torch.Tensor) or not is_plain(t):
                     continue
                 if waiting and (self.deferred.made(t) or (op.written and self.deferred.reads(t))):
                     return True
@@ -404,7 +340,7 @@ class HostTracker(TorchDispatchMode):
         starts = {_start(t) for t in reads.values()}
         for t in reads.values():
             self.memory.read_by_host(t)
-        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
         made = [
             Made.of(i, t)
             for i, t in enumerate(outputs)
@@ -475,7 +411,7 @@ class HostTracker(TorchDispatchMode):
             return found, None
         if not op.moves:
             return Exact(), None
-        if op.name in _COPIES:
+        if op.name in COPIES:
             written = next(iter(known.values())).written
             return Exact(None if written.all() else written), None
         flags = moved_flags(call)
@@ -497,7 +433,7 @@ class HostTracker(TorchDispatchMode):
             return None, None
         finally:
             self.lazy, self._paused, self._within = before
-        outputs = [t for t in tree_flatten(out)[0] if _plain(t)]
+        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
         found = [self.memory.host_envelope(t, False) for t in outputs]
         bounds = tuple(
             None if e is not None and e.taints - self._given_taints(args, kwargs)
@@ -507,7 +443,7 @@ class HostTracker(TorchDispatchMode):
         return bounds, outputs
 
     def _given_taints(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
-        leaves = [t for t in tree_flatten((args, kwargs))[0] if _plain(t)]
+        leaves = [t for t in tree_flatten((args, kwargs))[0] if is_plain(t)]
         return NO_TAINT.union(*(e.taints for t in leaves if (e := self.memory.host_envelope(t, False)) is not None))
 
     def _note(self, op: OverloadRule, fmt: Format) -> HostSite:
@@ -557,44 +493,11 @@ def _one_each(result: Result, count: int) -> tuple[Found, ...]:
     return (*found, *(None,) * (count - len(found))) if len(found) <= count else (None,) * count
 
 
-def _rounded_to(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
-    """The format that the result is rounded to, if narrower than float64 and (casts) than the operand; else None."""
-    tensors = [t for t in args if isinstance(t, torch.Tensor)]
-    if not all(_plain(t) for t in tensors) or any(t.is_complex() for t in tensors):
-        return None
-    if op.cause == "cast":
-        source, dtype = (args[1], args[0].dtype) if op.name == "copy" else (args[0], kwargs.get("dtype"))
-        dst, src = (None if d is None else FORMAT_OF.get(d) for d in (dtype, source.dtype))
-        whole = source.dtype in INTEGERS and dst is not None and 8 * source.itemsize > dst.p
-        return None if dst is None or (not whole and (src is None or casting.holds(dst, src))) else dst
-    if any(t.is_floating_point() for t in tensors):
-        dtype = torch.result_type(*args[:2]) if len(args) > 1 and _number(args[1]) else tensors[0].dtype
-    elif (op.name in OF_INTEGERS and kwargs.get("rounding_mode") is None) or any(isinstance(a, float) for a in args):
-        dtype = torch.get_default_dtype()
-    else:
-        dtype = torch.int64
-    fmt = FORMAT_OF.get(kwargs.get("dtype") or dtype)
-    return None if fmt is None or fmt.bits == 64 else fmt
-
-
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """The target may have no figure for a function: then there is no rule."""
     with np.errstate(all="ignore"), contextlib.suppress(MissingRule):
         yield
-
-
-def _number(x: Any) -> bool:
-    return isinstance(x, (int, float, torch.Tensor))
-
-
-def _plain(t: Any) -> bool:
-    """A dense CPU tensor with memory of its own or of a base."""
-    return isinstance(t, torch.Tensor) and t.layout == torch.strided and on_host(t) and not _functional(t)
-
-
-def _functional(t: torch.Tensor) -> bool:
-    return type(t) is not torch.Tensor and not isinstance(t, torch.nn.Parameter)
 
 
 def _coarse(t: torch.Tensor) -> bool:
@@ -614,15 +517,3 @@ def _open_integers(args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping
 
 def _wide(e: Envelope) -> bool:
     return not is_point((e.lo, e.hi)) and not np.array_equal(e.lo, e.hi)
-
-
-def written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Tensors that the operation's schema says it writes."""
-    if not op.written:
-        return []
-    found: list[torch.Tensor] = []
-    for i, name in op.written:
-        value = args[i] if i < len(args) else kwargs.get(name)
-        leaves = [value] if isinstance(value, torch.Tensor) else tree_flatten(value)[0]
-        found += [t for t in leaves if _plain(t)]
-    return found

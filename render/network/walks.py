@@ -23,9 +23,10 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 
-from render.interpreter.host import HostSite, HostTracker, OverloadRule
+from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Bounds, Result, rounding_of, values
 from render.interpreter.hosted.call import narrower as is_narrower
+from render.interpreter.hosted.overloads import HostSite, OverloadRule
 from render.interpreter.memory import Envelope
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged

@@ -18,8 +18,9 @@ import torch
 
 from render.entry.execution import Entry as Call
 from render.entry.execution import Execution
-from render.interpreter.host import HostTracker, host_site
+from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import known_pair, values
+from render.interpreter.hosted.overloads import host_site
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.registry import address
 from render.trace.recorder import Enough

@@ -1,0 +1,137 @@
+"""What is known of one overload of an ATen operation whatever it is called with, and where host code called it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from interval_ops.formats import casting
+from interval_ops.formats.model import Format
+from render.interpreter.cuda_redirect import on_host
+from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, opaque
+from render.interpreter.memory.integers import INTEGERS
+from render.ops.aten import base_name
+from render.ops.dtypes import FORMAT_OF
+
+OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep, "<")
+"""Files that begin so are not the user's."""
+COPIES = frozenset(["copy", "_to_copy"])
+_OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential", "set", "resize"])
+"""In place these do not read what they overwrite."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadRule:
+    """What is known of an overload whatever it is called with."""
+
+    name: str
+    view: bool
+    """Its results share their operands' memory, and with it everything that is known about that."""
+    written: tuple[tuple[int, str], ...]
+    """Place and name of the arguments that it writes."""
+    overwrites: bool
+    cause: str
+    moves: bool
+    """Results hold elements of the operands."""
+    opaque: bool
+    """No rule says what it makes of floats."""
+
+
+_kept: dict[int, tuple[Any, OverloadRule]] = {}
+"""By the identity of the overload, which is kept: its own hash is computed in Python."""
+
+
+def operation(func: Any) -> OverloadRule:
+    found = _kept.get(id(func))
+    if found is None:
+        found = _kept[id(func)] = func, _read(func)
+    return found[1]
+
+
+def _read(func: Any) -> OverloadRule:
+    schema = func._schema
+    name = base_name(schema.name)
+    given = [r.alias_info for r in schema.returns if r.alias_info is not None]
+    written = tuple((i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write)
+    view = bool(given) and not written and not any(a.is_write for a in given)
+    overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
+    moves, unknown = name in MOVES or name in COPIES, opaque(name) and not view
+    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown)
+
+
+@cache
+def called_so(op: OverloadRule, adds: bool) -> OverloadRule:
+    """An operation whose arguments make another one of it: `index_put` that adds, `scatter` that combines."""
+    return replace(op, cause="accumulation", moves=False, opaque=not adds)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSite:
+    """The line of host code that asked for an operation."""
+
+    file: str
+    line: int
+
+
+def host_site() -> HostSite:
+    """Innermost frame outside torch and this package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith(OWN_ROOTS):
+            return HostSite(path, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return HostSite("<host>", 0)
+
+
+def rounded_to(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
+    """The format that the result is rounded to, if narrower than float64 and (casts) than the operand; else None."""
+    tensors = [t for t in args if isinstance(t, torch.Tensor)]
+    if not all(is_plain(t) for t in tensors) or any(t.is_complex() for t in tensors):
+        return None
+    if op.cause == "cast":
+        source, dtype = (args[1], args[0].dtype) if op.name == "copy" else (args[0], kwargs.get("dtype"))
+        dst, src = (None if d is None else FORMAT_OF.get(d) for d in (dtype, source.dtype))
+        whole = source.dtype in INTEGERS and dst is not None and 8 * source.itemsize > dst.p
+        return None if dst is None or (not whole and (src is None or casting.holds(dst, src))) else dst
+    if any(t.is_floating_point() for t in tensors):
+        dtype = torch.result_type(*args[:2]) if len(args) > 1 and is_number(args[1]) else tensors[0].dtype
+    elif (op.name in OF_INTEGERS and kwargs.get("rounding_mode") is None) or any(isinstance(a, float) for a in args):
+        dtype = torch.get_default_dtype()
+    else:
+        dtype = torch.int64
+    fmt = FORMAT_OF.get(kwargs.get("dtype") or dtype)
+    return None if fmt is None or fmt.bits == 64 else fmt
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, (int, float, torch.Tensor))
+
+
+def is_plain(t: Any) -> bool:
+    """A dense CPU tensor with memory of its own or of a base."""
+    return isinstance(t, torch.Tensor) and t.layout == torch.strided and on_host(t) and not is_functional(t)
+
+
+def is_functional(t: torch.Tensor) -> bool:
+    return type(t) is not torch.Tensor and not isinstance(t, torch.nn.Parameter)
+
+
+def written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """Tensors that the operation's schema says it writes."""
+    if not op.written:
+        return []
+    found: list[torch.Tensor] = []
+    for i, name in op.written:
+        value = args[i] if i < len(args) else kwargs.get(name)
+        leaves = [value] if isinstance(value, torch.Tensor) else tree_flatten(value)[0]
+        found += [t for t in leaves if is_plain(t)]
+    return found
