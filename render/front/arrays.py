@@ -160,12 +160,11 @@ def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
 
     def numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         found = before(tensor, *args, **kwargs)
-        own = not is_tool_file(sys._getframe(1).f_code.co_filename)
-        return (
-            _followed(found, tensor.detach())
-            if own and not watch.busy and plain(tensor) and found.dtype.kind == "f"
-            else found
-        )
+        if watch.busy or not plain(tensor) or is_tool_file(sys._getframe(1).f_code.co_filename):
+            return found
+        if (place := watch.tape.known(tensor)) is not None:
+            watch.tape.seen(place.cell)
+        return _followed(found, tensor.detach()) if found.dtype.kind == "f" else found
 
     scope.set(torch.Tensor, "numpy", numpy)
     _watching.append(watch)

@@ -276,7 +276,11 @@ def _of_integers(call: Call, pair: Pair, src: torch.dtype, dst: Format | None) -
 
 
 def _to_integers(pair: Pair, dst: torch.dtype) -> Found:
-    """Floats cut to integers: what both ends become, where the type holds it."""
+    """Floats cut to integers: what both ends become, where the type holds it. A truth value asks for more than 0."""
+    if dst == torch.bool:
+        zero = (pair[0] == 0) & (pair[1] == 0)
+        both = (pair[0] <= 0) & (pair[1] >= 0) & ~zero
+        return Bounds(np.where(both | zero, 0.0, 1.0), np.where(zero, 0.0, 1.0)) if both.any() else Exact()
     if not dst.is_complex and bool(casting.float_to_int_decided(pair[0], pair[1]).all()):
         return Exact()
     if dst not in INTEGERS:
