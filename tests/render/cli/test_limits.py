@@ -28,7 +28,7 @@ def classify(folder: Path, text: str, *options: str):  # type: ignore[no-untyped
 
 ENDLESS = (
     "while True:\n        pass",
-    "import time\n    time.sleep(60)",
+    "import time\n    time.sleep(600)",
     "while True:\n        try:\n            pass\n        except Exception:\n            pass",
 )
 
@@ -37,11 +37,14 @@ ENDLESS = (
 def test_code_that_never_returns(tmp_path: Path, body: str) -> None:
     """In a process of its own: an alarm that rings while a library is imported leaves half of it behind."""
     (tmp_path / "slow.py").write_text(HEAD + f"def make_inputs():\n    {body}\n")
-    line = [sys.executable, "-m", "render", "classify", "slow.py", "--entry", "entry", "--timeout", "8"]
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run(line, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2, done.stderr
-    assert "RND906" in done.stderr and "slow.py:" in done.stderr and "make_inputs" in done.stderr
+    for seconds in (8, 32, 128):  # a busy machine may spend the first on imports
+        line = [sys.executable, "-m", "render", "classify", "slow.py", "--entry", "entry", "--timeout", str(seconds)]
+        done = subprocess.run(line, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=4 * seconds + 60)
+        assert done.returncode == 2 and "RND906" in done.stderr, done.stderr
+        if "make_inputs" in done.stderr:
+            break
+    assert "slow.py:" in done.stderr and "make_inputs" in done.stderr
 
 
 def test_a_swallowed_alarm_rings_again() -> None:
