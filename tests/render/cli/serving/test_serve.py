@@ -126,22 +126,22 @@ def begun(home: Path, folder: Path, body: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_signals_reach_the_job_and_its_end_the_caller(home, tmp_path, number, code):
-    job = begun(home, tmp_path, "time.sleep(60)")
+    job = begun(home, tmp_path, "time.sleep(900)")
     assert job.stdout is not None
     inner = int(job.stdout.readline())
     assert inner != job.pid
     job.send_signal(number)
-    assert job.wait(30) == code
+    assert job.wait(300) == code
     assert not Path(f"/proc/{inner}").exists()
 
 
 def test_a_caller_that_is_killed_takes_its_job_along(home, tmp_path):
-    job = begun(home, tmp_path, "time.sleep(60)")
+    job = begun(home, tmp_path, "time.sleep(900)")
     assert job.stdout is not None
     inner = int(job.stdout.readline())
     job.kill()
     job.wait()
-    for _ in range(300):
+    for _ in range(3000):
         if not Path(f"/proc/{inner}").exists():
             return
         time.sleep(0.1)
@@ -187,5 +187,5 @@ print(where.exists())
 @pytest.mark.parametrize("how", [("0.2",), ("0", "other code")])
 def test_a_server_ends_when_idle_and_when_the_code_is_another(tmp_path, how):
     command = [sys.executable, "-c", ALONE, str(tmp_path / "in"), *how]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(tmp_path))
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(tmp_path))
     assert run.returncode == 0 and run.stdout.split()[-1] == "False", run.stderr
