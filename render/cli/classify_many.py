@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import typer
-
 from render.cli.exits import explained
 from render.cli.files import STDOUT
+from render.cli.output import put
 from render.cli.progress import progress
 from render.result.codes import INTERNAL_ERROR, combined
 from render.result.errors import RenderError
@@ -178,10 +177,4 @@ def _write(rows: Sequence[FileVerdict], code: int, path: str) -> None:
         for row in rows
     ]  # fmt: skip
     text = jsons.dumps({"schema": 1, "results": told, "exit_code": code}, indent=2) + "\n"
-    if path == STDOUT:
-        typer.echo(text, nl=False)
-        return
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RenderError("RND901", f"cannot write {path}: {error.strerror}") from None
+    put(text, path)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.files import STDOUT
 from render.cli.progress import progress
 from render.result.codes import combined
 from render.result.errors import RenderError
 
 if TYPE_CHECKING:
     from render.network.records import NetworkVerdict
-
-_STDOUT = "-"
 
 
 @guarded
@@ -78,7 +77,7 @@ def _write(verdict: NetworkVerdict, json: str | None, html: Path | None, verbose
     from render.network import page
 
     try:
-        if json == _STDOUT:
+        if json == STDOUT:
             typer.echo(verdict.to_json())
         elif json is not None:
             verdict.save(json)
@@ -86,6 +85,6 @@ def _write(verdict: NetworkVerdict, json: str | None, html: Path | None, verbose
             page.write(verdict, html)
     except OSError as error:
         raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
-    if json != _STDOUT:
+    if json != STDOUT:
         for line in page.lines(verdict, verbose=verbose):
             typer.echo(line)

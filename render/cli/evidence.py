@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.files import STDOUT
 from render.cli.output import console
 from render.cli.progress import progress
 from render.result.options import INPUTS, REPORT, TARGET
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
-
-_STDOUT = "-"
 
 
 @guarded
@@ -47,7 +46,7 @@ def command(
     stats()
     with progress(f"weighing {file.name}"):
         verdict = _weighed(file, (entry, ref), device, input or [], seed, count)
-    if json == _STDOUT:
+    if json == STDOUT:
         typer.echo(verdict.to_json(), nl=False)
         return verdict.exit_code
     if json is not None:

@@ -54,3 +54,14 @@ def give(
     out = console()
     for line in lines():
         out.print(line, soft_wrap=True)
+
+
+def put(text: str, to: str | Path) -> None:
+    """A text into a file, or to stdout for -. Raises RenderError (RND901) for a file that cannot be written."""
+    if to == STDOUT:
+        typer.echo(text, nl=False)
+        return
+    try:
+        Path(to).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RenderError("RND901", f"cannot write {to}: {error.strerror}") from None

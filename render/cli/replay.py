@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from render.cli.exits import TYPE_I, TYPE_II, guarded
+from render.cli.files import STDOUT
 from render.cli.options import checked, given, taking
 from render.result.errors import RenderError
 from render.result.options import ASSUMED
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from render.lab.replay.rows import ReplayRow
     from render.lab.replay.worker import ReplayPlan
 
-_STDOUT = "-"
 FEW = 3
 """Up to so many cases are described in words below their lines."""
 
@@ -72,7 +72,7 @@ def command(
         checked(chosen)
     older, known = _older(stock, stock_triton), tuple(sorted(chosen.items()))
     plan = ReplayPlan(not no_baselines, stock, small, stock_triton=older, assumed=known)
-    rows = _run(folders, jobs, plan, fresh, err=json == _STDOUT)
+    rows = _run(folders, jobs, plan, fresh, err=json == STDOUT)
     _write(rows, json)
     return TYPE_I if all(row.ok for row in rows) else TYPE_II
 
@@ -136,7 +136,7 @@ def _say(text: str, err: bool) -> None:
 def _write(rows: list[ReplayRow], json: str | None) -> None:
     from render.lab.replay import report
 
-    if json == _STDOUT:
+    if json == STDOUT:
         typer.echo(report.dumps(rows), nl=False)
     elif json is not None:
         try:

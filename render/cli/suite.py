@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.files import STDOUT
+from render.cli.output import put
 from render.result.errors import RenderError
 
-_STDOUT = "-"
 _REPORT = "Report"
 
 
@@ -71,24 +72,13 @@ def command(
             rows.append(row)
             (shown,), _ = apply([row], accepted)
             if not quiet or shown.label != "Type-I":
-                print(report.line(shown), file=sys.stderr if json == _STDOUT else out, flush=True)
+                print(report.line(shown), file=sys.stderr if json == STDOUT else out, flush=True)
     if not rows:
         raise RenderError("RND902", f"no test matches -k {expression!r}" if expression else "no tests")
     rows, unused = apply(rows, accepted)
     for text in report.summary(rows, unused):
-        typer.echo(text, err=json == _STDOUT)
-    _write(report.dumps(rows) if json else "", json)
-    _write(report.junit(rows) if junit else "", junit)
+        typer.echo(text, err=json == STDOUT)
+    for path, write in ((json, report.dumps), (junit, report.junit)):
+        if path is not None:
+            put(write(rows), path)
     return exit_code(rows, allow_inconclusive)
-
-
-def _write(text: str, path: str | Path | None) -> None:
-    if path is None:
-        return
-    if path == _STDOUT:
-        typer.echo(text, nl=False)
-        return
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RenderError("RND901", f"cannot write {path}: {error.strerror}") from None

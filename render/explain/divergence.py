@@ -17,8 +17,9 @@ it leaves is what the reference returns, the choice is what differs (a mask, a s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -92,7 +93,7 @@ def departed(
     steps = _steps(found.hops[-1], known)
     if not any(s.name for s in steps):
         return Divergence(output, index, why="no result on the way to this element has a counterpart in the reference")
-    _mark_clean(steps)
+    mark_clean(steps)
     for step in steps:
         if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
             site = step.found.entry.site
@@ -146,7 +147,18 @@ def _steps(hop: Hop, known: list[Known]) -> list[DivergenceStep]:
     return steps
 
 
-def _mark_clean(steps: list[DivergenceStep]) -> None:
+class Stepwise(Protocol):
+    """A step of an execution: `name` as in `DivergenceStep`, `clean` where what it made agrees with the reference."""
+
+    name: str | None
+    clean: bool
+
+    @property
+    def reads(self) -> list[int]: ...
+
+
+def mark_clean(steps: Sequence[Stepwise]) -> None:
+    """What goes into a step that has a counterpart is clean, and so is what clean steps alone go into."""
     for step in reversed(steps):
         step.clean = step.clean or bool(step.name)
         if step.clean:

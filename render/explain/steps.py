@@ -21,7 +21,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from render.entry.execution import Execution
-from render.explain.divergence import Known, departed, holds, reference_steps, telling
+from render.explain.divergence import Known, departed, holds, mark_clean, reference_steps, telling
 from render.explain.study import Study
 from render.explain.trace import trace
 from render.interpreter.host import ALLOCATIONS, HostTracker
@@ -125,7 +125,7 @@ def first_departure(study: Study, oracle: Oracle) -> FirstDeparture | None:
     steps, _ = _run(study)
     for step in steps:
         step.name = _counterpart(step, known)
-    _mark_clean(steps)
+    mark_clean(steps)
     sure = len(steps) == 1 or any(s.name for s in steps)
     for number, step in enumerate(steps):
         if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
@@ -188,17 +188,6 @@ def _counterpart(step: ProgramStep, known: list[Known]) -> str | None:
                 return tensor.name
             answer = "" if alone is None else answer
     return answer
-
-
-def _mark_clean(steps: list[ProgramStep]) -> None:
-    for step in reversed(steps):
-        step.clean = step.clean or bool(step.name)
-        if step.clean:
-            for i in step.reads:
-                steps[i].clean = True
-    for step in steps:
-        if step.name == "" and all(steps[i].clean for i in step.reads):
-            step.clean = True
 
 
 def _stranger(step: ProgramStep, known: list[Known]) -> int:
