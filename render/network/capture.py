@@ -126,7 +126,13 @@ def hooked(modules: Mapping[str, nn.Module], enter: Enter, leave: Leave) -> Iter
 
 @contextmanager
 def unchanged(module: nn.Module) -> Iterator[None]:
-    """Puts buffers, random numbers and the plain attributes of modules (caches, counters) back on exit."""
+    """Puts buffers, random numbers and the plain attributes of modules (caches, counters) back on exit.
+
+    Inside, autocast keeps no weights that it has cast: a walk has to see every cast of its own run.
+    """
+    caching = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    torch.clear_autocast_cache()
     buffers = [(b, b.clone()) for b in module.buffers()]
     plain = [(m, {k: _copied(v) for k, v in vars(m).items() if not k.startswith("_")}) for m in module.modules()]
     generator = torch.random.get_rng_state()
@@ -141,6 +147,7 @@ def unchanged(module: nn.Module) -> Iterator[None]:
                 delattr(owner, name)
             vars(owner).update(attributes)
         torch.random.set_rng_state(generator)
+        torch.set_autocast_cache_enabled(caching)
 
 
 def _copied(x: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from render.network.capture import Key, Model, copied
+from render.network.capture import Key, Model, copied, unchanged
 from render.network.judge import LIMIT, Sight
 from render.network.pairs import Pair
 from render.network.slopes import linearised
@@ -29,7 +29,7 @@ GROSS = 64.0
 """Unit roundoffs of the largest number around, beyond which a compiled operation is not rounded but wrong."""
 
 
-def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
+def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: Callable[[Key], float]) -> None:
     """Where a border's bound says nothing at the elements that differ: slopes with their signs, and what they explain.
 
     Only for results of a module that both sides called with equal operands.
@@ -39,11 +39,15 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
     if key.way != "out" or sight.place or entry is None or not entry.all_equal or sight.exact is None:
         return
     places = _hollow(sight)
+    if len(places):
+        sight.declare(declared(key))
+        places = _hollow(sight)
     module = reference.modules().get(sight.pair.other.name)
     if not len(places) or module is None:
         return
     try:
-        found = linearised(lambda *x: module(*x), copied(entry.target), [int(p) for p in places])
+        with unchanged(module):
+            found = linearised(lambda *x: module(*x), copied(entry.target), [int(p) for p in places])
     except Exception as error:  # a graph that cannot be had leaves the interval as all there is
         caught(error, "slopes of a module")
         record.bands = {}
@@ -116,7 +120,7 @@ def operation_of(sight: Sight, pairs: Mapping[Key, Pair], target: Model) -> Loss
         return Loss()
     steps = _Steps()
     try:
-        with torch.no_grad(), steps:
+        with unchanged(module), torch.no_grad(), steps:
             module(*copied(entry.target))
     except Exception as error:  # its arguments are not tensors alone
         caught(error, "steps of a module")
@@ -154,7 +158,9 @@ _SILENT = frozenset(["add", "mul", "view", "clone"])
 """Not worth compiling by themselves."""
 
 
-def look(sights: Sequence[Sight], pairs: Mapping[Key, Pair], reference: Model) -> None:
+def look(
+    sights: Sequence[Sight], pairs: Mapping[Key, Pair], reference: Model, declared: Callable[[Key], float]
+) -> None:
     for sight in sights:
         if (
             not sight.record.unstable
@@ -162,4 +168,4 @@ def look(sights: Sequence[Sight], pairs: Mapping[Key, Pair], reference: Model) -
             and sight.exact is not None
             and sight.moved is not None
         ):
-            closer(sight, pairs, reference)
+            closer(sight, pairs, reference, declared)

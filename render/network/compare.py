@@ -8,6 +8,7 @@ is made, and what comes after it is judged as if it were right.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.closer import Loss, look, operation_of
+from render.network.declared import declared
 from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
 from render.network.program import Program
@@ -44,7 +46,8 @@ def compare_models(
     `device`: the profile of the target ("torch-cpu", "inductor-cpu", "cuda-eager"). `match` maps leaves of the target
     to those of the reference where names differ. Judged are the borders from the input of `start` to the results of
     `end` (modules of the target). `bounds`: "all", or "asked" for bounds only where the exact values leave something
-    open (half the cost; the published rule is then asked there alone). RenderError for what cannot be compared.
+    open (cheaper where that is rare; the published rule is then asked there alone). RenderError for what cannot be
+    compared.
     """
     try:
         (mine, first), (theirs, second) = side_of(target, reference), side_of(reference, target)
@@ -162,6 +165,7 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
     other = {at for at, sight in sights.items() if not (at[0] in once and sight.same_function())}
     walk = ExactWalk(sides.target, "target", pairs, handing("of_target"), other, errors=False)
     walk.run(sides.inputs, sides.seed)
+    precision = cache(lambda: declared(sides.target, sides.reference, pairs, sides.inputs, sides.seed))
     wanted = {at for at, sight in sights.items() if sight.stability(own=False)}
     if wanted:
         near = all(sights[at].near() for at in wanted)
@@ -169,12 +173,14 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
         own.run(sides.inputs, sides.seed)
         for sight in sights.values():
             sight.stability(own=True)
+            if sight.record.unstable:
+                sight.declare(precision()(sight.pair.key))
     open_ = {at for at, sight in sights.items() if sides.every or sides.boxes or not sight.settled()}
     causes = _bounded(sides, "target", pairs, sights, open_, linear) if open_ else {}
     beyond = {at for at, sight in sights.items() if sight.asks_reference()}
     if beyond:
         _bounded(sides, "reference", pairs, sights, beyond)
-    look(list(sights.values()), pairs, sides.reference)
+    look(list(sights.values()), pairs, sides.reference, lambda key: precision()(key))
     return causes, notes
 
 

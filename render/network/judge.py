@@ -53,7 +53,7 @@ _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")
 class Sight:
     """One tensor of a border as the walks saw it.
 
-    `unit` is u of the coarser side (`least` or more), `constants` that of parameters.
+    `unit` is u of the coarser side (`least` or more, and what autocast declares), `constants` that of parameters.
     """
 
     pair: Pair
@@ -127,6 +127,12 @@ class Sight:
             return False
         self.record.kind = FIRST_ORDER
         return bool(np.isfinite(self.z).all())
+
+    def declare(self, unit: float) -> None:
+        """`unit`: u that autocast declares for this region on either side; errors are counted in the coarser one."""
+        if unit > self.unit:
+            self.unit, self.record.unstable, self.record.nonfinite = unit, 0, 0
+            self.stability(own=True)
 
     def near(self) -> bool:
         """Whether the two sides are so close that one scale of movements serves both."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -17,11 +18,12 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from render.network.capture import Model, copied, hooked, leaves, unchanged
+from render.network.declared import AutocastSwitch
 from render.network.walks import plain_attention
 from render.result.errors import RenderError
 
 Event = list[Any]
-"""["in" | "out", module, tensors] or ["op", overload, arguments, keywords, results]."""
+"""["in" | "out", module, tensors] or ["op", overload, arguments, keywords, results, autocast's type if in it]."""
 
 
 class OperationLog(TorchDispatchMode):
@@ -36,6 +38,7 @@ class OperationLog(TorchDispatchMode):
         self.events: list[Event] = []
         self.kept: dict[int, torch.Tensor] = {}
         self.refused: str | None = None
+        self.switch = AutocastSwitch()
         self._numbers: dict[int, int] = {}
         self._alive: list[torch.Tensor] = []
 
@@ -59,7 +62,8 @@ class OperationLog(TorchDispatchMode):
         before = {id(t) for t in leaves((args, kwargs or {}))}
         out = func(*args, **(kwargs or {}))
         made = [self.number(t, made=id(t) not in before) for t in leaves(out)]
-        self.events.append(["op", str(func), *given, made])
+        dtype = self.switch.made(func, out)
+        self.events.append(["op", str(func), *given, made, *([str(dtype).removeprefix("torch.")] if dtype else [])])
         return out
 
 
@@ -71,7 +75,7 @@ def record(model: Model, inputs: Sequence[Any], seed: int) -> tuple[list[Event],
     with unchanged(model.module), torch.no_grad(), plain_attention(exact=True), hooked(modules, enter, leave):
         torch.manual_seed(seed)
         given = copied(tuple(inputs))
-        with recorder:
+        with recorder.switch, recorder:
             model.module(*given)
     return None if recorder.refused else (recorder.events, recorder.kept)
 
@@ -167,7 +171,8 @@ class Program(nn.Module):
                 continue
             self.at += 1
             args, kwargs = (_read(x, self.live) for x in event[2:4])
-            out = leaves(event[1](*args, **kwargs))
+            with torch.autocast("cpu", getattr(torch, event[5])) if event[5:] else nullcontext():
+                out = leaves(event[1](*args, **kwargs))
             self.live.update(zip(event[4], out, strict=True))
         results = tuple(self.live[i] for i in self.steps[self.at][2])
         self.at += 1
