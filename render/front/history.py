@@ -20,7 +20,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from render.front.tape import Cell, Given, Holder, HostOperation, Launched, Region, TapeStep
 from render.interpreter.arguments import KernelCall
-from render.interpreter.hosted.overloads import HostSite
+from render.interpreter.host import ALLOCATIONS
+from render.interpreter.hosted.overloads import HostSite, operation
+from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.session import innermost
 
 
@@ -141,6 +143,8 @@ class Replay:
         returned = [x for x in tree_flatten(out)[0] if isinstance(x, torch.Tensor)]
         for place, x in zip(step.made, returned, strict=True):
             if place is not None and place.cell in step.writes and place.cell.steps[0] is step:
+                if operation(step.func).name in ALLOCATIONS:
+                    fill_fresh(x)
                 bases.put(place.cell, x, place)
 
     def _launch(self, step: Launched, bases: _Bases) -> None:

@@ -21,13 +21,15 @@ from render.front.comparisons import NothingToJudge
 from render.front.history import Apart, apart, history, launches, rerun
 from render.front.tape import Cell, Given, HostOperation, Region, TapeStep
 from render.interpreter.hosted.overloads import operation
+from render.interpreter.no_gpu import Untracked
+from render.interpreter.session import Session
 from render.judgement.steps import Judgement
 from render.result.errors import RenderError
 from render.result.options import Options
 from render.result.verdict import Verdict
 
 NOT_AGAIN = "RND907"
-_FAR = 2.0**-6
+_APART = 2.0**-6
 """A tensor that is made again may differ from the first by so much of its largest element (libraries choose their
 order of summation by alignment); by more, a step is missing."""
 
@@ -105,20 +107,20 @@ def _verdict(
     """`bounds`: what is known of the other side where float64 says nothing of it."""
     name = mine[0].name if mine[0].name != other[0].name else "out"
     kernel = launches(other[1].values())
-    reference = Reference(Again(other, start, name, options if kernel else None), other[0].name)
+    reference = Reference(Again(other, start, name, options, kernel), other[0].name)
     if bounds is not None:
         reference = replace(reference, bounds=partial(bounds, other, start, options))
-    entry = Again(mine, start, name, None)
+    entry = Again(mine, start, name, options)
     told = (f"{other[0].name} was computed elsewhere: nothing is known of its error",) if bounds is _unknown else ()
     return Judgement(entry, Inputs((), start.values, ()), reference, None, options, told).verdict()
 
 
 class Again:
-    """One side as a function of the inputs by name. `options`: it launches kernels, in a session of its own."""
+    """One side as a function of the inputs by name. `own`: it launches kernels, in a session of its own."""
 
-    def __init__(self, which: Which, start: _Start, name: str, options: Options | None) -> None:
+    def __init__(self, which: Which, start: _Start, name: str, options: Options, own: bool = False) -> None:
         self.side, self.steps = which[0], list(which[1].values())
-        self.start, self.options = start, options
+        self.start, self.options, self.own = start, options, own
         self.name, self.checked = name, False
         self.__name__ = self.__qualname__ = which[0].name
         parameters = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in start.cells]
@@ -133,22 +135,32 @@ class Again:
         return {self.name: found}
 
     def _session(self) -> contextlib.AbstractContextManager[Any]:
-        if self.options is None:
+        if not self.own:
             return contextlib.nullcontext()
         return open_session(self.options.device, interval=False, **self.options.for_session)  # type: ignore[no-any-return]
 
     def _check(self, found: torch.Tensor, before: torch.Tensor) -> None:
         """The first run gives what the script had: nothing that the tape did not see took part."""
         self.checked = True
-        with torch.no_grad(), _disable_current_modes():  # a question of ours, no decision of the script's
-            one, two = (torch.nan_to_num(x.detach().to(torch.float64)) for x in (found, before))
-            far = bool(((one - two).abs() > _FAR * two.abs().max()).any()) if two.numel() else False
-        if far:
+        if _far(found, before) and _far(self._as_watched(), before):
             raise RenderError(
                 NOT_AGAIN,
                 f"{self.side.name} cannot be made again: something beside torch operations and kernels wrote it",
                 "compare tensors that torch or a kernel computed, or classify the function by itself",
             )
+
+    def _as_watched(self) -> torch.Tensor:
+        """What the script's own session makes of it: there, kernels read memory that nothing wrote as it is."""
+        contents = {cell: self.start.values[name].clone() for name, cell in self.start.cells.items()}
+        plain = {**self.options.for_session, "interval": False, "tracker": lambda session: Untracked()}
+        with _disable_current_modes(), Session(self.options.device, **plain):
+            return rerun(self.steps, self.side.place, contents)
+
+
+def _far(found: torch.Tensor, before: torch.Tensor) -> bool:
+    with torch.no_grad(), _disable_current_modes():  # a question of ours, no decision of the script's
+        one, two = (torch.nan_to_num(x.detach().to(torch.float64)) for x in (found, before))
+        return bool(((one - two).abs() > _APART * two.abs().max()).any()) if two.numel() else False
 
 
 def _loaded(mine: Cell, other: Cell, until: int) -> bool:
@@ -162,7 +174,7 @@ def _loaded(mine: Cell, other: Cell, until: int) -> bool:
 
 def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
     """Of a reference that somebody computed elsewhere: its value, and nothing of its error."""
-    (found,) = Again(which, start, "out", None)(**inputs.clone().values).values()
+    (found,) = Again(which, start, "out", options)(**inputs.clone().values).values()
     value = found.detach().to(torch.float64).numpy()
     nothing = np.full(value.shape, np.inf)
     return [value], [(-nothing, nothing)]
@@ -170,7 +182,7 @@ def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> K
 
 def _bounds(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:
     """Value and envelope of a reference that kernels computed."""
-    again = Again(which, start, "out", None)
+    again = Again(which, start, "out", options)
     with open_session(options.device, **options.for_session) as session:
         (found,) = again(**inputs.clone().values).values()
         envelope = session.envelope(found, take=True)

@@ -24,7 +24,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 from render.interpreter.arguments import KernelCall
 from render.interpreter.cuda_redirect import on_host
 from render.interpreter.graphs import unrecorded
+from render.interpreter.host import ALLOCATIONS
 from render.interpreter.hosted.overloads import HostSite, host_site, operation, written_arguments
+from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.no_gpu import Untracked
 from render.ops.aten import Form, of_form
 
@@ -294,6 +296,9 @@ class Tape(Untracked, TorchDispatchMode):
         if name in RANDOM:
             self._drawn(name, frozen, [*fresh, *targets], kernel)
             return
+        if name in ALLOCATIONS:
+            for x in fresh:
+                fill_fresh(x)
         cells = [self._new(x) for x in fresh]
         reads = tuple(dict.fromkeys(self._cell(x) for x in given))
         writes = (*cells, *dict.fromkeys(self._cell(x) for x in targets))

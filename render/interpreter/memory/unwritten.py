@@ -8,6 +8,7 @@ equal the word still count as unwritten: one chance in 2**64 per word.)
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from render.interpreter.memory.registry import Storage
 
@@ -26,11 +27,24 @@ def forget_contents(storage: Storage) -> None:
     if not storage.nbytes:
         return
     storage.written = np.zeros(storage.nbytes, np.uint8)
-    storage.filled = storage.nbytes <= FILL_LIMIT
-    if storage.filled:
-        storage.view(np.dtype(np.uint64))[:] = np.uint64(CANARY)
-        tail = storage.nbytes % 8
-        storage.raw[storage.nbytes - tail :] = _BYTES[:tail]
+    storage.filled = _fill(storage)
+
+
+def fill_fresh(tensor: torch.Tensor) -> None:
+    """The word in the memory of a tensor that was just allocated without contents, where no session keeps account of
+    it: every run of the same code finds the same there."""
+    keep = tensor.untyped_storage()
+    _fill(Storage(keep.data_ptr(), keep.nbytes(), keep))
+
+
+def _fill(storage: Storage) -> bool:
+    """Whether it is small enough to be filled."""
+    if storage.nbytes > FILL_LIMIT:
+        return False
+    storage.view(np.dtype(np.uint64))[:] = np.uint64(CANARY)
+    tail = storage.nbytes % 8
+    storage.raw[storage.nbytes - tail :] = _BYTES[:tail]
+    return True
 
 
 def notice_writes(storage: Storage) -> None:
