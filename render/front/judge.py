@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -62,8 +63,8 @@ def judge(left: ComparedSide, right: ComparedSide, until: int, options: Options,
             found = [_verdict(a, b, inputs, quiet, _bounds) for a, b in (sides, sides[::-1])]
             return min(found, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
         mine, other = sides if kernels[0] else sides[::-1]
-        if _loaded(mine[0].place.cell, other[0].place.cell, until):
-            return _verdict(mine, other, inputs, quiet, _unknown)
+        if (source := _loaded(mine[0].place.cell, other[0].place.cell, until)) is not None:
+            return _verdict(mine, other, inputs, quiet, _unknown, (_told(other[0].name, source),))
         return _verdict(mine, other, inputs, quiet, None)
 
 
@@ -102,7 +103,7 @@ Known = tuple[list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]
 
 def _verdict(
     mine: Which, other: Which, start: _Start, options: Options,
-    bounds: Callable[[Which, _Start, Options, Inputs], Known] | None,
+    bounds: Callable[[Which, _Start, Options, Inputs], Known] | None, told: tuple[str, ...] = (),
 ) -> Verdict:  # fmt: skip
     """`bounds`: what is known of the other side where float64 says nothing of it."""
     name = mine[0].name if mine[0].name != other[0].name else "out"
@@ -111,7 +112,6 @@ def _verdict(
     if bounds is not None:
         reference = replace(reference, bounds=partial(bounds, other, start, options))
     entry = Again(mine, start, name, options)
-    told = (f"{other[0].name} was computed elsewhere: nothing is known of its error",) if bounds is _unknown else ()
     return Judgement(entry, Inputs((), start.values, ()), reference, None, options, told).verdict()
 
 
@@ -163,13 +163,19 @@ def _far(found: torch.Tensor, before: torch.Tensor) -> bool:
         return bool(((one - two).abs() > _APART * two.abs().max()).any()) if two.numel() else False
 
 
-def _loaded(mine: Cell, other: Cell, until: int) -> bool:
-    """Whether the other side was computed elsewhere: data from outside that is no input of the kernel's."""
+def _loaded(mine: Cell, other: Cell, until: int) -> Given | None:
+    """Where the other side was computed elsewhere: data from outside that is no input of the kernel's."""
     known = history(mine, until)
     steps = [step for time, step in history(other, until).items() if time not in known]
     given = [step for step in steps if isinstance(step, Given)]
     moved = all(isinstance(s, HostOperation) and operation(s.func).moves for s in steps if s not in given)
-    return moved and any(not step.made for step in given)
+    return next((step for step in given if not step.made), None) if moved else None
+
+
+def _told(name: str, source: Given) -> str:
+    seen = f"{os.path.basename(source.site.file)}:{source.site.line}"
+    where = f"by numpy or another library, first seen at {seen}" if source.foreign else "before it was watched"
+    return f"{name} was computed elsewhere ({where}): nothing is known of its error"
 
 
 def _unknown(which: Which, start: _Start, options: Options, inputs: Inputs) -> Known:

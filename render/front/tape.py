@@ -82,11 +82,13 @@ class TapeStep:
 class Given(TapeStep):
     """Bytes from outside, flat. `pointers`: (element, storage whose address it holds, bytes behind its start).
 
-    `made`: written down in the code or drawn while it ran, so nobody computed it elsewhere.
+    `made`: written down in the code or drawn while it ran, so nobody computed it elsewhere. `foreign`: they come
+    from memory that is not torch's own, an array's.
     """
 
     data: torch.Tensor = field(kw_only=True)
     made: bool = False
+    foreign: bool = False
     pointers: tuple[tuple[int, Cell, int], ...] = ()
 
 
@@ -230,7 +232,7 @@ class Tape(Untracked, TorchDispatchMode):
             pointers = tuple(self._pointers(data)) if data.dtype in (torch.int64, torch.uint64) else ()
         reads = tuple(dict.fromkeys(target for _, target, _ in pointers))
         step = Given(self._tick(), reads, (cell,), host_site(), True, data=data, pointers=pointers,
-                     made=made)  # fmt: skip
+                     made=made, foreign=not tensor.untyped_storage().resizable())  # fmt: skip
         cell.dtype = tensor.dtype
         cell.steps.append(step)
         return cell
@@ -257,7 +259,7 @@ class Tape(Untracked, TorchDispatchMode):
         """Its numbers were computed elsewhere."""
         for step in self._cell(tensor).steps:
             if isinstance(step, Given):
-                step.made = False
+                step.made, step.foreign = False, True
 
     # host operations
     def __torch_dispatch__(

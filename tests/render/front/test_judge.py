@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -105,3 +107,24 @@ def test_memory_that_an_operation_fills_keeps_its_contents() -> None:
         doubled[(6,)](kept, out, 60, 60, B=64)
         assert torch.equal(out, torch.full((6, 60), 2.0))
     assert [c.verdict.label for c in watch.comparisons] == ["Type-I"]
+
+
+TAKEN = {
+    "compared": np.asarray,
+    "torch.from_numpy": torch.from_numpy,
+    "torch.tensor": torch.tensor,
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_a_reference_of_numpy_is_named_with_its_line(taken: str) -> None:
+    with Watch() as watch:
+        x = torch.linspace(1, 2, 360).view(6, 60)
+        out = torch.empty_like(x)
+        doubled[(6,)](x, out, 60, 60, B=64)
+        expected = np.exp(np.linspace(1, 2, 360, dtype=np.float32)).reshape(6, 60)
+        np.testing.assert_allclose(out, TAKEN[taken](expected), rtol=10)
+    line = inspect.currentframe().f_lineno - 1
+    (found,) = watch.comparisons
+    assert found.verdict.label == "Inconclusive"
+    assert any("by numpy" in note and f"test_judge.py:{line})" in note for note in found.verdict.notes)
