@@ -21,7 +21,7 @@ from render.judgement.evidence import evidence_of
 from render.judgement.written import explained
 from render.result.codes import EXIT_CODES
 from render.result.decision import EQUAL
-from render.result.records import Counterfactual, Evidence
+from render.result.records import Counterfactual
 from render.result.verdict import Verdict
 from render.result.versions import versions
 
@@ -58,14 +58,13 @@ def changed(first: Verdict, found: Verdict) -> Verdict:
 
 @dataclass(frozen=True)
 class Explanations:
-    """What is left to be told of a checked verdict. `proved`: as in `evidence_of`; `bands`: evidence beside it."""
+    """What is left to be told of a checked verdict. `proved`: as in `evidence_of`."""
 
     inputs: Inputs
     confirming: Callable[[], Budget] | None
     weakest: Callable[[], list[str]] | None
     what_ifs: tuple[Counterfactual, ...]
     proved: Mapping[str, bool]
-    bands: tuple[Evidence, ...]
 
     def added(self, v: Verdict) -> Verdict:
         """The verdict with all of it."""
@@ -88,4 +87,6 @@ class Explanations:
             price = replace(price, shrink=gains.get(price.output, 1.0) if same else 1.0)
         notes = tuple(price.sentence if v.downgrade and price and n == v.downgrade.sentence else n for n in v.notes)
         v = explained(replace(v, budget=tuple(found.items), downgrade=price, notes=notes), list(self.what_ifs))
-        return replace(v, evidence=(*evidence_of(v, self.proved), *self.bands))
+        own = evidence_of(v, self.proved)
+        known = {one.name for one in own}
+        return replace(v, evidence=(*own, *(one for one in v.evidence if one.name not in known)))

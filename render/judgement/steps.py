@@ -202,7 +202,7 @@ class Judgement:
         evidence = (*evidence_of(found, proved), *bands)
         found = replace(found, timing=self._timing(began), scope=scope, evidence=evidence)
         weakest = cache(partial(weak_reference, self.references.oracle)) if decision.code == CARRIES else None
-        rest = Explanations(self.inputs, self.confirming, weakest, tuple(what_ifs), proved, bands)
+        rest = Explanations(self.inputs, self.confirming, weakest, tuple(what_ifs), proved)
         return replace(found, stage="checked", later=lambda v: self._told(lambda: rest.added(v)))
 
     def _ruled(self, run: Execution, judged: list[Judged]) -> None:

@@ -23,7 +23,7 @@ class FakeSession:
         self.launches, self.findings, self.notes = [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
-        self.host_roundings, self.host_given, self.tuned = {}, False, {}
+        self.host_roundings, self.host_given, self.tuned, self.host_steps = {}, False, {}, 0
         self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED)
 
     def made_at(self, base):

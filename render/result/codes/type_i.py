@@ -191,7 +191,7 @@ TYPE_I = (
         code="RND120",
         title="round-off if roundings fall independently",
         sentence="probably round-off: {detail}",
-        rank=13,
+        rank=14,
         subtype="probabilistic",
         prose="The rigorous bound is so wide at the elements that differ that it proves nothing (else RND301). The "
         "probabilistic band is not: six standard deviations of all roundings behind an element, each with its signed "

@@ -97,7 +97,7 @@ def test_a_verdict_reads_back_with_its_evidence(tmp_path):
     found = weighed(products.split_half)
     found.save(tmp_path / "v.json")
     again = render.load(tmp_path / "v.json")
-    assert again.evidence == found.evidence and (again.label, again.code) == ("Type-I", "RND111")
+    assert again.evidence == found.wait().evidence and (again.label, again.code) == ("Type-I", "RND111")
     with pytest.raises(RenderError, match="cannot be run again"):
         combined(again)
 

@@ -169,7 +169,7 @@ def _no_notes(report):
     "change", [_no_claim, _text_for_a_witness, _text_for_a_document, _no_outputs, _endless_run, _no_notes]
 )
 def test_a_malformed_report_is_one_clear_line(verdict, change, tmp_path, capsys, monkeypatch):
-    from render.cli import main
+    from render.cli import application
 
     report = json.loads(json.dumps(verdict.to_dict()))
     change(report)
@@ -180,7 +180,7 @@ def test_a_malformed_report_is_one_clear_line(verdict, change, tmp_path, capsys,
     path.write_text(json.dumps(report))
     monkeypatch.setattr(sys, "argv", ["render", "explain", "--check", str(path)])
     with pytest.raises(SystemExit) as stop:
-        main()
+        application()(prog_name="render")
     said = capsys.readouterr().err.splitlines()
     assert stop.value.code == 2 and said[0].startswith("error[RND901]") and len(said) <= 3
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from interval_ops.profiles.profile import load_profile
 from render.ops.library import CONVERSIONS, INTEGERS, REFUSED
 from render.ops.rule import NoRule
 from render.trace.adjoint import Sweep
@@ -33,7 +35,7 @@ def test_an_unknown_operation_is_refused(op: str) -> None:
     with pytest.raises(NotSliceable, match=re.escape(op)):
         value_of(found.nodes[1], found.nodes[0].v)
     with pytest.raises(NoRule, match=re.escape(op)):
-        Sweep(found).forward()
+        Sweep(replace(found, profile=load_profile("any"))).forward()
 
 
 @pytest.mark.parametrize("name", sorted({*CONVERSIONS, *INTEGERS}))

@@ -92,7 +92,7 @@ def write_case(folder: Path, name: str, op: str, label: str, code: str, device: 
 
 def write_corpus(base: Path) -> Path:
     """`base` with issues/9001 (Type-I, modelled device) and twins/9001-minus (Type-II)."""
-    write_case(base / "issues", "9001", "+", "Type-I", "RND106", MODEL)
+    write_case(base / "issues", "9001", "+", "Type-I", "RND108", MODEL)
     write_case(base / "twins", "9001-minus", "-", "Type-II", "RND201", 'kind = "none"',
                more='twin_of = "9001"\nchange = "the sign"')  # fmt: skip
     return base

@@ -36,10 +36,10 @@ def test_table_json_and_resume(corpus):
 
 def test_exit_1_if_an_answer_is_not_the_expected_one(corpus):
     toml = corpus / "issues" / "9001" / "case.toml"
-    toml.write_text(toml.read_text().replace("RND106", "RND101"))
+    toml.write_text(toml.read_text().replace("RND108", "RND101"))
     done = runner.invoke(app, ["replay", "9001", "-j", "1", "--no-baselines"])
     assert done.exit_code == 1
-    assert "code: RND106, not RND101" in done.output
+    assert "code: RND108, not RND101" in done.output
 
 
 def test_assumptions_reach_the_session_and_the_store(corpus, monkeypatch):
@@ -81,7 +81,7 @@ def test_lint_of_good_cases(corpus):
 def test_lint_names_every_problem(corpus):
     case = corpus / "issues" / "9001"
     toml = (case / "case.toml").read_text()
-    toml = toml.replace('"multiply-add"', '"no-such-model"').replace('codes = ["RND106"]', 'codes = ["RND999"]')
+    toml = toml.replace('"multiply-add"', '"no-such-model"').replace('codes = ["RND108"]', 'codes = ["RND999"]')
     (case / "case.toml").write_text(toml.replace('profile = "any"', 'profile = "sm_1"'))
     (case / "kernel.py").write_text("import os\nimport torch\n\ndef reference(x, y):\n    return x\n")
     done = runner.invoke(app, ["replay", "--lint", "9001"])
