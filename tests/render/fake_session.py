@@ -10,6 +10,7 @@ import torch
 
 from interval_ops.profiles.profile import load_profile
 from render.interpreter.memory.records import Use
+from render.result.errors import RenderError
 
 
 class FakeSession:
@@ -19,6 +20,8 @@ class FakeSession:
     runs = 0
 
     def __init__(self, device="any", mute=frozenset(), **options):
+        if "tracker" in options:
+            raise RenderError("RND902", "the stand-in has no host operations to follow")
         self.mute = mute
         self.launches, self.findings, self.notes = [], [], []
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()

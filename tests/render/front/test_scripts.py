@@ -150,16 +150,17 @@ def test_what_cannot_be_run_is_told(words: tuple[str, ...], text: str, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "text"),
+    ("name", "instruction", "text"),
     [
         ("gluon_copy.py", "", "Gluon is not supported"),
-        ("inline_ptx.py", "ex2.approx.ftz.f32", "tanh.approx.f32 has no"),
+        ("inline_ptx.py", "testp.finite.f32", "testp.finite.f32 has no rule"),
+        ("inline_ptx.py", "cos.approx.f16", "of cos there are cos.approx.f32"),
     ],
 )
-def test_what_has_no_rule_is_refused_by_name(name: str, old: str, text: str, tmp_path: Path) -> None:
+def test_what_has_no_rule_is_refused_by_name(name: str, instruction: str, text: str, tmp_path: Path) -> None:
     script = tmp_path / name
     source = (SCRIPTS / name).read_text()
-    script.write_text(source.replace(old, "tanh.approx.f32") if old else source)
+    script.write_text(source.replace("ex2.approx.ftz.f32", instruction) if instruction else source)
     with Watch(Options(budget=False)) as watch:
         ended = run(invocation((str(script),)))
     assert not watch.comparisons and isinstance(ended.error, UnsupportedOp) and text in str(ended.error)

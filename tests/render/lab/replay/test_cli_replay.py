@@ -60,7 +60,9 @@ def test_assumptions_are_taken_from_the_command_line(corpus):
     words = ["replay", "9001", "-j", "1", "--no-baselines"]
     for more in ([], ["--sum-order", "tree", "--triton-version", "3.9"], ["--fp-contraction", "off"]):
         done = runner.invoke(app, [*words, *more])
-        assert done.exit_code == 0 and "from an earlier run" not in done.output
+        assert "from an earlier run" not in done.output
+        assert (done.exit_code == 0) == ("off" not in more), done.output
+    assert "code: RND106, not RND108" in done.output  # what is not fused is not explained by fusing
 
 
 @pytest.mark.parametrize(
