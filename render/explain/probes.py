@@ -130,7 +130,7 @@ def _references(wrong: Sequence[tuple[Case, int]], oracle: Oracle) -> Iterator[s
         with on_cpu():
             try:
                 with mode:
-                    outputs = oracle.on(inputs)._plain()
+                    outputs = oracle.changed(text, inputs)._plain()
             except Exception as error:  # whatever a reference raises that is run otherwise than it was written for
                 caught(error, "the reference with one thing changed")
                 outputs = None

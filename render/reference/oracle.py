@@ -140,9 +140,9 @@ class Oracle:
     memo: Callable[[Any, Callable[[], Any]], Any] = lambda key, compute: compute()
     """Gives what was computed under a key before, by another oracle of the same reference."""
 
-    def on(self, inputs: Inputs) -> Oracle:
-        """The same reference on other inputs: nothing that was computed before holds for them."""
-        return replace(self, inputs=inputs, memo=lambda key, compute: compute())
+    def changed(self, what: str, inputs: Inputs) -> Oracle:
+        """The same reference on other inputs, or run otherwise: `what` names the change, and what is known under it."""
+        return replace(self, inputs=inputs, memo=lambda key, compute: self.memo((what, key), compute))
 
     def exact(self) -> OracleResult:
         if self.reference.bounds is not None:

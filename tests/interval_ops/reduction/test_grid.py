@@ -161,7 +161,7 @@ def rounded_sum(x: list[Fraction], fmt: Format, generator: np.random.Generator) 
 def test_sums_on_a_grid(fmt: Format) -> None:
     """Points of any scale: where the bound is a point, every order gives it; a sum past 2^p units has a width."""
     generator, profile, points, rounded = rng(8), load_profile("any"), 0, 0
-    for trial in range(trials(200)):
+    for trial in range(max(200, trials(200))):
         n, bits = int(generator.integers(1, 20)), int(generator.integers(1, fmt.p + 1))
         x = np.ldexp(generator.integers(-(2**bits) + 1, 2**bits, n), -(trial % 9) - 5).astype(np.float64)
         lo, hi = (end.item() for end in sum_axis((x, x), 0, x.shape, fmt, profile))
