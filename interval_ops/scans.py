@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.compiled import compiled
+from interval_ops.compiled import compiled, inlined
 
 
 def flats(*arrays: np.ndarray) -> list[Any]:
@@ -57,6 +57,15 @@ def apart(y, ref, exact, u, floor, part):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def explained(pick, ref, exact, radius, lo, hi):  # type: ignore[no-untyped-def]
+    """Whether |ref - exact| <= radius < infinity and exact lies in [lo, hi], for every element of `pick`."""
+    for i in range(ref.size):
+        if pick[i] and not (abs(ref[i] - exact[i]) <= radius[i] < np.inf and lo[i] <= exact[i] <= hi[i]):
+            return False
+    return True
+
+
+@compiled
 def same_bits(x, y):  # type: ignore[no-untyped-def]
     """Whether both are equal in every bit; a NaN is one whatever its payload."""
     for i in range(x.size):
@@ -79,6 +88,95 @@ def largest_gap(y, exact):  # type: ignore[no-untyped-def]
         if gap > best:
             best, place = gap, i
     return best, place
+
+
+SELECTED = 1 << 14
+"""Numbers up to which sorting a part of them costs less than counting them first."""
+
+
+def kth(x: np.ndarray, rank: int) -> float:
+    """The number of that rank (from 0) of a flat array without NaN: what a sort would put there.
+
+    Counted by the first 16 bits, in which order of floats is order of integers; only numbers that share those with the
+    one that is looked for are sorted. x is read twice, and not written to.
+    """
+    if x.size <= SELECTED:
+        return float(np.partition(x, rank)[rank])
+    bits = np.ascontiguousarray(x, np.float64).view(np.int64)
+    counts = np.zeros(1 << 16, np.int64)
+    _count(bits, counts)
+    before = np.cumsum(counts)
+    top = int(np.searchsorted(before, rank, side="right"))
+    chosen = np.empty(counts[top])
+    _choose(bits, top, chosen.view(np.int64))
+    rank -= int(before[top] - counts[top])
+    chosen.partition(rank)
+    return float(chosen[rank])
+
+
+def median(x: np.ndarray) -> float:
+    """As `numpy.median` of a flat array, NaN where one of its numbers is."""
+    if np.isnan(x.max(initial=-np.inf)):
+        return float("nan")
+    low = kth(x, (x.size - 1) // 2)
+    if x.size % 2:
+        return low
+    upto, more = _beyond(x, low)
+    return float(np.mean([low, low if upto > x.size // 2 else more]))
+
+
+@compiled
+def _beyond(x, low):  # type: ignore[no-untyped-def]
+    """(how many are at most `low`, the smallest that is more)."""
+    upto, more = 0, np.inf
+    for y in x:
+        upto += y <= low
+        more = y if low < y < more else more
+    return upto, more
+
+
+@inlined
+def _place(bits):  # type: ignore[no-untyped-def]
+    """The first 16 bits of a float's pattern, in the order of floats: negative ones have theirs turned round."""
+    return ((bits >> 48) ^ 0x8000 if bits >= 0 else ~(bits >> 48)) & 0xFFFF
+
+
+@compiled
+def _count(bits, counts):  # type: ignore[no-untyped-def]
+    for b in bits:
+        counts[_place(b)] += 1
+
+
+@compiled
+def _choose(bits, top, out):  # type: ignore[no-untyped-def]
+    n = 0
+    for b in bits:
+        if _place(b) == top:
+            out[n] = b
+            n += 1
+
+
+@compiled
+def relative_widths(out, low, high):  # type: ignore[no-untyped-def]
+    """(high - low) / |middle| into `out`, 0 where there is no width; `out` may be `low`."""
+    for i in range(out.size):
+        width = high[i] - low[i]
+        out[i] = 0.0 if width == 0 else width / abs(low[i] + width / 2)
+
+
+@compiled
+def binned(small, wide, scale, further, settled, lo, hi, ref):  # type: ignore[no-untyped-def]
+    """Smallest |ref|, and largest distance of an end from ref (one float64 `further`), of each bin of |ref| scale."""
+    last = small.size - 1
+    for i in range(ref.size):
+        if not settled[i]:
+            size, above, below = abs(ref[i]), hi[i] - ref[i], ref[i] - lo[i]
+            at = min(int(size * scale), last)
+            cover = above if above > below else below
+            cover = cover if cover > 0.0 else 0.0
+            cover = np.nextafter(cover, np.inf) if further else cover
+            small[at] = size if size < small[at] else small[at]
+            wide[at] = cover if cover > wide[at] else wide[at]
 
 
 @compiled

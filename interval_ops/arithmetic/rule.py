@@ -87,7 +87,8 @@ def div(a: Pair, b: Pair, fmt: Format, profile: Profile, kind: str = "div") -> P
     """a / b within the profile's error of function `kind` ("div": `/` and fdiv, "div_rn": correctly rounded).
 
     A divisor that contains 0 gives [-inf, inf], the sign of a zero being open; 0/0 and inf/inf give top. fp16 and
-    bf16 divide in fp32 and round once more. Source of `div`: PTX ISA 8, div.full.f32, 2 ulp over the full range.
+    bf16 divide in fp32 and round once more. Source of `div` on NVIDIA: PTX ISA 8, div.full.f32, 2 ulp over the
+    full range; a constant divisor becomes its reciprocal within 2 ulp and a product (PTX of Triton 3.9).
     """
     muted = profile.muted("function")
     error = FnError(0.0) if muted else profile.fn(kind, fmt.name)

@@ -58,7 +58,7 @@ def _kernel(function: Function, evaluate: Evaluate, point: bool, error: Error) -
         case Wave():
             return _wave(function, evaluate, point, error)
         case Pole():
-            return _pieces(evaluate, point, True, lambda *arrays: function.close(*arrays, *error.params))
+            return _blockwise(evaluate, point, True, lambda *arrays: function.close(*arrays, *error.params))
         case Bessel():
             return _bessel(function, evaluate, point, error)
         case Monotone():
@@ -102,7 +102,7 @@ def error_of(entry: str, fmt: Format, wide: Format, profile: Profile) -> Error:
     return Error(error.r + FLOAT64_SLACK, error.a, flush, gate, limit, error.until, error.beyond, u)
 
 
-def _pieces(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
+def _blockwise(evaluate: Evaluate, point: bool, up: bool, finish: Callable[..., bool]) -> Callable[..., bool]:
     """A block kernel: values of the function into the outputs, then `finish`, in pieces that stay in the cache."""
 
     def kernel(alo: Array, ahi: Array, lo: Array, hi: Array) -> bool:
@@ -134,7 +134,7 @@ def _monotone(f: Monotone, evaluate: Evaluate, point: bool, error: Error) -> Cal
             same &= kernels.zero_pole(x, y, lo, hi)
         return same
 
-    return _pieces(evaluate, point, f.up, finish)
+    return _blockwise(evaluate, point, f.up, finish)
 
 
 def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
@@ -146,18 +146,18 @@ def _exp_through_exp2(point: bool, error: Error) -> Callable[..., bool]:
     Source: PTX ISA 8, ex2.approx.f32 (2 ulp from the correctly rounded value); sequence read in Triton's PTX.
     A common mistake: a fixed number of ulps for exp, which |x| > 5 exceeds by the argument's rounding alone.
     """
-    return _pieces(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
+    return _blockwise(np.exp, point, True, lambda x, y, lo, hi: kernels.close_exp(x, y, lo, hi, *error.params))
 
 
 def _wave(f: Wave, evaluate: Evaluate, point: bool, error: Error) -> Callable[..., bool]:
     wave, given = kernels.WaveParams(f.turn, f.phase, f.f0), error.params
-    return _pieces(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, wave, given))
+    return _blockwise(evaluate, point, True, lambda x, y, lo, hi: kernels.close_wave(x, y, lo, hi, wave, given))
 
 
 def _bessel(f: Bessel, evaluate: Evaluate, point: bool, error: Error) -> Callable[..., bool]:
     function = bessel_kernels.BesselParams(f.odd, not f.even and not f.odd, np.array(f.turns), f.at_far)
     params = (function, bessel_kernels.FarError(error.until, error.beyond, error.u), error.params)
-    return _pieces(evaluate, point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
+    return _blockwise(evaluate, point, True, lambda x, y, lo, hi: bessel_kernels.close_bessel(x, y, lo, hi, *params))
 
 
 __all__ = ["FUNCTIONS", "Error", "error_of", "unary"]

@@ -16,29 +16,35 @@ def close_sum(
     r"""Bounds of base + sum of `count` addends, each added with one rounding to `fmt`, in any order.
 
     |fl - exact| <= ((1 + u)^count - 1)(|base| + sum |x|), and at most `count` times the unit of the binade of the
-    largest partial sum, which lies between base plus all that is negative and base plus all that is positive. fp32 adds
-    of a flushing target lose up to 2^-126 each as well (PTX ISA 8: global atom.add.f32 flushes subnormal inputs and
-    results). `sum_lo`, `sum_hi` are float64 sums of the
-    ends of the addends and `mag` the sum of their larger magnitudes, accumulated in any order; `base` is a pair, or an
-    array of points. Muted: cause "accumulation" ("lowacc" below fp32). Half lines or top where a sum may overflow.
+    largest partial sum, which lies between base plus all that is negative and base plus all that is positive. The first
+    add to a base of 0 gives its addend, without a rounding: one less is counted, and one addend alone is the sum. fp32
+    adds of a flushing target lose up to 2^-126 each as well (PTX ISA 8: global atom.add.f32 flushes subnormal inputs
+    and results). `sum_lo`, `sum_hi` are float64 sums of the ends of the addends and `mag` the sum of their larger
+    magnitudes, accumulated in any order; `base` is a pair, or an array of points. Muted: cause "accumulation"
+    ("lowacc" below fp32). Half lines or top where a sum may overflow.
     A common mistake: one rounding for the total instead of one per add (8-way fp16 split-K).
     """
     base_lo, base_hi = base if isinstance(base, tuple) else (base, base)
     low_in, high_in = np.asarray(base_lo, np.float64), np.asarray(base_hi, np.float64)
     n = np.asarray(count, np.float64)
+    empty = (low_in == 0) & (high_in == 0)
+    roundings = np.where(empty, np.maximum(n - 1, 0), n)
     with np.errstate(invalid="ignore", over="ignore"):
         total = np.maximum(np.abs(low_in), np.abs(high_in)) + mag
         muted = profile.muted(sum_cause(fmt))
         u = 0.0 if muted else rounding_unit(fmt)
         flush = FP32.min_normal if fmt.bits == 32 and profile.atomic_flush_fp32 and not muted else 0.0
-        growth = np.expm1(n * u) * (1 + 2.0**-40)
+        # as `kernels.sum_growth`
+        growth = np.minimum(np.expm1(roundings * u) * (1 + 2.0**-40), roundings * u * (1 + 2.0**-9))
         # Our own float64 sums: n + 1 additions here and before, of values and of magnitudes; four operations more.
         own = (n + 5) * 2.0**-53 * (1 + 2 * growth) * total + 2 * n * flush * (1 + growth)
         most = np.maximum(high_in + 0.5 * (sum_hi + mag), 0.5 * (mag - sum_lo) - low_in)
         top = (np.maximum(most, 0.0) + growth * total + own) * (1 + 2.0**-48)
         binade = np.ldexp(1.0, np.frexp(np.where(top < np.inf, top, 0.0))[1] - 1)
-        charged = np.minimum(growth * total, np.where(top < np.inf, n * u * (1 + 2.0**-40) * binade, np.inf))
-        margin = np.where(n == 0, 0.0, charged + own)
+        charged = np.minimum(growth * total, np.where(top < np.inf, roundings * u * (1 + 2.0**-40) * binade, np.inf))
+        # Nothing is flushed: beyond the subnormals, or zero.
+        kept = (flush == 0) | (np.maximum(sum_lo, -np.asarray(sum_hi)) >= flush) | ((sum_lo == 0) & (sum_hi == 0))
+        margin = np.where((n == 0) | ((n == 1) & empty & kept), 0.0, charged + own)
         lo, hi = low_in + sum_lo - margin, high_in + sum_hi + margin
         limit = fmt.max if fmt.bits == 64 else fmt.overflow_threshold
         fits = top + margin < limit

@@ -20,6 +20,8 @@ WIDTH = 256
 SHORT = 128
 LANES = 8
 ROWS = 7
+NOWHERE = np.zeros((0, 0, 0), np.bool_)
+"""No place where a prefix starts anew."""
 # Rows of accumulators: sum of lo, of hi, of |lo|, of |hi|; addends that are not exact zeros; the largest power of two
 # that divides every addend, 0 where one is no point; the largest magnitude.
 
@@ -91,6 +93,17 @@ def growth(n: float, u: float) -> float:
 
 
 @compiled
+def sum_growth(n: float, levels: float, u: float) -> float:
+    """What n additions may err by, relative to the sum of magnitudes, no addend in more than `levels` of them.
+
+    The smaller of (1 + u)^min(n, levels) - 1 and, for every n, n v with v = (1 + 2^-9) u: Jeannerod and Rump 2013,
+    Improved error bounds for inner products in floating-point arithmetic, by min(|a|, |b|) as the other bound of one
+    addition's error. The 2^-9 is for additions in fp32 that are rounded once more, which err by |b| (1 + 2^-11).
+    """
+    return min(growth(min(n, levels), u), n * u * (1.0 + 2.0**-9))
+
+
+@compiled
 def sum_bounds(sums, o, k, u, integers, limit, levels, depth, quick):  # type: ignore[no-untyped-def]
     """Ends of the sum in sums[o, :, k], see `reduction.sum_axis`: no term passes more than `levels` roundings. `depth`
     additions lie on the longest path of the accumulators."""
@@ -102,15 +115,17 @@ def sum_bounds(sums, o, k, u, integers, limit, levels, depth, quick):  # type: i
     if magnitude <= integers * grid and magnitude <= FP64_MAX and grid > 0.0:
         return s_lo, s_hi
     if magnitude > FP64_MAX:
-        return _infinite_sum(s_lo, s_hi, m_lo, m_hi, growth(min(max(count - 1.0, 0.0), levels), u))
-    g = growth(min(max(count - 1.0, 0.0), levels), u)
+        return _infinite_sum(s_lo, s_hi, m_lo, m_hi, sum_growth(max(count - 1.0, 0.0), levels, u))
+    g = sum_growth(max(count - 1.0, 0.0), levels, u)
     noise = (depth + 4.0) * EPS
-    running, top = running_error((s_lo, s_hi), (m_lo, m_hi), count, peak, u, g, noise, quick)
+    running, top = running_error((s_lo, s_hi), (m_lo, m_hi), count, peak, u, g, noise, levels, quick)
     # Our sum errs by gamma_depth, its magnitude as well, and the three operations below by a unit each.
     slack = (depth + 5.0) * (EPS / 2) * (1.0 + 2.0 * g) if count > 1.0 else 0.0
     if g >= 0.5:
         # x - g |x| need not grow with x any more: charge the larger magnitude of every addend.
-        m_lo = m_hi = (m_lo + m_hi) * (1.0 + 2.0**-20)
+        m_lo = m_hi = (
+            0.5 * (m_lo + m_hi + (s_hi - s_lo)) * (1.0 + 2.0**-20)
+        )  # max(|a|, |b|) <= (|a| + |b| + |b - a|) / 2
     low = s_lo - (min(g * m_lo, running) + slack * m_lo)
     high = s_hi + (min(g * m_hi, running) + slack * m_hi)
     if top < limit:
@@ -214,15 +229,19 @@ def extreme_rows(lo, hi, sign, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-untyped-def]
-    """Bounds of every prefix sum along the middle axis, each as `sum_bounds` of the addends so far."""
+def prefix_sums(lo, hi, start, out_lo, out_hi, u, integers, limit):  # type: ignore[no-untyped-def]
+    """Bounds of every prefix sum along the middle axis, each as `sum_bounds` of the addends since the last `start`."""
     outer, n, inner = lo.shape
     acc = np.empty((1, ROWS, inner))
+    count = np.zeros(inner)
     for o in range(outer):
-        acc[:] = 0.0
-        acc[0, 5] = np.inf
         for i in range(n):
             for k in range(inner):
+                if i == 0 or (start.size > 0 and start[o, i, k]):
+                    acc[0, :, k] = 0.0
+                    acc[0, 5, k] = np.inf
+                    count[k] = 0.0
+                count[k] += 1.0
                 a, b = lo[o, i, k], hi[o, i, k]
                 acc[0, 0, k] += a
                 acc[0, 1, k] += b
@@ -231,7 +250,7 @@ def prefix_sums(lo, hi, out_lo, out_hi, u, integers, limit):  # type: ignore[no-
                 acc[0, 4, k] += 1.0 if (a != 0.0) | (b != 0.0) else 0.0
                 acc[0, 5, k] = min(acc[0, 5, k], last_bit(a) if a == b else 0.0)
                 acc[0, 6, k] = max(acc[0, 6, k], max(abs(a), abs(b)))
-                ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, i + 1.0, True)
+                ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, count[k], True)
                 out_lo[o, i, k], out_hi[o, i, k] = ends
 
 
@@ -259,15 +278,19 @@ def _close_product(low, high, count, large, small, u, half, limit, normal):  # t
 
 
 @compiled
-def prefix_products(lo, hi, out_lo, out_hi, u, half, limit, normal):  # type: ignore[no-untyped-def]
-    """Bounds of every prefix product along the middle axis, in any order of multiplications, see `prod_axis`."""
+def prefix_products(lo, hi, start, out_lo, out_hi, u, half, limit, normal):  # type: ignore[no-untyped-def]
+    """Bounds of every prefix product along the middle axis since the last `start`, in any order of multiplications, see
+    `prod_axis`."""
     outer, n, inner = lo.shape
     for o in range(outer):
         for k in range(inner):
             low, high, count, large, small = 1.0, 1.0, 0.0, 1.0, 1.0
             for i in range(n):
                 a, b = lo[o, i, k], hi[o, i, k]
-                low, high = _product_step(low, high, a, b) if i > 0 else (a, b)
+                if i == 0 or (start.size > 0 and start[o, i, k]):
+                    low, high, count, large, small = a, b, 0.0, 1.0, 1.0
+                else:
+                    low, high = _product_step(low, high, a, b)
                 if a != b or abs(a) != 1.0:
                     count += 1.0
                 large *= max(1.0, max(abs(a), abs(b)))

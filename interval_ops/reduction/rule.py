@@ -25,7 +25,8 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     r"""Sum along `axis`, rounded to `fmt` after every addition, in any order and any tree.
 
     |fl(sum x_i) - sum x_i| <= ((1 + u)^(n-1) - 1) sum |x_i|, n = number of addends that are not exact zeros: padding is
-    free; and at most what `running.running_error` makes of the sizes of partial sums: the smaller of both. Additions
+    free; (n-1) u sum |x_i| however large n u is (`kernels.sum_growth`); and what `running.running_error` makes of the
+    sizes of partial sums, level by level where the sum is a known tree: the smallest of all. Additions
     never underflow inexactly. Points that are multiples of q = 2^k and whose magnitudes sum to at most 2^p q (integers,
     quantised numbers) are exact in any order (`grid`).
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 4.2.
@@ -86,7 +87,7 @@ def prod_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: 
 
     def last(lo: Array, hi: Array, cut: slice) -> None:
         prefix = np.empty((2, *lo.shape))
-        kernels.prefix_products(lo, hi, prefix[0], prefix[1], *product_params(fmt, muted))
+        kernels.prefix_products(lo, hi, kernels.NOWHERE, prefix[0], prefix[1], *product_params(fmt, muted))
         out[:, cut] = prefix[:, :, -1]
 
     _each_block(a, axis, shape, last)

@@ -33,11 +33,27 @@ def ramp(count: float, start: float, step: float, top: float, least: float) -> t
 
 
 @compiled
-def running_error(ends, sizes, count, peak, u, growth, noise, quick):  # type: ignore[no-untyped-def]
+def tree_steps(whole: float, total: float, top: float, peak: float, levels: float) -> float:
+    """Upper bound of the powers of two below the partial sums of a tree of `levels`, all of them added up.
+
+    The 2^j sums j levels below the root have magnitudes of at most `whole` together; each is at most `top` and
+    2^(levels - j) times `peak`, the root at most `total`.
+    """
+    steps, nodes, leaves = 0.0, 1.0, 2.0**levels
+    for j in range(int(levels)):
+        largest = max(min(min(top, leaves * peak), total if j == 0 else math.inf), 2.0**-1022)
+        steps += min(whole, nodes * power_floor(largest))
+        nodes, leaves = 2.0 * nodes, 0.5 * leaves
+    return steps
+
+
+@compiled
+def running_error(ends, sizes, count, peak, u, growth, noise, levels, quick):  # type: ignore[no-untyped-def]
     """(error, largest partial sum) of `count` addends x_i in [lo_i, hi_i] that are added in any order and grouping.
 
     `ends` are the sums of lo_i and of hi_i, `sizes` those of |lo_i| and |hi_i|, each within a relative `noise` of the
-    latter; no addend is larger than `peak`; `growth` is (1 + u)^m - 1, m the most roundings that an addend passes.
+    latter; no addend is larger than `peak`; no sum of m of them errs by more than `growth` times their magnitudes.
+    `levels` of a balanced tree, or inf: in one the errors of a level are at most u times all that it adds up.
     `quick` leaves out how partial sums grow within a binade: for callers who ask once per addend.
     An addition errs by at most u times the power of two below its result. No exact partial sum leaves [-N, P], the sums
     of all negative lower and all positive upper ends, and no computed one is further than growth (P + N) from it. Of
@@ -52,7 +68,11 @@ def running_error(ends, sizes, count, peak, u, growth, noise, quick):  # type: i
     if not top < 2.0**1000 or u == 0.0 or count < 2.0:
         return (0.0 if u == 0.0 or count < 2.0 else math.inf), top
     step = max(peak * (1.0 + growth) * (1.0 + 2.0**-48), 2.0**-1000)
-    if quick:
+    if levels < math.inf:
+        whole = (1.0 + growth) * (positive + negative)
+        total = max(abs(ends[0]), abs(ends[1])) + rest + growth * (positive + negative)
+        units = tree_steps(whole, total * (1.0 + 2.0**-48), top, step, levels)
+    elif quick:
         power = power_floor(top)
         few = min(count - 1.0, max(math.floor(power / step * (1.0 - 2.0**-48)) - 1.0, 0.0))  # (few + 1) step <= power
         units = 0.5 * few * (few + 3.0) * step + (count - 1.0 - few) * power

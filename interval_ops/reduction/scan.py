@@ -13,19 +13,23 @@ from interval_ops.reduction import kernels
 from interval_ops.reduction.rule import product_params, sum_cause, sum_params
 
 
-def cumsum(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> Pair:
-    """Running sum: element k is a sum of k + 1 addends, bounded as `reduction.sum_axis`.
+def cumsum(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile, start: Array | None = None) -> Pair:
+    """Running sum: element k is a sum of k + 1 addends, bounded as `reduction.sum_axis`; it starts anew where `start`.
 
     A common mistake: adding the intervals without a rounding error (4094 of 4096 fp32 prefix sums then lie outside).
     """
     params = sum_params(fmt, profile.muted(sum_cause(fmt)))
-    return _scan(a, axis, reverse, lambda lo, hi, *out: kernels.prefix_sums(lo, hi, out[0], out[1], *params))
+    return _scan(
+        a, axis, reverse, start, lambda lo, hi, at, *out: kernels.prefix_sums(lo, hi, at, out[0], out[1], *params)
+    )
 
 
-def cumprod(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> Pair:
-    """Running product: element k is a product of k + 1 factors, bounded as `reduction.prod_axis`."""
+def cumprod(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile, start: Array | None = None) -> Pair:
+    """Running product: element k is a product of k + 1 factors, bounded as `reduction.prod_axis`; see `cumsum`."""
     params = product_params(fmt, profile.muted(sum_cause(fmt)))
-    return _scan(a, axis, reverse, lambda lo, hi, *out: kernels.prefix_products(lo, hi, out[0], out[1], *params))
+    return _scan(
+        a, axis, reverse, start, lambda lo, hi, at, *out: kernels.prefix_products(lo, hi, at, out[0], out[1], *params)
+    )
 
 
 def cummax(a: Pair, axis: int, reverse: bool = False) -> Pair:
@@ -49,11 +53,25 @@ def _extremum(a: Pair, axis: int, reverse: bool, ufunc: np.ufunc, ignoring: np.u
     return run(ufunc, a[0]), run(ufunc, a[1])
 
 
-def _scan(a: Pair, axis: int, reverse: bool, kernel: Callable[..., None]) -> Pair:
+def segments(a: Pair, axis: int, reverse: bool, larger: bool, start: Array) -> Pair:
+    """Running maximum (or minimum) of both ends, exact, that starts anew where `start`; NaN stays NaN until then."""
+    ufunc = np.maximum if larger else np.minimum
+    begins = along(start, axis, reverse) != 0
+    ends = []
+    for end in a:
+        out = along(end, axis, reverse).copy()
+        for j in range(1, out.shape[1]):
+            out[:, j] = np.where(begins[:, j], out[:, j], ufunc(out[:, j - 1], out[:, j]))
+        ends.append(back(out, a[0].shape, axis, reverse))
+    return ends[0], ends[1]
+
+
+def _scan(a: Pair, axis: int, reverse: bool, start: Array | None, kernel: Callable[..., None]) -> Pair:
     lo = along(a[0], axis, reverse)
     hi = lo if is_point(a) else along(a[1], axis, reverse)
+    begins = kernels.NOWHERE if start is None else along(start, axis, reverse) != 0
     out_lo, out_hi = np.empty((2, *lo.shape))
-    kernel(lo, hi, out_lo, out_hi)
+    kernel(lo, hi, begins, out_lo, out_hi)
     return tuple(back(out, a[0].shape, axis, reverse) for out in (out_lo, out_hi))  # type: ignore[return-value]
 
 

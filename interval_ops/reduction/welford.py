@@ -10,6 +10,7 @@ Mean. The exact mean of both parts is (1 - r) mean_a + r mean_b, so errors are a
 
     A = c (R + 2e) + u (X + e + c (R + 2e)) + 2 eta,   c = (1 + u)^2 (1 + e_d) - 1.
 
+With the mean as (w_a mean_a + w_b mean_b) / w the first R is X: two products, an addition, a division.
 Along a path of at most D merges (a balanced tree) that gives e <= D A. In any order the average helps: w e is at most
 A times the sum of w over all merges, which a chain makes largest: with n equal weights e <= ((n + 1)/2 + z) A, where z
 counts weights of 0 (whose merges average nothing); with other weights e <= (N - 1) A.
@@ -37,11 +38,19 @@ _UP = 1.0 + 2.0**-40
 
 
 def reduce_axis(
-    mean: Pair, m2: Pair, weight: Array, axis: int, fmt: Format, profile: Profile, guarded: bool
+    mean: Pair,
+    m2: Pair,
+    weight: Array,
+    axis: int,
+    fmt: Format,
+    profile: Profile,
+    guarded: bool,
+    weighted: bool = False,
 ) -> tuple[Pair, Pair] | None:
     """Bounds of (mean, M2) over `axis`, which is removed; None where the rule does not hold.
 
-    Operands have one full shape; `weight` are exact values. `guarded`: r is 0 where w is 0. The rule needs fp32 or
+    Operands have one full shape; `weight` are exact values. `guarded`: r is 0 where w is 0. `weighted`: the mean is
+    (w_a mean_a + w_b mean_b) / w instead. The rule needs fp32 or
     fp64, weights that are integers of 0 and more, and a total that the format holds exactly. Rows with operands that
     are not finite, or where a step may overflow, get NaN in both ends.
     """
@@ -52,7 +61,7 @@ def reduce_axis(
     if not (np.isfinite(w).all() and (w >= 0).all() and (w == np.rint(w)).all() and (total <= 2.0**fmt.p).all()):
         return None
     with np.errstate(all="ignore"):
-        rounding = _Rounding(fmt, profile)
+        rounding = _Rounding(fmt, profile, weighted)
         reach = np.maximum(np.abs(xl), np.abs(xh)).max(1)
         spread = xh.max(1) - xl.min(1)
         depth = np.ceil(np.log2(w.shape[1])) if profile.trees else None
@@ -72,8 +81,9 @@ def reduce_axis(
 class _Rounding:
     """The errors of one merge in a format, all zero where accumulation is muted."""
 
-    def __init__(self, fmt: Format, profile: Profile) -> None:
+    def __init__(self, fmt: Format, profile: Profile, weighted: bool) -> None:
         muted = profile.muted("accumulation")
+        self.weighted = weighted
         self.u = 0.0 if muted else fmt.u
         self.eta = 0.0 if muted else max(fmt.half_subnormal, 2.0**-1074)
         error = profile.fn("div", fmt.name)
@@ -84,7 +94,7 @@ class _Rounding:
     def of_mean(self, w: Array, spread: Array, reach: Array, depth: float | None) -> Array:
         """e: the largest error of a computed mean, over all ways to merge (or all trees of that depth)."""
         u, c = self.u, self.c
-        base = c * spread * (1 + u) + u * reach + 4 * self.eta
+        base = c * (reach if self.weighted else spread) * (1 + u) + u * reach + 4 * self.eta
         again = (2 * c + u + 2 * u * c) * _UP
         if depth is not None:
             off: Array = np.zeros_like(spread)

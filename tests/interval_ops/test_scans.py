@@ -84,3 +84,38 @@ def test_what_agrees_is_counted_as_before(seed: int) -> None:
         else:
             wanted = unrounded._answer(case, (low, high), gap, counts, near, False)
             assert alike is not None and repr(alike) == repr(wanted)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ranks_and_medians_are_those_of_a_sort(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scans, "SELECTED", 2)  # counted, however few there are
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=int(rng.integers(1, 200))) * 10.0 ** rng.integers(-300, 300)
+    x[rng.random(x.size) < 0.3] = rng.choice(KINDS[~np.isnan(KINDS)])
+    before = x.copy()
+    assert [scans.kth(x, k) for k in range(x.size)] == np.sort(x).tolist()
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(scans.median(x), np.median(x), equal_nan=True)
+    assert np.array_equal(x, before)
+    x[rng.integers(x.size)] = np.nan
+    assert np.isnan(scans.median(x))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_widths_and_bins_are_those_of_array_expressions(seed: int) -> None:
+    a, b, ref, *_ = (np.clip(np.nan_to_num(x), -1e6, 1e6) for x in drawn(seed))
+    lo, hi = np.fmin(a, b), np.fmax(a, b)
+    settled = np.random.default_rng(seed).random(lo.size) < 0.2
+    with np.errstate(all="ignore"):
+        width = hi - lo
+        scans.relative_widths(found := np.empty(lo.size), *scans.flats(lo, hi))
+        assert np.array_equal(found, np.where(width == 0, 0.0, width / np.abs(lo + width / 2)), equal_nan=True)
+    for further in (False, True):
+        small, wide = np.full(4, np.inf), np.zeros(4)
+        scans.binned(small, wide, 0.7, further, settled, *scans.flats(lo, hi, ref))
+        size, cover = np.abs(ref), np.maximum(np.maximum(hi - ref, ref - lo), 0.0)
+        cover = np.nextafter(cover, np.inf) if further else cover
+        at = np.minimum((size * 0.7).astype(np.int64), 3)
+        for k in range(4):
+            chosen = (at == k) & ~settled
+            assert small[k] == size[chosen].min(initial=np.inf) and wide[k] == cover[chosen].max(initial=0.0)

@@ -27,17 +27,31 @@ def any_order(generator: np.random.Generator, base: float, x: np.ndarray, fmt: F
     return total
 
 
+@pytest.mark.parametrize("onto", [0.0, 1.0], ids=["nothing", "something"])
 @pytest.mark.parametrize("fmt", [FP32, FP16, BF16, FP64], ids=lambda f: f.name)
-def test_every_order_is_inside(fmt: Format) -> None:
+def test_every_order_is_inside(fmt: Format, onto: float) -> None:
     generator = rng(61)
     for _ in range(trials(50)):
-        n = int(generator.integers(1, 30))
-        x, base = to_format(generator.standard_normal(n), fmt), to_format(generator.standard_normal(1), fmt)
+        n = int(generator.integers(1, 30 if generator.random() < 0.5 else 4))
+        x, base = to_format(generator.standard_normal(n), fmt), to_format(onto * generator.standard_normal(1), fmt)
         out = close_sum(base, *(np.array([v.sum()]) for v in (x, x, np.abs(x))), np.array([n]), fmt, IEEE)
         well_formed(out)
         assert holds(out[0][0], out[1][0], Fraction(base[0]) + sum(map(Fraction, x), Fraction(0)))
         for _ in range(4):
             assert_inside(out, np.array([any_order(generator, base[0], x, fmt)]))
+
+
+def test_one_addend_onto_nothing_is_the_sum() -> None:
+    """A counter of one program is 1; what is subnormal may be flushed (sm_80), as may what only reaches down there."""
+    x, one = np.array([1.0, -0.3, 0.0, 2.0**-126, 2.0**-127]), np.ones(5)
+    lo, hi = close_sum(np.zeros(5), x, x, np.abs(x), one, FP32, SM80)
+    assert np.array_equal(lo[:4], x[:4]) and np.array_equal(hi[:4], x[:4]) and lo[4] <= 0
+    low, high = close_sum(np.zeros(1), np.array([-1.0]), np.array([2.0]), np.array([2.0]), np.ones(1), FP32, IEEE)
+    assert (low, high) == (-1.0, 2.0)
+    reaching = close_sum(np.zeros(1), np.array([2.0**-130]), np.array([1.0]), np.array([1.0]), np.ones(1), FP32, SM80)
+    assert_inside(reaching, np.array([0.0]))
+    based, _ = close_sum(np.ones(1), x[:1], x[:1], x[:1], np.ones(1), FP32, IEEE)
+    assert based[0] < 2.0
 
 
 def test_order_of_atomics_matters() -> None:

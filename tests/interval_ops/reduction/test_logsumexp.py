@@ -32,7 +32,7 @@ def test_no_order_leaves_the_bound(name, spread, profile):
     for n in (2, 8, 33):
         m, s = (rng.normal(size=n) * spread).astype(F), rng.random(n).astype(F)
         m[rng.integers(n)] = -1e30
-        top, total = reduce_axis((m[None],) * 2, (s[None],) * 2, 1, FP32, known, name)
+        top, (total,) = reduce_axis((m[None],) * 2, [(s[None],) * 2], 1, FP32, known, name)
         low, high = float(total[0].item()), float(total[1].item())
         exact = float((s.astype(float) * base(m.astype(float) - m.max())).sum())
         assert top[0].item() == top[1].item() == m.max() and low <= exact <= high
@@ -47,7 +47,7 @@ def test_no_order_leaves_the_bound(name, spread, profile):
 
 def test_without_rounding_the_exact_value_is_left():
     m, s = np.array([[1.0, -3.0, 0.5]]), np.array([[1.0, 2.0, 0.25]])
-    _, (low, high) = reduce_axis((m, m), (s, s), 1, FP32, load_profile("sm_90").mute(*CAUSES), "exp")
+    _, ((low, high),) = reduce_axis((m, m), [(s, s)], 1, FP32, load_profile("sm_90").mute(*CAUSES), "exp")
     exact = 1.0 + 2 * np.exp(-4.0) + 0.25 * np.exp(-0.5)
     assert low <= exact <= high and high - low < 1e-12
 
@@ -55,17 +55,38 @@ def test_without_rounding_the_exact_value_is_left():
 def test_bounds_of_intervals_hold_their_corners():
     ml, mh = np.array([[0.0, -1.0, 0.3]]), np.array([[0.5, 1.0, 0.4]])
     sl, sh = np.array([[0.0, 1.0, 2.0]]), np.array([[1.0, 1.5, 2.0]])
-    top, (low, high) = reduce_axis((ml, mh), (sl, sh), 1, FP32, load_profile("sm_90"), "exp")
+    top, ((low, high), (below, above)) = reduce_axis(
+        (ml, mh), [(sl, sh), (-sh, 1 - sl)], 1, FP32, load_profile("sm_90"), "exp"
+    )
     assert (top[0], top[1]) == (0.3, 1.0)
     rng = np.random.default_rng(0)
     for _ in range(200):
         m, s = ml + (mh - ml) * rng.random(3), sl + (sh - sl) * rng.random(3)
         assert low <= (s * np.exp(m - m.max())).sum() <= high
+        signed = -sh + (1 - sl + sh) * rng.random(3)
+        assert below <= (signed * np.exp(m - m.max())).sum() <= above
+
+
+def test_values_of_either_sign_ride_along():
+    """A maximum, a sum and two sums of values, as attention merges them."""
+    rng, known = np.random.default_rng(5), load_profile("sm_90")
+    for n in (3, 17, 64):
+        m, s = (rng.normal(size=n) * 4).astype(F), [rng.normal(size=n).astype(F) for _ in range(2)]
+        _, found = reduce_axis((m[None],) * 2, [(x[None],) * 2 for x in s], 1, FP32, known, "exp")
+        for x, (low, high) in zip(s, found, strict=True):
+            assert low <= (x.astype(float) * np.exp(m.astype(float) - m.max())).sum() <= high
+            for _ in range(20):
+                left = [(m[i], x[i]) for i in rng.permutation(n)]
+                while len(left) > 1:
+                    i = int(rng.integers(len(left) - 1))
+                    left[i : i + 2] = [merged(left[i], left[i + 1], np.exp, rng)]
+                assert low <= left[0][1] <= high
+            assert high - low <= 1e-3 * np.abs(x).sum()
 
 
 def test_what_has_no_rule():
     m, s = np.array([[0.0, -np.inf]]), np.array([[1.0, 1.0]])
     sm = load_profile("sm_90")
-    assert reduce_axis((m, m), (s, s), 1, FP32, sm, "exp") is None
-    assert reduce_axis((s, s), (-s, -s), 1, FP32, sm, "exp") is None
-    assert reduce_axis((s, s), (s, s), 1, FORMATS["fp16"], sm, "exp") is None
+    assert reduce_axis((m, m), [(s, s)], 1, FP32, sm, "exp") is None
+    assert reduce_axis((s, s), [(s, s), (m, m)], 1, FP32, sm, "exp") is None
+    assert reduce_axis((s, s), [(s, s)], 1, FORMATS["fp16"], sm, "exp") is None

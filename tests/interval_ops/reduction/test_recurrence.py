@@ -129,3 +129,10 @@ def test_axes_and_shapes():
         assert (lo[:, :, j] <= h).all() and (h <= hi[:, :, j]).all()
     muted = recurrence.linear((a, a), (b, b), 2, False, FP32, SM80.mute("accumulation"))
     assert ((muted[1] - muted[0]) <= 1e-12).all()
+
+
+def test_a_sum_that_overflowed_on_the_way_bounds_nothing_after_it():
+    """3e38 + 3e38 is infinite in fp32, whatever factor makes it small again."""
+    lo, hi = bounds(np.array([0.0, 1.0, 1e-38, 1.0]), np.array([3e38, 3e38, 0.0, 1.0]))
+    assert np.isfinite([lo[0], hi[0]]).all()
+    assert np.isnan(lo[1:]).all() and np.isnan(hi[1:]).all()

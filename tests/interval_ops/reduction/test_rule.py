@@ -289,3 +289,52 @@ def test_balanced_trees_of_products(fmt: Format) -> None:
         wide = reduction.prod_axis((x[None], x[None]), 1, (1, 64), fmt, SM80)
         assert (lo[0], hi[0]) == (wide[0][0], wide[1][0])  # n - 1 relative errors, in a tree as in a chain
         assert lo[0] <= balanced_tree(generator.permutation(x), fmt, product=True) <= hi[0]
+
+
+@pytest.mark.parametrize("fmt", [FP16, BF16], ids=lambda f: f.name)
+@pytest.mark.parametrize("wide", [False, True])
+def test_low_precision_sums_stay_linear_in_their_length(fmt: Format, wide: bool) -> None:
+    """However large n u is, the error is at most n u sum |x|; also where additions are rounded twice, through fp32."""
+    generator = rng(51)
+
+    def add(a: float, b: float) -> float:
+        exact = Fraction(a) + Fraction(b)
+        return rounded(Fraction(rounded(exact, FP32)) if wide else exact, fmt)
+
+    for n in (2, 300, 2048):
+        x = to_format(generator.standard_normal(n) * np.exp2(generator.integers(-4, 2, n).astype(float)), fmt)
+        lo, hi = reduction.sum_axis((x[None], x[None]), 1, (1, n), fmt, SM80)
+        size = float(np.abs(x).sum())
+        assert holds(lo[0], hi[0], sum(map(Fraction, x), Fraction(0)))
+        assert hi[0] - lo[0] <= 2.02 * n * (fmt.u + 2 * FP32.u) * size
+        for order in (x, np.sort(x), -np.sort(-x), x[np.argsort(np.abs(x))]):
+            total = float(order[0])
+            for v in order[1:]:
+                total = add(total, float(v))
+            assert lo[0] <= total <= hi[0]
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16], ids=lambda f: f.name)
+def test_trees_are_charged_level_by_level(fmt: Format) -> None:
+    """Sums that cancel at the root, sorted so that each half has one sign, and trees whose errors go one way."""
+    generator, known = rng(52), SM80.chosen("tree")
+    for _ in range(trials(10)):
+        n = 2 ** int(generator.integers(1, 8))
+        x = to_format(generator.standard_normal(n) * np.exp2(generator.integers(-3, 3, n).astype(float)), fmt)
+        lo, hi = reduction.sum_axis((x[None], x[None]), 1, (1, n), fmt, known)
+        whole = math.log2(n) * (fmt.u + (fmt.bits < 32) * 2 * FP32.u) * float(np.abs(x).sum())
+        assert hi[0] - lo[0] <= 2.1 * whole
+        turned = np.ascontiguousarray(np.sort(x).reshape(2, -1).T).reshape(-1) if n > 1 else x
+        for order in (np.sort(x), turned, x):
+            assert lo[0] <= balanced_tree(order, fmt) <= hi[0]
+        values = list(map(float, x))
+        while len(values) > 1:  # the partner that errs most upwards
+            out = []
+            while values:
+                a = values.pop()
+                sums = [rounded(Fraction(a) + Fraction(b), fmt) for b in values]
+                k = max(range(len(values)), key=lambda i: Fraction(sums[i]) - Fraction(values[i]))
+                out.append(sums[k])
+                values.pop(k)
+            values = out
+        assert lo[0] <= values[0] <= hi[0]

@@ -89,3 +89,31 @@ def test_float32_points_and_muting() -> None:
     exact = np.arange(1, 9) * np.float64(np.float32(0.1))
     assert_inside((lo, hi), exact)
     assert np.all(hi - lo < 1e-14)
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16], ids=lambda f: f.name)
+@pytest.mark.parametrize("kind", ["sum", "prod", "max", "min"])
+def test_scans_that_start_anew_at_flags(kind: str, fmt: Format) -> None:
+    """(flag, value) pairs merged in random bracketings, every step rounded, and the exact value of each segment."""
+    generator, dtype = rng(91), {32: np.float32, 16: np.float16}[fmt.bits]
+    step = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[kind]
+    for _ in range(trials(15)):
+        n = int(generator.integers(1, 30))
+        x = (generator.standard_normal(n) * (0.9 if kind == "prod" else 3)).astype(dtype)
+        flags = (generator.random(n) < 0.3).astype(float)
+        pair = (x[None].astype(float),) * 2
+        if kind in ("max", "min"):
+            lo, hi = scan.segments(pair, 1, False, kind == "max", flags[None])
+        else:
+            lo, hi = (scan.cumsum if kind == "sum" else scan.cumprod)(pair, 1, False, fmt, SM80, flags[None])
+        for j in range(n):
+            first = max([i for i in range(j + 1) if flags[i]], default=0)
+            part = [Fraction(float(v)) for v in x[first : j + 1]]
+            exact = {"sum": sum, "prod": math.prod, "max": max, "min": min}[kind](part)
+            assert lo[0, j] <= exact <= hi[0, j]
+            items = [(flags[i], x[i]) for i in range(j + 1)]
+            while len(items) > 1:
+                k = int(generator.integers(len(items) - 1))
+                (f, v), (g, w) = items[k : k + 2]
+                items[k : k + 2] = [(max(f, g), w if g else step(v, w))]
+            assert lo[0, j] <= float(items[0][1]) <= hi[0, j]
