@@ -51,13 +51,15 @@ _MOST_BITS = 4096
 
 @dataclass(frozen=True)
 class ArbMonotone:
-    """`limits`: of the function at both ends of its domain, None where Arb finds them; `far`: see above."""
+    """`limits`: of the function at both ends of its domain, None where Arb finds them; `far`: see above. `floor`: no
+    implementation gives less."""
 
     formula: Formula
     domain: Interval = EVERYWHERE
     limits: tuple[Any, Any] = (None, None)
     far: tuple[Any, Any] = (NINF, INF)
     rising: bool = True
+    floor: Any = NINF
 
     def range(self, x: Interval) -> Maybe:
         """Anything where x leaves the domain."""
@@ -129,21 +131,22 @@ _GROWS = (-power(13), power(13))
 _FALLS_FAST = power(7)
 
 MONOTONE: dict[str, ArbMonotone] = {
-    "exp": ArbMonotone(lambda x: x.exp(), limits=(ZERO, INF), far=_GROWS),
-    "exp2": ArbMonotone(lambda x: TWO**x, limits=(ZERO, INF), far=_GROWS),
-    "exp10": ArbMonotone(lambda x: number(10) ** x, limits=(ZERO, INF), far=_GROWS),
+    "exp": ArbMonotone(lambda x: x.exp(), limits=(ZERO, INF), far=_GROWS, floor=ZERO),
+    "exp2": ArbMonotone(lambda x: TWO**x, limits=(ZERO, INF), far=_GROWS, floor=ZERO),
+    "exp10": ArbMonotone(lambda x: number(10) ** x, limits=(ZERO, INF), far=_GROWS, floor=ZERO),
     "expm1": ArbMonotone(lambda x: x.expm1(), limits=(-ONE, INF), far=_GROWS),
     "log": ArbMonotone(lambda x: x.log(), NOT_NEGATIVE, (NINF, INF)),
     "log2": ArbMonotone(lambda x: x.log_base(2), NOT_NEGATIVE, (NINF, INF)),
     "log10": ArbMonotone(lambda x: x.log_base(10), NOT_NEGATIVE, (NINF, INF)),
     "log1p": ArbMonotone(lambda x: x.log1p(), (-ONE, INF), (NINF, INF)),
-    "sqrt": ArbMonotone(lambda x: x.sqrt(), NOT_NEGATIVE, (ZERO, INF)),
-    "rsqrt": ArbMonotone(lambda x: x.rsqrt(), NOT_NEGATIVE, (INF, ZERO), rising=False),
+    "sqrt": ArbMonotone(lambda x: x.sqrt(), NOT_NEGATIVE, (ZERO, INF), floor=ZERO),
+    "rsqrt": ArbMonotone(lambda x: x.rsqrt(), NOT_NEGATIVE, (INF, ZERO), rising=False, floor=ZERO),
     "cbrt": ArbMonotone(_odd(lambda x: x.root(3)), limits=(NINF, INF)),
     "erf": ArbMonotone(lambda x: x.erf(), limits=UNIT),
-    "erfc": ArbMonotone(lambda x: x.erfc(), limits=(TWO, ZERO), far=(NINF, _FALLS_FAST), rising=False),
-    "erfcx": ArbMonotone(_scaled_erfc, limits=(INF, ZERO), far=(-_FALLS_FAST, INF), rising=False),
-    "normcdf": ArbMonotone(lambda x: (-x / TWO.sqrt()).erfc() / 2, limits=(ZERO, ONE), far=(-2 * _FALLS_FAST, INF)),
+    "erfc": ArbMonotone(lambda x: x.erfc(), limits=(TWO, ZERO), far=(NINF, _FALLS_FAST), rising=False, floor=ZERO),
+    "erfcx": ArbMonotone(_scaled_erfc, limits=(INF, ZERO), far=(-_FALLS_FAST, INF), rising=False, floor=ZERO),
+    "normcdf": ArbMonotone(lambda x: (-x / TWO.sqrt()).erfc() / 2, limits=(ZERO, ONE), far=(-2 * _FALLS_FAST, INF),
+                           floor=ZERO),
     "erfinv": ArbMonotone(lambda x: x.erfinv(), UNIT, (NINF, INF)),
     "erfcinv": ArbMonotone(lambda x: x.erfcinv(), (ZERO, TWO), (INF, NINF), rising=False),
     "normcdfinv": ArbMonotone(lambda p: -TWO.sqrt() * (2 * p).erfcinv(), (ZERO, ONE), (NINF, INF)),
@@ -291,39 +294,38 @@ def _order(kind: str, n: int) -> Range:
     return lambda x: bessel(kind, n, x)
 
 
+def _waved(formula: Formula, top: float, turns: bool) -> tuple[Formula, Range]:
+    return formula, _wave(formula, top, turns)
+
+
+_OTHERS: dict[str, tuple[Formula | None, Range | None]] = {
+    "sin": _waved(lambda x: x.sin(), 0.5, False),
+    "cos": _waved(lambda x: x.cos(), 0.0, False),
+    "sinpi": _waved(lambda x: x.sin_pi(), 0.5, True),
+    "cospi": _waved(lambda x: x.cos_pi(), 0.0, True),
+    "tan": (lambda x: x.tan(), _tan),
+    "rcbrt": (None, _rcbrt),
+    "gamma": (lambda x: x.gamma(), None),
+    "tgamma": (None, _gamma(lambda x: x.gamma(), lambda x: x.gamma(), _GROWS[1])),
+    "lgamma": (lambda x: abs(x.gamma()).log(), _gamma(lambda x: x.lgamma(), lambda x: abs(x.gamma()).log(), INF)),
+    "digamma": (lambda x: x.digamma(), None),
+    "floor": (lambda x: x.floor(), None),
+    "ceil": (lambda x: x.ceil(), None),
+    **{f"{kind}{n}": (None, _order(kind, n)) for kind in "jy" for n in (0, 1)},
+}
+"""Formula and range of the functions that are not monotone; None where nobody asks for one."""
 FORMULAS: dict[str, Formula] = {
     **{name: row.formula for name, row in (MONOTONE | EVEN).items()},
-    "sin": lambda x: x.sin(),
-    "cos": lambda x: x.cos(),
-    "sinpi": lambda x: x.sin_pi(),
-    "cospi": lambda x: x.cos_pi(),
-    "tan": lambda x: x.tan(),
-    "gamma": lambda x: x.gamma(),
-    "lgamma": lambda x: abs(x.gamma()).log(),
-    "digamma": lambda x: x.digamma(),
-    "floor": lambda x: x.floor(),
-    "ceil": lambda x: x.ceil(),
+    **{name: formula for name, (formula, _) in _OTHERS.items() if formula},
 }
 """What balls can be put into, wide ones as well."""
-
 RANGES: dict[str, Range] = {
     **{name: row.range for name, row in MONOTONE.items()},
     **{name: _even(row) for name, row in EVEN.items()},
-    "sin": _wave(FORMULAS["sin"], 0.5, False),
-    "cos": _wave(FORMULAS["cos"], 0.0, False),
-    "sinpi": _wave(FORMULAS["sinpi"], 0.5, True),
-    "cospi": _wave(FORMULAS["cospi"], 0.0, True),
-    "tan": _tan,
-    "rcbrt": _rcbrt,
-    "tgamma": _gamma(FORMULAS["gamma"], FORMULAS["gamma"], _GROWS[1]),
-    "lgamma": _gamma(lambda x: x.lgamma(), FORMULAS["lgamma"], INF),
-    "j0": _order("j", 0),
-    "j1": _order("j", 1),
-    "y0": _order("y", 0),
-    "y1": _order("y", 1),
+    **{name: range_ for name, (_, range_) in _OTHERS.items() if range_},
 }
 KNOWN = frozenset(RANGES)
-NEVER_NEGATIVE = frozenset(["exp", "exp2", "exp10", "sqrt", "rsqrt", "erfc", "erfcx", "normcdf"])
+NEVER_NEGATIVE = frozenset(name for name, row in MONOTONE.items() if row.floor is ZERO)
 
 
 def over(name: str, x: Maybe) -> Maybe:

@@ -32,7 +32,7 @@ KNOWN = {
 }
 _CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
 _EXPONENTIALS = {"tl.exp": "exp", "tl.exp2": "exp2"}
-_SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/"}
+_SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/", ast.BitOr: "|"}
 _COMPARED: dict[type, Any] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -49,20 +49,22 @@ class Linear(NamedTuple):
 
 
 class LogSumExp(NamedTuple):
-    """Positions of maximum and sum, and the exponential: (max(m, n), s b^(m - max) + t b^(n - max))."""
+    """Positions of maximum and sums, and the exponential: (max(m, n), s b^(m - max) + t b^(n - max), ..)."""
 
     maximum: int
-    sum: int
+    sums: tuple[int, ...]
     base: str
 
 
 class Welford(NamedTuple):
-    """Positions of mean, M2 and weight; `guarded`: the share is 0 where both weights are 0."""
+    """Positions of mean, M2 and weight; `guarded`: the share is 0 where both weights are 0; `weighted`: the mean is
+    (w_a mean_a + w_b mean_b) / w."""
 
     mean: int
     m2: int
     weight: int
     guarded: bool
+    weighted: bool = False
 
 
 def combine_kind(fn: Any) -> str | None:
@@ -82,8 +84,8 @@ def selection(fn: Any) -> str | None:
 
     Such a function computes nothing, so what it chooses in each order of its operands is what it does.
     """
-    source = getattr(fn, "raw_src", None)
-    return None if source is None else _choices("".join(source))
+    source = source_of(fn)
+    return None if source is None else _choices(source)
 
 
 @lru_cache(maxsize=256)
@@ -188,17 +190,17 @@ class Choice:
 
 def componentwise(fn: Any) -> tuple[str, ...] | None:
     """Rule of each component, where every component is combined by itself ("sum", "prod", "max" or "min")."""
-    found = _read(fn)
+    found = read(fn)
     if found is None:
         return None
     left, right, outputs = found
-    kinds = tuple(_kind(out, x, y) for out, x, y in zip(outputs, left, right, strict=True))
+    kinds = tuple(kind_of(out, x, y) for out, x, y in zip(outputs, left, right, strict=True))
     return kinds if all(kinds) else None  # type: ignore[return-value]
 
 
 def linear_recurrence(fn: Any) -> Linear | None:
     """Which components are factor and addend, if the function is (a, b), (c, d) -> (a c, b c + d)."""
-    found = _read(fn)
+    found = read(fn)
     if found is None or len(found[2]) != 2:
         return None
     left, right, outputs = found
@@ -211,43 +213,60 @@ def linear_recurrence(fn: Any) -> Linear | None:
 
 
 def log_sum_exp(fn: Any) -> LogSumExp | None:
-    """Which components are maximum and sum of exponentials, if the function merges such pairs."""
-    found = _read(fn)
-    if found is None or len(found[2]) != 2:
+    """Which components are maximum and sums of exponentials, if the function merges such values."""
+    found = read(fn)
+    if found is None or len(found[2]) < 2:
         return None
     left, right, outputs = found
-    for m, s in ((0, 1), (1, 0)):
+    for m in range(len(outputs)):
         largest = _commutative("max", left[m], right[m])
+        sums = tuple(k for k in range(len(outputs)) if k != m)
         for base in _EXPONENTIALS.values():
-            scaled = [_commutative("*", x[s], (base, ("-", x[m], largest))) for x in (left, right)]
-            if outputs[m] == largest and outputs[s] == _commutative("+", *scaled):
-                return LogSumExp(m, s, base)
+            scales = [(base, ("-", x[m], largest)) for x in (left, right)]
+            wanted = {
+                k: _commutative("+", *(_commutative("*", x[k], e) for x, e in zip((left, right), scales, strict=True)))
+                for k in sums
+            }
+            if outputs[m] == largest and all(outputs[k] == e for k, e in wanted.items()):
+                return LogSumExp(m, sums, base)
     return None
 
 
 def welford(fn: Any) -> Welford | None:
     """Which components are mean, M2 and weight, if the function combines them by the formula of Chan et al."""
-    found = _read(fn)
+    found = read(fn)
     if found is None or len(found[2]) != 3:
         return None
     left, right, outputs = found
+    outputs = [_inverted(e) for e in outputs]
     for mean, m2, weight in permutations(range(3)):
         total = _commutative("+", left[weight], right[weight])
         delta = ("-", right[mean], left[mean])
         for guarded in (True, False):
-            share: Expression = ("/", right[weight], total)
+            share = _commutative("*", right[weight], ("inverse", total))
             share = ("where zero", total, ("number", 0.0), share) if guarded else share
-            wanted = {
-                mean: _commutative("+", left[mean], _commutative("*", delta, share)),
-                m2: _commutative("+", left[m2], right[m2], _commutative("*", delta, delta, left[weight], share)),
-                weight: total,
-            }
-            if all(outputs[k] == e for k, e in wanted.items()):
+            between = _commutative("*", delta, delta, left[weight], share)
+            if outputs[weight] != total or outputs[m2] != _commutative("+", left[m2], right[m2], between):
+                continue
+            both = _commutative("+", *(_commutative("*", x[weight], x[mean]) for x in (left, right)))
+            if outputs[mean] == _commutative("+", left[mean], _commutative("*", delta, share)):
                 return Welford(mean, m2, weight, guarded)
+            if outputs[mean] == _commutative("*", both, ("inverse", total)) and not guarded:
+                return Welford(mean, m2, weight, guarded, True)
     return None
 
 
-def _kind(out: Expression, x: Expression, y: Expression) -> str | None:
+def _inverted(e: Expression) -> Expression:
+    """Quotients as products with an inverse, in whatever order: as many roundings."""
+    if e[0] in ("name", "number"):
+        return e
+    parts = [_inverted(p) for p in e[1:]]
+    if e[0] == "/" and parts[0][0] != "number":
+        return _commutative("*", parts[0], ("inverse", parts[1]))
+    return _commutative(e[0], *parts) if e[0] in ("+", "*") else (e[0], *parts)
+
+
+def kind_of(out: Expression, x: Expression, y: Expression) -> str | None:
     for symbol, kind in (("+", "sum"), ("*", "prod"), ("max", "max"), ("min", "min")):
         if out == _commutative(symbol, x, y):
             return kind
@@ -257,14 +276,29 @@ def _kind(out: Expression, x: Expression, y: Expression) -> str | None:
 Read = tuple[list[Expression], list[Expression], list[Expression]]
 
 
-def _read(fn: Any) -> Read | None:
+def read(fn: Any) -> Read | None:
     """Left parameters, right parameters and outputs as expressions; None if the body is anything but such code."""
+    source = source_of(fn)
+    return None if source is None else parsed(source)
+
+
+def source_of(fn: Any) -> str | None:
+    """The text of a jitted function."""
     source = getattr(fn, "raw_src", None)
-    return None if source is None else _parse("".join(source))
+    return None if source is None else "".join(source)
+
+
+def returns_at(fn: Any) -> int | None:
+    """Line of its file at which a jitted function returns; None for what has no text."""
+    source, first = source_of(fn), getattr(fn, "starting_line_number", None)
+    if source is None or first is None:
+        return None
+    lines = [node.lineno for node in ast.walk(ast.parse(textwrap.dedent(source))) if isinstance(node, ast.Return)]
+    return int(first) + max(lines) - 1 if lines else None
 
 
 @lru_cache(maxsize=256)
-def _parse(source: str) -> Read | None:
+def parsed(source: str) -> Read | None:
     try:
         tree = ast.parse(textwrap.dedent(source))
     except SyntaxError:
@@ -303,6 +337,11 @@ def _expand(node: ast.expr, known: dict[str, Expression]) -> Expression | None:
         return known.get(node.id)
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return ("number", float(node.value))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _expand(node.operand, known)
+        return None if inner is None else ("-", ("number", 0.0), inner)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return _compared(type(node.ops[0]), node.left, node.comparators[0], known)
     if isinstance(node, ast.BinOp):
         return _operation(node, known)
     if isinstance(node, ast.Call) and not node.keywords:
@@ -312,7 +351,7 @@ def _expand(node: ast.expr, known: dict[str, Expression]) -> Expression | None:
 
 def _operation(node: ast.BinOp, known: dict[str, Expression]) -> Expression | None:
     symbol = _SYMBOLS.get(type(node.op))
-    if symbol in ("+", "*"):
+    if symbol in ("+", "*", "|"):
         return _joined(symbol, [node.left, node.right], known)
     left, right = _expand(node.left, known), _expand(node.right, known)
     return None if symbol is None or left is None or right is None else (symbol, left, right)
@@ -332,15 +371,32 @@ def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Ex
     return None
 
 
+_TESTS: dict[tuple[Any, float], str] = {
+    (ast.Eq, 0.0): "zero", (ast.NotEq, 0.0): "nonzero", (ast.Gt, 0.0): "flag", (ast.GtE, 1.0): "flag",
+    (ast.Eq, 1.0): "flag", (ast.Gt, 0.5): "flag", (ast.Lt, 1.0): "no flag", (ast.LtE, 0.0): "no flag",
+    (ast.NotEq, 1.0): "no flag", (ast.Lt, 0.5): "no flag",
+}  # fmt: skip
+"""What a comparison with a number asks; the last two kinds of a value that is 0 or 1 alone."""
+_SELECTS = {"zero": ("where zero", 1), "nonzero": ("where zero", -1), "flag": ("where flag", 1),
+            "no flag": ("where flag", -1)}  # fmt: skip
+
+
+def _compared(op: type, left: ast.expr, right: ast.expr, known: dict[str, Expression]) -> Expression | None:
+    x, y = _expand(left, known), _expand(right, known)
+    test = _TESTS.get((op, y[1])) if y is not None and y[0] == "number" else None
+    return None if x is None or test is None else (test, x)
+
+
 def _where(args: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
-    """`tl.where(x == 0, a, b)`."""
-    condition = args[0]
-    if not isinstance(condition, ast.Compare) or [type(op) for op in condition.ops] != [ast.Eq]:
+    """`tl.where` of a comparison with 0 or 1, or of a flag as it is: ("where zero", x, if 0, else)."""
+    parts = [_expand(n, known) for n in args]
+    if None in parts:
         return None
-    parts = [_expand(n, known) for n in (condition.left, condition.comparators[0], *args[1:])]
-    if None in parts or parts[1] != ("number", 0.0):
-        return None
-    return ("where zero", parts[0], *parts[2:])
+    condition, *values = parts
+    assert condition is not None
+    name, turn = _SELECTS.get(condition[0], ("where zero", -1))
+    asked = condition[1] if condition[0] in _SELECTS else condition
+    return (name, asked, *values[::turn])
 
 
 def _joined(symbol: str, nodes: list[ast.expr], known: dict[str, Expression]) -> Expression | None:

@@ -34,7 +34,7 @@ def import_scope() -> Iterator[None]:
     from triton.runtime import interpreter, jit
     from triton.runtime.autotuner import Autotuner
 
-    from render.interpreter.host import cuda_on_cpu
+    from render.interpreter.cuda_redirect import cuda_on_cpu
 
     with PatchScope() as scope, cuda_on_cpu():
         known_keys(scope)

@@ -16,6 +16,7 @@ import triton
 from interval_ops.profiles.profile import CAUSES, MissingRule, Profile
 from render.interpreter.control import Diverge, OneByOne
 from render.interpreter.memory.findings import MemoryFinding
+from render.interpreter.unordered import Unordered
 from render.interpreter.writers import Writers
 from render.result.errors import UnsupportedOp
 
@@ -73,13 +74,18 @@ class Context:
     undefined: float | None = None
     undefined_sites: dict[Site, set[int]] = field(default_factory=dict)
     """Loads without `other` that had masked-off lanes, with the programs that had them."""
+    open_sites: set[Site] = field(default_factory=set)
+    """Lines where an access may go to one of several places, as far as told."""
     change: Callable[[Any, ast.Module], ast.Module] | None = None
     assume_exact: frozenset[str] = frozenset()
     writers: Writers = field(default_factory=Writers)
+    unordered: Unordered = field(default_factory=Unordered)
     sentinels: set[tuple[float, float]] = field(default_factory=set)
     """Ends of the literals beyond any data that the launch met: whatever has exactly these ends is that literal."""
     steps: Steps = field(init=False)
     activity: Activity = field(init=False)
+    part: float | int | None = None
+    """The programs that run, as a part of the launch or a number; None: all."""
     in_turns: Turns | None = None
     """What lets other programs run, where the programs of the launch wait for each other."""
     _muted: dict[str, Profile] = field(default_factory=dict)
@@ -126,9 +132,9 @@ class Context:
             self.profile, causes, self.roundings, self.mute = kept
             self.causes.intersection_update(causes)
 
-    def defect(self, code: str, message: str) -> None:
-        """A finding at the user's line that is about no memory."""
-        site = self.site()
+    def defect(self, code: str, message: str, site: Site | None = None) -> None:
+        """A finding that is about no memory, at the user's line or at this one."""
+        site = site or self.site()
         program = tuple(int(i) for i in self.pids[0])
         finding = MemoryFinding(code, message, None, program, (), site.file, site.line, 1, "combine", 0, 0, 0)
         self.memory.report(finding, np.zeros(1, np.int64))

@@ -25,6 +25,7 @@ from interval_ops.profiles.profile import Profile
 from render.interpreter import device, inductor, torch_answers
 from render.interpreter.driver import quiet_driver
 from render.interpreter.eager import uncompiled
+from render.interpreter.listing import listed
 from render.interpreter.scope import PatchScope
 from render.interpreter.threads import followed
 
@@ -331,7 +332,7 @@ def _late_imports(scope: PatchScope) -> Iterator[None]:
 def cuda_on_cpu(profile: Profile | str | None = None) -> Iterator[None]:
     """Redirects GPU devices to the CPU where there is no GPU; nests. `profile`: the device that the host is told of."""
     global _active
-    with device.described(profile):
+    with device.described(profile) as told, contextlib.nullcontext() if has_gpu() else listed(told.facts):
         if _active or has_gpu():
             yield
             return

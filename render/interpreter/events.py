@@ -23,14 +23,14 @@ from render.interpreter.builder import Builder
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
 from render.interpreter.types import format_name
+from render.ops.rule import Shape
+from render.ops.table import RULES
 
 Attributes = dict[str, Any] | Callable[[], dict[str, Any]] | None
 """What else than its operands decides a result; a function that gives it is called only where it is wanted."""
 
 GIVEN = frozenset(["argument", "constant"])
 """Events that no operation of the kernel makes."""
-_ELSEWHERE = ("load", "store", "atomic", "descriptor", "dot_scaled")
-"""Parts of the names of methods that tell about themselves."""
 
 
 class Listener:
@@ -175,6 +175,12 @@ def _telling(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return create
 
 
+def _tells_itself(op: str) -> bool:
+    """What moves through memory, and what is told as other operations."""
+    rule = RULES.get(op)
+    return op == "dot_scaled" or "descriptor" in op or (rule is not None and rule.shape is Shape.MEMORY)
+
+
 for _name in dir(Builder):
-    if _name.startswith("create_") and not any(word in _name for word in _ELSEWHERE):
+    if _name.startswith("create_") and not _tells_itself(_name.removeprefix("create_")):
         setattr(ListenedBuilder, _name, _telling(_name, getattr(Builder, _name)))

@@ -27,7 +27,7 @@ from render.interpreter.compiled import Packed
 from render.interpreter.context import TRITON_ROOT
 from render.interpreter.refusals import located
 from render.result.defects import caught
-from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.errors import KernelError, NoForm, RenderError, UnsupportedOp
 
 _LANGUAGE = tuple(str(Path(TRITON_ROOT, name)) for name in ("language", "experimental"))
 _STRAIGHT = (
@@ -54,10 +54,16 @@ def refused(kernel: Any, call: KernelCall) -> Exception | None:
 
 
 def instead(error: Exception, kernel: Any, call: KernelCall) -> Exception:
-    """What Triton's front end says of a kernel that failed here; the error itself where it takes the kernel."""
-    if isinstance(error, (RenderError, KernelError, UnsupportedOp)):
+    """What Triton's front end says of a kernel that failed here; the error itself where it takes the kernel.
+
+    A function without a form for its operands is told in Triton's words; ours, which name it, are a note to them.
+    """
+    if isinstance(error, (RenderError, KernelError, UnsupportedOp)) and not isinstance(error, NoForm):
         return error
-    return _asked(kernel, call, _still_there) or error
+    found = _asked(kernel, call, _still_there)
+    if found is not None and isinstance(error, NoForm):
+        getattr(found, "original", found).add_note(f"{error.op}: {error.reason}")
+    return found or error
 
 
 def _kind(value: Any) -> Any:

@@ -63,7 +63,7 @@ class Grid:
 
     def _run(self) -> GridStats:
         whole = self.ctx.steps.total
-        order = None if self.order is None or whole > ORDERED else self.order(whole)
+        order = None if self.order is None or (whole > ORDERED and self.ctx.part is None) else self.order(whole)
         self.stats.programs = total = whole if order is None else len(order)
         done = 0
         # The first program runs alone: it shows how large the blocks are, and its own results count.

@@ -27,13 +27,14 @@ class Open(NamedTuple):
     """Ends (in the carrier) of integers that the bounds of floats leave open.
 
     `soft` are the ids of those taints of the handle that these ends account for: an operation with a rule for open
-    integers goes on without them, any other hands them on as it does every taint. `pair`: each lane is one of its ends.
+    integers goes on without them, any other hands them on as it does every taint. `among`: in each array a candidate of
+    every lane, none missing; None: all integers between the ends are.
     """
 
     lo: np.ndarray
     hi: np.ndarray
     soft: frozenset[int]
-    pair: bool = False
+    among: tuple[np.ndarray, ...] | None = None
 
 
 class Lost(NamedTuple):
@@ -221,7 +222,8 @@ class Handle:
         moved, upper = (None, None) if self.lo is None or self.hi is None else each((self.lo, self.hi), move)
         out = Handle(move(self.v), dtype or self.dtype, shape, moved, upper, self.taint, None, self.origin)
         if self.open is not None:
-            out.open = Open(move(self.open.lo), move(self.open.hi), self.open.soft, self.open.pair)
+            lo, hi, soft, among = self.open
+            out.open = Open(move(lo), move(hi), soft, None if among is None else tuple(map(move, among)))
         if self.lost is not None:
             out.lost = Lost(move(self.lost.lanes), self.lost.why)
         if self.kin is not None:

@@ -22,29 +22,41 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from interval_ops.bounds import is_point
 from interval_ops.formats.model import Format
-from interval_ops.profiles.profile import CAUSES, MissingRule
-from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
+from interval_ops.profiles.profile import CAUSES
 from render.interpreter.deferred import Deferred, Made
 from render.interpreter.graphs import unrecorded
-from render.interpreter.hosted.call import Bounds, Call, Exact, Found, Result, muted, values
+from render.interpreter.hosted.call import (
+    Bounds,
+    Call,
+    Exact,
+    Found,
+    Result,
+    each_result,
+    is_wide,
+    muted,
+    one_each,
+    open_integers,
+    quiet,
+    values,
+)
 from render.interpreter.hosted.decomposed import composed, decomposition
-from render.interpreter.hosted.moves import moved_flags
 from render.interpreter.hosted.numbers import Ends, LeftNumbers
 from render.interpreter.hosted.overloads import (
-    COPIES,
     OWN_ROOTS,
     HostSite,
     OverloadRule,
     called_so,
     host_site,
+    is_coarse,
     is_plain,
     operation,
     rounded_to,
+    start_of,
     written_arguments,
 )  # fmt: skip
 from render.interpreter.hosted.table import RULES
+from render.interpreter.hosted.unwritten import WHOLE, Void, filled, of_nothing, void_of
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
@@ -54,8 +66,6 @@ from render.ops.dtypes import FORMAT_OF
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
-
-__all__ = ["HostTracker", "cuda_on_cpu", "on_host"]
 
 Cause = tuple[str, str, int]
 
@@ -91,9 +101,9 @@ class HostTracker(TorchDispatchMode):
         super().__init__()
         self.memory = memory
         self.followed = 0
+        """Operations so far that read elements with bounds."""
         self.made: dict[int, HostSite] = {}
         """Where the host allocated the storage that begins at an address."""
-        """Operations so far that read elements with bounds."""
         self.mute = frozenset(mute)
         self.exact = self.mute >= set(CAUSES)
         self.causes: set[Cause] = set() if causes is None else causes
@@ -129,7 +139,7 @@ class HostTracker(TorchDispatchMode):
         if not is_plain(tensor) or not (self.memory.knows_bounds() or self.deferred):
             return None
         self._settle(tensor)
-        return self.memory.host_envelope(tensor, False)
+        return self.memory.host_envelope(tensor)
 
     def _leaving(self, func: Any, tensor: torch.Tensor) -> Any:
         """One element becomes a Python number."""
@@ -137,8 +147,13 @@ class HostTracker(TorchDispatchMode):
         if found is not None:
             v = float(value) if not isinstance(value, complex) else 0.0
             lo, hi = (float(e.reshape(-1)[0]) if e.size else v for e in (found.lo, found.hi))
-            self.numbers.leave(value, Ends(lo, hi, found.taints))
+            self.numbers.leave(value, Ends(lo, hi, found.taints | self._of_nothing(func, [tensor])))
         return value
+
+    def _of_nothing(self, func: Any, reads: Sequence[torch.Tensor]) -> frozenset[int]:
+        """The taints of what depends as a whole on elements that nothing has written."""
+        found = [(t, e) for t in reads if (e := self.memory.host_envelope(t)) and not e.written.all()]
+        return NO_TAINT.union(*(e.void or of_nothing(self.memory, func, t, e) for t, e in found))
 
     def _numbers_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[float, Ends]:
         leaves = tree_flatten((args, kwargs))[0]
@@ -152,8 +167,9 @@ class HostTracker(TorchDispatchMode):
         tensors = [t for t in leaves if is_plain(t)]
         for t in tensors:
             self._settle(t)
-        known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t, op.moves)) is not None}
+        known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t)) is not None}
         taint = NO_TAINT.union(*(e.taints for e in known.values()), *(e.taint for e in ends.values()))
+        taint |= self._of_nothing(func, [t for t in tensors if not any(t is x for x in targets)])
         small = all(t.dim() == 0 for t in tensors if t.is_floating_point())
         dtype = tensors[0].dtype if tensors and small and tensors[0].is_floating_point() else torch.float64
         held: dict[float, torch.Tensor] = {x: torch.tensor(x, dtype=dtype) for x in ends}
@@ -172,7 +188,7 @@ class HostTracker(TorchDispatchMode):
         self.followed += 1
         outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
         outputs += [t for t in targets if not any(t is o for o in outputs)]
-        for tensor, one in zip(outputs, _one_each(result, len(outputs)), strict=True):
+        for tensor, one in zip(outputs, one_each(result, len(outputs)), strict=True):
             self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
         return out
 
@@ -237,7 +253,7 @@ class HostTracker(TorchDispatchMode):
     def _placed(self, op: OverloadRule, out: Any) -> Any:
         """`out`, with the line that allocated it, if that is what the operation does."""
         if op.name in _MADE and is_plain(out):
-            self.made[_start(out)] = host_site()
+            self.made[start_of(out)] = host_site()
         return out
 
     def _follow(
@@ -255,7 +271,7 @@ class HostTracker(TorchDispatchMode):
         if self.deferred:
             for t in (*reads.values(), *targets):
                 self._settle(t)
-        known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
+        known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t)) is not None}
         for k in known:
             self.memory.read_by_host(reads[k])
         site = host_site() if op.opaque else None if known or rounds is None else self._note(op, rounds)
@@ -265,33 +281,37 @@ class HostTracker(TorchDispatchMode):
                 self.memory.host_write(target)
             return out
         self.followed += 1
-        before = {_start(t) for t in reads.values()}
-        prepared = all(_start(reads[k]) in self._prepared for k in known)
+        before = {start_of(t) for t in reads.values()}
+        prepared = all(start_of(reads[k]) in self._prepared for k in known)
         site = site or (host_site() if rounds is not None else None)
+        void = void_of(self.memory, op, func, args, kwargs, known)
+        known = filled(known)
         result, steps = self._bounds_of(func, op, args, kwargs, known, site)
         seen = self.before(func, args, kwargs, known) if steps is None else None
         out = func(*args, **kwargs)
         outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
-        found = _one_each(result, len(outputs))
+        found = one_each(result, len(outputs))
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
-        open_ = self.exact or any(_wide(e) for e in known.values())
+        open_ = self.exact or any(is_wide(e) for e in known.values())
         written = {id(t) for t in targets}
         for i, (tensor, one) in enumerate(zip(outputs, found, strict=True)):
             # A view of an input shares its memory, and with it everything that is known about it.
-            if id(tensor) in written or _start(tensor) not in before:
-                self._attach(tensor, one, self._taints(func, one, tensor, taint, open_, site), prepared)
+            if id(tensor) in written or start_of(tensor) not in before:
+                mine = self._taints(func, one, tensor, taint, open_, site)
+                self._attach(tensor, one, mine, prepared, void, void.flags(tensor, i))
                 if steps is not None and i < len(steps):
                     self.after(self.before(_SAME, (steps[i],), {}, self._known(steps[i])), tensor)
         first = found[0] if found and len(outputs) == 1 else None
         for target in targets:
             if not any(target is t for t in outputs):
-                self._attach(target, first, self._taints(func, first, target, taint, open_, site), prepared)
+                mine = self._taints(func, first, target, taint, open_, site)
+                self._attach(target, first, mine, prepared, void, void.flags(target))
         if steps is None:
             self.after(seen, out)
         return out
 
     def _known(self, tensor: torch.Tensor) -> dict[int, Envelope]:
-        found = self.memory.host_envelope(tensor, False)
+        found = self.memory.host_envelope(tensor)
         return {} if found is None else {id(tensor): found}
 
     def _taints(
@@ -301,7 +321,7 @@ class HostTracker(TorchDispatchMode):
 
         `open_`: some operand is not exact; of operands that are, integers come out as they are.
         """
-        if isinstance(one, (Bounds, Exact)) or not (open_ or (site is not None and _coarse(tensor))):
+        if isinstance(one, (Bounds, Exact)) or not (open_ or (site is not None and is_coarse(tensor))):
             return taint
         name = func._schema.name
         message = f"host operation {name} has no rule"
@@ -318,7 +338,7 @@ class HostTracker(TorchDispatchMode):
                     continue
                 if waiting and (self.deferred.made(t) or (op.written and self.deferred.reads(t))):
                     return True
-                if known and self.memory.is_known(t, op.moves):
+                if known and self.memory.is_known(t):
                     return True
         return False
 
@@ -328,7 +348,7 @@ class HostTracker(TorchDispatchMode):
             return False
         if rounds is None and not op.opaque and not any(self.deferred.made(t) for t in reads.values()):
             return False
-        return not any(self.memory.is_known(t, op.moves) for t in reads.values())
+        return not any(self.memory.is_known(t) for t in reads.values())
 
     def _defer(
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -337,30 +357,30 @@ class HostTracker(TorchDispatchMode):
         """Run the operation; its bounds come later."""
         site = host_site() if rounds is None else self._note(op, rounds)
         out = func(*args, **kwargs)
-        starts = {_start(t) for t in reads.values()}
+        starts = {start_of(t) for t in reads.values()}
         for t in reads.values():
             self.memory.read_by_host(t)
         outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
         made = [
             Made.of(i, t)
             for i, t in enumerate(outputs)
-            if t.numel() and _start(t) not in starts and (not op.opaque or _coarse(t))
+            if t.numel() and start_of(t) not in starts and (not op.opaque or is_coarse(t))
         ]
         launches, count = self._launches, len(outputs)
 
         def evaluate() -> None:
-            known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t, op.moves)) is not None}
+            known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t)) is not None}
             self.followed += 1
-            found = _one_each(self._bounds_of(func, op, args, kwargs, known, site)[0], count)
+            found = one_each(self._bounds_of(func, op, args, kwargs, known, site)[0], count)
             taint = NO_TAINT.union(*(e.taints for e in known.values()))
-            open_ = any(_wide(e) for e in known.values())
+            open_ = any(is_wide(e) for e in known.values())
             for one in made:
                 tensor = one.tensor()
                 if tensor is not None:
                     result = found[one.place]
                     self._attach(tensor, result, self._taints(func, result, tensor, taint, open_, site), True)
                     if launches != self._launches:
-                        self._prepared.discard(_start(tensor))
+                        self._prepared.discard(start_of(tensor))
 
         if made:
             self.deferred.add(reads.values(), made, evaluate)
@@ -394,28 +414,22 @@ class HostTracker(TorchDispatchMode):
         Beside them the results of torch's decomposition, if their bounds are those of its steps.
         """
         call = Call(func, args, kwargs, known, self.memory.profile)
-        if site is not None or self.exact or any(_wide(e) for e in known.values()):
+        if site is not None or self.exact or any(is_wide(e) for e in known.values()):
             rule, found = RULES.get(op.name), None
-            whole = op.name in ATEN and not ATEN[op.name].integers and _open_integers(args, kwargs, known)
+            whole = op.name in ATEN and not ATEN[op.name].integers and open_integers(args, kwargs, known)
             if rule is not None and not whole and not op.opaque:
-                with muted(self._muted_at(site or host_site())), _quiet():
+                with muted(self._muted_at(site or host_site())), quiet():
                     found = rule(call)
             if found is None and (op.opaque or op.cause) and not op.written and not whole:
                 return self._decomposed(func, args, kwargs, site or host_site())
             if (
                 not known
                 and site is not None
-                and any(isinstance(f, Bounds) and not np.array_equal(f.lo, f.hi) for f in _all(found))
+                and any(isinstance(f, Bounds) and not np.array_equal(f.lo, f.hi) for f in each_result(found))
             ):
                 self.causes.add((op.cause, site.file, site.line))
             return found, None
-        if not op.moves:
-            return Exact(), None
-        if op.name in COPIES:
-            written = next(iter(known.values())).written
-            return Exact(None if written.all() else written), None
-        flags = moved_flags(call)
-        return (Exact() if flags is None else tuple(Exact(w) for w in flags)), None
+        return Exact(), None
 
     def _decomposed(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: HostSite
@@ -434,7 +448,7 @@ class HostTracker(TorchDispatchMode):
         finally:
             self.lazy, self._paused, self._within = before
         outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
-        found = [self.memory.host_envelope(t, False) for t in outputs]
+        found = [self.memory.host_envelope(t) for t in outputs]
         bounds = tuple(
             None if e is not None and e.taints - self._given_taints(args, kwargs)
             else Exact() if e is None or e.lo.shape != tuple(t.shape) else Bounds(e.lo, e.hi)
@@ -444,7 +458,7 @@ class HostTracker(TorchDispatchMode):
 
     def _given_taints(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
         leaves = [t for t in tree_flatten((args, kwargs))[0] if is_plain(t)]
-        return NO_TAINT.union(*(e.taints for t in leaves if (e := self.memory.host_envelope(t, False)) is not None))
+        return NO_TAINT.union(*(e.taints for t in leaves if (e := self.memory.host_envelope(t)) is not None))
 
     def _note(self, op: OverloadRule, fmt: Format) -> HostSite:
         """Where an operation on inputs rounds; noted in `rounded`."""
@@ -457,20 +471,23 @@ class HostTracker(TorchDispatchMode):
         return {m if isinstance(m, str) else m[0] for m in self.mute
                 if isinstance(m, str) or (m[1], m[2]) == (site.file, site.line)}  # fmt: skip
 
-    def _attach(self, tensor: Any, result: Found, taint: frozenset[int], prepared: bool) -> None:
-        """`prepared`: nothing but inputs went into it."""
-        written = None if result is None else result.written
+    def _attach(
+        self, tensor: Any, result: Found, taint: frozenset[int], prepared: bool, void: Void = WHOLE,
+        lost: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        """`prepared`: nothing but inputs went into it; `lost`: elements that were computed of nothing."""
+        written = None if lost is None or not lost.any() else ~lost
         exact = isinstance(result, Exact) and written is None and not taint
-        if prepared and exact and not self.memory.is_known(tensor, True):  # of inputs: a tensor like any other
+        if prepared and exact and not self.memory.is_known(tensor):  # of inputs: a tensor like any other
             self.memory.host_write(tensor)
             return
         if prepared:
-            self._prepared.add(_start(tensor))
+            self._prepared.add(start_of(tensor))
         if not isinstance(result, Bounds) or (tensor.dtype not in FORMAT_OF and tensor.dtype not in INTEGERS):
-            self.memory.carry(tensor, None, None, taint, written)
+            self.memory.carry(tensor, None, None, taint, written, void.why)
             return
         lo, hi = result.lo, result.hi
-        if prepared and not taint and self.memory.host_envelope(tensor, False) is None and np.array_equal(lo, hi):
+        if prepared and not taint and self.memory.host_envelope(tensor) is None and np.array_equal(lo, hi):
             v = values(tensor)
             if np.array_equal(np.broadcast_to(lo, v.shape), v):  # nothing was rounded: a tensor like any other
                 self.memory.host_write(tensor)
@@ -478,42 +495,4 @@ class HostTracker(TorchDispatchMode):
         if not self.mute:  # the value that came out is legal by definition, whatever the rule says
             v = values(tensor).astype(np.float64, copy=False)
             lo, hi = np.minimum(lo, v), np.maximum(hi, v)
-        self.memory.carry(tensor, lo, hi, taint, written)
-
-
-def _all(result: Result) -> tuple[Found, ...]:
-    return result if isinstance(result, tuple) else (result,)
-
-
-def _one_each(result: Result, count: int) -> tuple[Found, ...]:
-    """What is known of each of `count` results; a rule knows the first ones, nothing of the others."""
-    if isinstance(result, Exact):
-        return (result,) * count
-    found = _all(result)
-    return (*found, *(None,) * (count - len(found))) if len(found) <= count else (None,) * count
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """The target may have no figure for a function: then there is no rule."""
-    with np.errstate(all="ignore"), contextlib.suppress(MissingRule):
-        yield
-
-
-def _coarse(t: torch.Tensor) -> bool:
-    """Floats, or complex numbers, narrower than float64: what an operation without a rule gave is then not exact."""
-    return (t.is_floating_point() or t.is_complex()) and t.dtype not in (torch.float64, torch.complex128)
-
-
-def _start(t: torch.Tensor) -> int:
-    return t.untyped_storage().data_ptr()
-
-
-def _open_integers(args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> bool:
-    """Whether an operand holds integers that rounding leaves open."""
-    leaves = [t for t in tree_flatten((args, kwargs))[0] if id(t) in known and t.dtype in INTEGERS]
-    return any(_wide(known[id(t)]) for t in leaves)
-
-
-def _wide(e: Envelope) -> bool:
-    return not is_point((e.lo, e.hi)) and not np.array_equal(e.lo, e.hi)
+        self.memory.carry(tensor, lo, hi, taint, written, void.why)

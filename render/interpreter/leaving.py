@@ -94,7 +94,12 @@ def _open(tracker: HostTracker, tensor: torch.Tensor) -> Envelope | None:
 
 
 def _is_point(found: Envelope, tensor: torch.Tensor) -> bool:
-    return np.array_equal(found.lo, found.hi) and np.array_equal(found.lo, values(tensor).astype(np.float64))
+    """Of what is written: what is not may be about to be."""
+    v = values(tensor).astype(np.float64)
+    if found.lo.shape != v.shape:
+        return False
+    lo, hi, v = (a[np.broadcast_to(found.written, v.shape)] for a in (found.lo, found.hi, v))
+    return np.array_equal(lo, hi) and np.array_equal(lo, v)
 
 
 def _listed(numbers: LeftNumbers, values: Any, tensor: torch.Tensor, known: Envelope) -> Any:

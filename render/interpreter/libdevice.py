@@ -23,7 +23,7 @@ from render.interpreter.values import VALUES, in_format
 from render.interpreter.vendor import integers
 from render.interpreter.vendor.conversions import METHODS, integer_power
 from render.ops.library import ASSUMED, INTEGERS, LIBRARY, REFUSED
-from render.result.errors import RenderError
+from render.result.errors import NoForm, RenderError
 
 Forms = dict[tuple[Any, ...], Any]
 """Types of the arguments -> type of the result."""
@@ -141,7 +141,9 @@ class Libdevice:
 
     def _no_form(self, name: str, tensors: list[Any]) -> None:
         types = ", ".join(str(t.dtype) for t in tensors)
-        self.builder.unsupported(f"libdevice.{name}", f"libdevice has no form of it for {types or 'no operand'}")
+        site = self.builder.ctx.site()
+        reason = f"libdevice has no form of it for {types or 'no operand'}"
+        raise NoForm(f"tl.libdevice.{name}", reason, site.file, site.line)
 
     def _method(self, name: str) -> Callable[..., Handle]:
         """(builder, result type, handles...) -> handle; raises UnsupportedOp for a name without a rule."""

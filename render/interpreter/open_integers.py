@@ -4,15 +4,16 @@ Such a handle carries both ends beside its value, and the taint that says why. W
 ends and sheds that taint; every other operation sees it and hands it on, as if the integer had no bound at all. So an
 operation without a rule is never silently taken for one of exact integers.
 
-An operation on ends is exact where every operand is one of its two ends: all combinations are computed, each as the
-machine would. Between ends that lie further apart only operations that are monotone in each operand have a rule, and
-only where nothing wraps around.
+Where every lane has few candidates (`choices`) an operation is exact: all combinations are computed, each as the
+machine would, and are the candidates of the result. Among more only operations that are monotone in each operand have a
+rule, and only where nothing wraps around. An address with few candidates is each of them in turn (`memory.places`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ from render.interpreter.types import carrier
 Ends = tuple[np.ndarray, np.ndarray]
 EXACT = 2.0**52
 """Integers up to here are exact in float64, and so are sums and differences of two of them."""
+CANDIDATES = 32
+"""As many candidates are told apart in one lane; beyond them only the ends are known."""
+ROOM = 1 << 22
+"""Lanes times candidates that are written down."""
 
 
 def ends(h: Handle) -> Ends:
@@ -38,8 +43,40 @@ def read(h: Handle, how: Callable[[np.ndarray], np.ndarray]) -> Handle:
     info, torn = np.iinfo(v.dtype), lo > hi
     out = Handle(v, h.dtype, h.shape, taint=h.taint)
     between = np.where(torn, info.min, lo).astype(v.dtype), np.where(torn, info.max, hi).astype(v.dtype)
-    out.open = None if h.open is None else Open(*between, h.open.soft)
+    among = choices(h)
+    out.open = (
+        None if h.open is None else Open(*between, h.open.soft, None if among is None else tuple(map(how, among)))
+    )
     return out
+
+
+def choices(h: Handle) -> tuple[np.ndarray, ...] | None:
+    """In each array a candidate of every lane, all of them together; None where they are too many."""
+    if h.open is None:
+        return (h.v,)
+    lo, hi, _, among = h.open
+    if among is not None:
+        return among
+    return between(lo, hi)
+
+
+def between(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    """All integers between two ends, as `choices` has them."""
+    with np.errstate(over="ignore"):
+        span = int((hi.astype(np.int64) - lo.astype(np.int64)).view(np.uint64).max(initial=0))
+    if span >= CANDIDATES or (span + 1) * lo.size > ROOM:
+        return None
+    with np.errstate(over="ignore"):
+        return tuple(lo + np.minimum(hi - lo, np.asarray(k).astype(lo.dtype)) for k in range(span + 1))
+
+
+def told_apart(among: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
+    """These candidates without repetitions; None where they are too many."""
+    found: list[np.ndarray] = []
+    for one in among:
+        if not any(one is other or np.array_equal(one, other) for other in found):
+            found.append(one)
+    return tuple(found) if len(found) <= CANDIDATES and sum(a.size for a in found) <= ROOM else None
 
 
 def hard(*handles: Handle | None) -> frozenset[int]:
@@ -57,7 +94,7 @@ def soft(*handles: Handle) -> frozenset[int]:
 
 def integer(
     v: np.ndarray, ty: Any, shape: tuple[int, ...], between: Ends, hard: frozenset[int], soft: frozenset[int],
-    pair: bool = False,
+    among: Sequence[np.ndarray] | None = None,
 ) -> Handle:  # fmt: skip
     """An integer with its ends; `soft` are the taints that they account for. Without an open lane it is a point."""
     lo, hi = between
@@ -65,7 +102,7 @@ def integer(
         return Handle(v, ty, shape, taint=hard)
     out = Handle(v, ty, shape, taint=hard | soft)
     if left := soft - hard:
-        out.open = Open(lo, hi, left, pair)
+        out.open = Open(lo, hi, left, None if among is None else told_apart(among))
     return out
 
 
@@ -77,14 +114,6 @@ def holds(dtype: np.dtype | type, *numbers: np.ndarray) -> bool:
         return all(bool(((n >= bottom) & (n <= top)).all()) for n in numbers)
 
 
-def two_valued(h: Handle) -> bool:
-    """Whether every lane is one of its ends."""
-    if h.open is None or h.open.pair:
-        return True
-    lo, hi, _, _ = h.open
-    return bool(((lo == hi) | (lo + 1 == hi)).all())
-
-
 def lifted(op: Callable[..., np.ndarray], ty: Any, handles: Sequence[Handle], monotone: bool = False) -> Handle:
     """`op`, which computes value lanes, on integers of which one at least is open; the result has type `ty`.
 
@@ -92,25 +121,34 @@ def lifted(op: Callable[..., np.ndarray], ty: Any, handles: Sequence[Handle], mo
     """
     first = handles[0]
     v = _in_carrier(op(*(h.v for h in handles)), ty)
-    exact = all(two_valued(h) for h in handles)
+    every = [choices(h) for h in handles]
+    exact = all(c is not None for c in every) and prod(len(c) for c in every if c is not None) <= CANDIDATES
     if not exact and not (monotone and _no_wrap(op, ty, handles)):
         return Handle(v, ty.scalar, first.shape, taint=taint_of(*handles))
-    choices = [ends(h) if h.open is not None else (h.v,) for h in handles]
-    corners = [_in_carrier(op(*combination), ty) for combination in product(*choices)]
+    if not exact:
+        every = [ends(h) if h.open is not None else (h.v,) for h in handles]
+    corners = [_in_carrier(op(*combination), ty) for combination in product(*every)]  # type: ignore[arg-type]
     lo, hi = corners[0], corners[0]
     for corner in corners[1:]:
         lo, hi = np.minimum(lo, corner), np.maximum(hi, corner)
-    return integer(v, ty.scalar, first.shape, (lo, hi), hard(*handles), soft(*handles), exact and _alone(handles))
+    among = corners if exact else None
+    return integer(v, ty.scalar, first.shape, (lo, hi), hard(*handles), soft(*handles), among)
+
+
+def moved(ptr: Handle, offset: Handle, width: int, v: np.ndarray) -> Handle:
+    """The address `v` = `ptr` + `offset` elements of `width` bytes, with those that it may be instead."""
+    here, by = choices(ptr), choices(offset)
+    if here is None or by is None or len(here) * len(by) > CANDIDATES:
+        return Handle(v, ptr.dtype, ptr.shape, taint=taint_of(ptr, offset), origin=ptr.origin)
+    among = [a + np.multiply(b, width, dtype=np.int64) for a, b in product(here, by)]
+    between = np.minimum.reduce(np.broadcast_arrays(*among)), np.maximum.reduce(np.broadcast_arrays(*among))
+    out = integer(v, ptr.dtype, ptr.shape, between, hard(ptr, offset), soft(ptr, offset), among)
+    out.origin = ptr.origin
+    return out
 
 
 def _in_carrier(x: np.ndarray, ty: Any) -> np.ndarray:
     return x.astype(carrier(ty), copy=False)
-
-
-def _alone(handles: Sequence[Handle]) -> bool:
-    """Whether no lane is open in two operands."""
-    flags = [h.open.lo != h.open.hi for h in handles if h.open is not None]
-    return len(flags) < 2 or not np.logical_and(*flags).any()
 
 
 def _no_wrap(op: Callable[..., np.ndarray], ty: Any, handles: Sequence[Handle]) -> bool:
@@ -122,6 +160,12 @@ def _no_wrap(op: Callable[..., np.ndarray], ty: Any, handles: Sequence[Handle]) 
 
 def compared(name: str, x: Handle, y: Handle) -> Ends:
     """(definitely, possibly) true lanes of a comparison, one of lt, le, gt, ge, eq, ne."""
+    if name in ("eq", "ne") and any(h.open is not None and h.open.among is not None for h in (x, y)):
+        these, those = choices(x), choices(y)
+        if these is not None and those is not None and len(these) * len(those) <= CANDIDATES:
+            same = [a == b for a, b in product(these, those)]
+            surely, possibly = np.logical_and.reduce(same), np.logical_or.reduce(same)
+            return (surely, possibly) if name == "eq" else (~possibly, ~surely)
     (xl, xh), (yl, yh) = ends(x), ends(y)
     if name in ("gt", "ge"):
         return compared("lt" if name == "gt" else "le", y, x)
@@ -138,6 +182,15 @@ def selected(sure: np.ndarray, possible: np.ndarray, x: Handle, y: Handle) -> En
     (xl, xh), (yl, yh) = ends(x), ends(y)
     lo = np.where(sure, xl, np.where(possible, np.minimum(xl, yl), yl))
     return lo, np.where(sure, xh, np.where(possible, np.maximum(xh, yh), yh))
+
+
+def selected_among(sure: np.ndarray, possible: np.ndarray, x: Handle, y: Handle) -> list[np.ndarray] | None:
+    """The candidates of what `selected` gives the ends of; None where they are too many."""
+    these, those = choices(x), choices(y)
+    if these is None or those is None or len(these) * len(those) > CANDIDATES:
+        return None
+    conditions = (sure,) if sure is possible or np.array_equal(sure, possible) else (sure, possible)
+    return [np.where(c, a, b) for c in conditions for a, b in product(these, those)]
 
 
 def magnitude(x: Handle) -> Handle:

@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 from triton.language import core
 
-from interval_ops.reduction import logsumexp, recurrence, scan
+from interval_ops.bounds import Pair
+from interval_ops.profiles.profile import CAUSES
+from interval_ops.reduction import recurrence, scan
 from interval_ops.reduction import rule as reduction
 from interval_ops.reduction import welford as rules
+from render.interpreter import any_order
+from render.interpreter import bracketing as orders
 from render.interpreter import open_integers as opened
 from render.interpreter.builder import related
 from render.interpreter.builder.integers import bool_handle, decided, truths
@@ -20,10 +24,11 @@ from render.interpreter.combine import (
     combine_kind,
     componentwise,
     linear_recurrence,
-    log_sum_exp,
+    returns_at,
     selection,
     welford,
 )
+from render.interpreter.context import Site
 from render.interpreter.handle import Handle, Meter, metered, taint_of
 from render.interpreter.types import carrier, format_of
 from render.interpreter.values import in_format
@@ -76,7 +81,7 @@ class Reductions:
         each = componentwise(fn)
         if each is not None:
             return [self._single(h, axis, kind) for h, kind in zip(parts, each, strict=True)]
-        return self._welford(parts, axis, fn) or self._log_sum_exp(parts, axis, fn) or self._tree(parts, axis, fn)
+        return self._welford(parts, axis, fn) or self._each_order(parts, axis, fn) or self._tree(parts, axis, fn)
 
     def _selection(self, fn: Any, parts: list[Handle]) -> str | None:
         """The rule of a function that compares and chooses, where it holds: no value may be NaN."""
@@ -88,6 +93,7 @@ class Reductions:
         return out
 
     def _emit(self, op: str, args: Sequence[Handle], out: Handle, **attrs: Any) -> None:
+        self.ctx.unordered.barrier()
         self.semantic.builder.emit(op, args, (out,), attrs)
 
     def _native(self, x: Handle, axis: int, kind: str) -> Handle:
@@ -163,8 +169,13 @@ class Reductions:
         first = np.where(able, places, info.max).min(axis=axis + 1).astype(places.dtype)
         last = np.where(able, places, info.min).max(axis=axis + 1).astype(places.dtype)
         between = np.where(certain, out.v, first), np.where(certain, out.v, last)
-        pair = bool((certain | (able.sum(axis=axis + 1) == 2)).all())
-        return opened.integer(out.v, out.dtype, out.shape, between, out.taint, why, pair)
+        most = int(np.where(certain, 1, able.sum(axis=axis + 1)).max())
+        among = None
+        if most <= opened.CANDIDATES:  # the places that may win, the first of them again where a row has fewer
+            few = np.sort(np.where(able, places, info.max), axis=axis + 1).take(range(most), axis=axis + 1)
+            few = np.where(few == info.max, np.expand_dims(first, axis + 1), few)
+            among = [np.where(certain, out.v, one.squeeze(axis + 1)) for one in np.split(few, most, axis + 1)]
+        return opened.integer(out.v, out.dtype, out.shape, between, out.taint, why, among)
 
     def _native_truths(self, x: Handle, axis: int, kind: str) -> Handle:
         """Any, all, or the parity of truth values; open lanes leave the first two open where they decide."""
@@ -197,12 +208,16 @@ class Reductions:
         mean, m2 = ([np.broadcast_to(x, shape) for x in parts[k].pair] for k in (found.mean, found.m2))
         weight = np.broadcast_to(parts[found.weight].v, shape)
         profile = self.ctx.model("accumulation")
-        got = rules.reduce_axis((mean[0], mean[1]), (m2[0], m2[1]), weight, axis + 1, fmt, profile, found.guarded)
+        got = rules.reduce_axis(
+            (mean[0], mean[1]), (m2[0], m2[1]), weight, axis + 1, fmt, profile, found.guarded, found.weighted
+        )
         if got is None:
             return None
         values = self._halves(parts, axis, fn)
         bounds = {found.mean: got[0], found.m2: got[1]}
         out = []
+        if found.weighted:
+            return [self._bounded(h, bounds.get(k)) for k, h in enumerate(values)]
         for k, h in enumerate(values):
             lo, hi = bounds.get(k, (None, None))
             v = h.v if lo is None else np.broadcast_to(h.v, lo.shape)
@@ -211,69 +226,99 @@ class Reductions:
             self._emit("welford", ordered, out[k], part=part, guarded=found.guarded, axis=axis, fmt=fmt.name)
         return out
 
-    def _log_sum_exp(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle] | None:
-        """Maximum and sum of exponentials with bounds for every order; None if `fn` is anything else."""
-        found = log_sum_exp(fn)
-        formats = {format_of(h.dtype) for h in parts}
-        fmt = formats.pop()
-        if found is None or formats or fmt is None or not self.ctx.interval:
+    def _each_order(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle] | None:
+        """The halves of the axis with bounds for every order; None where there is no such rule."""
+        found = any_order.reduced(fn, parts, axis, partial(self._model, parts)) if self.ctx.interval else None
+        if found is None:
             return None
-        shape = (max(h.v.shape[0] for h in parts), *parts[0].shape)
-        m, s = ([np.broadcast_to(x, shape) for x in parts[k].pair] for k in (found.maximum, found.sum))
-        profile = self.ctx.model("accumulation")
-        got = logsumexp.reduce_axis((m[0], m[1]), (s[0], s[1]), axis + 1, fmt, profile, found.base)
-        if got is None:
-            return None
-        values = self._halves(parts, axis, fn)
-        out = []
-        for k, h in enumerate(values):
-            lo, hi = got[0] if k == found.maximum else got[1]
-            out.append(Handle(np.broadcast_to(h.v, lo.shape), h.dtype, h.shape, lo, hi, taint_of(*parts)))
-            self._emit("reduce", parts, out[-1], kind="tree", axis=axis)
-        return out
+        return [self._bounded(h, ends) for h, ends in zip(self._halves(parts, axis, fn), found, strict=True)]
+
+    def _model(self, parts: list[Handle]) -> Any:
+        """The profile of what a combine function rounds."""
+        fmt = any_order.one_format(parts)
+        return self.ctx.model("lowacc" if fmt is not None and fmt.p < 24 else "accumulation")
 
     def _tree(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
-        """Pairwise tree over the axis; a combine function that rounds is bounded for this order only: a taint."""
-        self._check_associative(parts, axis, fn, "reduce")
+        """The halves of the axis; with bounds of every order of the target, or a taint if it rounds."""
+        agreed = self._orders_agree(parts, axis, fn)
         before = self.ctx.roundings
-        out = self._order_taint(self._halves(parts, axis, fn), before, "reduce")
-        for h in out:
-            self._emit("reduce", parts, h, kind="tree", axis=axis)
+        out = self._halves(parts, axis, fn)
+        if self.ctx.roundings == before and agreed:
+            return out
+        known = self._every_order(parts, axis, fn) if self.ctx.profile.trees else None
+        if known is not None:
+            return [self._bounded(h, ends) for h, ends in zip(out, known, strict=True)]
+        return self._order_taint(out, agreed, "reduce")
+
+    def _bounded(self, h: Handle, ends: Pair | None) -> Handle:
+        """The same number, followed as it was made, between the ends of all orders."""
+        if ends is None or not h.dtype.scalar.is_floating():
+            return h
+        lo, hi = (np.broadcast_to(end, (max(end.shape[0], h.v.shape[0]), *end.shape[1:])) for end in ends)
+        out = Handle(h.v, h.dtype, h.shape, lo, hi, h.taint)
+        self._emit("slice", (h,), out, move=lambda a: a)
         return out
 
-    def _halves(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
-        current = parts
-        while current[0].shape[axis] > 1:
-            half = current[0].shape[axis] // 2
-            left = [self._slice(h, axis, slice(0, half)) for h in current]
-            right = [self._slice(h, axis, slice(half, 2 * half)) for h in current]
-            current = self._combine(fn, left, right)
-        return [self._slice(h, axis, 0) for h in current]
+    def _every_order(self, parts: list[Handle], axis: int, fn: Any) -> list[Pair] | None:
+        def take(h: Handle, places: Any) -> Handle:
+            if isinstance(places, int):
+                return _slice(h, axis, places)
+            shape = (*h.shape[:axis], len(places), *h.shape[axis + 1 :])
+            return h.map(lambda a: np.take(_along(h, a, axis), places, axis=axis + 1), shape)
 
-    def _order_taint(self, out: list[Handle], before: int, op: str) -> list[Handle]:
-        if self.ctx.roundings > before:
-            taint = self.ctx.taint("RND302", op, "a combine function that rounds is bounded for one order only")
+        with _unheard(self.semantic.builder):
+            return orders.every_order(parts, axis, partial(self._combine, fn), take)
+
+    def _halves(self, parts: list[Handle], axis: int, fn: Any) -> list[Handle]:
+        return orders.halves(parts, axis, partial(self._combine, fn), lambda h, part: self._slice(h, axis, part))
+
+    def _order_taint(self, out: list[Handle], agreed: bool, op: str) -> list[Handle]:
+        """A taint, but where nothing rounds and the order is known not to matter."""
+        if not agreed or not self.ctx.profile.off >= CAUSES.keys():
+            what = "that rounds" if agreed else "that makes something else of another order"
+            taint = self.ctx.taint("RND313", op, f"a combine function {what}, in an order that is not known")
             for h in out:
                 h.taint, h.open = h.taint | taint, None
         return out
 
-    def _check_associative(self, parts: list[Handle], axis: int, fn: Any, op: str) -> None:
-        """Reports two groupings of three elements that differ without any rounding (RND213)."""
-        n = parts[0].shape[axis]
-        if n < 3 or not self.ctx.interval or not all(format_of(h.dtype) for h in parts):
-            return
+    @contextmanager
+    def _exactly(self, parts: list[Handle]) -> Iterator[list[Handle]]:
+        """These values as points, while nothing rounds and nobody hears of it."""
         with self.ctx.without_rounding(), metered(Meter(muted=True)), _unheard(self.semantic.builder):
-            points = [Handle(h.v, h.dtype, h.shape) for h in parts]
+            yield [Handle(h.v, h.dtype, h.shape) for h in parts]
+
+    def _orders_agree(self, parts: list[Handle], axis: int, fn: Any) -> bool:
+        """Whether two whole orders give the same without rounding; reports where they do not (RND213, RND214)."""
+        if parts[0].shape[axis] < 3 or not self.ctx.interval:
+            return True
+        if self._check_associative(parts, axis, fn, "reduce"):
+            return False
+        with self._exactly(parts) as points:
+            each = partial(self._combine, fn)
+            one, other = (f(points, axis, each, lambda h, part: _slice(h, axis, part))
+                          for f in (orders.halves, orders.neighbours))  # fmt: skip
+        found = [gap for x, y in zip(one, other, strict=True) if (gap := orders.apart(x, y)) is not None]
+        if found:
+            self.ctx.defect("RND214", f"reduce gives {found[0][0]:.6g} and {found[0][1]:.6g}, by the order of operands")
+        return not found and all(map(orders.alike, one, other))
+
+    def _check_associative(self, parts: list[Handle], axis: int, fn: Any, op: str) -> bool:
+        """Whether two groupings of three elements differ without any rounding; reports it (RND213)."""
+        n = parts[0].shape[axis]
+        if n < 3 or not self.ctx.interval:
+            return False
+        with self._exactly(parts) as points:
             for places in dict.fromkeys([(0, 1, 2), (0, n // 2, n - 1)]):
                 x, y, z = ([_slice(h, axis, slice(i, i + 1)) for h in points] for i in places)
                 left = self._combine(fn, self._combine(fn, x, y), z)
                 right = self._combine(fn, x, self._combine(fn, y, z))
                 for one, other in zip(left, right, strict=True):
-                    if (apart := _apart(one, other)) is not None:
-                        first, second = apart
-                        self.ctx.defect("RND213", f"{op} of elements {', '.join(map(str, places))} gives {first:.6g} "
-                                                  f"and {second:.6g}, by how they are grouped")  # fmt: skip
-                        return
+                    if (gap := orders.apart(one, other)) is not None:
+                        what = f"gives {gap[0]:.6g} and {gap[1]:.6g}, by how they are grouped"
+                        told = f"{op} of elements {', '.join(map(str, places))} {what}"
+                        self.ctx.defect("RND213", told, _place(fn))
+                        return True
+        return False
 
     def _slice(self, h: Handle, axis: int, part: Any) -> Handle:
         out = _slice(h, axis, part)
@@ -344,8 +389,14 @@ class Reductions:
             steps.reverse()
         out = [self._concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
         if not self._linear(parts, out, axis, fn, reverse):
-            self._check_associative(parts, axis, fn, "associative_scan")
-            out = self._order_taint(out, before, "associative_scan")
+            found = (
+                any_order.scanned(fn, parts, axis, reverse, partial(self._model, parts)) if self.ctx.interval else None
+            )
+            if found is not None:
+                return [self._bounded(h, ends) for h, ends in zip(out, found, strict=True)]
+            apart = self._check_associative(parts, axis, fn, "associative_scan")
+            if self.ctx.roundings > before:
+                out = self._order_taint(out, not apart, "associative_scan")
         for h in out:
             self._emit("scan", parts, h, kind="steps", axis=axis, reverse=reverse)
         return out
@@ -385,21 +436,10 @@ def _unheard(builder: Any) -> Iterator[None]:
         builder.emit = emit
 
 
-_APART = 2.0**-10
-"""Relative difference of two groupings that no guard (an epsilon in a divisor) explains."""
-
-
-def _apart(x: Handle, y: Handle) -> tuple[float, float] | None:
-    """The values of a lane in which both have known bounds that lie far apart."""
-    (xl, xh), (yl, yh) = x.pair, y.pair
-    with np.errstate(all="ignore"):
-        gap = np.maximum(xl - yh, yl - xh)
-        size = np.maximum.reduce([np.abs(end) for end in (xl, xh, yl, yh)])
-        far = np.isfinite(size) & (gap > _APART * size)
-    if not far.any():
-        return None
-    at = np.unravel_index(int(np.argmax(far)), far.shape)
-    return tuple(float(np.broadcast_to(h.v, far.shape)[at]) for h in (x, y))  # type: ignore[return-value]
+def _place(fn: Any) -> Site | None:
+    """Where a jitted function returns: there is what it does wrong, not where it is used."""
+    line = returns_at(fn)
+    return None if line is None else Site(fn.fn.__code__.co_filename, line)
 
 
 def _has_nan(h: Handle) -> bool:
@@ -417,7 +457,7 @@ def _along(x: Handle, a: np.ndarray, axis: int) -> np.ndarray:
 def _slice(h: Handle, axis: int, part: Any) -> Handle:
     shape = list(h.shape)
     if isinstance(part, slice):
-        shape[axis] = part.stop - part.start
+        shape[axis] = len(range(*part.indices(shape[axis])))
     else:
         del shape[axis]
     return h.map(lambda a: _sliced(_along(h, a, axis), axis, part), tuple(shape))

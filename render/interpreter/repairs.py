@@ -6,7 +6,7 @@ A repair is found by its shape in the tree, like a fault (`mutation`), likely on
   constant   a whole number one more or less, the value of masked-off lanes; floats are solved for (`literals`)
   name       another name of the same kind: what a kernel calls alike it confuses
   index      an address or an index one further or one less
-  term       a name that is never read joins a value; a call is left out or put around a value
+  term       a name that is never read or is assigned anew joins a value; a call is left out or put around a value
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPARE: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 _CALLS = {"max": ("min", "sum"), "min": ("max",), "sum": ("max",), "maximum": ("minimum",), "minimum": ("maximum",),
           "exp": ("exp2",), "exp2": ("exp",), "log": ("log2",), "log2": ("log",), "sqrt": ("rsqrt",),
           "rsqrt": ("sqrt",), "sin": ("cos",), "cos": ("sin",)}  # fmt: skip
-_SHAPED = frozenset({"load", "arange", "program_id", "num_programs", "range"})
+_SHAPED = frozenset({"load", "arange", "program_id", "num_programs", "range", "to", "zeros", "cdiv"})
 _AROUND = ("exp", "sqrt", "abs", "log", "sigmoid")
 _TERMS: tuple[type[ast.operator], ...] = (ast.Add, ast.Mult, ast.Sub, ast.Div)
 
@@ -89,7 +89,7 @@ class _Names:
 
     def __init__(self, function: ast.FunctionDef) -> None:
         args = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-        self.parameters = [a.arg for a in args]
+        self.parameters, self.kinds = [a.arg for a in args], _kinds(function)
         loads = [n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         stores = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         self.assigned = list(dict.fromkeys(n.id for n in stores))
@@ -98,6 +98,11 @@ class _Names:
         values = {id(part) for n in ast.walk(function) if isinstance(n, ast.Assign | ast.AugAssign)
                   for part in [n.value]}  # fmt: skip
         self.values = values | {id(n.args[1]) for n in ast.walk(function) if _called(n) == "store" and len(n.args) > 1}  # type: ignore[attr-defined]
+        assigned = [(n.value, n.targets[0].id, n.lineno) for n in ast.walk(function)
+                    if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)]  # fmt: skip
+        self.again = {id(value): name for value, name, line in assigned if self.lines[name] < line
+                      and not any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value))}  # fmt: skip
+        """What is assigned to a name that has a value, which it does not read: an accumulation that was forgotten."""
         self.addresses = {id(n.args[0]) for n in ast.walk(function) if _called(n) in ("load", "store") and n.args}  # type: ignore[attr-defined]
         self.indices = {id(n.value) for n in ast.walk(function) if isinstance(n, ast.Assign) and any(
             _called(c) in ("arange", "program_id") for c in ast.walk(n.value))}  # fmt: skip
@@ -105,8 +110,48 @@ class _Names:
     def like(self, name: str, line: int) -> Iterator[str]:
         """Other names that may be meant: parameters for parameters, results for results, nearest spelling first."""
         pool = self.parameters if name in self.parameters else self.assigned
-        pool = [n for n in pool if n != name and self.lines.get(n, line) <= line]
-        yield from sorted(pool, key=lambda n: (n[0] != name[0], abs(len(n) - len(name))))[:4]
+        kind = self.kinds.get(name)
+        fits = {n for n in pool if self.kinds.get(n) == kind or n in self.unread}
+        pool = [n for n in pool if n != name and n in fits and self.lines.get(n, line) <= line]
+        yield from sorted(
+            pool, key=lambda n: (n[0] != name[0] and not _words(n) & _words(name), abs(len(n) - len(name)))
+        )[:4]
+
+
+_KINDS = (("load", "value"), ("arange", "index"), ("program_id", "index"))
+
+
+def _kinds(function: ast.FunctionDef) -> dict[str, str]:
+    """What names stand for: pointers (the first name of an address), values (something loaded is in them), indices."""
+    found: dict[str, str] = {}
+    for n in ast.walk(function):
+        if _called(n) in ("load", "store") and n.args:  # type: ignore[attr-defined]
+            first = n.args[0]  # type: ignore[attr-defined]
+            while isinstance(first, ast.BinOp):
+                first = first.left
+            if isinstance(first, ast.Name):
+                found[first.id] = "pointer"
+    for n in ast.walk(function):
+        if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name):
+            first = n.value
+            while isinstance(first, ast.BinOp):
+                first = first.left
+            if isinstance(first, ast.Name) and found.get(n.targets[0].id) == "pointer":
+                found[first.id] = "pointer"
+    for n in sorted(ast.walk(function), key=lambda n: getattr(n, "lineno", 0)):
+        if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name):
+            calls = {_called(x) for x in ast.walk(n.value)}
+            behind = {found.get(x.id) for x in ast.walk(n.value) if isinstance(x, ast.Name)}
+            kind = next((k for call, k in _KINDS if call in calls), None)
+            kind = kind or next((k for k in ("value", "index") if k in behind), "")
+            found.setdefault(n.targets[0].id, "mask" if isinstance(n.value, ast.Compare) else kind)
+        elif isinstance(n, ast.For) and isinstance(n.target, ast.Name):
+            found.setdefault(n.target.id, "index")
+    return found
+
+
+def _words(name: str) -> set[str]:
+    return set(name.lower().split("_"))
 
 
 def _called(node: ast.AST) -> str:
@@ -117,7 +162,8 @@ def _of(node: ast.expr, names: _Names) -> Iterator[tuple[str, int]]:
     text = ast.unparse(node)
     if isinstance(node, ast.BinOp):
         left, right = ast.unparse(node.left), ast.unparse(node.right)
-        for op in _OPERATORS.get(type(node.op), ()):
+        of_pointer = isinstance(node.left, ast.Name) and names.kinds.get(node.left.id) == "pointer"
+        for op in _OPERATORS.get(type(node.op), ()) if not of_pointer else ():
             yield ast.unparse(ast.BinOp(node.left, op(), node.right)), 0
         if isinstance(node.op, ast.Sub | ast.Div):
             yield ast.unparse(ast.BinOp(node.right, node.op, node.left)), 1
@@ -135,6 +181,8 @@ def _of(node: ast.expr, names: _Names) -> Iterator[tuple[str, int]]:
         if node.id in names.lines:
             yield from ((other, 3) for other in names.like(node.id, node.lineno))
             yield f"({node.id} * {node.id})", 5
+        if names.kinds.get(node.id) == "index":
+            yield from ((f"({node.id} * {name})", 1) for name in names.unread if name in names.parameters)
     elif isinstance(node, ast.Call):
         yield from _calls(node)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -142,6 +190,8 @@ def _of(node: ast.expr, names: _Names) -> Iterator[tuple[str, int]]:
     if id(node) in names.addresses or id(node) in names.indices:
         for sign in "-+":
             yield f"({text}) {sign} 1", 2
+    if id(node) in names.again:
+        yield f"({text}) + {names.again[id(node)]}", 0
     if id(node) in names.values:
         for name in names.unread:
             if names.lines.get(name, 0) <= node.lineno:

@@ -14,11 +14,12 @@ from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
 from render.interpreter.compiled import Compiled, compiles, launch_hooks
 from render.interpreter.context import Context, Site
+from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
 from render.interpreter.device import Description, described, target
 from render.interpreter.eager import uncompiled
 from render.interpreter.frontend import instead, refused
 from render.interpreter.graphs import launched
-from render.interpreter.host import HostTracker, cuda_on_cpu, on_host
+from render.interpreter.host import HostTracker
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.launch import Launch, run_launch
 from render.interpreter.leaving import watch
@@ -53,6 +54,7 @@ class Settings(TypedDict, total=False):
     tainted. `sum_order` ("any", "tree"), `fp_contraction` ("any", "on", "off") and `triton_version` ("3.9"; the
     installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
     unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`).
+    `programs`: only this part of each launch (a float up to 1) or so many of its programs run, spread evenly.
     """
 
     interval: bool
@@ -71,6 +73,7 @@ class Settings(TypedDict, total=False):
     triton_version: str | None
     tracker: Callable[[Session], Any] | None
     steps: int
+    programs: float | int | None
 
 
 class Session:
@@ -90,6 +93,7 @@ class Session:
         self.printer = settings.get("printer", print)
         self.steps = settings.get("steps", BUDGET)
         self.undefined = settings.get("undefined")
+        self.programs = settings.get("programs")
         self.builder = settings.get("builder", Builder)
         self.change = settings.get("change")
         self._make_tracker = settings.get("tracker")
@@ -97,6 +101,7 @@ class Session:
         self._told: Description | None = None
         self.assume_exact = known_functions(settings.get("assume_exact", ()))
         self.undefined_sites: dict[Site, set[int]] = {}
+        self.open_sites: set[Site] = set()
         self.memory = Memory(interval=self.interval)
         self.launches: list[Launch] = []
         self.writers: list[Writers] = []
@@ -174,6 +179,8 @@ class Session:
             printer=self.printer,
             undefined=self.undefined,
             undefined_sites=self.undefined_sites,
+            open_sites=self.open_sites,
+            part=self.programs,
             change=self.change,
             assume_exact=self.assume_exact,
             writers=self.writers[-1],
@@ -294,6 +301,18 @@ class Session:
             yield
         finally:
             self._probing = before
+
+    def tell_literal(self, value: float) -> None:
+        """A number of the user's code, in a launch or an operation that is run again without that code's frames."""
+        if isinstance(self._tracker, HostTracker):
+            self._tracker.numbers.literal.add(value)
+
+    def tell_unknown(self, value: float) -> None:
+        """A float of which nobody knows whether Python computed it from one that left torch."""
+        if isinstance(self._tracker, HostTracker):
+            numbers = self._tracker.numbers
+            message = "a float that Python may have computed from one that left torch"
+            numbers.note(value, Ends(value, value, frozenset({numbers.taint("RND302", "host number", message)})))
 
     def number_ends(self, value: float, constant: bool = False) -> Ends | None:
         """Bounds of a float argument that left torch before; a constexpr one decides what is compiled."""

@@ -207,6 +207,9 @@ def _classes(kind: str) -> Iterator[tuple[str, type]]:
         def query(self) -> bool:
             return True
 
+        def is_capturing(self) -> bool:
+            return False
+
         def synchronize(self) -> None:
             return None
 

@@ -72,10 +72,6 @@ def lifted_formats() -> Iterator[None]:
         _formats.reset(token)
 
 
-def scalar_of(ty: tl.dtype) -> tl.dtype:
-    return ty.scalar
-
-
 def format_of(ty: tl.dtype) -> Format | None:
     """Number format of a floating-point type, None for integers and pointers."""
     ty = ty.scalar
@@ -124,8 +120,12 @@ def elem_of(ty: tl.dtype) -> ElemType:
     return elem_by_name("ptr" if ty.is_ptr() else ty.name)
 
 
+_DTYPES = {ty.name: ty for ty in vars(tl).values() if type(ty) is tl.dtype}
+
+
 def tl_dtype(name: str) -> tl.dtype:
-    return tl.dtype(name)
+    """The language's own object of this name: kernels ask `dtype is tl.float32`, and the compiler says yes."""
+    return _DTYPES[name]
 
 
 def triton_name(torch_dtype: object) -> str:

@@ -108,7 +108,7 @@ def _directed(operation: int, direction: str) -> Value:
     return value
 
 
-def _directed_family() -> dict[str, Value]:
+def _directed_values() -> dict[str, Value]:
     out: dict[str, Value] = {}
     for direction in joint.DIRECTIONS:
         add, mul, div, root, fma = (_directed(k, direction) for k in range(5))
@@ -128,7 +128,7 @@ _VENDOR: dict[str, Value] = {
     "saturatef": wide(_saturate), "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "nearbyint": np.rint, "round": wide(joint.away), "logb": wide(_logb), "fma": wide(_fma), "fma_rn": wide(_fma),
     "add_rn": np.add, "sub_rn": np.subtract, "mul_rn": np.multiply, "div_rn": np.divide, "rcp_rn": np.reciprocal,
-    **_directed_family(),
+    **_directed_values(),
 }  # fmt: skip
 
 VALUES: dict[str, Value] = {

@@ -202,6 +202,8 @@ _formula("softshrink", f.softshrink, lambda lambd=0.5, **_: (-float(lambd), floa
          keywords="lambd")  # fmt: skip
 _formula("hardsigmoid", f.hardsigmoid, (-3.0, 3.0))
 _formula("hardswish", f.hardswish, (-3.0, -1.5, 3.0))
+_formula("deg2rad", f.radians)
+_formula("rad2deg", f.degrees)
 _formula("logaddexp", f.logaddexp, None, operands=2, cancels=True)
 _all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc")
 _rows("prod", lambda n, x: n.product(x), form=Form.FUNCTION)

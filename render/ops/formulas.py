@@ -139,6 +139,14 @@ def hypot(n: NumberKind, x: Num, y: Num) -> Num:
     return n.call("sqrt", x * x + y * y)
 
 
+def radians(n: NumberKind, x: Num) -> Num:
+    return x * (n.pi() / 180)
+
+
+def degrees(n: NumberKind, x: Num) -> Num:
+    return x * (180 / n.pi())
+
+
 def logaddexp(n: NumberKind, x: Num, y: Num) -> Num:
     return n.larger(x, y) + n.call("log1p", n.call("exp", -abs(x - y)))
 

@@ -71,12 +71,7 @@ def _add(rule: Rule) -> None:
 
 
 def function(
-    op: str,
-    shape: Shape,
-    name: str = "",
-    entry: str = "",
-    domain: Domain = EVERYWHERE,
-    doc: str = "",
+    op: str, shape: Shape, name: str = "", entry: str = "", domain: Domain = EVERYWHERE, doc: str = ""
 ) -> None:
     """A function of one argument: the exact function `name` within the error `entry` of the profile."""
     name = name or op
@@ -95,9 +90,20 @@ def function(
               f"[functions] {entry} of the profile", function=name, entry=entry))  # fmt: skip
 
 
-def monotone(*names: str, domain: Domain = EVERYWHERE) -> None:
+def functions_of(shape: Shape, doc: str, *names: str, domain: Domain = EVERYWHERE) -> None:
+    """Functions with the names and errors of their own."""
     for name in names:
-        function(name, Shape.MONOTONE, domain=domain)
+        function(name, shape, domain=domain, doc=doc)
+
+
+def monotone(*names: str, domain: Domain = EVERYWHERE) -> None:
+    functions_of(Shape.MONOTONE, "", *names, domain=domain)
+
+
+def fast(shape: Shape, doc: str, *names: str, domain: Domain) -> None:
+    """NAME as `fast_NAMEf`, with the error of the approximate instruction."""
+    for name in names:
+        function(f"fast_{name}f", shape, name, f"fast_{name}f", domain, doc)
 
 
 def jointly(name: str, arity: int, rule: Any, key: str, doc: str, tight: bool = True) -> None:
@@ -177,8 +183,7 @@ function("sqrt", Shape.MONOTONE, domain=NON_NEGATIVE, doc="As tl.sqrt: the appro
 function("sqrt_rn", Shape.MONOTONE, "sqrt", "sqrt_rn", NON_NEGATIVE)
 function("rsqrt_rn", Shape.MONOTONE, "rsqrt", "rsqrt_rn", NON_NEGATIVE)
 monotone("exp2", "exp10", "expm1", "sinh", "tanh", "asinh", "atan", "cbrt", "erf", "erfc", "erfcx", "normcdf")
-for _name in ("log", "log2", "log10"):
-    function(f"fast_{_name}f", Shape.MONOTONE, _name, f"fast_{_name}f", NON_NEGATIVE)
+fast(Shape.MONOTONE, "", "log", "log2", "log10", domain=NON_NEGATIVE)
 monotone("cyl_bessel_i1")
 monotone("log", "log2", "log10", domain=NON_NEGATIVE)
 monotone("log1p", domain=(-1.0, math.inf))
@@ -186,24 +191,18 @@ monotone("acosh", domain=(1.0, math.inf))
 monotone("asin", "acos", "atanh", "erfinv", domain=_UNIT)
 monotone("erfcinv", domain=(0.0, 2.0))
 monotone("normcdfinv", domain=(0.0, 1.0))
-for _name in ("cosh", "cyl_bessel_i0"):
-    function(_name, Shape.UNIMODAL, doc="Both ends, and 1 where 0 lies inside.")
-for _name in ("sin", "cos", "sinpi", "cospi"):
-    function(_name, Shape.SPECIAL, doc="Both ends and the extrema inside; the whole range beyond 2^20.")
-for _name in ("sin", "cos"):
-    function(
-        f"fast_{_name}f", Shape.SPECIAL, _name, f"fast_{_name}f", (-3.14, 3.14), "As sin and cos within pi, else top."
-    )
+functions_of(Shape.UNIMODAL, "Both ends, and 1 where 0 lies inside.", "cosh", "cyl_bessel_i0")
+functions_of(Shape.SPECIAL, "Both ends and the extrema inside; the whole range beyond 2^20.",
+             "sin", "cos", "sinpi", "cospi")  # fmt: skip
+fast(Shape.SPECIAL, "As sin and cos within pi, else top.", "sin", "cos", domain=(-3.14, 3.14))
 function("tan", Shape.SPECIAL, doc="Both ends; the whole line where a pole may lie inside.")
 function("rcbrt", Shape.SPECIAL, doc="Both ends; the whole line where 0 lies inside.")
 function("tgamma", Shape.SPECIAL, doc="Both ends and the minimum at 1.4616; top where a pole lies inside.")
 _LGAMMA = "Both ends and the minimum at 1.4616; below 0 points outside (-23.0001, -2.2637) only, else top."
 function("lgamma", Shape.SPECIAL, doc=_LGAMMA)
 _BESSEL = "Both ends and the extrema inside; beyond 8 chords and their sag"
-for _name in ("j0", "j1"):
-    function(_name, Shape.SPECIAL, doc=f"{_BESSEL}.")
-for _name in ("y0", "y1"):
-    function(_name, Shape.SPECIAL, domain=NON_NEGATIVE, doc=f"{_BESSEL}; -inf at 0, top below.")
+functions_of(Shape.SPECIAL, f"{_BESSEL}.", "j0", "j1")
+functions_of(Shape.SPECIAL, f"{_BESSEL}; -inf at 0, top below.", "y0", "y1", domain=NON_NEGATIVE)
 
 jointly("pow", 2, lambda args, fmt, profile: joint.power(args[0], args[1], fmt, profile), "pow",
         "Corners of the box; a base below 0 needs one integer exponent, else top.")  # fmt: skip
@@ -281,7 +280,7 @@ conversion(Shape.SPECIAL, "x 2^n: exact but for overflow and subnormal results",
 
 INTEGERS: dict[str, Rule] = {
     name: Rule(name, Shape.INTEGER, "An integer, exact.")
-    for name in ("clz", "popc", "ffs", "brev", "byte_perm", "mulhi", "mul24", "sad", "hadd", "rhadd")
+    for name in ["clz", "popc", "ffs", "brev", "byte_perm", "mulhi", "mul24", "sad", "hadd", "rhadd"]
 }
 """Functions of integers, exact; `abs` has an integer form too."""
 

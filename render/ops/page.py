@@ -22,7 +22,7 @@ TESTS: dict[Shape, tuple[str, ...]] = {
     Shape.CAST: ("tests/interval_ops/formats/test_casting.py", "tests/interval_ops/formats/test_cast_interval.py"),
     Shape.BITS: ("tests/render/interpreter/test_open_integers.py", "tests/render/interpreter/test_lift.py"),
     Shape.REDUCTION: ("tests/interval_ops/reduction/test_rule.py", "tests/interval_ops/reduction/test_scan.py"),
-    Shape.DOT: ("tests/interval_ops/dot/test_executions.py", "tests/render/interpreter/test_dot_scaled.py"),
+    Shape.DOT: ("tests/interval_ops/dot/test_executions.py", "tests/render/interpreter/builder/test_scaled_dots.py"),
     Shape.MEMORY: ("tests/render/interpreter/memory", "tests/interval_ops/reduction/test_atomics.py"),
     Shape.SPECIAL: (
         _TABLE,

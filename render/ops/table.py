@@ -88,9 +88,10 @@ def comparison(op: str, name: Any) -> None:
     exact(op, Shape.COMPARISON, lambda args, fmt, profile: selection.compare(name, *args), 2, doc)
 
 
-def external(op: str, shape: Shape, cause: str | None, error: Any, doc: str, tight: bool = True) -> None:
-    """A rule whose mechanics live elsewhere: memory, conversions, pending sums."""
-    _add(Rule(op, shape, doc, None, 1, cause, error, tight=tight))
+def external(shape: Shape, cause: str | None, error: Any, doc: str, *ops: str, tight: bool = True) -> None:
+    """Rules whose mechanics live elsewhere: memory, conversions, pending sums."""
+    for op in ops:
+        _add(Rule(op, shape, doc, None, 1, cause, error, tight=tight))
 
 
 passthrough("reshape", "trans", "broadcast", "splat", "unsplat", "expand_dims", "join", "split", "cat", "gather")
@@ -134,38 +135,35 @@ exact("clampf", Shape.SELECTION, lambda args, fmt, profile: selection.clamp(*arg
 for _op, _name in (("OLT", "lt"), ("OLE", "le"), ("OGT", "gt"), ("OGE", "ge"), ("OEQ", "eq"), ("UNE", "ne")):
     comparison(f"fcmp{_op}", _name)
 
-CASTS = ("fp_trunc", "fp_ext", "fp_to_fp")
+external(Shape.CAST, "cast", rule_errors.cast, "Hull of both ends and of both ends rounded; widening is exact.",
+         "fp_trunc", "fp_ext", "fp_to_fp")  # fmt: skip
+CASTS = tuple(op for op, rule in RULES.items() if rule.shape is Shape.CAST)
 """Conversions between floats."""
-for _op in CASTS:
-    external(
-        _op, Shape.CAST, "cast", rule_errors.cast, "Hull of both ends and of both ends rounded; widening is exact."
-    )
-for _op in ("si_to_fp", "ui_to_fp"):
-    external(_op, Shape.CAST, "cast", rule_errors.int_to_float, "Integers rounded to nearest; small ones are exact.")
-for _op in ("fp_to_si", "fp_to_ui"):
-    external(_op, Shape.CAST, None, None, "Both ends cut; tainted where the type may not hold one.", tight=False)
-external("bitcast", Shape.BITS, None, None, "Bits of a point; tainted for an interval.", tight=False)
+external(Shape.CAST, "cast", rule_errors.int_to_float, "Integers rounded to nearest; small ones are exact.",
+         "si_to_fp", "ui_to_fp")  # fmt: skip
+external(Shape.CAST, None, None, "Both ends cut; tainted where the type may not hold one.", "fp_to_si", "fp_to_ui",
+         tight=False)  # fmt: skip
+external(Shape.BITS, None, None, "Bits of a point; tainted for an interval.", "bitcast", tight=False)
 
-external("reduce", Shape.REDUCTION, "accumulation", rule_errors.summation,
-         "tl.sum, prod, max, min, argmax, Welford: any order.", tight=False)  # fmt: skip
-external("scan", Shape.REDUCTION, "accumulation", rule_errors.summation,
-         "Prefixes in any order; linear recurrences in any bracketing.", tight=False)  # fmt: skip
-external("dot", Shape.DOT, "accumulation", rule_errors.dot, "Order-free sum over the total K of a chain of dots.",
+external(Shape.REDUCTION, "accumulation", rule_errors.summation, "tl.sum, prod, max, min, argmax, Welford: any order.",
+         "reduce", tight=False)  # fmt: skip
+external(Shape.REDUCTION, "accumulation", rule_errors.summation,
+         "Prefixes in any order; linear recurrences in any bracketing.", "scan", tight=False)  # fmt: skip
+external(Shape.DOT, "accumulation", rule_errors.dot, "Order-free sum over the total K of a chain of dots.", "dot",
+         tight=False)  # fmt: skip
+external(Shape.DOT, "accumulation", rule_errors.scaled_dot,
+         "Block-scaled numbers as the target widens them, then summed as any dot.", "dot_scaled",
          tight=False)  # fmt: skip
 
-external("dot_scaled", Shape.DOT, "accumulation", rule_errors.scaled_dot,
-         "Block-scaled numbers as the target widens them, then summed as any dot.", tight=False)  # fmt: skip
-
-for _op in ("load", "masked_load", "atomic_load", "descriptor_load", "descriptor_gather"):
-    external(_op, Shape.MEMORY, None, None, "The bounds stored with each element, if its bits are unchanged.")
-for _op in ("store", "masked_store", "atomic_store", "descriptor_store", "descriptor_scatter"):
-    external(_op, Shape.MEMORY, None, None, "Bounds are stored beside the bits; a mask that is open gives the hull.")
-for _op in ("atomic_rmw", "descriptor_reduce"):
-    external(_op, Shape.MEMORY, "accumulation", rule_errors.atomic, "Closed when the launch ends, for every order.",
-             tight=False)  # fmt: skip
-external("atomic_poll", Shape.MEMORY, None, None, "Waits while other programs run; a time limit is refused.",
+external(Shape.MEMORY, None, None, "The bounds stored with each element, if its bits are unchanged.",
+         "load", "masked_load", "atomic_load", "descriptor_load", "descriptor_gather")  # fmt: skip
+external(Shape.MEMORY, None, None, "Bounds are stored beside the bits; a mask that is open gives the hull.",
+         "store", "masked_store", "atomic_store", "descriptor_store", "descriptor_scatter")  # fmt: skip
+external(Shape.MEMORY, "accumulation", rule_errors.atomic, "Closed when the launch ends, for every order.",
+         "atomic_rmw", "descriptor_reduce", tight=False)  # fmt: skip
+external(Shape.MEMORY, None, None, "Waits while other programs run; a time limit is refused.", "atomic_poll",
          tight=False)  # fmt: skip
-external("atomic_cas", Shape.MEMORY, None, None, "Runs program by program; one order of many.", tight=False)
+external(Shape.MEMORY, None, None, "Runs program by program; one order of many.", "atomic_cas", tight=False)
 
 
 def _exact(shape: Shape, doc: str, names: str) -> dict[str, Rule]:

@@ -125,7 +125,7 @@ class Sweep:
         self.v: Array = np.concatenate([*(n.v for n in found.nodes), [0.0]])
         lo = np.concatenate([*(n.lo for n in found.nodes), [0.0]])
         hi = np.concatenate([*(n.hi for n in found.nodes), [0.0]])
-        known = np.isfinite(lo) & np.isfinite(hi)
+        self.known: Array = (known := np.isfinite(lo) & np.isfinite(hi))
         self.lo: Array = np.where(known, lo, self.v)
         self.hi: Array = np.where(known, hi, self.v)
         with np.errstate(invalid="ignore"):

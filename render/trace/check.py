@@ -16,7 +16,7 @@ from render.interpreter.values import VALUES
 from render.ops.rule import Lane, NoRule, Shape
 from render.trace import integers
 from render.trace.batch import Batch
-from render.trace.joined_values import JOINED, scanned
+from render.trace.joined_values import ranked, scaled, scanned, welford
 from render.trace.model import ABSENT, LEAF, Contradiction, Node, NotSliceable, Slice
 from render.trace.nodes import NODES
 
@@ -93,7 +93,12 @@ REAL: Lane[Callable[[Node, list[Values]], Values]] = Lane("value in real arithme
     "library isinf": lambda n, a: np.isinf(a[0]),
     "library finitef": lambda n, a: np.isfinite(a[0]),
     "library isfinited": lambda n, a: np.isfinite(a[0]),
-    **JOINED,
+    "ranked": ranked,
+    "recurrence": lambda n, a: scanned(a, n),
+    "welford": welford,
+    "scaled": scaled,
+    "any": lambda n, a: (a[0] != 0).any(axis=1),
+    "all": lambda n, a: (a[0] != 0).all(axis=1),
     "dot": lambda n, a: a[0] + (a[1] * a[2]).sum(axis=1),
     "fold": lambda n, a: a[0] + a[1],
     **dict.fromkeys(integers.KNOWN, integers.value_of),

@@ -143,9 +143,9 @@ def _attempt(
     programs: dict[int, np.ndarray | None] = {
         launch: np.unique(np.concatenate([p.programs for p in group.values()])) for launch, group in groups.items()
     }
-    if run.work <= TOGETHER and max(groups):
+    if run.work <= TOGETHER and max(groups) and not run.apart:
         programs = dict.fromkeys(range(max(groups) + 1))  # leaves of earlier launches are looked for in them
-    recorder = Recorder(programs, run_all)
+    recorder = Recorder(programs, run_all, run.apart)
     try:
         again = record(call, recorder)
     except FAILURES as error:

@@ -118,7 +118,7 @@ class RecordingHost(HostTracker):
         start = out.untyped_storage().data_ptr()
         if not seen.func._schema.is_mutable and any(b.start == start for b in seen.blocks.values()):
             return  # a view
-        envelope = self.memory.host_envelope(out, True)
+        envelope = self.memory.host_envelope(out)
         seen.out = _block(out, {} if envelope is None else {id(out): envelope})
         self.log.elements += out.numel()
         self.log.steps.append(seen)

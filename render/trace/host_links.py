@@ -300,7 +300,6 @@ def _run(step: HostStep, starts: dict[int, int], offset: float) -> np.ndarray:
     return numbers
 
 
-_INTEGRAL = {"floor": "floor", "ceil": "ceil", "trunc": "library trunc", "round": "library rint"}
 _OWN: dict[str, Rule] = {
     "add": _factored(ATEN["add"], _plainly("fadd", lambda a: list(a[:2]))),
     "sub": _factored(ATEN["sub"], _plainly("fsub", lambda a: list(a[:2]))),
@@ -316,7 +315,10 @@ _OWN: dict[str, Rule] = {
     "clamp": _clamp,
     "clamp_min": _plainly("maxnumf", lambda a: list(a[:2])),
     "clamp_max": _plainly("minnumf", lambda a: list(a[:2])),
-    **{name: _plainly(op, lambda a: [a[0]]) for name, op in _INTEGRAL.items()},
+    "floor": _plainly("floor", lambda a: [a[0]]),
+    "ceil": _plainly("ceil", lambda a: [a[0]]),
+    "trunc": _plainly("library trunc", lambda a: [a[0]]),
+    "round": _plainly("library rint", lambda a: [a[0]]),
     "pow": _power,
     "atan2": _jointly("atan2"),
     "hypot": _jointly("hypot"),

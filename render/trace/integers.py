@@ -44,11 +44,6 @@ def followed(op: str, args: Sequence[Handle]) -> bool:
     return op in CUTS or op == "select" or (op in (*OPERATIONS, "dot") and whole)
 
 
-def makes(op: str) -> bool:
-    """Whether a node of this name makes integers, or compares them."""
-    return op in KNOWN
-
-
 def is_integer(h: Handle) -> bool:
     scalar = h.dtype.scalar
     return bool(scalar.is_int()) and not scalar.is_int1()

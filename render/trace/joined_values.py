@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from render.trace.model import ABSENT, Node
@@ -22,12 +20,12 @@ def scanned(args: list[Values], node: Node) -> Values:
     return total
 
 
-def _ranked(node: Node, args: list[Values]) -> Values:
+def ranked(node: Node, args: list[Values]) -> Values:
     rank, terms = args
     return np.take_along_axis(np.sort(terms, axis=1), rank.astype(np.int64)[:, None], axis=1)[:, 0]
 
 
-def _welford(node: Node, args: list[Values]) -> Values:
+def welford(node: Node, args: list[Values]) -> Values:
     means, squares, weights = args
     total = weights.sum(axis=1)
     if node.attrs["part"] == "weight":
@@ -40,7 +38,7 @@ def _welford(node: Node, args: list[Values]) -> Values:
     return moved
 
 
-def _scaled(node: Node, args: list[Values]) -> Values:
+def scaled(node: Node, args: list[Values]) -> Values:
     x = args[0]
     if node.attrs["code"]:
         code = x.astype(np.int64)
@@ -50,14 +48,3 @@ def _scaled(node: Node, args: list[Values]) -> Values:
     scale = np.exp2((args[1].astype(np.int64) & 255) - 127.0) if node.attrs["scale"] == "e8m0" else args[1]
     found: Values = x * scale
     return found
-
-
-JOINED: dict[str, Callable[[Node, list[Values]], Values]] = {
-    "ranked": _ranked,
-    "recurrence": lambda node, args: scanned(args, node),
-    "welford": _welford,
-    "scaled": _scaled,
-    "any": lambda node, args: (args[0] != 0).any(axis=1),
-    "all": lambda node, args: (args[0] != 0).all(axis=1),
-}
-"""Node and values of its operands -> values of the node."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from render.interpreter.builder import Builder
 from render.interpreter.handle import Handle
+from render.interpreter.unordered import Unordered
 from render.ops.rule import Shape
 from render.ops.table import RULES
 from render.trace.model import ABSENT
@@ -27,6 +28,8 @@ class _NoContext:
     """Stands in for the builder while lane numbers are moved: nothing is reported."""
 
     class ctx:
+        unordered = Unordered()
+
         @staticmethod
         def taint(*_: Any) -> frozenset[int]:
             return frozenset()

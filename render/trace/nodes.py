@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from render.ops.library import CONVERSIONS, LIBRARY
 from render.ops.rule import Rule, Shape
+from render.ops.table import CASTS as CASTS
 from render.ops.table import EXACT, RULES
 
 NODES: dict[str, Rule] = {}

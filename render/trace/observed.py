@@ -1,8 +1,8 @@
 """A run recorded while it is judged, where it is small: whoever asks for slices then needs no other run.
 
 What is recorded does not change a result, bit for bit (`recording`). A recording keeps every value of the run, so it is
-dropped as soon as those would take more than `LIMIT` bytes; this shows early, when the first program of a launch has
-run.
+dropped as soon as those would take more than `LIMIT` bytes; this shows early, while the first program of a launch
+runs.
 """
 
 from __future__ import annotations
@@ -43,10 +43,17 @@ class Observer(Recorder):
     def begin_pass(self, linear: np.ndarray) -> None:
         if self.dropped:
             return
-        seen = max(1, sum(len(p.linear) for p in self.passes if p.launch == self.launch))
-        if self._before + (self.kept_bytes - self._before) * (int(np.prod(self.context.grid)) / seen) > self.limit:
+        seen, total = (
+            sum(len(p.linear) for p in self.passes if p.launch == self.launch),
+            int(np.prod(self.context.grid)),
+        )
+        if self._before + (self.kept_bytes - self._before) * (total / max(1, seen)) > LIMIT:
             self.overflow()
             return
+        part = min(
+            (seen + len(linear)) / total, 1.0
+        )  # what programs so far may take, for all to take no more than LIMIT
+        self.limit = self._before + (LIMIT - self._before) * part
         self.begin(linear)
 
     def overflow(self) -> None:

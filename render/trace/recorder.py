@@ -33,6 +33,7 @@ BYTES = 1 << 30
 
 PATIENCE = 5000
 """Times that one line may read the same numbers at the same addresses, before it is taken for waiting."""
+NONE = np.empty(0, np.int32)
 FEW = 16
 """Addresses of an access that may be one that waits."""
 
@@ -72,11 +73,12 @@ class Pass:
 
 class Recorder(Listener):
     """`programs`: launch number -> programs to record there (None: all). In the last of these launches the others do
-    not run, unless `run_all` says so. `everything`: integers are kept as floats are, addresses never."""
+    not run, unless `run_all` says so; in earlier ones they do not where launches are `apart`: none reads what another
+    stored. `everything`: integers are kept as floats are, addresses never."""
 
-    def __init__(self, programs: Mapping[int, np.ndarray | None], run_all: bool = False) -> None:
+    def __init__(self, programs: Mapping[int, np.ndarray | None], run_all: bool = False, apart: bool = False) -> None:
         self.programs = dict(programs)
-        self.run_all = run_all
+        self.run_all, self.apart = run_all, apart
         self.launch = -1
         self.passes: list[Pass] = []
         self.soft: dict[int, Handle] = {}  # by id; kept, so that no later handle gets it, undone work included
@@ -124,11 +126,11 @@ class Recorder(Listener):
     @property
     def whole(self) -> bool:
         """Whether all programs of the launch in progress run: later launches may read what they store."""
-        return self.run_all or self.launch != self.launch_of_last
+        return self.run_all or (self.launch != self.launch_of_last and not self.apart)
 
     def among(self, linear: np.ndarray) -> np.ndarray:
         """Which of these programs are to be recorded."""
-        wanted = self.programs[self.launch]
+        wanted = self.programs.get(self.launch, NONE)
         return np.ones(linear.shape, bool) if wanted is None else np.isin(linear, wanted)
 
     @property

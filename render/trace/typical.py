@@ -142,7 +142,7 @@ def _nominal(sweep: Sweep, node: Node) -> Array:
 
 
 def _points(sweep: Sweep, node: Node) -> bool:
-    return not any(sweep.half[o].any() for o in node.operands)
+    return not any(sweep.half[o].any() or not sweep.known[o].all() for o in node.operands)
 
 
 def _partial_sums(sweep: Sweep, node: Node) -> Array:

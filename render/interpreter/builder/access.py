@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from triton._C.libtriton import ir
 from render.interpreter import open_integers as opened
 from render.interpreter.builder import lost
 from render.interpreter.builder.base import Base
-from render.interpreter.builder.integers import decided, truths
+from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.control import Diverge
 from render.interpreter.handle import NO_TAINT, AccessPlace, Handle, taint_of
 from render.interpreter.lockstep import mask_of, taking_part
@@ -19,6 +20,8 @@ from render.interpreter.memory.integers import LEFT_OPEN, type_of
 from render.interpreter.memory.records import Hazard, Request
 from render.interpreter.types import carrier, elem_of
 from render.interpreter.waiting import Loop, changed
+
+UNSEEN = "another thread of the program stored what is loaded, and no barrier (tl.debug_barrier) lies between"
 
 
 def _atomic_kinds() -> dict[Any, str]:
@@ -50,8 +53,40 @@ def _possible(sure: np.ndarray | None, turned: np.ndarray | None) -> np.ndarray 
     return sure if sure is None or turned is None else sure | turned
 
 
+def _hard(mask: np.ndarray | None, ptr: Handle) -> frozenset[int]:
+    """The taints of an address that its candidates do not account for."""
+    taint = lost.active(mask, ptr)
+    return taint if ptr.open is None else taint - ptr.open.soft
+
+
 class AccessOperations(Base):
     atomic_kinds = _atomic_kinds()
+
+    def _places(self, ptr: Handle) -> tuple[np.ndarray, ...]:
+        """All that an open address may be, told in a note; of one with more candidates than are told apart nothing,
+        its taint says so."""
+        if ptr.open is None or ptr.open.among is None:
+            return ()
+        among = tuple(ptr.full(a) for a in np.broadcast_arrays(*ptr.open.among))
+        self._tell(ptr, among)
+        return among
+
+    def _tell(self, ptr: Handle, among: tuple[np.ndarray, ...]) -> None:
+        every = np.stack(np.broadcast_arrays(*among))
+        lanes = (every != every[0]).any(axis=0)
+        if not lanes.any() or self.ctx.site() in self.ctx.open_sites:
+            return
+        self.ctx.open_sites.add(self.ctx.site())
+        at = np.unravel_index(int(np.argmax(lanes)), lanes.shape)
+        ctx, width = self.ctx, elem_of(ptr.dtype.scalar.element_ty).itemsize
+        storage = ptr.origin or ctx.memory.find(int(every[0][at]))
+        base = 0 if storage is None else storage.base + storage.start
+        found = sorted({(int(a[at]) - base) // width for a in every})
+        site, name = ctx.site(), "memory" if storage is None or storage.name is None else storage.name
+        where = f"lane {tuple(int(i) for i in at[1:])} of program {tuple(int(i) for i in ctx.pids[at[0]])}"
+        places = " or ".join(f"{name}[{k}]" for k in found)
+        ctx.note(f"{os.path.basename(site.file)}:{site.line}: the bounds leave open the place of {int(lanes.sum())} "
+                 f"element{'s' if lanes.sum() > 1 else ''}; {where} is at {places}, and each is judged")  # fmt: skip
 
     def get_cache_policy(self, *args: Any, **kwargs: Any) -> None:
         return None
@@ -73,10 +108,13 @@ class AccessOperations(Base):
             other = Handle(np.full((1,) * ptr.v.ndim, ctx.undefined, carrier(pointee)), pointee, ptr.shape)
         other_v = None if other is None else other.full(other.v)
         other_iv = None if other is None or other.is_point else tuple(other.full(a) for a in other.pair)
-        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
+        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible, self._places(ptr))
+        unseen = NO_TAINT
+        if ctx.num_warps > 1 and ctx.unordered.meets(ctx.linear, ptr, _possible(sure, possible)):
+            unseen = ctx.taint("RND305", "load", UNSEEN)
         got = ctx.memory.load(request, other_v, other_iv)
         ctx.activity.read(ptr.v, got.v)
-        taint = (got.taint - got.why) | lost.active(_possible(sure, possible), ptr) | taint_of(mask, other)
+        taint = (got.taint - got.why) | _hard(_possible(sure, possible), ptr) | taint_of(mask, other) | unseen
         v = got.v
         if pointee.is_int1():
             v = v.astype(np.bool_)
@@ -87,7 +125,11 @@ class AccessOperations(Base):
         if elem.fmt is None and got.lo is not None and got.hi is not None:
             between = got.lo.astype(v.dtype), got.hi.astype(v.dtype)
             why = ctx.taint("RND302", "load", LEFT_OPEN)
-            out = opened.integer(v, pointee, ptr.shape, between, taint | got.why, why)
+            if pointee.is_int1():
+                out = bool_handle(v, between[0], between[1], ptr.shape, taint | got.why)
+            else:
+                among = [a.astype(v.dtype, copy=False) for a in got.among] or None
+                out = opened.integer(v, pointee, ptr.shape, between, taint | got.why, why, among)
         else:
             lo, hi = (got.lo, got.hi) if ctx.interval else (None, None)
             out = Handle(v, pointee, ptr.shape, lo, hi, taint)
@@ -119,16 +161,23 @@ class AccessOperations(Base):
         if ctx.interval and not value.is_point and elem.fmt is not None:
             lo, hi = (value.full(a) for a in value.pair)
         seen = _possible(sure, possible)
-        taint = lost.active(seen, ptr, value) | taint_of(mask) | ctx.control_taint
+        taint = _hard(seen, ptr) | lost.active(seen, value) | taint_of(mask) | ctx.control_taint
+        among = None
         if ctx.interval and value.open is not None and type_of(elem.name) is not None:
             ends = [value.full(a).astype(np.float64) for a in opened.ends(value)]
             if opened.holds(np.int64, *ends):
                 lo, hi = ends
-                taint = lost.active(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
+                taint = _hard(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
+                among = opened.choices(value)
+                among = None if among is None else tuple(value.full(a) for a in among)
         ctx.activity.changes += 1
-        request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible)
-        ctx.memory.store(request, value.full(value.v), lo, hi, taint)
+        where = ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible, self._places(ptr)
+        request = Request(*where)
+        ctx.memory.store(request, value.full(value.v), lo, hi, taint, among)
+        if ctx.part is not None:
+            ctx.memory.note_stored(request)
         ctx.writers.note(ptr, ctx.linear)
+        ctx.unordered.stored(ctx.linear, ptr, seen)
         self.emit("store", (ptr, given, mask), ())
 
     # atomics
@@ -162,6 +211,7 @@ class AccessOperations(Base):
 
     def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:
         ctx = self.ctx
+        ctx.unordered.barrier()
         ctx.one_by_one()
         if ctx.active is not None:
             raise Diverge(ctx.active)
@@ -176,6 +226,10 @@ class AccessOperations(Base):
             return None if a is None else np.broadcast_to(a, shape)
 
         taint = taint_of(ptr, value, cmp, mask) | ctx.control_taint
+        spreads = kind == "add" and value is not None and ptr.open is not None and ctx.interval
+        among = self._places(ptr) if spreads else ()
+        if among:
+            taint = (taint - ptr.open.soft) | opened.hard(ptr) | taint_of(value, mask)  # type: ignore[union-attr]
         active = None
         if elem.fmt is not None and kind != "load":
             taint = taint | self._order_open(kind, whole(ptr.v), mask)
@@ -188,7 +242,8 @@ class AccessOperations(Base):
             lo, hi = (whole(a) for a in value.pair)
             if kind == "add":
                 ctx.model("accumulation")
-        request = Request(np.broadcast_to(ptr.v, shape), elem, ptr.origin, ctx.linear, ctx.site(), active)
+        among = tuple(np.broadcast_to(a, shape) for a in among)
+        request = Request(np.broadcast_to(ptr.v, shape), elem, ptr.origin, ctx.linear, ctx.site(), active, None, among)
         new, expected = (None if h is None else whole(h.v) for h in (value, cmp))
         got = ctx.memory.atomic(kind, request, new, lo, hi, expected, taint)
         ctx.activity.read(ptr.v, got.v)
@@ -219,7 +274,7 @@ class AccessOperations(Base):
 
     # things without a value
     def create_barrier(self, *args: Any) -> None:
-        return None
+        self.ctx.unordered.barrier()
 
     def create_grid_dependency_wait(self) -> None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -81,7 +82,11 @@ class Base:
 
     def order(self, programs: int) -> np.ndarray:
         """The order in which the programs of the launch run."""
-        return np.arange(programs, dtype=np.int32)
+        part = self.ctx.part
+        if part is None:
+            return np.arange(programs, dtype=np.int32)
+        wanted = part if isinstance(part, int) else math.ceil(part * programs)
+        return np.unique(np.linspace(0, max(programs - 1, 0), min(max(wanted, 1), programs)).astype(np.int32))
 
     def begin_pass(self, linear: np.ndarray) -> None:
         """The kernel's body is about to run for these programs; what an undone pass did never happened."""

@@ -214,6 +214,8 @@ class Integers(Base):
         # The product is a temporary of this very operation: where it has the result's shape it becomes the result.
         fits = step.ndim == ptr.v.ndim and all(n in (1, m) for n, m in zip(ptr.v.shape, step.shape, strict=True))
         moved = np.add(ptr.v, step, out=step if fits else None)
+        if ptr.open is not None or offset.open is not None:
+            return opened.moved(ptr, offset, width, moved)
         return Handle(moved, ptr.dtype, ptr.shape, taint=taint_of(ptr, offset), origin=ptr.origin)
 
     def create_select(self, cond: Handle, x: Handle, y: Handle) -> Handle:
@@ -238,9 +240,9 @@ class Integers(Base):
         why = opened.soft(x, y)
         if cond.lo is not None:
             why = why | self.ctx.taint("RND303", "where", "the bounds leave open which integer is selected")
-        pair = opened.two_valued(x) and opened.two_valued(y) if cond.lo is None else x.open is None and y.open is None
-        between = opened.selected(*truths(cond), x, y)
-        return opened.integer(v, x.dtype, x.shape, between, cond.taint | opened.hard(x, y), why, pair)
+        which = truths(cond)
+        hard, among = cond.taint | opened.hard(x, y), opened.selected_among(*which, x, y)
+        return opened.integer(v, x.dtype, x.shape, opened.selected(*which, x, y), hard, why, among)
 
     def _select_float(self, cond: Handle, x: Handle, y: Handle, v: np.ndarray, taint: frozenset[int]) -> Handle:
         if not self.ctx.interval or (cond.lo is None and x.is_point and y.is_point):

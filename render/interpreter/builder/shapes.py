@@ -9,6 +9,7 @@ import numpy as np
 from render.interpreter import open_integers as opened
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of
+from render.interpreter.types import format_of
 
 
 def _ints(shape: Any) -> tuple[int, ...]:
@@ -26,8 +27,11 @@ def stack_handles(parts: list[Handle], merge: Any, shape: tuple[int, ...]) -> Ha
     taint = taint_of(*parts)
     if any(p.open is not None for p in parts):
         between = tuple(merge([whole(p, opened.ends(p)[side]) for p in parts]) for side in (0, 1))
-        pair = all(map(opened.two_valued, parts))
-        return opened.integer(v, parts[0].dtype, shape, between, opened.hard(*parts), opened.soft(*parts), pair)  # type: ignore[arg-type]
+        every = [opened.choices(p) for p in parts]
+        most = 0 if None in every else max(len(c) for c in every if c is not None)
+        among = [merge([whole(p, c[min(k, len(c) - 1)]) for p, c in zip(parts, every, strict=True) if c is not None])
+                 for k in range(most)] or None  # fmt: skip
+        return opened.integer(v, parts[0].dtype, shape, between, opened.hard(*parts), opened.soft(*parts), among)  # type: ignore[arg-type]
     if all(p.is_point for p in parts):
         return Handle(v, parts[0].dtype, shape, taint=taint)
     lo = merge([whole(p, p.pair[0]) for p in parts])
@@ -61,10 +65,12 @@ class Shapes(Base):
 
     def create_reshape(self, x: Handle, shape: Any, can_reorder: bool = False) -> Handle:
         new = _ints(shape)
+        self.ctx.unordered.barrier()
         return x.map(lambda a: x.full(a).reshape(a.shape[0], *new), new)
 
     def create_trans(self, x: Handle, order: Any) -> Handle:
         axes = _ints(order)
+        self.ctx.unordered.barrier()
         return x.map(lambda a: a.transpose(0, *(o + 1 for o in axes)), tuple(x.shape[o] for o in axes))
 
     def create_join(self, x: Handle, y: Handle) -> Handle:
@@ -81,6 +87,9 @@ class Shapes(Base):
         return stack_handles([x, y], lambda arrays: np.concatenate(arrays, axis=1), (x.shape[0] + y.shape[0],))
 
     def create_gather(self, src: Handle, index: Handle, axis: int) -> Handle:
+        if index.open is not None and (out := self._gather_among(src, index, axis)) is not None:
+            return out
+        self.ctx.unordered.barrier()
         at = axis + 1
         batch = max(src.v.shape[0], index.v.shape[0])
         where = np.broadcast_to(index.v, (batch, *index.shape))
@@ -97,3 +106,23 @@ class Shapes(Base):
         if taint != out.taint:
             out.taint, out.open = taint, None
         return out
+
+    def _gather_among(self, src: Handle, index: Handle, axis: int) -> Handle | None:
+        """From each place that the index may be; the hull. None where it has too many."""
+        among = opened.choices(index)
+        if among is None:
+            return None
+        found = [self.create_gather(src, Handle(at, index.dtype, index.shape), axis) for at in (index.v, *among)]
+        first, rest = found[0], found[1:]
+        taint = opened.hard(index).union(*(h.taint if src.open is None else opened.hard(h) for h in found))
+        if format_of(src.dtype) is not None:
+            if not self.ctx.interval:
+                return Handle(first.v, src.dtype, index.shape, taint=taint)
+            low, high = ([h.pair[side].astype(np.float64) for h in rest] for side in (0, 1))
+            lo, hi = np.minimum.reduce(low), np.maximum.reduce(high)
+            return Handle(first.v, src.dtype, index.shape, lo, hi, taint)
+        if src.dtype.is_int1() or (every := [opened.choices(h) for h in rest]).count(None):
+            return None
+        flat = [a for c in every if c is not None for a in c]
+        between = np.minimum.reduce(flat), np.maximum.reduce(flat)
+        return opened.integer(first.v, src.dtype, index.shape, between, taint, opened.soft(index, *found), flat)

@@ -22,7 +22,7 @@ from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.arithmetic import selection
 from interval_ops.bounds import Pair
 from interval_ops.formats.model import FP64, Format
-from interval_ops.functions import elementary
+from interval_ops.functions import derivatives, elementary
 from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import exact_profile, inner_of, number, same_rank
 from render.ops.formulas import Formula
@@ -232,7 +232,7 @@ class Errors:
 
     def call(self, name: str, x: Estimate) -> Estimate:
         wide = (x.lo - x.error, x.hi + x.error)
-        slope = _SLOPES[name](*wide) if name in _SLOPES else np.inf
+        slope = np.maximum(*map(np.abs, derivatives.over(name, wide))) if name in derivatives.DERIVATIVES else np.inf
         found = self.made(self.exact.call(name, x.range), np.where(x.error == 0, 0.0, slope * x.error), True)
         if self.profile.muted("function"):
             return found
@@ -260,33 +260,6 @@ class Errors:
         turned = (x.error > 0) & ~surely & ~never
         error = np.where(turned | surely | never, error, np.maximum(first.error, second.error))
         return self.made(range_, error, True)
-
-
-def _largest(f: Callable[[np.ndarray], np.ndarray], lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-    """Of a function that has no maximum inside: at an end, with float64's own error."""
-    found: np.ndarray = np.maximum(f(lo), f(hi)) * _UP
-    return found
-
-
-def _bell(lo: np.ndarray, hi: np.ndarray, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The largest of an even function that falls with |x|."""
-    return f(np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(np.abs(lo), np.abs(hi)))) * _UP
-
-
-_SLOPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "exp": lambda lo, hi: _largest(np.exp, lo, hi),
-    "expm1": lambda lo, hi: _largest(np.exp, lo, hi),
-    "log": lambda lo, hi: np.where(lo > 0, _UP / lo, np.inf),
-    "log1p": lambda lo, hi: np.where(lo > -1, _UP / (1 + lo), np.inf),
-    "sqrt": lambda lo, hi: np.where(lo > 0, 0.5 * _UP / np.sqrt(np.maximum(lo, 0)), np.inf),
-    "tanh": lambda lo, hi: _bell(lo, hi, lambda x: 1 / np.cosh(np.minimum(x, 300.0)) ** 2),
-    "erf": lambda lo, hi: _bell(lo, hi, lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)) + 5e-324,
-    "erfc": lambda lo, hi: _bell(lo, hi, lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)) + 5e-324,
-    "sin": lambda lo, hi: np.ones_like(lo),
-    "cos": lambda lo, hi: np.ones_like(lo),
-    "atan": lambda lo, hi: np.ones_like(lo),
-}
-"""The largest |f'| over an interval. A function that is not here carries no error of its operand: none is known."""
 
 
 def range_of(formula: Formula, pair: Pair, turns: tuple[float, ...], keywords: dict[str, Any]) -> Pair:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map
 
-from interval_ops.bounds import Pair, each
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64, Format, Overflow
-from interval_ops.profiles.profile import FnError, Profile, load_profile
+from interval_ops.profiles.profile import FnError, MissingRule, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.ops.aten import base_name, named
@@ -30,18 +30,15 @@ EXACT = 2.0**52
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a result, in its shape or one that broadcasts to it; `written` None: all of it."""
+    """Bounds of a result, in its shape or one that broadcasts to it."""
 
     lo: np.ndarray
     hi: np.ndarray
-    written: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
     """The result is an exact point everywhere."""
-
-    written: np.ndarray | None = None
 
 
 Found = Bounds | Exact | None
@@ -86,9 +83,6 @@ class Call:
 
     def pair(self, x: torch.Tensor) -> Pair:
         return known_pair(x, self.known)
-
-    def reads_unwritten(self) -> bool:
-        return not all(e.written.all() for e in self.known.values())
 
     def format(self, *operands: Any) -> Format | None:
         """Of the result of an elementwise operation; None for other types than floats."""
@@ -278,3 +272,32 @@ def exact_profile() -> Profile:
     from interval_ops.profiles.profile import CAUSES
 
     return load_profile("ieee").mute(*CAUSES)
+
+
+def each_result(result: Result) -> tuple[Found, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def one_each(result: Result, count: int) -> tuple[Found, ...]:
+    """What is known of each of `count` results; a rule knows the first ones, nothing of the others."""
+    if isinstance(result, Exact):
+        return (result,) * count
+    found = each_result(result)
+    return (*found, *(None,) * (count - len(found))) if len(found) <= count else (None,) * count
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """The target may have no figure for a function: then there is no rule."""
+    with np.errstate(all="ignore"), suppress(MissingRule):
+        yield
+
+
+def open_integers(args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> bool:
+    """Whether an operand holds integers that rounding leaves open."""
+    leaves = [t for t in tree_flatten((args, kwargs))[0] if id(t) in known and t.dtype in INTEGERS]
+    return any(is_wide(known[id(t)]) for t in leaves)
+
+
+def is_wide(e: Envelope) -> bool:
+    return not is_point((e.lo, e.hi)) and not np.array_equal(e.lo, e.hi)

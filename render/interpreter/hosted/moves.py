@@ -20,28 +20,10 @@ def _arrays(found: Any) -> list[np.ndarray]:
 
 
 def moved(call: Call) -> Result:
-    """Elements of the operands: the same movement of both ends, and of the written flags."""
+    """Elements of the operands: the same movement of both ends."""
     lo, hi = (_arrays(call.run(call.at(end))) for end in (0, 1))
-    flags = moved_flags(call)
-    written = [None] * len(lo) if flags is None else flags
-    found = tuple(Bounds(a, b, w) for a, b, w in zip(lo, hi, written, strict=True))
+    found = tuple(Bounds(a, b) for a, b in zip(lo, hi, strict=True))
     return found if len(found) > 1 else found[0]
-
-
-def moved_flags(call: Call) -> list[np.ndarray | None] | None:
-    """Written flags that a movement carries along, for each result; None where all is written."""
-    if not call.reads_unwritten():
-        return None
-
-    def pick(t: Any) -> Any:
-        if not isinstance(t, torch.Tensor) or not t.is_floating_point():
-            return t
-        envelope = call.known.get(id(t))
-        if envelope is None or envelope.written.shape != tuple(t.shape):
-            return torch.ones(t.shape, dtype=torch.float64)
-        return torch.from_numpy(envelope.written.astype(np.float64))
-
-    return [flags > 0 for flags in _arrays(call.run(pick))]
 
 
 def ends(call: Call) -> Result:
@@ -294,18 +276,9 @@ def _to_integers(pair: Pair, dst: torch.dtype) -> Found:
 
 def to_copy(call: Call) -> Result:
     x = call.x
-    return _with_flags(call, cast(call, call.pair(x), x.dtype, call.kwargs.get("dtype") or x.dtype), x)
+    return cast(call, call.pair(x), x.dtype, call.kwargs.get("dtype") or x.dtype)
 
 
 def copy_(call: Call) -> Result:
     source = call.args[1]
-    return _with_flags(call, cast(call, call.pair(source), source.dtype, call.x.dtype), source)
-
-
-def _with_flags(call: Call, result: Found, source: torch.Tensor) -> Found:
-    envelope = call.known.get(id(source))
-    if envelope is None or envelope.written.all() or result is None:
-        return result
-    if isinstance(result, Exact):
-        return Exact(envelope.written)
-    return Bounds(result.lo, result.hi, envelope.written)
+    return cast(call, call.pair(source), source.dtype, call.x.dtype)

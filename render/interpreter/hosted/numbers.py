@@ -54,6 +54,8 @@ class LeftNumbers:
         self.arrays = False
         """Whether an array with bounds left for numpy."""
         self._constants: frozenset[float] = frozenset()
+        self.literal: set[float] = set()
+        """Numbers that somebody else knows to be of the code: frames of a replay do not show them."""
 
     def leave(self, value: Any, ends: Ends) -> None:
         """An element leaves torch: a float with its bounds, an integer or a truth value as a decision."""
@@ -97,17 +99,20 @@ class LeftNumbers:
             return None
         value = float(value)
         found = self.known.get(value)
-        if found is not None and self._written(value):  # which of the two it is, its value does not say
+        if found is not None and self.is_written(value):  # which of the two it is, its value does not say
             return Ends(min(found.lo, value), max(found.hi, value), found.taint)
         if found is not None or not math.isfinite(value):
             return found
-        if (value.is_integer() and abs(value) <= 2) or self._written(value):
+        if (value.is_integer() and abs(value) <= 2) or self.is_written(value):
             return None
         message = "a float that Python may have computed from one that left torch"
         return Ends(value, value, frozenset({self.taint("RND302", "host number", message)}))
 
-    def _written(self, value: float) -> bool:
-        return value in self._constants or any(value in _constants_of(f.f_code) for f in self._frames())
+    def is_written(self, value: float) -> bool:
+        """Whether the user's code writes this number, or had it before anything left."""
+        if value in self._constants or value in self.literal:
+            return True
+        return any(value in _constants_of(f.f_code) for f in self._frames())
 
     def _frames(self) -> Iterator[Any]:
         frame = sys._getframe(1)
@@ -179,6 +184,9 @@ class Number(float):
             lo, hi = math.nextafter(min(found), -math.inf), math.nextafter(max(found), math.inf)
         taint = self.ends.taint.union(*(o.taint for o in others))
         return value if isinstance(value, complex) else Number(value, Ends(lo, hi, taint), self.own)
+
+    def of_math(self, name: str, plain: Callable[[float], float]) -> Any:
+        return self._made(plain(float(self)), MATH[name](plain, self.ends))
 
     def _open(self) -> None:
         self.own.branch("a number that rounding leaves open")
@@ -309,18 +317,17 @@ MATH: dict[str, Callable[..., list[float]]] = {**dict.fromkeys(RISING, _risen), 
 class MathFunction:
     """A function of Python's `math` that keeps the bounds of a `Number`.
 
-    It equals the plain function: tables that are keyed by functions (numba's, which it may fill and ask while the
-    module is patched) find the same entry by both.
+    A number that is followed (`of_math`) says what it makes of it. It equals the plain function: tables that are keyed
+    by functions (numba's, which it may fill and ask while the module is patched) find the same entry by both.
     """
 
     def __init__(self, name: str) -> None:
-        self._plain, self._rule = getattr(math, name), MATH[name]
+        self._name, self._plain = name, getattr(math, name)
         update_wrapper(self, self._plain)
 
     def __call__(self, x: Any, *others: Any) -> Any:
-        if not isinstance(x, Number) or others:
-            return self._plain(x, *others)
-        return x._made(self._plain(float(x)), self._rule(self._plain, x.ends))
+        followed = None if others else getattr(type(x), "of_math", None)
+        return self._plain(x, *others) if followed is None else followed(x, self._name, self._plain)
 
     def __eq__(self, other: object) -> bool:
         return bool(self._plain == getattr(other, "_plain", other))
@@ -329,7 +336,11 @@ class MathFunction:
         return hash(self._plain)
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    _binary(_name, getattr(operator, _name))
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    _comparison(_name, getattr(operator, _name))
+ARITHMETIC: tuple[Callable[[Any, Any], Any], ...] = (
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
+)  # fmt: skip
+"""Python's operators of two numbers that a followed number keeps."""
+for _function in ARITHMETIC:
+    _binary(_function.__name__, _function)
+for _function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+    _comparison(_function.__name__, _function)

@@ -121,6 +121,15 @@ def is_plain(t: Any) -> bool:
     return isinstance(t, torch.Tensor) and t.layout == torch.strided and on_host(t) and not is_functional(t)
 
 
+def is_coarse(t: torch.Tensor) -> bool:
+    """Floats, or complex numbers, narrower than float64: what an operation without a rule gave is then not exact."""
+    return (t.is_floating_point() or t.is_complex()) and t.dtype not in (torch.float64, torch.complex128)
+
+
+def start_of(t: torch.Tensor) -> int:
+    return t.untyped_storage().data_ptr()
+
+
 def is_functional(t: torch.Tensor) -> bool:
     return type(t) is not torch.Tensor and not isinstance(t, torch.nn.Parameter)
 

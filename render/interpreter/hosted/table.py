@@ -79,8 +79,6 @@ _OWN: dict[str, Rule] = {
 _UNDERIVED = {
     "frac": "jumps at whole numbers",
     "nansum": "skips NaN, which a bound may or may not be",
-    "view_as_complex": "complex numbers have no bounds",
-    "view_as_real": "complex numbers have no bounds",
 }
 _NO_FUNCTION = "its error is not documented and not measured"
 REFUSED: dict[str, str] = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from interval_ops.formats import tables
 from interval_ops.formats.model import Format
-from render.interpreter.memory import integers, operands
+from render.interpreter.memory import integers, operands, places
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.lanes import plan
@@ -41,6 +42,8 @@ def atomic(
     cmp: np.ndarray | None, taint: frozenset[int],
 ) -> LoadResult:  # fmt: skip
     """See `Memory.atomic`."""
+    if request.among:
+        return _at_places(memory, kind, request, val, lo, hi, taint)
     ptr, mask, elem, pids, site = request.ptr, request.mask, request.elem, request.pids, request.site
     operands = [a.shape for a in (ptr, val, cmp, mask) if a is not None]
     shape = np.broadcast_shapes(*operands, (len(pids),) + (1,) * (ptr.ndim - 1))
@@ -64,16 +67,24 @@ def atomic(
     out: LoadResult | None = None
     for storage, mine in found:
         met = NO_TAINT
-        if memory.interval and storage.shadows and integers.any_open(storage):
+        open_ = elem.fmt is None and (not exact or bool(storage.shadows and integers.any_open(storage)))
+        if memory.interval and open_:
             met = frozenset((memory.taint("RND302", f"atomic_{kind}", site, integers.LEFT_OPEN),))
+        adds = kind == "add" and bool(met)
+        before = integers.offsets_of(memory, storage, ptr, mine, elem) if adds else None
         run = _float if elem.fmt is not None and kind in FREE else _bits
         bounds = (val, val) if lo is None or hi is None or exact else (lo, hi)
         access, flat, v, ordered, more = run(
             memory, kind, request.into(storage, mine), storage, val, bounds, cmp, shape
         )
-        more |= met | gather_taints(memory, storage, access.plan, flat, elem.itemsize)
+        more |= gather_taints(memory, storage, access.plan, flat, elem.itemsize)
+        if before is not None:
+            more |= integers.added(memory, before, (ptr, mine, val, *bounds), site)
+        else:
+            more |= met
         if memory.interval and (taint or more or storage.taint_map is not None):
             paint(memory, storage, access.plan, flat, elem.itemsize, taint | more)
+        more |= met
         got = LoadResult(v.reshape(shape), taint=more, ordered=ordered)
         out = (
             got
@@ -86,6 +97,32 @@ def atomic(
         return out
     low, high = (np.full((1,) * len(shape), end) for end in (-np.inf, np.inf))
     return LoadResult(out.v, low, high, out.taint, ordered=out.ordered)
+
+
+def _at_places(
+    memory: Memory, kind: str, request: Request, val: np.ndarray | None, lo: np.ndarray | None, hi: np.ndarray | None,
+    taint: frozenset[int],
+) -> LoadResult:  # fmt: skip
+    """An addition whose lanes have several candidates: each of them gets all of it or nothing."""
+    assert val is not None and kind == "add"
+    low, high = (end.astype(np.float64) for end in ((val, val) if lo is None or hi is None else (lo, hi)))
+    active, moving = request.active, places.open_lanes(request)
+    either = np.where(moving, np.minimum(low, 0.0), low), np.where(moving, np.maximum(high, 0.0), high)
+    outside = moving & (memory.registry.locate(request.ptr)[0] < 0)
+    if (active & outside).any():
+        taint |= {memory.taint("RND303", "atomic_add", request.site, places.OPEN)}
+    at = replace(request, mask=active & ~outside, among=())
+    got = atomic(memory, kind, at, val, *either, None, taint)
+    for ptr in request.among:
+        memory.placed.update(ptr[np.broadcast_to(active & moving, ptr.shape)].tolist())
+    nothing = np.zeros_like(val)
+    for ptr, mine in places.each(request, active, moving):
+        rank, _ = memory.registry.locate(ptr)
+        if (mine & (rank < 0)).any():
+            taint |= {memory.taint("RND303", "atomic_add", request.site, places.OPEN)}
+        part = replace(request, ptr=ptr, mask=mine & (rank >= 0), among=())
+        atomic(memory, kind, part, nothing, np.minimum(low, 0.0), np.maximum(high, 0.0), None, taint)
+    return replace(got, taint=got.taint | taint)
 
 
 def _open(
@@ -135,6 +172,7 @@ def _finish(
     segment = Segment(storage, size, began, memory.log.arena.used, kept, bool(save & SAVE_WRITTEN), acc)
     memory.log.segment(segment)
     storage.stored, storage.stored_in = True, memory.tag_bounds[0]
+    storage.read_in = max(storage.read_in, storage.stored_in)  # an atomic takes what others left there
     if last >= 0:
         storage.touched_by_kernel(first * size, (last + 1) * size)
     if noted < 0:

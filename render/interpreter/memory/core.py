@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from render.interpreter.memory import atomics, envelope, host_side, reading, sums, writing
+from render.interpreter.memory import atomics, envelope, host_side, places, reading, sums, writing
 from render.interpreter.memory.findings import FindingLog, MemoryFinding, TaintLog
 from render.interpreter.memory.operands import Since, Who
 from render.interpreter.memory.records import NO_TAINT, Envelope, LoadResult, Request, Use
@@ -50,6 +50,10 @@ class Memory:
         self._profile: Callable[[], Profile | None] = lambda: profile
         self.log = UndoLog()
         self.nowhere = Storage(0, 0, None)
+        self.placed: set[int] = set()
+        """Addresses of elements of which it is open whether a store went there."""
+        self.maybe: list[places.Maybe] = []
+        """What stores of this launch may have written elsewhere than in the value lane."""
         self.grid: tuple[int, ...] = (1,)
         self.kernel = ""
         self._events = np.empty(1 << 13, np.int64)
@@ -123,6 +127,7 @@ class Memory:
     def end_launch(self) -> None:
         """Close what atomics accumulated and forget the order of this launch's programs."""
         self.commit()
+        places.settle(self)
         for storage in self._used.values():
             sums.settle(self, storage)
             self.log.clear()
@@ -193,10 +198,21 @@ class Memory:
 
     def store(
         self, request: Request, v: np.ndarray, lo: np.ndarray | None = None, hi: np.ndarray | None = None,
-        taint: frozenset[int] = NO_TAINT,
+        taint: frozenset[int] = NO_TAINT, among: tuple[np.ndarray, ...] | None = None,
     ) -> None:  # fmt: skip
-        """Scatter values (representable in the element) with their bounds; lanes outside are dropped and reported."""
-        writing.store(self, request, v, lo, hi, taint)
+        """Scatter values (representable in the element) with their bounds; lanes outside are dropped and reported.
+
+        `among`: all that open integers may be.
+        """
+        writing.store(self, request, v, lo, hi, taint, among)
+
+    def note_stored(self, request: Request) -> None:
+        """Marks the elements of a store, for `stored_by_kernels`."""
+        writing.note_stored(self, request)
+
+    def stored_by_kernels(self, tensor: torch.Tensor) -> np.ndarray:
+        """Which of the tensor's elements noted stores went to."""
+        return envelope.stored_by_kernels(self, tensor)
 
     def atomic(
         self, kind: str, request: Request, val: np.ndarray | None, lo: np.ndarray | None = None,
@@ -228,14 +244,19 @@ class Memory:
 
     def carry(
         self, tensor: torch.Tensor, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int],
-        written: np.ndarray | None = None,
+        written: np.ndarray | None = None, void: frozenset[int] = NO_TAINT,
     ) -> None:  # fmt: skip
-        """Host code wrote the tensor from kernel results: attach bounds (None: exact), taint and the written flags."""
-        host_side.carry(self, tensor, lo, hi, taint, written)
+        """Host code wrote the tensor from kernel results: attach bounds (None: exact), taint and the written flags;
+        `void` are taints of those elements alone that come from memory that nothing has written."""
+        host_side.carry(self, tensor, lo, hi, taint, written, void)
 
-    def host_envelope(self, tensor: torch.Tensor, move: bool) -> Envelope | None:
-        """What a host operation should know of an operand (None: nothing); `move`: unwritten elements matter too."""
-        return host_side.host_envelope(self, tensor, move)
+    def host_envelope(self, tensor: torch.Tensor) -> Envelope | None:
+        """What a host operation should know of an operand; None: nothing, all of it is written and exact."""
+        return host_side.host_envelope(self, tensor)
+
+    def computed_of_nothing(self, tensor: torch.Tensor, lanes: int, op: str, site: Site) -> int:
+        """Host code computes with elements of the tensor that nothing has written; the taint of what comes out."""
+        return host_side.computed_of_nothing(self, tensor, lanes, op, site)
 
     def read_by_host(self, tensor: torch.Tensor) -> None:
         """Host code computes with the tensor's elements."""
@@ -252,9 +273,9 @@ class Memory:
             return Use.READ if storage.read_in >= 0 or storage.kernel_range is not None else Use.IDLE
         return Use.PASSED_ON if storage.read_in > storage.stored_in else Use.STORED
 
-    def is_known(self, tensor: torch.Tensor, move: bool) -> bool:
+    def is_known(self, tensor: torch.Tensor) -> bool:
         """Whether `host_envelope` would give anything."""
-        return host_side.is_known(self, tensor, move)
+        return host_side.is_known(self, tensor)
 
     def knows_bounds(self) -> bool:
         """Whether any storage is known at all."""
@@ -384,8 +405,11 @@ class Memory:
     def taint(self, code: str, op: str, site: Site, message: str) -> int:
         return self._add_taint(code, op, site, message)
 
-    def report(self, finding: MemoryFinding, addresses: np.ndarray) -> None:
+    def report(self, finding: MemoryFinding, addresses: np.ndarray, settled: bool = False) -> None:
+        """`settled`: no chunk is in progress that could be undone."""
         self._findings.add(finding, addresses)
+        if settled:
+            self._findings.commit()
 
     @property
     def profile(self) -> Profile:

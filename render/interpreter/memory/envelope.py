@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from interval_ops.formats import tables
 from interval_ops.formats.model import Format
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.operands import Bounded
-from render.interpreter.memory.records import Envelope
+from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.shadow import bounds_of
 from render.interpreter.memory.strided import bits_view, byte_range, byte_view, element_view
@@ -31,7 +32,8 @@ def of_tensor(memory: Memory, tensor: torch.Tensor, take: bool = False) -> Envel
     storage = memory.find(address(tensor))
     if storage is None or not overlaps(storage, tensor):
         return None
-    return read(memory, storage, tensor, take)
+    found = read(memory, storage, tensor, take)
+    return replace(found, taints=found.taints | found.void) if found.void else found
 
 
 def overlaps(storage: Storage, tensor: torch.Tensor) -> bool:
@@ -40,6 +42,14 @@ def overlaps(storage: Storage, tensor: torch.Tensor) -> bool:
         return False
     first, last = byte_range(storage, tensor)
     return first < storage.kernel_range[1] and storage.kernel_range[0] < last
+
+
+def stored_by_kernels(memory: Memory, tensor: torch.Tensor) -> np.ndarray:
+    """See `Memory.stored_by_kernels`."""
+    storage = memory.find(address(tensor)) if tensor.numel() else None
+    if storage is None or storage.stored_at is None:
+        return np.zeros(tuple(tensor.shape), np.bool_)
+    return byte_view(storage.stored_at, storage, tensor)[..., 0]
 
 
 def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = False) -> Envelope:
@@ -55,18 +65,19 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = Fa
         lo, hi = _integers(storage, bits, tensor)
         if storage.written is not None:
             written = element_view(storage.written_view(bits.itemsize), storage, tensor) == -1
-    taints = storage.taint
+    taints, void = storage.taint, NO_TAINT
     if storage.taint_map is not None:
         marks = byte_view(storage.taint_map, storage, tensor)
         if marks.any():
-            taints |= union(memory, np.flatnonzero(np.bincount(marks.ravel())))
+            taints |= union(memory, np.flatnonzero(np.bincount(marks[written].ravel())))
+            void = union(memory, np.flatnonzero(np.bincount(marks[~written].ravel()))) - taints
     own = fmt or INTEGERS.get(tensor.dtype)
     foreign = _foreign(storage, tensor, None if own is None else own.name)
     if foreign is not None:
         lo, hi = (np.where(foreign, np.nan, a) for a in (lo, hi))
         message = "bits of a bounded number are read as another type"
         taints |= {memory.taint("RND302", "view", cast("Site", _HOST), message)}
-    return Envelope(lo, hi, written, True, taints)
+    return Envelope(lo, hi, written, True, taints, void)
 
 
 def _floats(

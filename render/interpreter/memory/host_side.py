@@ -8,14 +8,16 @@ import numpy as np
 import torch
 
 from render.interpreter.memory.envelope import overlaps, read
+from render.interpreter.memory.findings import MemoryFinding
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage, address
 from render.interpreter.memory.strided import bits_view, byte_range, byte_view, element_view
-from render.interpreter.memory.unwritten import forget_contents
+from render.interpreter.memory.unwritten import forget_contents, unwritten_in
 from render.ops.dtypes import FORMAT_OF
 
 if TYPE_CHECKING:
+    from render.interpreter.context import Site
     from render.interpreter.memory.core import Memory
 
 _NOTHING = np.empty(0)
@@ -40,6 +42,7 @@ def host_write(memory: Memory, tensor: torch.Tensor) -> None:
     elif storage.taint_map is not None:
         byte_view(storage.taint_map, storage, tensor)[...] = 0
     for shadow in storage.shadows.values():
+        shadow.among.clear()
         size = shadow.stamp.itemsize
         mem = storage.view(shadow.stamp.dtype)
         if tensor.is_contiguous():
@@ -75,7 +78,7 @@ def mark_written(storage: Storage, tensor: torch.Tensor, written: np.ndarray | N
 
 def carry(
     memory: Memory, tensor: torch.Tensor, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int],
-    written: np.ndarray | None,
+    written: np.ndarray | None, void: frozenset[int] = NO_TAINT,
 ) -> None:  # fmt: skip
     """See `Memory.carry`."""
     if tensor.numel() == 0:
@@ -101,26 +104,44 @@ def carry(
         if storage.taint_map is None:
             storage.taint_map = np.zeros(storage.nbytes, np.uint32)
         byte_view(storage.taint_map, storage, tensor)[...] = memory.taint_index(taint)
+    if void and written is not None and not written.all():
+        if storage.taint_map is None:
+            storage.taint_map = np.zeros(storage.nbytes, np.uint32)
+        byte_view(storage.taint_map, storage, tensor)[~written] = memory.taint_index(taint | void)
+
+
+def computed_of_nothing(memory: Memory, tensor: torch.Tensor, lanes: int, op: str, site: Site) -> int:
+    """See `Memory.computed_of_nothing`."""
+    storage = memory.register(tensor)
+    message = f"{op} computes with memory of {storage.name or 'a tensor'} that nothing has written"
+    ident = memory.taint("RND208", op, site, message)
+    where = np.arange(lanes, dtype=np.int64) + address(tensor)
+    memory.report(
+        MemoryFinding(
+            "RND208", message, storage.name, (), (), site.file, site.line, lanes, "read", 0, 0, storage.extent, ident
+        ), where, settled=True,
+    )  # fmt: skip
+    return ident
 
 
 def _covers(storage: Storage, tensor: torch.Tensor) -> bool:
     return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes
 
 
-def is_known(memory: Memory, tensor: torch.Tensor, move: bool) -> bool:
+def is_known(memory: Memory, tensor: torch.Tensor) -> bool:
     """See `Memory.is_known`."""
     storage = memory.find(address(tensor)) if tensor.numel() else None
     if storage is None:
         return False
-    return (move and storage.written is not None) or (storage.kernel_range is not None and overlaps(storage, tensor))
+    return (storage.kernel_range is not None and overlaps(storage, tensor)) or unwritten_in(storage, tensor)
 
 
-def host_envelope(memory: Memory, tensor: torch.Tensor, move: bool) -> Envelope | None:
+def host_envelope(memory: Memory, tensor: torch.Tensor) -> Envelope | None:
     """See `Memory.host_envelope`. Without bounds or taints the ends are one empty array: the values themselves hold."""
     storage = memory.find(address(tensor)) if tensor.numel() else None
     if storage is None:
         return None
-    partly = move and storage.written is not None
+    partly = unwritten_in(storage, tensor)
     touched = storage.kernel_range is not None and overlaps(storage, tensor)
     if not touched and not partly:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from interval_ops.formats import tables
-from render.interpreter.memory import integers, operands, sums
+from render.interpreter.memory import integers, operands, places, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
 from render.interpreter.memory.lanes import Plan, plan
@@ -35,13 +35,32 @@ def value_dtype(elem: ElemType) -> np.dtype:
 
 def load(memory: Memory, request: Request, other: Any, other_iv: Any) -> LoadResult:
     """See `Memory.load`."""
-    if request.mask is None or request.possible is None:
+    doubtful = None
+    if request.mask is not None and request.possible is not None:
+        doubtful = np.not_equal(request.mask, request.possible)
+        doubtful = doubtful if doubtful.any() else None
+    if request.among:
+        got = _at_places(memory, replace(request, mask=request.active), other, other_iv, doubtful)
+    elif doubtful is None:
         return _load(memory, request, other, other_iv, None)
-    doubtful = np.not_equal(request.mask, request.possible)
-    if not doubtful.any():
-        return _load(memory, request, other, other_iv, None)
-    got = _load(memory, replace(request, mask=request.mask | doubtful), other, other_iv, doubtful)
-    return _either(memory, request, got, doubtful, other, other_iv)
+    else:
+        got = _load(memory, replace(request, mask=request.active), other, other_iv, doubtful)
+    return got if doubtful is None else _either(memory, request, got, doubtful, other, other_iv)
+
+
+def _at_places(memory: Memory, request: Request, other: Any, other_iv: Any, doubtful: np.ndarray | None) -> LoadResult:
+    """The value lane's element, within the hull of those of all candidates."""
+    unsure = places.open_lanes(request)
+    unsure = unsure if doubtful is None else unsure | doubtful
+    at = lambda ptr: replace(request, ptr=np.broadcast_to(ptr, request.ptr.shape), among=())  # noqa: E731
+    got = _load(memory, at(request.ptr), other, other_iv, unsure)
+    found = [_load(memory, at(ptr), other, other_iv, unsure) for ptr in request.among]
+    taint = got.taint.union(*(g.taint for g in found))
+    if not memory.interval:
+        return replace(got, taint=taint)
+    ends, among = places.hull(found)
+    lo, hi = ends or (None, None)
+    return replace(got, lo=lo, hi=hi, taint=taint, void=None, why=NO_TAINT, among=among)
 
 
 def _either(
@@ -116,14 +135,19 @@ def _load_one(
         void = np.concatenate([by_kind.get(k, _NO_LANES) for k in (OUTSIDE, NEVER)])
         v[void] = 0
         never = _never_written(memory, taint, by_kind, p)
-    if memory.interval:
+    if memory.interval and never[0] is not None and storage.taint_map is not None:
+        seen = plan([ptr, (ALL_LANES if mask is None else mask) & ~never[0]], p.shape)
+        taint |= gather_taints(memory, storage, *seen, size)
+        why = gather_taints(memory, storage, p, flat, size) - taint
+        taint, never = taint | why, (never[0], never[1] | why)
+    elif memory.interval:
         taint |= gather_taints(memory, storage, p, flat, size)
     undefined = bool(masked_off) and other is None
     if elem.fmt is None or not memory.interval:
         taint |= _foreign(memory, storage, p, flat, elem, site)[0]
         between = integers.loaded(storage, p, flat, elem, v) if memory.interval and storage.shadows else None
-        low, high = between or (None, None)
-        return LoadResult(v.reshape(p.shape), low, high, taint, undefined, False, *never)
+        low, high, among = between or (None, None, ())
+        return LoadResult(v.reshape(p.shape), low, high, taint, undefined, False, *never, among)
     lo, hi, more = _bounds(memory, storage, p, flat, elem, v, void, site)
     return LoadResult(v.reshape(p.shape), lo, hi, taint | more, undefined, False, *never)
 
@@ -161,6 +185,12 @@ def load_quietly(
         if elem.fmt is not None and memory.interval:
             lo, hi, more = _bounds(memory, storage, p, flat, elem, v, void, site)
             got = replace(got, lo=lo, hi=hi, taint=taint | more)
+        elif memory.interval and (open_ := integers.loaded(storage, p, flat, elem, v)) is not None:
+            got = replace(got, lo=open_[0], hi=open_[1], among=open_[2])
+        if len(void):
+            flags = np.zeros(p.size, np.bool_)
+            flags[void] = True
+            got = replace(got, void=flags.reshape(p.shape))
         out = got if out is None else _merge(out, got, mine)
     assert out is not None
     return out

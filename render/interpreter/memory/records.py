@@ -56,7 +56,8 @@ class Request:
 
     `ptr`: byte addresses, shape (1 or programs, *block); a length-1 axis 0 stands for the same access by all of `pids`.
     `mask` decides the value lane (None: all lanes); a lane where `possible` differs from it is undecided. `origin` is
-    the storage that the addresses belong to (None: each is looked up).
+    the storage that the addresses belong to (None: each is looked up). `among`: all the addresses that a lane may have
+    (empty: `ptr` is certain).
     """
 
     ptr: np.ndarray
@@ -66,10 +67,18 @@ class Request:
     site: Site
     mask: np.ndarray | None = None
     possible: np.ndarray | None = None
+    among: tuple[np.ndarray, ...] = ()
+
+    @property
+    def active(self) -> np.ndarray:
+        """Lanes that may take part."""
+        if self.mask is None:
+            return np.ones((1,) * self.ptr.ndim, np.bool_)
+        return self.mask if self.possible is None else self.mask | self.possible
 
     def into(self, storage: Storage, mask: np.ndarray | None) -> Request:
         """The part of it that goes to one storage, all lanes decided."""
-        return replace(self, origin=storage, mask=mask, possible=None)
+        return replace(self, origin=storage, mask=mask, possible=None, among=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,7 @@ class LoadResult:
     `masked_off`: some lane was masked off and had no `other`; it reads zero here, the language leaves it undefined.
     `ordered`: the value comes from an atomic and depends on the order in which the programs ran.
     `void`: lanes that nothing has written, `why` those of the taints that concern only them.
+    `among`: all that open integers may be, where that is little.
     """
 
     v: np.ndarray
@@ -89,6 +99,7 @@ class LoadResult:
     ordered: bool = False
     void: np.ndarray | None = None
     why: frozenset[int] = NO_TAINT
+    among: tuple[np.ndarray, ...] = ()
 
     @property
     def pair(self) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +112,7 @@ class Envelope:
     """Bounds of a tensor's elements in the tensor's own shape.
 
     `written` is False where nothing has written the element since its allocation; `kernel_written` says whether a
-    kernel stored into these bytes (or a host copy of such memory did).
+    kernel stored into these bytes (or a host copy of such memory did). `void` are taints of what is not written alone.
     """
 
     lo: np.ndarray
@@ -109,3 +120,4 @@ class Envelope:
     written: np.ndarray
     kernel_written: bool
     taints: frozenset[int]
+    void: frozenset[int] = NO_TAINT

@@ -62,6 +62,7 @@ class Storage:
     - `taint_map`: one number per byte, an index into `Memory.taint_sets`; `taint` holds for all bytes.
     - `stored_in`, `read_in`: the last launch that stored to it, and that loaded from it (-1: none; a number between two
       launches for the host).
+    - `stored_at`: the first bytes of elements that programs stored, where a part of them runs.
     - `kernel_range`: bytes [first, last) that kernels (or host copies of their results) wrote.
     """
 
@@ -85,6 +86,7 @@ class Storage:
         "shadows",
         "start",
         "stored",
+        "stored_at",
         "stored_in",
         "tags",
         "taint",
@@ -108,6 +110,7 @@ class Storage:
         self.taint_map: np.ndarray | None = None
         self.taint: frozenset[int] = frozenset()
         self.kernel_range: tuple[int, int] | None = None
+        self.stored_at: np.ndarray | None = None
         self.filled = False
         self.noticed = False
         self.tags: np.ndarray | None = None
@@ -161,6 +164,8 @@ class Registry:
         self._bases: list[int] = []
         self._total = 0
         self._enough = PRUNE_BYTES
+        self.complete = True
+        """Whether every storage is still here that ever was."""
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -209,6 +214,7 @@ class Registry:
             return
         for storage in [s for s in self if s.keep is not None and _owners(s.keep) <= 1]:
             self._remove(storage)
+            self.complete = False
         self._enough = max(PRUNE_BYTES, 2 * self._total)
 
     def _insert(self, base: int, nbytes: int, keep: Any) -> Storage:

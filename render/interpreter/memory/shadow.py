@@ -8,7 +8,7 @@ right for zero bits and void for any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +34,9 @@ class Shadow:
     hi: np.ndarray
     stamp: np.ndarray
     born: int = 0
+    among: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of integers, by element: all that it may be, where that is known; of use while its least and greatest are the
+    element's ends."""
 
     @classmethod
     def make(cls, fmt: ElementType, n: int) -> Shadow:

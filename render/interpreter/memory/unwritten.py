@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from render.interpreter.memory.registry import Storage
+from render.interpreter.memory.strided import byte_view
 
 CANARY = 0xA5F193C75B2E6D88
 """An arbitrary word without structure, so that no plausible data equals it."""
@@ -61,3 +62,11 @@ def notice_writes(storage: Storage) -> None:
         written[:whole].reshape(-1, 8)[mixed] |= np.where(changed, np.uint8(255), np.uint8(0))
     tail = storage.nbytes - whole
     written[whole:] |= np.where(storage.raw[whole:] != _BYTES[:tail], np.uint8(255), np.uint8(0))
+
+
+def unwritten_in(storage: Storage, tensor: torch.Tensor) -> bool:
+    """Whether nothing has written some element of the tensor."""
+    if storage.written is None or tensor.is_complex() or byte_view(storage.written, storage, tensor).all():
+        return False
+    notice_writes(storage)
+    return not byte_view(storage.written, storage, tensor).all()

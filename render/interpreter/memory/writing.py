@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from interval_ops.formats import tables
-from render.interpreter.memory import integers, operands, reading
+from render.interpreter.memory import integers, operands, places, reading
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.findings import distinct
 from render.interpreter.memory.gather import OVERWRITE
 from render.interpreter.memory.lanes import cut, plan
 from render.interpreter.memory.reading import ALL_LANES, copies_of
-from render.interpreter.memory.records import Hazard, Request, Retry
+from render.interpreter.memory.records import Hazard, LoadResult, Request, Retry
 from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN, scatter
 from render.interpreter.memory.scattered import parts
-from render.interpreter.memory.taint_map import paint
+from render.interpreter.memory.taint_map import gather_taints, paint
 from render.interpreter.memory.undo import Segment
 
 if TYPE_CHECKING:
@@ -29,42 +29,77 @@ if TYPE_CHECKING:
 
 
 def store(
-    memory: Memory, request: Request, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int]
-) -> None:
+    memory: Memory, request: Request, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
+    taint: frozenset[int], among: tuple[np.ndarray, ...] | None = None,
+) -> None:  # fmt: skip
     """See `Memory.store`."""
-    mask, possible, elem = request.mask, request.possible, request.elem
+    mask, elem = request.mask, request.elem
     doubtful = None
-    if mask is not None and possible is not None:
-        flags = np.not_equal(mask, possible)
+    if mask is not None and request.possible is not None:
+        flags = np.not_equal(mask, request.possible)
         doubtful = flags if flags.any() else None
-    if doubtful is None or mask is None:
-        _dispatch(memory, request, v, lo, hi, taint, None)
+    moving = places.open_lanes(request) & request.active if request.among else None
+    if doubtful is None and moving is None:
+        _dispatch(memory, request, v, lo, hi, taint, None, among)
         return
     # The bits of an undecided lane follow the value lane; its bounds hold the old and the new value.
-    active = mask | doubtful
+    active, given = request.active, (lo, hi)
     old = reading.load_quietly(memory, request.ptr, active, elem, request.origin, request.site)
-    message = "the bounds leave open whether a lane is stored"
-    taint |= old.taint | {memory.taint("RND303", "store", request.site, message)}
-    if elem.fmt is not None and memory.interval:
-        new_lo, new_hi = (v, v) if lo is None or hi is None else (lo, hi)
-        old_lo, old_hi = old.pair
-        lo = np.where(doubtful, np.minimum(new_lo, old_lo), new_lo).astype(np.float64, copy=False)
-        hi = np.where(doubtful, np.maximum(new_hi, old_hi), new_hi).astype(np.float64, copy=False)
-    v = np.where(doubtful & ~mask, old.v, v)
-    if elem.fmt is None:
+    taint |= old.taint
+    unsure = doubtful if moving is None else moving if doubtful is None else moving | doubtful
+    assert unsure is not None
+    if doubtful is not None:
+        taint |= {memory.taint("RND303", "store", request.site, "the bounds leave open whether a lane is stored")}
+    if moving is not None and old.void is not None and (old.void & moving).any():
+        taint |= {memory.taint("RND303", "store", request.site, "the bounds leave open which elements are ever stored")}
+    if memory.interval and (elem.fmt is not None or doubtful is None):
+        (new_lo, new_hi), (old_lo, old_hi) = (v, v) if lo is None or hi is None else (lo, hi), old.pair
+        lo = np.where(unsure, np.minimum(new_lo, old_lo), new_lo).astype(np.float64, copy=False)
+        hi = np.where(unsure, np.maximum(new_hi, old_hi), new_hi).astype(np.float64, copy=False)
+    else:
         lo = hi = None  # the taint says that the integer is unknown
-    _dispatch(memory, replace(request, mask=active), v, lo, hi, taint, doubtful)
+    both = None if elem.fmt is not None or moving is None else _either_of(old, v, among, unsure)
+    bits = v if doubtful is None or mask is None else np.where(doubtful & ~mask, old.v, v)
+    _dispatch(memory, replace(request, mask=active, possible=None, among=()), bits, lo, hi, taint, unsure, both)
+    if moving is not None:
+        for ptr in request.among:
+            where = np.broadcast_to(ptr, np.broadcast_shapes(ptr.shape, moving.shape))
+            memory.placed.update(where[np.broadcast_to(moving, where.shape)].tolist())
+    if moving is not None and memory.interval:
+        value = (v, v) if given[0] is None or given[1] is None else (given[0], given[1])
+        more = places.store(memory, request, v, value, among or ((v,) if elem.fmt is None else None))
+        if taint | more:
+            for ptr, mine in places.each(request, active, moving):
+                _mark(memory, replace(request, ptr=ptr, mask=mine), taint | more)
+
+
+def _either_of(
+    old: LoadResult, v: np.ndarray, among: tuple[np.ndarray, ...] | None, unsure: np.ndarray
+) -> tuple[np.ndarray, ...] | None:
+    """What an integer may be that may have been stored."""
+    if old.lo is not None and not old.among:
+        return None
+    return (*(np.where(unsure, a, v) for a in old.among or (old.v,)), *(among or (v,)))
+
+
+def _mark(memory: Memory, request: Request, taint: frozenset[int]) -> None:
+    """Give the elements that may have been stored this taint beside their own."""
+    ptr, active = request.ptr, request.active
+    for storage, mine in [(request.origin, active)] if request.origin is not None else parts(memory, ptr, active):
+        p, flat = plan([ptr, mine])
+        met = gather_taints(memory, storage, p, flat, request.elem.itemsize)
+        paint(memory, storage, p, flat, request.elem.itemsize, taint | met)
 
 
 def _dispatch(
     memory: Memory, request: Request, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
-    taint: frozenset[int], doubtful: np.ndarray | None,
+    taint: frozenset[int], doubtful: np.ndarray | None, among: tuple[np.ndarray, ...] | None,
 ) -> None:  # fmt: skip
     if request.origin is not None:
-        _store_one(memory, request, request.origin, v, lo, hi, taint, doubtful)
+        _store_one(memory, request, request.origin, v, lo, hi, taint, doubtful, among)
         return
     for storage, mine in parts(memory, request.ptr, request.mask):
-        _store_one(memory, request.into(storage, mine), storage, v, lo, hi, taint, doubtful)
+        _store_one(memory, request.into(storage, mine), storage, v, lo, hi, taint, doubtful, among)
 
 
 def bits_of(v: np.ndarray, elem: ElemType) -> np.ndarray:
@@ -77,7 +112,7 @@ def bits_of(v: np.ndarray, elem: ElemType) -> np.ndarray:
 
 def _store_one(
     memory: Memory, request: Request, storage: Storage, v: np.ndarray, lo: np.ndarray | None, hi: np.ndarray | None,
-    taint: frozenset[int], doubtful: np.ndarray | None,
+    taint: frozenset[int], doubtful: np.ndarray | None, among: tuple[np.ndarray, ...] | None,
 ) -> None:  # fmt: skip
     """All lanes into one storage."""
     ptr, mask, elem, pids, site = request.ptr, request.mask, request.elem, request.pids, request.site
@@ -103,7 +138,7 @@ def _store_one(
     codes = _scatter(memory, access, flat, shadow, copied)
     storage.stored, storage.stored_in = True, memory.tag_bounds[0]
     if elem.fmt is None and memory.interval and (between[0] is not v or elem.name in storage.shadows):
-        integers.note(memory, storage, ptr, active, between, elem)
+        integers.note(memory, storage, ptr, active, between, elem, among)
     if len(codes):
         more, by_kind = digest(memory, access, codes)
         taint |= more if OVERWRITE in by_kind or doubtful is not None else frozenset()
@@ -165,3 +200,16 @@ def _drop_sums(memory: Memory, access: Access, mask: np.ndarray) -> None:
     memory.log.push(put_back)
     acc.count[index] = 0
     acc.stale[index] = False
+
+
+def note_stored(memory: Memory, request: Request) -> None:
+    """See `Memory.note_stored`: lanes that are on, of addresses inside a known storage."""
+    mask = True if request.mask is None else request.mask
+    at, on = np.broadcast_arrays(request.ptr, mask)
+    at = at[on]
+    rank, storages = memory.registry.locate(at)
+    for k in np.unique(rank[rank >= 0]):
+        storage = storages[k]
+        if storage.stored_at is None:
+            storage.stored_at = np.zeros(storage.nbytes, np.bool_)
+        storage.stored_at[at[rank == k] - storage.base] = True

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from render.interpreter.host import cuda_on_cpu
+from render.interpreter.cuda_redirect import cuda_on_cpu
 
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="redirection is for machines without a GPU")
 
@@ -159,7 +159,7 @@ def test_tritons_binding_of_cublas_is_there_and_goes_again():
 
 
 TRITON_OF_TORCH = """
-from render.interpreter.host import cuda_on_cpu
+from render.interpreter.cuda_redirect import cuda_on_cpu
 from torch.utils._triton import has_triton
 answers = [has_triton()]
 with cuda_on_cpu():

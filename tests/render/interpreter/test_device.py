@@ -13,7 +13,7 @@ import triton.language as tl
 import render
 from interval_ops.profiles.profile import load_profile, profile_names
 from render.interpreter import device
-from render.interpreter.host import cuda_on_cpu
+from render.interpreter.cuda_redirect import cuda_on_cpu
 from render.interpreter.session import Session
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="redirection is for machines without a GPU")
@@ -150,7 +150,7 @@ def test_autocast_casts():
 
 IMPORTS = """
 import torch
-from render.interpreter.host import cuda_on_cpu
+from render.interpreter.cuda_redirect import cuda_on_cpu
 cuda, c = dict(vars(torch.cuda)), dict(vars(torch._C))
 with cuda_on_cpu():
     import torch._dynamo, torch._inductor.utils
@@ -170,7 +170,7 @@ def test_the_compiler_of_torch_is_imported_and_keeps_nothing():
 
 SPARSE = """
 import torch
-from render.interpreter.host import cuda_on_cpu
+from render.interpreter.cuda_redirect import cuda_on_cpu
 with cuda_on_cpu():
     from torch.sparse import _triton_ops
     assert _triton_ops.bsr_dense_mm is not None

@@ -349,7 +349,7 @@ def test_fresh_memory_is_unwritten(world, make):
     [
         lambda x: x.zero_(), lambda x: x.fill_(3), lambda x: x.copy_(torch.ones(6)), lambda x: x.normal_(),
         lambda x: torch.add(torch.ones(6), 1, out=x), lambda x: x.uniform_(), lambda x: x.__setitem__(slice(None), 2.0),
-        lambda x: x.add_(1), lambda x: torch.nn.init.ones_(x), lambda x: x.data.fill_(1),
+        lambda x: torch.nn.init.ones_(x), lambda x: x.data.fill_(1), lambda x: x.numpy().fill(2.0),
     ],
 )  # fmt: skip
 def test_host_writes_count(world, write):

@@ -14,6 +14,7 @@ import pytest
 import torch
 import triton.language as tl
 from support import rng
+from triton.compiler.errors import CompilationError
 
 from interval_ops.profiles.profile import load_profile
 from render.interpreter.libdevice import forms, modules
@@ -216,10 +217,10 @@ def test_scalars() -> None:
     assert abs(out.item() - math.sqrt(2)) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["fast_tanf", "rcp64h"])
-def test_refused_names_say_why(name: str) -> None:
+@pytest.mark.parametrize(("name", "dtype"), [("fast_tanf", torch.float32), ("rcp64h", torch.float64)])
+def test_refused_names_say_why(name: str, dtype: torch.dtype) -> None:
     with pytest.raises(UnsupportedOp) as caught:
-        run(name, numbers(torch.float32))
+        run(name, numbers(dtype))
     assert name in caught.value.op and caught.value.reason == REFUSED[name]
     assert caught.value.file == zoo.__file__
 
@@ -245,9 +246,11 @@ def test_orders_without_a_documented_error_are_refused() -> None:
     assert caught.value.op == "libdevice.jn" and caught.value.file == zoo.__file__
 
 
-def test_narrow_formats_have_no_form() -> None:
-    with pytest.raises(UnsupportedOp, match="no form of it for fp16"):
-        run("tan", numbers(torch.float16))
+@pytest.mark.parametrize(("name", "dtype", "short"), [("tan", torch.float16, "fp16"), ("tanh", torch.bfloat16, "bf16")])
+def test_a_type_without_a_form_is_refused_as_the_compiler_refuses_it(name: str, dtype: torch.dtype, short: str) -> None:
+    with pytest.raises(CompilationError) as caught:
+        run(name, numbers(dtype))
+    assert caught.value.original.__notes__ == [f"tl.libdevice.{name}: libdevice has no form of it for {short}"]
 
 
 @pytest.mark.parametrize(("name", "device"), [("fast_expf", "sm_80"), ("erfinv", "gfx90a"), ("tanh", "sm_80")])

@@ -128,7 +128,7 @@ REFUSED: dict[str, str] = {
     "inline_asm_elementwise": "tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], tl.float32, True, 1)",
 }
 
-TESTED_ELSEWHERE = {"dot_scaled": "tests/render/interpreter/test_dot_scaled.py"}
+TESTED_ELSEWHERE = {"dot_scaled": "tests/render/interpreter/builder/test_scaled_dots.py"}
 
 STATEMENTS = {"range", "static_range", "static_assert", "static_print", "condition"}
 TYPES = {

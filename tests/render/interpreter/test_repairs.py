@@ -40,3 +40,8 @@ def _same(tree, wanted):
 
 def test_literals_are_floats_of_the_body():
     assert [(x.line, x.value) for x in literals(ast.parse(GOOD))] == [(5, 0.0), (6, 0.0)]
+
+
+def test_an_accumulation_that_was_forgotten_comes_first():
+    text = "def kernel(X):\n    acc = 0.0\n    for k in range(8):\n        acc = tl.load(X + k)\n    tl.store(X, acc)\n"
+    assert repairs(ast.parse(text))[0].code == "(tl.load(X + k)) + acc"

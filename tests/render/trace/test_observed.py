@@ -15,8 +15,8 @@ from render.trace.adjoint import contributions, contributions_of
 from render.trace.batch import batches
 from render.trace.element import slices_of
 from render.trace.observed import observed
-from tests.render.trace.test_slice import B, added, doubled_twice, doubled_with_a_host_step, on_host, reread, shuffle
-from tests.render.trace.test_slice import sorted_ as sort
+from tests.render.trace.test_element import B, added, doubled_twice, doubled_with_a_host_step, on_host, reread, shuffle
+from tests.render.trace.test_element import sorted_ as sort
 
 CALLS = {
     "movements": (shuffle, lambda: (torch.randn(B, B), torch.randn(B))),

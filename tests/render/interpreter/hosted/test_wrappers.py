@@ -208,3 +208,23 @@ def test_a_chain_of_steps(seed):
     verdict = judged(program, torch.float32, seed=seed)
     assert verdict.label != "Type-II", verdict
     assert judged(program, torch.float32, faulty=True, seed=seed).label != "Type-I"
+
+
+@triton.jit
+def polar_kernel(r, a, out, sign, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x, y = tl.load(r + i, mask=i < n, other=0.0), tl.load(a + i, mask=i < n, other=0.0)
+    tl.store(out + 2 * i, x * tl.cos(y), mask=i < n)
+    tl.store(out + 2 * i + 1, sign * x * tl.sin(y), mask=i < n)
+
+
+@pytest.mark.parametrize("complex_first", [False, True])
+@pytest.mark.parametrize(("sign", "label"), [(1.0, "Type-I"), (-1.0, "Type-II")])
+def test_a_complex_result_of_a_kernel_is_judged_by_both_parts(sign, label, complex_first):
+    def polar(r, a):
+        pairs = torch.empty(r.numel(), dtype=torch.complex64) if complex_first else torch.empty(r.numel(), 2)
+        polar_kernel[(1,)](r, a, torch.view_as_real(pairs) if complex_first else pairs, sign, r.numel(), 64)
+        return pairs if complex_first else torch.view_as_complex(pairs)
+
+    verdict = classify(polar, torch.rand(50), torch.rand(50) + 0.1, ref=torch.polar)
+    assert verdict.label == label

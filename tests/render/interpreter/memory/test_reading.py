@@ -288,6 +288,7 @@ def test_a_store_does_not_hide_its_unwritten_neighbours():
         assert np.isnan(got.lo[0]).tolist() == [i not in (0, 2, 5, 7) for i in range(9)]
 
 
+@pytest.mark.slow
 def test_undone_stores_leave_memory_unwritten():
     d = Driver()
     for dtype in (torch.float32, torch.float16, torch.float64, torch.float8_e5m2):

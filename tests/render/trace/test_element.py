@@ -16,6 +16,7 @@ from render.result.errors import RenderError
 from render.trace import ABSENT, LEAF, NotSliceable, slice_of
 from render.trace.check import check, evaluate
 from render.trace.element import slices_of
+from render.trace.recorder import Recorder
 from tests.kernels.cases import CASES
 
 B = 16
@@ -241,6 +242,31 @@ def test_two_elements_of_one_launch_take_one_run():
     first, second = slices_of(call, done, [("out", (4,)), ("out", (5,))])
     assert (first.v, second.v) == tuple(done.outputs[0].value[4:6])
     assert first.size == second.size == slice_of(call, done, "out", (4,)).size
+
+
+@triton.jit
+def doubling_rows(X, Out, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(Out + i, tl.load(X + i) * 1.1)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_of_launches_that_read_nothing_of_each_other_only_the_programs_of_the_elements_run(joined, monkeypatch):
+    recorders = []
+    monkeypatch.setattr("render.trace.element.Recorder", lambda *a: recorders.append(Recorder(*a)) or recorders[-1])
+
+    def both(x):
+        one, two = torch.empty_like(x), torch.empty_like(x)
+        doubling_rows[(4,)](x, one, B)
+        doubling_rows[(4,)](one if joined else x, two, B)
+        return one, two
+
+    call, done = run(both, torch.randn(4 * B))
+    first, second = slices_of(call, done, [("one", (2 * B,)), ("two", (3 * B,))])
+    assert (first.v, second.v) == (done.outputs[0].value[2 * B], done.outputs[1].value[3 * B])
+    ran = [np.concatenate([p.linear for p in recorders[0].of(n).passes]).tolist() for n in (0, 1)]
+    assert done.apart is not joined
+    assert ran == ([[0, 1, 2, 3]] * 2 if joined else [[2], [3]])
 
 
 def test_an_operation_without_a_record_stops_the_cut(monkeypatch):

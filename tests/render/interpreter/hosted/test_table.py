@@ -143,6 +143,8 @@ FUNCTIONS: dict[str, tuple[Any, Any, float, float]] = {
     "leaky": (lambda x: F.leaky_relu(x, 0.125), lambda x: x if x > 0 else x / 8, -5, 5),
     "hardswish": (F.hardswish, lambda x: x * min(max(x + 3, 0), 6) / 6, -5, 5),
     "hardsigmoid": (F.hardsigmoid, lambda x: min(max(x + 3, 0), 6) / mpf(6), -5, 5),
+    "deg2rad": (torch.deg2rad, lambda x: x * mpmath.pi / 180, -400, 400),
+    "rad2deg": (torch.rad2deg, lambda x: x * 180 / mpmath.pi, -7, 7),
     "softshrink": (lambda x: F.softshrink(x, 0.75), lambda x: max(x - 0.75, mpf(0)) + min(x + 0.75, mpf(0)), -5, 5),
     "logit": (torch.logit, lambda x: m.log(x / (1 - x)), 0.01, 0.98),
     "logit cut": (lambda x: torch.logit(x, 0.25), lambda x: m.log((y := min(max(x, mpf(0.25)), mpf(0.75))) / (1 - y)),

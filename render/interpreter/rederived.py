@@ -1,0 +1,52 @@
+"""What the host computes, a second time and by nothing of ours: torch's own float64 kernels in place of our rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+from render.interpreter.host import HostTracker
+from render.interpreter.hosted.call import Bounds, Exact, Result, values
+from render.interpreter.hosted.overloads import HostSite, OverloadRule, is_plain
+from render.interpreter.memory import Envelope
+
+
+class Rederived(HostTracker):
+    """For sessions in which every rounding is silent: each result of the host becomes a point, the operation at the
+    middles of its operands in float64. What has no float64 form is tainted.
+
+    """
+
+    lazy = False
+
+    def _bounds_of(
+        self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],
+        site: HostSite | None,
+    ) -> tuple[Result, list[torch.Tensor] | None]:  # fmt: skip
+        def wide(x: Any) -> Any:
+            if isinstance(x, torch.dtype) and x.is_floating_point:
+                return torch.float64
+            if not (isinstance(x, torch.Tensor) and is_plain(x) and x.is_floating_point()):
+                return x
+            e = known.get(id(x))
+            v = values(x) if e is None else e.lo / 2 + e.hi / 2
+            return torch.tensor(v, dtype=torch.float64).reshape(x.shape)
+
+        default = torch.get_default_dtype()
+        with self.silent():
+            try:
+                torch.set_default_dtype(torch.float64)  # of tables, and of integers times numbers
+                out = tree_flatten(func(*tree_map(wide, args), **tree_map(wide, kwargs)))[0]
+            except (NotImplementedError, RuntimeError, TypeError):
+                return None, None
+            finally:
+                torch.set_default_dtype(default)
+        tensors = [t for t in out if isinstance(t, torch.Tensor)]
+        return tuple(_point(t.detach().numpy()) if t.is_floating_point() else Exact() for t in tensors), None
+
+
+def _point(v: np.ndarray) -> Bounds:
+    return Bounds(v, v)

@@ -1,0 +1,86 @@
+"""What a program stored and has no barrier behind: its other threads need not see it yet.
+
+Triton puts no barrier between a store and a load of global memory (docs/lowering.md reads that in what it compiles); a
+thread sees its own stores, another thread of the program sees them after `tl.debug_barrier()`. Which thread has which
+lane is the compiler's to choose, but lanes of one address at one place of equal blocks are one thread's. So a load is
+told that takes from another lane what a store since the last barrier left. What goes through shared memory has a
+barrier inside (reductions, scans, dots, transposes, atomics) and counts as one, in favour of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from render.interpreter.handle import Handle
+    from render.interpreter.memory.registry import Storage
+
+LATEST = 16
+"""Stores that are remembered."""
+
+
+class _Stored(NamedTuple):
+    linear: np.ndarray
+    ptr: np.ndarray
+    mask: np.ndarray | None
+    low: int
+    high: int
+    origin: Storage | None
+
+
+class Unordered:
+    """The stores of a pass since its last barrier."""
+
+    def __init__(self) -> None:
+        self._stores: deque[_Stored] = deque(maxlen=LATEST)
+
+    def barrier(self) -> None:
+        self._stores.clear()
+
+    def stored(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
+        """Programs `linear` store at these addresses, in the lanes of `mask` (None: in all)."""
+        if ptr.v.size:
+            span = int(ptr.v.min()), int(ptr.v.max())
+            self._stores.append(_Stored(linear, ptr.full(ptr.v), mask, *span, ptr.origin))
+
+    def meets(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
+        """Whether a lane of this load has the address of another lane of such a store.
+
+        Pointers of two tensors never meet: a lane that lies outside its own is a finding of the memory (RND207), and
+        whose bytes it would hit is the allocator's choice.
+        """
+        if not self._stores or not ptr.v.size:
+            return False
+        low, high = int(ptr.v.min()), int(ptr.v.max())
+        return any(
+            s.linear is linear
+            and s.low <= high
+            and low <= s.high
+            and (s.origin is None or ptr.origin is None or s.origin is ptr.origin)
+            and _crossed(s, ptr.full(ptr.v), mask)
+            for s in self._stores
+        )
+
+
+def _crossed(store: _Stored, ptr: np.ndarray, mask: np.ndarray | None) -> bool:
+    if ptr is store.ptr or (ptr.shape == store.ptr.shape and ptr.size > 1 and np.array_equal(ptr, store.ptr)):
+        return False
+    (stored, there), (ptr, here) = _active(store.ptr, store.mask), _active(ptr, mask)
+    if ptr.shape[1:] != stored.shape[1:]:
+        return bool(np.isin(ptr[here], stored[there]).any())
+    rows = max(len(ptr), len(stored))
+    whole = [np.broadcast_to(a, (rows, *ptr.shape[1:])) for a in (ptr, here, stored, there)]
+    own = (whole[0] == whole[2]) & whole[3] & (ptr[0].size > 1)
+    return any(
+        bool(np.isin(ptr_[here_ & ~own_], stored[there_]).any())
+        for ptr_, here_, stored, there_, own_ in zip(*whole, own, strict=True)
+    )
+
+
+def _active(ptr: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Addresses and their mask in one shape: programs may share the one and differ in the other."""
+    pointers, active = np.broadcast_arrays(ptr, np.True_ if mask is None else mask)
+    return pointers, active

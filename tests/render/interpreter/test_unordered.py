@@ -1,0 +1,85 @@
+"""Stores that other threads of the program need not see yet: told without a barrier, silent with one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from render.interpreter.session import Session
+
+N = 64
+
+
+@triton.jit
+def through_memory(X, Y, N: tl.constexpr, KIND: tl.constexpr, BARRIER: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    back = tl.program_id(0) * N + N - 1 - tl.arange(0, N)
+    x = tl.load(X + i)
+    tl.store(Y + i, x * 2)
+    if BARRIER:
+        tl.debug_barrier()
+    if KIND == "reversed":
+        x = tl.load(Y + back)
+    elif KIND == "neighbour":
+        x = tl.load(Y + i - 1, mask=i > tl.program_id(0) * N, other=0.0)
+    elif KIND == "narrower":
+        half = tl.program_id(0) * N + tl.arange(0, N // 2)
+        x = x + tl.sum(tl.load(Y + half), 0)
+    elif KIND == "scalar":
+        tl.store(Y + tl.program_id(0) * N, 3.0)
+        if BARRIER:
+            tl.debug_barrier()
+        x = x + tl.load(Y + tl.program_id(0) * N)
+    elif KIND == "same lanes":
+        x = tl.load(Y + i)
+    elif KIND == "after a reduction":
+        s = tl.sum(x, 0)
+        x = tl.load(Y + back) + s
+    elif KIND == "elsewhere":
+        x = tl.load(X + back)
+    tl.store(Y + i, x)
+
+
+def told(kind: str, barrier: bool, warps: int = 4) -> list[str]:
+    x, y = torch.arange(2.0 * N), torch.zeros(2 * N)
+    with Session(device="any") as session:
+        through_memory[(2,)](x, y, N=N, KIND=kind, BARRIER=barrier, num_warps=warps)
+    return [session.taints[i].message for i in session.envelope(y).taints]
+
+
+@pytest.mark.parametrize("kind", ["reversed", "neighbour", "narrower", "scalar"])
+def test_a_missing_barrier_is_told(kind):
+    (message,) = told(kind, False)
+    assert "barrier" in message
+    assert not told(kind, True)
+
+
+@pytest.mark.parametrize("kind", ["same lanes", "after a reduction", "elsewhere"])
+def test_what_is_ordered_is_not(kind):
+    assert not told(kind, False)
+
+
+def test_one_warp_runs_in_step():
+    assert not told("reversed", False, warps=1)
+
+
+@triton.jit
+def past_the_end(X, Y, D, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Y + i, tl.load(X + i))
+    tl.store(Y + i, tl.load(X + D + i))
+
+
+def test_a_lane_outside_its_tensor_says_nothing_about_its_neighbour():
+    both = torch.arange(4.0 * N)
+    x, y = torch.arange(float(N)), torch.zeros(N)
+    apart = (y.data_ptr() - x.data_ptr()) // 4  # wherever the allocator put them, `X + D` hits Y one lane further
+    assert (y.data_ptr() - x.data_ptr()) % 4 == 0
+    with Session(device="any") as session:
+        past_the_end[(1,)](x, y, apart + 1, N=N)
+        past_the_end[(1,)](both, both[2 * N :], 2 * N + 1, N=N)  # the same distance within one tensor
+    assert any(f.code == "RND207" for f in session.memory.findings)
+    assert not session.envelope(y).taints
+    assert [session.taints[i].code for i in session.envelope(both).taints] == ["RND305"]
