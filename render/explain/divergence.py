@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from render.entry.execution import on_cpu
@@ -33,18 +34,22 @@ from render.explain.unread import unread
 from render.interpreter.context import Site
 from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
+from render.interpreter.hosted.decomposed import decomposition
+from render.interpreter.hosted.overloads import operation
 from render.reference.oracle import Oracle
 from render.result.defects import caught
 from render.result.elements import Divergence
 from render.trace.dependence import Reached
 from render.trace.moves import at_lanes
+from render.trace.nodes import CASTS
 from render.trace.step import aligned
 
 LANES, SIZE, TOTAL = 64, 1 << 20, 1 << 24
 """Lanes that are compared per result; elements of one tensor, and of all, that are kept of the reference."""
 COPIES = frozenset({"detach", "clone", "alias", "_to_copy", "copy_", "view", "_unsafe_view", "t", "transpose", "expand",
                     "slice", "select", "as_strided"})  # fmt: skip
-_CASTS = frozenset({"fp_ext", "fp_trunc", "fp_to_fp"})
+DECOMPOSED = 3
+"""How deep an operation of the reference is taken apart."""
 ALONE = 512
 WIDEST = 2.0**-4
 CERTAIN = 2.0**-9
@@ -53,11 +58,13 @@ CERTAIN = 2.0**-9
 
 @dataclass(frozen=True)
 class Known:
-    """One tensor of the reference: what made it, its values sorted; `given`: it is an input."""
+    """One tensor of the reference: what made it, its values sorted; `given`: it is an input; `placed`: its values as
+    they lie, where it has the shape of an output."""
 
     name: str
     values: np.ndarray
     given: bool = False
+    placed: np.ndarray | None = None
 
 
 @dataclass
@@ -90,7 +97,7 @@ def departed(
     """`exact`: what the reference has for the element that was traced, if that is known."""
     if len(found.hops) == 1 and (spot := _other_choice(found.hops[0], exact)) is not None:
         return Divergence(output, index, op="select", file=spot.file, line=spot.line, choice=True)
-    steps = _steps(found.hops[-1], known)
+    steps = _steps(found.hops[-1], known, index if len(found.hops) == 1 else ())
     if not any(s.name for s in steps):
         return Divergence(output, index, why="no result on the way to this element has a counterpart in the reference")
     mark_clean(steps)
@@ -100,10 +107,21 @@ def departed(
             before = max((i for i in _behind(steps, step) if steps[i].name), default=None)
             last = {} if before is None else _after(steps[before])
             return Divergence(output, index, op=step.found.title, file=site.file, line=site.line, **last)
-    last_step = [s for s in steps if s.name != ""][-1]  # behind it there are moves and casts only
-    if last_step.name and len(found.hops) == 1:
-        return Divergence(output, index, file=last_step.found.entry.site.file, **_after(last_step))
+    end = max(i for i, s in enumerate(steps) if s.name != "")
+    if steps[end].name and len(found.hops) == 1:
+        so_far, site = _after(steps[end]), steps[end].found.entry.site
+        if unsure := next((s for s in steps[end + 1 :] if _computes(s)), None):  # too wide to be compared
+            so_far |= {"op": unsure.found.title, "line": unsure.found.entry.site.line}
+            site = unsure.found.entry.site
+        return Divergence(output, index, file=site.file, **so_far)
     return Divergence(output, index, why="every result on the way has a counterpart or cannot be compared")
+
+
+def _computes(step: DivergenceStep) -> bool:
+    """Whether it makes new numbers of what was loaded."""
+    found = step.found
+    moves = found.moves or found.entry.op in CASTS or found.entry.op in GIVEN
+    return step.data and not moves and is_float(found.out)
 
 
 def _other_choice(hop: Hop, exact: float) -> Site | None:
@@ -116,7 +134,7 @@ def _other_choice(hop: Hop, exact: float) -> Site | None:
             sides = ((_has(h, aligned(h, reached.out, reached.lanes), exact)) for h in ((x, y) if truth else (y, x)))
             taken, left = sides
             return reached.entry.site if left and not taken else None
-        if not reached.moves and reached.entry.op not in _CASTS:
+        if not reached.moves and reached.entry.op not in CASTS:
             return None
     return None
 
@@ -133,7 +151,7 @@ def _after(step: DivergenceStep) -> dict[str, Any]:
     return {"after_op": found.title, "after_line": found.entry.site.line, "counterpart": step.name or ""}
 
 
-def _steps(hop: Hop, known: list[Known]) -> list[DivergenceStep]:
+def _steps(hop: Hop, known: list[Known], index: tuple[int, ...]) -> list[DivergenceStep]:
     """In the order of execution."""
     steps: list[DivergenceStep] = []
     maker: dict[int, int] = {}
@@ -141,7 +159,7 @@ def _steps(hop: Hop, known: list[Known]) -> list[DivergenceStep]:
         reads = sorted({maker[id(h)] for h, _ in reached.links if id(h) in maker})
         data = bool(reached.outside.size) or any(steps[i].data for i in reads)
         arithmetic_of_arguments = not data and reached.out.shape == ()
-        name = "" if arithmetic_of_arguments else _counterpart(reached, known)
+        name = "" if arithmetic_of_arguments else _counterpart(reached, known, index)
         steps.append(DivergenceStep(reached, name, reads, data))
         maker[id(reached.out)] = len(steps) - 1
     return steps
@@ -179,15 +197,21 @@ def _behind(steps: list[DivergenceStep], step: DivergenceStep) -> set[int]:
     return found
 
 
-def _counterpart(reached: Reached, known: list[Known]) -> str | None:
-    """The reference's tensor with these values; None where there is none, "" where nothing can be said."""
-    if reached.moves or reached.entry.op in _CASTS or reached.entry.op in GIVEN:
+def _counterpart(reached: Reached, known: list[Known], index: tuple[int, ...] = ()) -> str | None:
+    """The reference's tensor with these values; None where there is none, "" where nothing can be said.
+
+    `index` of the element that is asked about: a single lane is compared with that element of tensors of its shape.
+    """
+    if reached.moves or reached.entry.op in CASTS or reached.entry.op in GIVEN:
         return ""
     out, at = reached.out, reached.lanes
     ends = telling(*(at_lanes(out, end, at).astype(np.float64) for end in out.pair)) if is_float(out) else None
     if ends is None:
         return ""
     answer: str | None = None
+    for tensor in known if at.size == 1 and index else ():
+        if tensor.placed is not None and not tensor.given and there(tensor, index, *ends):
+            return tensor.name
     for tensor in known:
         if reached.entry.op == "load" or not tensor.given:
             alone = holds(tensor.values, *ends)
@@ -219,6 +243,21 @@ def holds(values: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> bool | None:
     return True if certain else None
 
 
+def there(tensor: Known, index: tuple[int, ...], lo: np.ndarray, hi: np.ndarray) -> bool:
+    """Whether the tensor's element at `index` lies in [lo, hi], where few of its others would by chance.
+
+    A tensor of another shape, as of another output, may have no such element.
+    """
+    assert tensor.placed is not None
+    if tensor.placed.ndim != len(index) or not np.less(index, tensor.placed.shape).all():
+        return False
+    value, far = tensor.placed[index], ALONE * (hi - lo)
+    around = np.searchsorted(tensor.values, hi + far, "right") - np.searchsorted(tensor.values, lo - far, "left")
+    chance = around / (tensor.values.size * (2 * ALONE + 1))
+    slack = 2.0**-50 * np.abs(hi)
+    return bool((lo - slack <= value).all() and (value <= hi + slack).all() and (chance <= CERTAIN).all())
+
+
 def _stranger(hop: Hop, known: list[Known]) -> int | None:
     """The address behind the first load that has no counterpart: an earlier launch may have stored it."""
     for reached in reversed(hop.reached):
@@ -230,7 +269,7 @@ def _stranger(hop: Hop, known: list[Known]) -> int | None:
 # the reference
 def reference_steps(oracle: Oracle) -> list[Known] | None:
     """Every float tensor of the reference in float64, the inputs first; None if it does not run with float64 beside."""
-    kept = _Kept()
+    kept = _Kept({tuple(x.shape) for _, x in oracle.native})
     for name, value in oracle.inputs.upcast().values.items():
         for leaf in tree_leaves(value):
             kept.keep(f"input {name}", leaf, given=True)
@@ -243,17 +282,49 @@ def reference_steps(oracle: Oracle) -> list[Known] | None:
     for name, value, _ in made:
         if name not in COPIES:
             kept.keep(name, value)
+    try:
+        with on_cpu():
+            oracle.run_under(_Parts(kept))
+    except Exception as error:  # what stands in `kept` by then is right all the same
+        caught(error, "the parts of the reference's operations")
     return kept.known
 
 
+class _Parts(TorchDispatchMode):
+    """Keeps what torch's own decompositions compute on the way: the product inside of a linear layer, a row's mean."""
+
+    def __init__(self, kept: _Kept) -> None:
+        super().__init__()
+        self.kept, self.depth = kept, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = operation(func).name
+        out = func(*args, **kwargs)
+        steps = None if func._schema.is_mutable or self.depth == DECOMPOSED else decomposition(func)
+        if self.depth and func.namespace == "aten" and name not in COPIES:
+            for leaf in tree_leaves(out):
+                self.kept.keep(name, leaf)
+        if steps is not None and torch.Tag.nondeterministic_seeded not in func.tags:
+            self.depth += 1
+            try:
+                with self:
+                    steps(*args, **kwargs)
+            finally:
+                self.depth -= 1
+        return out
+
+
 class _Kept:
-    def __init__(self) -> None:
+    def __init__(self, shapes: set[tuple[int, ...]]) -> None:
         self.known: list[Known] = []
-        self.total = 0
+        self.total, self.shapes = 0, shapes
 
     def keep(self, name: str, value: Any, given: bool = False) -> None:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() > SIZE:
             return
         if self.total + value.numel() <= TOTAL:
             self.total += value.numel()
-            self.known.append(Known(name, np.unique(value.detach().double().cpu().numpy()), given))
+            found = value.detach().double().cpu().numpy()
+            placed = found.copy() if not given and found.shape in self.shapes else None
+            self.known.append(Known(name, np.unique(found), given, placed))

@@ -71,6 +71,8 @@ def examined(
     decided = _Decided(careful)
     left: list[tuple[Examined, Slice | None]] = []
     for at, found in zip(chosen, slices, strict=True):
+        if _chosen_place(run, suspect, at, found):
+            continue
         plain = Examined(at, float(suspect.error[at]), float(suspect.case.exact[at]), float(suspect.allowed[at]))
         try:
             if isinstance(found, NotSliceable):
@@ -80,6 +82,17 @@ def examined(
         except (NotSliceable, *MISHAPS):
             left.append((plain, None))
     return _beside(study, run, careful, suspect, suspects, left)
+
+
+def _chosen_place(run: Execution, suspect: Suspect, at: tuple[int, ...], found: Slice | NotSliceable) -> bool:
+    """Whether rounding leaves open which element of memory this one is, or comes from: a tie, whose sides differ by
+    more than any rounding. The bound holds them all."""
+    session, tensor = run.session, run.outputs[suspect.i].tensor
+    strides = zip(at, tensor.stride(), strict=True)
+    if tensor.data_ptr() + tensor.element_size() * sum(k * step for k, step in strides) in session.memory.placed:
+        return True
+    lines = {(site.file, site.line) for site in session.open_sites}
+    return isinstance(found, Slice) and any((node.file, node.line) in lines for node in found.nodes)
 
 
 def _own(plain: Examined, lost: LostDigits, decided: _Decided) -> Examined | None:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from render.entry.execution import Entry, Execution
 from render.explain.budget import Halves, halves_of
 from render.result.decision import Case, Decision, compare, decide, widen, worst
@@ -52,11 +50,3 @@ def judged(cases: tuple[Case, ...]) -> Decision:
     """What the rules say to these cases; a Type-I has no cause here."""
     decisions = [decide(case, compare(case) if not case.mismatch else None) for case in cases]
     return worst(decisions)
-
-
-def finite_halves(case: Case) -> np.ndarray:
-    """Half widths of the bounded elements."""
-    with np.errstate(invalid="ignore"):
-        half = (case.hi - case.lo) / 2
-    found: np.ndarray = half[np.isfinite(half)]
-    return found

@@ -2,7 +2,7 @@
 
 Whether one reaches an output is found by running again, values only, with NaN and then with a number in those lanes:
 an output that changes is computed from them. (A NaN is passed over by maximum and minimum, a number is not.) Where
-programs of one launch hand nothing to each other, those that have such lanes run alone first: if nothing that they
+programs and launches hand nothing to each other, those that have such lanes run alone first: if nothing that they
 store changes, nothing does.
 """
 
@@ -57,7 +57,8 @@ class Undefined:
         """Nothing better than Inconclusive, unless the target is known to fill them."""
         if decision.label != "Type-I" or not self.outputs or self.filled:
             return decision
-        return Decision("Inconclusive", CODE, self.sentence)
+        with_zeros = f"with zeros, as NVIDIA's and AMD's compilers put there, it is {decision.label} ({decision.code})"
+        return Decision("Inconclusive", CODE, f"{self.sentence}; {with_zeros}")
 
 
 def undefined(entry: Entry, run: Execution) -> Undefined:
@@ -120,10 +121,9 @@ def _untouched_alone(entry: Entry, run: Execution) -> bool:
     """Whether the programs with such lanes, run alone, store the same whatever is there: enough where no other reads
     it."""
     programs = set[int]().union(*run.session.undefined_sites.values())
-    stored = [s for s in run.session.memory.registry if s.stored_in >= 0]
-    independent = len(run.session.launches) == 1 and not run.aside and all(s.read_in < 0 for s in stored)
-    total = int(np.prod(run.session.launches[0].grid))
-    if not independent or "builder" in entry.options or FEW * len(programs) > total:
+    launches = run.session.launches
+    total = sum(int(np.prod(launch.grid)) for launch in launches)
+    if run.aside or not run.apart or "builder" in entry.options or FEW * len(programs) * len(launches) > total:
         return False
     seen: list[_Only] = []
     for filler in (None, *FILLERS):

@@ -4,7 +4,8 @@ What decides is not who is closer but whether an error can be rounding: the kern
 (no legal execution reaches it), the device where only its output is outside, the reference where E is inside and the
 value that it returned is not. The errors beside it are the largest |y - E|;
 `exact_error` is the largest error of E itself, below which a difference means nothing. Where E is so uncertain that no
-element's exact value is known to lie in the bound, nobody is blamed, unless that is the verdict (RND110).
+element's exact value is known to lie in the bound, nobody is blamed, unless that is the verdict (RND110): there it
+decides nothing, and is looked at where it is asked for (`judgement.later`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from interval_ops import scans
 from render.result.blame import Blame
 from render.result.blockwise import blocks, flat
-from render.result.decision import Case, Decision, Masks, only_device
+from render.result.decision import CARRIES, Case, Decision, Masks, only_device
 
 if TYPE_CHECKING:
     from render.result.verdict import OutputVerdict
@@ -29,7 +30,8 @@ def blame(case: Case, masks: Masks, decision: Decision) -> Blame:
     kernel, kernel_at = _largest(case.value, case.exact)
     reference, reference_at = _largest(case.ref, case.exact)
     device = None if case.device is None else _largest(case.device, case.exact)[0]
-    error = _own(case) if masks.outside_exact.any() or masks.outside_ref.any() else None
+    counts = masks.outside_exact.any() or (masks.outside_ref.any() and decision.code != CARRIES)
+    error = own_error(case) if counts else None
     return Blame(_wrong(case, masks, decision), kernel, kernel_at, reference, reference_at, error, device)
 
 
@@ -48,7 +50,7 @@ def _wrong(case: Case, masks: Masks, decision: Decision) -> str:
         return "device"
     if decision.label == "Type-II":
         return "kernel"
-    if decision.code == "RND110":  # which the rule gives only where the reference's own error explains it
+    if decision.code == CARRIES:  # which the rule gives only where the reference's own error explains it
         return "reference"
     if not masks.outside_ref.any():
         return "neither"
@@ -61,7 +63,8 @@ def _surely_inside(case: Case, at: np.ndarray) -> bool:
     return bool(((lo >= case.lo[at]) & (hi <= case.hi[at])).any())
 
 
-def _own(case: Case) -> float:
+def own_error(case: Case) -> float:
+    """The largest half width of E's margin; it costs a run of the reference."""
     lo, hi = case.exact_ends()
     with np.errstate(invalid="ignore", over="ignore"):
         return float(np.nan_to_num((hi - lo) / 2, nan=0.0, posinf=np.inf).max(initial=0.0))

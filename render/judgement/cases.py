@@ -46,7 +46,23 @@ def judged_of(
         case = replace(case, belongs=lambda: belongs(compared))
     if not why and too_large(ours.tensor, theirs, device):
         case = _as_differences(case, ours.tensor, theirs, device)
+    if not why and ours.left is not None and ours.left.any():
+        case = _in_part(case, ours.left, references, i)
     return Judged(case, ours, theirs.dtype)
+
+
+def _in_part(case: Case, left: np.ndarray, references: References, i: int) -> Case:
+    """The case without the elements in `left`: NaN on every side is settled, and nothing is said of it."""
+
+    def kept(x: np.ndarray) -> np.ndarray:
+        return np.where(left, np.nan, x)
+
+    value, lo, hi, ref = (kept(x) for x in (case.value, case.lo, case.hi, case.ref))
+    references.exact.values[i] = exact = kept(case.exact)
+    device = None if case.device is None else kept(case.device)
+    unstored = None if case.unstored is None else case.unstored & ~left
+    case = replace(case, value=value, lo=lo, hi=hi, ref=ref, exact=exact, device=device, unstored=unstored)
+    return replace(case, left=int(np.count_nonzero(left)))
 
 
 def _as_differences(case: Case, ours: torch.Tensor, theirs: torch.Tensor, device: torch.Tensor | None) -> Case:

@@ -6,16 +6,23 @@ the first and the last one outside. Without an agreeing witness the verdict is I
 a second evaluation contradicts the bound (RND306), or none could be made (RND308), so that the bound stands alone.
 
 NaN or infinity in the kernel itself does not rest on a bound and needs no witness.
+
+A witness takes the graph from the run, and what the host gave where that cannot be followed. So of a program whose host
+computes floats a RND201 needs more: the program runs once more without any rounding, its host by torch's own float64
+kernels and by no rule of ours (`render.interpreter.rederived`). Where that gives what the reference gives, and the
+bound excludes it by little, the bound is wrong and not the program (a number beyond a format is excluded by much).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interval_ops.profiles.profile import CAUSES, MissingRule
 from render.entry.execution import FAILURES, Entry, Execution
 from render.result.blockwise import blocks, flat, part
 from render.result.decision import Case, Decision, Masks, accused, device_bound
@@ -29,6 +36,9 @@ DEFECTS = frozenset([CONTRADICTED, ALONE])
 """Codes of a Type-II that no second evaluation confirms."""
 ON_BOUND = frozenset(["RND201", "RND202", "RND204"])
 """Codes that can rest on the bound."""
+OWN, LITTLE, FLOAT64 = 2.0**-20, 2.0**-6, 2.0**-40
+"""Of the value: what constants and tables in float32 may differ by, an excess of a bound that is too narrow, and what
+float64 loses."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,14 @@ def second_opinion(
     if decision.label != "Type-II" or decision.code not in ON_BOUND:
         return None, decision
     tried: list[Witness] = []
+    again = cache(lambda: _rederived(entry, run))
     for case, mask, own in zip(cases, masks, decisions, strict=True):
         if own.code != decision.code or mask is None:
             continue
         for claim in _claims(case, mask, own.code):
             found = confirmed(entry, run, claim)
+            if found.status == "agrees" and own.code == "RND201" and run.session.host_steps:
+                found = _with_host(found, claim, again())
             if found.status == "agrees":
                 return found, decision
             tried.append(found)
@@ -62,6 +75,42 @@ def second_opinion(
     if any(own.code == decision.code and _without_a_bound(case, mask, own) for case, mask, own in judged):
         return (tried[0] if tried else None), decision
     return unconfirmed(tried, decision) if tried else (None, decision)
+
+
+def _rederived(entry: Entry, run: Execution) -> dict[str, Any]:
+    """Outputs by name of the program without rounding, its host in float64; empty where it cannot be run so."""
+    from render.explain.study import Study
+    from render.interpreter.rederived import Rederived
+
+    settings = {"mute": CAUSES, "tracker": lambda s: Rederived(s.memory, s.mute, s.causes)}
+    try:
+        return {o.name: o for o in Study(entry, ()).run(settings).outputs}
+    except (*FAILURES, MissingRule):
+        return {}
+
+
+def _with_host(found: Witness, claim: Outside, outputs: dict[str, Any]) -> Witness:
+    """An agreeing witness in the light of that run."""
+    from render.trace.graph import EARLIER
+
+    notes = (found.document or {}).get("notes", ())
+    output = outputs.get(claim.case.name)
+    if output is None or output.taints or output.lo.shape != claim.case.lo.shape:
+        given = any(note.startswith(EARLIER) for note in notes)
+        why = "what the host gave could not be computed a second time"
+        return replace(found, status="none", why=why) if given else found
+    free = float(output.lo[claim.place]), float(output.hi[claim.place])
+    bound = float(claim.case.lo[claim.place]), float(claim.case.hi[claim.place])
+    size = max(map(abs, free))
+    if not np.isfinite([*free, *bound]).all():
+        return found
+    beyond, near = max(bound[0] - free[1], free[0] - bound[1]), OWN * size
+    little = max(2 * (bound[1] - bound[0]), LITTLE * size)
+    same = free[0] - near <= claim.high and claim.low <= free[1] + near
+    if not (same and FLOAT64 * size < beyond <= little):
+        return found
+    why = "without rounding, its host in float64, the program gives what the reference gives, which the bound excludes"
+    return replace(found, status="disagrees", why=why)
 
 
 def unconfirmed(tried: Sequence[Witness], decision: Decision) -> tuple[Witness, Decision]:

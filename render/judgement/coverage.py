@@ -29,7 +29,7 @@ from render.result.scope import InputRecord, Scope
 if TYPE_CHECKING:
     from render.trace.model import Slice
 
-CODE = "RND310"
+CODE, PART = "RND310", "RND314"
 LOOKED_AT = 3
 """Elements of a tensor without counterpart whose values are looked for on the way to a compared output."""
 
@@ -85,6 +85,22 @@ def coverage(entry: Entry, run: Execution, judged: Sequence[Judged], decision: D
     stored = [o.name for o in run.outputs if o.use in (Use.STORED, Use.PASSED_ON)] + [name for name, _ in run.aside]
     finite = sum(int(np.isfinite(j.case.exact).sum()) for j in judged if not j.case.mismatch)
     return Coverage(tuple(stored), tuple(o.name for o in compared), tuple(unjudged), tuple(vouched), finite)
+
+
+def sampled(run: Execution, judged: Sequence[Judged]) -> tuple[str, ...]:
+    """What was left out because a part of the programs ran, in words."""
+    if run.session.programs is None:
+        return ()
+    ran = [(x.kernel, x.stats.programs, int(np.prod(x.grid))) for x in run.session.launches]
+    said = [f"{some} of {all_} programs of {kernel} ran" for kernel, some, all_ in ran if some < all_]
+    left = [j.case for j in judged if j.case.left]
+    return (*said, *(f"{c.value.size - c.left} of {c.value.size} elements of {c.name} were judged" for c in left))
+
+
+def in_part(run: Execution, judged: Sequence[Judged], decision: Decision) -> Decision:
+    """No Type-I of what was judged in part."""
+    said = sampled(run, judged)
+    return Decision("Inconclusive", PART, "; ".join(said)) if said and decision.label == "Type-I" else decision
 
 
 def _on_the_way(entry: Entry, run: Execution, kept: Tensor, compared: Sequence[Tensor]) -> bool:

@@ -20,9 +20,9 @@ from render.judgement.decided import Rules
 from render.judgement.evidence import evidence_of
 from render.judgement.written import explained
 from render.result.codes import EXIT_CODES
-from render.result.decision import EQUAL
+from render.result.decision import CARRIES, EQUAL
 from render.result.records import Counterfactual
-from render.result.verdict import Verdict
+from render.result.verdict import Outputs, Verdict
 from render.result.versions import versions
 
 STALE = "no further run was made: the inputs have changed since they were judged"
@@ -58,13 +58,14 @@ def changed(first: Verdict, found: Verdict) -> Verdict:
 
 @dataclass(frozen=True)
 class Explanations:
-    """What is left to be told of a checked verdict. `proved`: as in `evidence_of`."""
+    """What is left to be told of a checked verdict. `proved`: as in `evidence_of`; `own`: E's error by output."""
 
     inputs: Inputs
     confirming: Callable[[], Budget] | None
     weakest: Callable[[], list[str]] | None
     what_ifs: tuple[Counterfactual, ...]
     proved: Mapping[str, bool]
+    own: Callable[[str], float]
 
     def added(self, v: Verdict) -> Verdict:
         """The verdict with all of it."""
@@ -74,8 +75,15 @@ class Explanations:
         if tuple(hashed(self.inputs)) != v.scope.inputs:
             return replace(v, notes=(*v.notes, STALE))
         if self.weakest is not None:
-            v = replace(v, notes=tuple(dict.fromkeys((*v.notes, *self.weakest()))))
+            v = replace(v, notes=tuple(dict.fromkeys((*v.notes, *self.weakest()))), outputs=self._blamed(v))
         return self._confirmed(v, self.confirming()) if self.confirming is not None and v.budget else v
+
+    def _blamed(self, v: Verdict) -> Outputs:
+        """The outputs whose reference carries the error, with what E itself may be off."""
+        return Outputs(
+            replace(o, sides=replace(o.sides, exact_error=self.own(o.name))) if o.code == CARRIES and o.sides else o
+            for o in v.outputs
+        )
 
     def _confirmed(self, v: Verdict, found: Budget) -> Verdict:
         """With what the run without the largest cause gave."""

@@ -57,12 +57,9 @@ def bound_of(lo: np.ndarray, hi: np.ndarray, used: Callable[[], np.ndarray]) -> 
     if not low.size:
         return Bound(lo, hi, used, np.nan, np.nan, np.nan, np.nan)
     numbers = high - low
-    half = float(np.median(numbers, overwrite_input=True)) / 2, float(numbers.max()) / 2
-    for at in blocks(low.size):
-        width = high[at] - low[at]
-        with np.errstate(all="ignore"):
-            numbers[at] = np.where(width == 0, 0.0, width / np.abs(low[at] + width / 2))
-    return Bound(lo, hi, used, float(np.median(numbers, overwrite_input=True)), float(numbers.max()), *half)
+    half = scans.median(numbers) / 2, float(numbers.max()) / 2
+    scans.relative_widths(numbers, *scans.flats(low, high))
+    return Bound(lo, hi, used, scans.median(numbers), float(numbers.max()), *half)
 
 
 def _used(case: Case, masks: Masks) -> np.ndarray:
@@ -85,7 +82,7 @@ def _score(case: Case, masks: Masks, suspects: str, gap: np.ndarray) -> np.ndarr
     """How far outside an element is, if some are outside; else the size of its difference."""
     if not suspects:
         found: np.ndarray = np.nan_to_num(gap, nan=np.inf)
-        return found
+        return np.where(masks.settled & np.isnan(case.lo), -1.0, found) if case.left else found
     y = getattr(case, _LOOKED_AT[suspects])
     with np.errstate(invalid="ignore"):
         beyond = np.nan_to_num(np.maximum(case.lo - y, y - case.hi), nan=np.inf)
@@ -165,11 +162,11 @@ def measure(
 
     return OutputVerdict(
         name=case.name, shape=tuple(shape), dtype=name_of(dtype), reference_dtype=name_of(ref_dtype),
-        elements=size, label=decision.label, code=decision.code, detail=decision.detail,
+        elements=size - case.left, label=decision.label, code=decision.code, detail=decision.detail,
         outside_reference=int(masks.outside_ref.sum()), outside_exact=int(masks.outside_exact.sum()),
         outside_device=None if masks.outside_device is None else int(masks.outside_device.sum()),
         nonfinite_mismatch=int(masks.nonfinite.sum()), unstored=int((~masks.stored).sum()), tainted=tainted,
-        allclose_mismatch=found.far, allclose_rtol=rtol, allclose_atol=atol,
+        allclose_mismatch=found.far - case.left, allclose_rtol=rtol, allclose_atol=atol,
         max_abs_diff=found.gap, worst_usage=found.usage, worst_index=place,
         got=at_worst(one.value if case.device is None else one.device), ref=at_worst(one.ref),
         exact=at_worst(one.exact), low=at_worst(lo), high=at_worst(hi), usage=at_worst(used),

@@ -8,7 +8,7 @@ roundings, with the signed first-order weight of each, through earlier launches 
 
 - kernel and reference agree without any rounding (`judgement.unrounded`): only the sizes of errors are left to explain;
 - what kernel (or device) and reference returned lies around E within the band, at the elements looked at, and at the
-  others within the band that the narrowest share of their bound gives;
+  others within the band that the narrowest share of their bound gives, or within their own where that is too narrow;
 - the band is not hollow itself, by the rules that the bound is asked by.
 
 Elements looked at are those that use most of their bound, and some spread evenly. It is an estimate: nothing that is
@@ -37,6 +37,9 @@ CODE = "RND120"
 POWERLESS = "RND301"
 MOST, SPREAD = 16, 8
 """Elements of each output that are cut out: those that use most of their bound, and some spread evenly."""
+
+LIMIT = 256
+"""Elements that are cut out at most."""
 
 Again = Callable[[Sequence[Case], Decision], Decision]
 """Is a bound (here: the band) hollow at the elements that differ?"""
@@ -119,24 +122,41 @@ def band_of(entry: Entry, run: Execution, case: Case) -> Band | None:
         used = np.where(off > 0, off / half, 0.0)
     if not np.isfinite(half).all() or not np.isfinite(off).all():
         return None
+    bands: dict[int, float] = {}
+    halves, last, wide = half.reshape(-1), _last(case).reshape(-1), off.reshape(-1)
     places = _places(used)
-    reach = np.zeros(len(places))
-    wanted = [(case.name, tuple(int(k) for k in np.unravel_index(i, off.shape))) for i in places]
+    while places.size:
+        cut = _reaches(entry, run, case.name, places, off.shape)
+        if cut is None:
+            return None
+        bands |= dict(zip(places.tolist(), cut, strict=True))
+        at, of_these = np.array(list(bands)), np.array(list(bands.values()))
+        shares = of_these[halves[at] > 0] / halves[at][halves[at] > 0]
+        narrowest = float(shares.min(initial=np.inf))
+        whole = halves * (narrowest if np.isfinite(narrowest) else 0.0)
+        whole[at] = of_these
+        whole += last
+        with np.errstate(all="ignore"):
+            usage = np.where(wide > 0, wide / whole, 0.0)
+        open_ = np.flatnonzero(usage > 1)
+        if usage[at].max(initial=0.0) > 1 or not open_.size or open_.size + at.size > LIMIT:
+            break
+        places = open_  # the narrowest share is too little there: the element's own band says
+    share = float(np.median(shares)) if shares.size else 0.0
+    return Band(case.name, float(usage.max(initial=0.0)), share, len(bands), off.size, whole.reshape(off.shape))
+
+
+def _reaches(entry: Entry, run: Execution, name: str, places: np.ndarray, shape: tuple[int, ...]) -> list[float] | None:
+    """The bands of these elements; None where one cannot be cut out."""
+    wanted = [(name, tuple(int(k) for k in np.unravel_index(i, shape))) for i in places]
     slices = [one for one in slices_of(entry, run, wanted) if isinstance(one, Slice)]
     if len(slices) < len(wanted):
         return None
+    reach = [0.0] * len(wanted)
     for members, batch in batches(slices):
-        reach[members] = [one.band for one in contributions_of(batch)]
-    flat = half.reshape(-1)
-    shares = reach[flat[places] > 0] / flat[places][flat[places] > 0]
-    narrowest = float(shares.min(initial=np.inf))
-    whole = flat * (narrowest if np.isfinite(narrowest) else 0.0)
-    whole[places] = reach
-    whole += _last(case).reshape(-1)
-    with np.errstate(all="ignore"):
-        usage = np.where(off.reshape(-1) > 0, off.reshape(-1) / whole, 0.0)
-    share = float(np.median(shares)) if shares.size else 0.0
-    return Band(case.name, float(usage.max(initial=0.0)), share, len(places), off.size, whole.reshape(off.shape))
+        for m, parts in zip(members, contributions_of(batch), strict=True):
+            reach[m] = parts.band
+    return reach
 
 
 def _places(used: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from render.entry.wrappers import two_models
 from render.judgement.steps import Judgement
 from render.result.errors import RenderError
 from render.result.options import NAMES, Options, split
+from render.result.progress import told_in_notebooks
 from render.result.verdict import Verdict
 
 Given = str | Callable[..., Any] | None
@@ -39,7 +40,8 @@ def of_function(
     if isinstance(device, recording.DeviceRecording):
         given = given if given.values else device.call(fn)
         device.check(given)
-    return Judgement(fn, given, resolve(ref), device, options).verdict()
+    with told_in_notebooks(f"judging {getattr(fn, '__name__', 'the call')}", options) as seen:
+        return Judgement(fn, given, resolve(ref), device, seen).verdict()
 
 
 def of_call_with(fn: Callable[..., Any], inputs: Sequence[Any], keywords: Mapping[str, Any], ref: Given) -> Verdict:
@@ -82,8 +84,8 @@ def of_file(
 
     `call` finds the inputs where the file gives none by itself.
     """
-    with execution.described_as(options.device):
-        return _asked(path, entry, ref, inputs, specs, output, options, ref_args, call).verdict()
+    with execution.described_as(options.device), told_in_notebooks(f"judging {Path(path).name}", options) as seen:
+        return _asked(path, entry, ref, inputs, specs, output, seen, ref_args, call).verdict()
 
 
 def of_file_on(

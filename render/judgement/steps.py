@@ -28,14 +28,15 @@ from render.explain.downgrade import downgrade, narrowed
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, weak_reference, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
-from render.judgement import hollow, probable
+from render.judgement import accuracy, hollow, probable
 from render.judgement.assumptions import assumptions
+from render.judgement.blame import own_error
 from render.judgement.cases import judged_of
 from render.judgement.causes import causes_of, wanted
 from render.judgement.composition import Judged, findings_of, taints_of
 from render.judgement.configurations import worst_of_all
 from render.judgement.confirmation import DEFECTS, second_opinion
-from render.judgement.coverage import coverage, scope_of
+from render.judgement.coverage import coverage, in_part, sampled, scope_of
 from render.judgement.decided import Decided, Rules, cause_of, equal_outputs, equalled
 from render.judgement.evidence import evidence_of
 from render.judgement.formulas import Comparison, FormulasCompared
@@ -51,12 +52,13 @@ from render.judgement.written import (
     with_downgrade,
     with_instability,
     with_origins,
+    with_place,
     written,
 )
 from render.result.decision import CARRIES, Decision, Masks, compare, decide, worst
 from render.result.defects import add, collected
 from render.result.elements import Witness
-from render.result.errors import UnsupportedOp
+from render.result.errors import RenderError, UnsupportedOp
 from render.result.options import Options
 from render.result.records import Instability
 from render.result.verdict import Finding, Outputs, OutputVerdict, Verdict
@@ -111,12 +113,15 @@ class Judgement:
         except (UnsupportedOp, MissingRule) as error:
             return unsupported(error, device=s.device, reference=self.reference.title, timing=self._timing(began))
         self.session = run.session
+        if s.configs.isdecimal() and int(s.configs) and not run.session.tuned:
+            raise RenderError("RND902", f"--configs {s.configs}: no kernel has autotune configurations", "leave it out")
         run.session.forget()
         free_runs(o.value for o in run.outputs)
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
         self._ruled(run, cases)
-        first = provisional(run, self.rules, cases, self.options.device, self.reference.title, self._timing(began))
+        told = self.rules._replace(decision=in_part(run, cases, self.rules.decision))
+        first = provisional(run, told, cases, self.options.device, self.reference.title, self._timing(began))
         return replace(first, later=lambda v: self._told(lambda: self._checked(run, cases, notes, began, v)))
 
     def _checked(self, run: Execution, cases: list[Judged], notes: list[str], began: float, first: Verdict) -> Verdict:
@@ -176,12 +181,16 @@ class Judgement:
         notes += [parts.note] if parts.note else []
         price = (narrowed(study, run) or downgrade(study, run, parts)) if decision.label == "Type-I" else None
         notes += [price.sentence] if price else []
+        exactness, decision = (
+            ((), decision) if price or d.weak else accuracy.decided(self.entry, run, [j.case for j in judged], decision)
+        )
+        notes += [one.sentence for one in exactness if one.worse]
         what_ifs, more = what_if(study, run, self.options)
         notes += [more] if more else []
         power, decision = seeded_faults(study, run, decision, self.options)
         cause = cause_of(parts.differs, parts.items, run, judged)
         decision = d.named(decision, cause)
-        outputs = d.coded(outputs, decision, cause)
+        outputs = accuracy.coded(d.coded(outputs, decision, cause), exactness, decision)
         found = written(
             run, decision, Outputs(outputs), parts.items, d.findings + self.undefined.findings,
             taints_of(run, judged), notes, d.paper(judged),
@@ -193,16 +202,19 @@ class Judgement:
             finer=self.finer,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, self.options))
-        found = with_diagnosis(found, d.told)
+        found = with_place(with_diagnosis(found, d.told), accuracy.place(exactness, decision))
         found = explained(with_instability(with_downgrade(found), d.weak), what_ifs)
-        left_out = (*d.formulas.left_out, *(() if self.undefined.tried else (NOT_TRIED,)))
+        left_out = (*sampled(run, judged), *d.formulas.left_out, *(() if self.undefined.tried else (NOT_TRIED,)))
         scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, self.provenance)
         proved = {j.case.name: self._proved(j) for j in judged}
-        bands = tuple(b.evidence for b in d.bands)
+        bands = (*(b.evidence for b in d.bands), *(e for a in exactness for e in a.evidence))
         evidence = (*evidence_of(found, proved), *bands)
         found = replace(found, timing=self._timing(began), scope=scope, evidence=evidence)
         weakest = cache(partial(weak_reference, self.references.oracle)) if decision.code == CARRIES else None
-        rest = Explanations(self.inputs, self.confirming, weakest, tuple(what_ifs), proved)
+        by_name = {j.case.name: j.case for j in judged}
+        rest = Explanations(
+            self.inputs, self.confirming, weakest, tuple(what_ifs), proved, lambda name: own_error(by_name[name])
+        )
         return replace(found, stage="checked", later=lambda v: self._told(lambda: rest.added(v)))
 
     def _ruled(self, run: Execution, judged: list[Judged]) -> None:
@@ -241,6 +253,7 @@ class Judgement:
         decision = covered.decided(decision)
         same = equal_outputs(run, judged)
         decision = self.undefined.decided(equalled(decision, len(same) == len(judged) and covered.complete))
+        decision = in_part(run, judged, decision)
         witness = witness or formulas.witness
         told = diagnosis(study, run, self.references.oracle, self.places, decision, self.options)
         return Decided(

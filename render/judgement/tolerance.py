@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
+from interval_ops import scans
 from interval_ops.formats.model import FORMATS, Format
 from render.reference.local_error import TORCH_FORMATS
 from render.result.blockwise import blocks, flat
@@ -97,10 +98,10 @@ class _Demands:
         if self.arrays[2].size <= BINS:
             return next(self._each())
         small, wide = np.full(BINS, np.inf), np.zeros(BINS)
-        for size, cover in self._each():
-            at = np.minimum((size * (BINS / max(largest, np.finfo(float).tiny))).astype(np.int64), BINS - 1)
-            np.minimum.at(small, at, size)
-            np.maximum.at(wide, at, cover)
+        scale = BINS / max(largest, np.finfo(float).tiny)
+        for at in blocks(self.arrays[2].size):
+            *numbers, settled = (flat(x, at) for x in self.arrays)
+            scans.binned(small, wide, scale, self.inexact, np.ascontiguousarray(settled), *scans.flats(*numbers))
         used = np.isfinite(small)
         return small[used], wide[used]
 

@@ -33,9 +33,11 @@ from render.result.records import Unrounded
 
 SLACK = 2.0**-20
 CODE = "RND211"
-ASKED = frozenset(["RND301", "RND304"])
+ASKED = frozenset(["RND301", "RND304", "RND313"])
 """Inconclusive verdicts of which it is asked as well: their bounds say little, this says more. Where the bound is
 hollow a difference decides as behind any other bound; where there is none it is told."""
+DECIDES = frozenset(["RND301", "RND313"])
+"""Of these, where a difference decides: nothing else stands against it."""
 NARROW = 1 / 16
 """F is known well enough to compare if its own interval is at most this part of the bound's half width."""
 MANY, ONE_WAY, PART = 8, 0.9, 1 / 8
@@ -228,7 +230,7 @@ def decided(answers: Sequence[Unrounded], decision: Decision, equal: frozenset[s
     Where all that differs is of outputs that are `equal` in every bit, E alone says so: that accuses nobody.
     """
     shown = [a for a in answers if a.shown]
-    if (decision.label != "Type-I" and decision.code != "RND301") or not shown:
+    if (decision.label != "Type-I" and decision.code not in DECIDES) or not shown:
         return decision
     worst = max(shown, key=lambda a: a.share)
     if all(a.output in equal for a in shown):

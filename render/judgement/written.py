@@ -108,10 +108,15 @@ def with_instability(verdict: Verdict, weak: Instability | None) -> Verdict:
     ]
     outputs = blamed(outputs, "unstable", weak.output) if verdict.code == "RND206" else outputs
     verdict = replace(verdict, outputs=Outputs(outputs))
-    if not weak.file:
+    return with_place(verdict, (weak.file, weak.line) if weak.file else None)
+
+
+def with_place(verdict: Verdict, place: tuple[str, int] | None) -> Verdict:
+    """The verdict with this line as the place to look at."""
+    if place is None:
         return verdict
-    first, last = advice.columns(weak.file, weak.line, "arith")
-    return replace(verdict, file=weak.file, line=weak.line, column=first, end_column=last)
+    first, last = advice.columns(*place, "arith")
+    return replace(verdict, file=place[0], line=place[1], column=first, end_column=last)
 
 
 def with_diagnosis(verdict: Verdict, told: Diagnosis | None) -> Verdict:
@@ -146,6 +151,8 @@ def explained(verdict: Verdict, what_ifs: list[Counterfactual]) -> Verdict:
     gain = ieee_gain(what_ifs, verdict.budget) if verdict.code == "RND101" else None
     help = advice.advice(verdict.code, verdict.outputs, ieee_help(gain))
     weak = verdict.instability
+    if verdict.code == "RND111" and weak is None:  # sums that are kept short, not a form that loses digits
+        help = help[::-1]
     help = [
         *([weak.better] if weak and weak.better and not weak.downgrade else ()),
         *gain_help(verdict.code, what_ifs),

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.entry.execution import default_dtype
 from render.entry.inputs import Inputs
@@ -264,6 +265,11 @@ class Oracle:
         made: list[Made] = []
         self._carried(Unit(native=False), False, made)
         return made
+
+    def run_under(self, mode: TorchDispatchMode) -> None:
+        """The reference as it is written, on widened inputs, seen by a mode. May raise."""
+        with default_dtype(F64), sdpa_kernel([SDPBackend.MATH]), mode:
+            self._call(self.inputs.upcast())
 
     def casts(self, exact: OracleResult) -> list[np.ndarray]:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""

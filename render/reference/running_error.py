@@ -163,6 +163,8 @@ def _accumulated(op: Movable, values: list[Any], floats: list[int], dtypes: list
 
 
 def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
+    if (whole := _at_once(op, values, dtypes, unit)) is not None:
+        return {0: whole}
     together = op.name in noise.EXACT_OPS or op.name in _CASTS
     groups = [list(op.errors)] if together else [[i] for i in op.errors]
     found: Errors = (_direct(op, values) or {}) if op.errors else {}
@@ -179,6 +181,41 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
             own = _less_infinities(op, values[i], own, elementwise=True)
             found[i] = own if i not in found else found[i] + own
     return found
+
+
+def _at_once(op: Movable, values: list[Any], dtypes: list[Any], unit: noise.Unit) -> torch.Tensor | None:
+    """Moved and own error of a product or sum of two alike, or of one and a number, in one pass; None for others."""
+    if (op.name != "mul" and op.name not in _SUMS) or len(op.args) != 2 or op.kwargs or op.func._schema.is_mutable:
+        return None
+    (value,) = values
+    operands = [x if _is_float(x) else float(x) for x in op.args if _is_float(x) or isinstance(x, (int, float))]
+    tensors = [value, *(x for x in operands if isinstance(x, torch.Tensor)), *op.errors.values()]
+    if len(operands) < 2 or any(x.shape != value.shape or x.dtype != F64 or not x.is_contiguous() for x in tensors):
+        return None
+    zero = np.zeros(1)
+    sides = [_flat(x) if isinstance(x, torch.Tensor) else np.array([x]) for x in operands]
+    moves = [_flat(op.errors[i]) if i in op.errors else zero for i in (0, 1)]
+    out, (u, floor) = torch.empty_like(value), unit.rounding(dtypes[0])
+    product, (a, b), (e, f) = op.name == "mul", sides, moves
+    return out if _carry_two(_flat(value), a, b, e, f, u, floor, product, _flat(out)) else None
+
+
+def _flat(x: torch.Tensor) -> np.ndarray:
+    return x.detach().view(-1).numpy()
+
+
+@compiled
+def _carry_two(value, a, b, e, f, u, floor, product, out):  # type: ignore[no-untyped-def]
+    # One element stands for all of an array of one. False: something is not finite, and a pass of its own has to look.
+    p, q, r, s = a.size > 1, b.size > 1, e.size > 1, f.size > 1
+    for i in range(out.size):
+        x, y, v = abs(a[i if p else 0]), abs(b[i if q else 0]), abs(value[i])
+        g, h = e[i if r else 0], f[i if s else 0]
+        moved = y * g + x * h if product else g + h
+        if not (moved < np.inf and v < np.inf):
+            return False
+        out[i] = moved + (u * v + floor)
+    return True
 
 
 def _direct(op: Movable, values: list[Any]) -> Errors | None:
@@ -253,28 +290,33 @@ def _movement(op: Movable, values: list[Any], floats: list[int], places: list[in
     for sign in (step, -step):
         moved = op.run(lambda i, x, sign=sign: x + sign * op.errors[i] if i in places else x)  # type: ignore[misc]
         for i in floats:
-            gap = _gap(moved[i], values[i]) / step
-            found[i] = gap if i not in found else torch.maximum(found[i], gap)
+            found[i] = _gap(moved[i], values[i], step, found.get(i))
     return found
 
 
-def _gap(moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """|moved - value|; 0 where they are the same infinity or NaN, infinite where one of them is not finite."""
+def _gap(
+    moved: torch.Tensor, value: torch.Tensor, step: float = 1.0, least: torch.Tensor | None = None
+) -> torch.Tensor:
+    """|moved - value| / step; 0 where they are the same infinity or NaN, infinite where one of them is not finite.
+
+    At least `least`, which is overwritten. `step` is a power of two.
+    """
     if moved.shape != value.shape or moved.dtype != F64 or value.dtype != F64:
         moved, value = (x.to(F64) for x in torch.broadcast_tensors(moved, value))
-    out = torch.empty(value.shape, dtype=F64)
+    out = torch.zeros(value.shape, dtype=F64) if least is None else least
     one, other = (x.detach().contiguous().view(-1).numpy() for x in (moved, value))
-    _gaps(one, other, out.view(-1).numpy())
+    _gaps(one, other, 1 / step, out.view(-1).numpy())
     return out
 
 
 @compiled
-def _gaps(moved: np.ndarray, value: np.ndarray, out: np.ndarray) -> None:
+def _gaps(moved: np.ndarray, value: np.ndarray, by: float, out: np.ndarray) -> None:
     # One pass: as torch operations this is most of the time that a large reference takes.
     for i in range(out.size):
         a, b = moved[i], value[i]
         gap = abs(a - b)
-        out[i] = 0.0 if a == b or (a != a and b != b) else gap if gap < np.inf else np.inf
+        gap = 0.0 if a == b or (a != a and b != b) else gap * by if gap < np.inf else np.inf
+        out[i] = gap if gap > out[i] else out[i]
 
 
 def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:

@@ -105,6 +105,27 @@ class Shadows:
         target = _like(x, twin.errors)
         target.zero_() if error is None else target.copy_(error)
 
+    def adopt(self, x: torch.Tensor, value: torch.Tensor, error: torch.Tensor | None, among: list[Any]) -> None:
+        """`put`, without a copy where x is all of a new storage and nobody else holds these numbers.
+
+        `among`: what `value` and `error` were computed from, and may be views of.
+        """
+        storage, made = x.untyped_storage(), [value] if error is None else [value, error]
+        taken = {y.untyped_storage().data_ptr() for y in among if isinstance(y, torch.Tensor)}
+        whole = x.is_contiguous() and x.nbytes == storage.nbytes() and storage._cdata not in self._twins
+        if not whole or any(
+            y.dtype != F64 or y.shape != x.shape or not y.is_contiguous() or y.untyped_storage().nbytes() != y.nbytes
+            or y.untyped_storage().data_ptr() in taken for y in made
+        ):  # fmt: skip
+            self.put(x, value, error)
+            return
+        flat = [y.detach().reshape(-1) for y in made]
+        self._twins[storage._cdata] = Twin(
+            StorageWeakRef(storage), x.dtype, flat[0], flat[1] if len(flat) > 1 else None
+        )
+        self._grown += value.nbytes
+        self._sweep()
+
     def lend(self, x: torch.Tensor, value: torch.Tensor) -> None:
         """The shadow of x is `value` (nobody writes there), with the error of what comes from outside."""
         storage = x.untyped_storage()
@@ -330,9 +351,12 @@ class ShadowMode(TorchDispatchMode):
             self._note(f"{operation.name} was taken at the reference's own precision ({type(error).__name__})")
             self._taken_natively(changed)
             return
+        held = [*operation.leaves, *operation.errors.values()]
         for x, value, bound in zip(natives, values, bounds, strict=True):
             if any(x is c for c in changed):
-                self.shadows.put(x, value, bound)
+                keep = self.shadows.put if self.made is not None else partial(self.shadows.adopt, among=held)
+                keep(x, value, bound)
+                held += [value, bound]
                 if self.lost is not None and value.numel():
                     off = (x.detach().to(F64) - value).abs().max() / value.abs().max().clamp(min=1e-300)
                     self.lost.append((operation.name, *_line(), float(off)))

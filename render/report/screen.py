@@ -35,7 +35,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
         yield Table("why", "", ((why,),))
     outputs = sorted((o for o in v.outputs if o.elements), key=lambda o: (_WORSE.get(o.label, 1), -_off(o)))
     for output in outputs[:OUTPUTS]:
-        yield Table("compared", _title(output, v.reference), tuple(_rows(output)))
+        yield Table("compared", _title(output, v.reference, words.lane(v)), tuple(_rows(output)))
     if rest := outputs[OUTPUTS:]:
         labels = sorted({o.label for o in rest}, key=lambda name: _WORSE.get(name, 1))
         yield Table("rest", "", ((f"{count(len(rest), 'more output')}: {', '.join(labels)}",),))
@@ -78,13 +78,13 @@ def _why(v: Verdict) -> str:
     return facts[0] if facts else next((o.detail for o in v.outputs if o.detail and o.label == v.label), "")
 
 
-def _title(output: OutputVerdict, reference: str) -> str:
-    """What is compared, and where it differs most."""
+def _title(output: OutputVerdict, reference: str, lane: str) -> str:
+    """What is compared, and where it differs most; `lane`: what the kernel's values are no execution of."""
     title = f"{output.name} {shape(output.dtype, output.shape)}" + (f" and {reference}" if reference else "")
     if not output.max_abs_diff and output.got == output.ref:
-        return f"{title}: equal in every element"
+        return f"{title}: equal in every element{lane}"
     outside = output.outside_device or output.outside_exact or output.outside_reference
-    told = f"got {number(output.got)}, reference {number(output.ref)}"
+    told = f"got {number(output.got)}{lane}, reference {number(output.ref)}"
     if outside and not math.isnan(output.low):
         told += f", bound {interval(output.low, output.high)}"
     return f"{title}: worst at {index(output.worst_index)}, {told}"

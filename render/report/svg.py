@@ -149,6 +149,7 @@ def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
 def _svg(width: float, height: float, title: str, parts: list[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" font-family="sans-serif" font-size="11">'
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" font-family="sans-serif" font-size="11" '
+        f'style="max-width:100%;height:auto">'
         f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
     )

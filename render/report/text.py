@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from render.result.places import relative
+from render.result.progress import seconds as seconds
 
 
 def number(x: float, digits: int = 7) -> str:
@@ -66,7 +67,3 @@ def place(file: str | None, line: int | None = None, column: int | None = None) 
 
 def count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def seconds(t: float) -> str:
-    return f"{t:.1f} s" if t < 60 else f"{int(t) // 60} min {int(t) % 60:02d} s"

@@ -46,7 +46,7 @@ def fact(item: Finding | TaintNote) -> str:
     parts = [item.message]
     if item.count > 1:
         parts.append(count(item.count, "lane" if hasattr(item, "program") else "time"))
-    if program is not None:
+    if program is not None and program != ():  # () is the host
         first = f"first in program {index(program if isinstance(program, tuple) else (program,))}"
         parts.append(f"{first} at {index(position)}" if position else first)
     return ", ".join(parts)
@@ -71,7 +71,7 @@ def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         yield "tainted", f"{output.tainted} / {n} elements have no bound ({percent(output.tainted / n)})"
     if n:
         yield from _worst(output)
-        yield from _sides(output)
+        yield from _blamed(output)
     elif output.detail:  # shapes or dtypes that cannot be compared: there are no numbers to say it
         yield "", output.detail
 
@@ -131,7 +131,7 @@ def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     yield "", f"  got {number(output.got)}   ref {number(output.ref)}   bound {bound}{used}"
 
 
-def _sides(output: OutputVerdict) -> Iterator[tuple[str, str]]:
+def _blamed(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     """Both sides against float64, where they differ by more than the usual tolerance or one of them is blamed."""
     found = output.sides
     if found is None or not (output.allclose_mismatch or found.wrong not in ("neither", "unknown")):
@@ -197,6 +197,12 @@ def budget_basis(verdict: Verdict) -> str:
     return f"{said}; not confirmed by a run"
 
 
+def lane(verdict: Verdict) -> str:
+    """What the values of the interpreter are where the profile's tensor cores round operands and these are not rounded:
+    no legal execution of a device that must."""
+    return " (operands not rounded)" if any(item.key == "operand" for item in verdict.budget) else ""
+
+
 def differs(verdict: Verdict) -> str:
     """Why the outputs differ, if they do and rounding explains it; else ""."""
     found = verdict.differs
@@ -233,10 +239,10 @@ def budget_row(item: BudgetItem) -> tuple[str, str, str]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> tuple[str, int]:
-    """(counts of kernels and labels, the exit code of them all)."""
+    """(counts of kernels, or of several verdicts, and of labels; the exit code of them all)."""
     labels = Counter(verdict.label for verdict in verdicts)
-    kernels = sum(max(1, len(verdict.kernels)) for verdict in verdicts)
-    parts = [count(kernels, "kernel"), f"{labels['Type-I']} Type-I", f"{labels['Type-II']} Type-II"]
+    one = count(max(1, len(verdicts[0].kernels)), "kernel") if len(verdicts) == 1 else count(len(verdicts), "verdict")
+    parts = [one, f"{labels['Type-I']} Type-I", f"{labels['Type-II']} Type-II"]
     if labels["Inconclusive"]:
         parts.append(f"{labels['Inconclusive']} Inconclusive")
     return ", ".join(parts), codes.combined(verdict.exit_code for verdict in verdicts)

@@ -6,7 +6,7 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
 
     NaN/Inf pattern of v or y_dev is not one that E and T allow               Type-II       RND204
     shape or dtype differs, elements never stored                            Type-II       RND205
-    taint that voids T (see below)                                           Inconclusive  RND302, 303
+    taint that voids T (see below)                                           Inconclusive  RND302, 303, 313
     E outside T (proved; by two evaluations, where E alone is outside)       Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
     E known too badly to say whether it is in T                              Inconclusive  RND307
@@ -20,7 +20,7 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
 NaN in lo and hi means "anything", so nothing is outside it; a NaN value is never inside a bound. Where every side is
 the same infinity, or NaN, the element is settled: the two programs agree on it.
 
-Two taints say that T does not enclose all legal results: RND302 (an operation without a rule; a host operation on a
+Three taints say that T does not enclose all legal results: RND302 (an operation without a rule; a host operation on a
 kernel's result leaves a mere point) and RND303 (a condition that could go either way; T follows one way). Such a T is
 no evidence against anybody, so these are looked at before the rows that use T. RND305 leaves a T that does enclose
 the order that was executed, and something outside of that is wrong.
@@ -47,6 +47,7 @@ CARRIES = "RND110"
 """The reference carries the error itself."""
 VOID = {
     "RND302": "an operation without a sound rule feeds it; the bound proves nothing",
+    "RND313": "a combine function without a rule feeds it; the bound holds for one order",
     "RND303": "a condition could go either way within rounding; the bound covers one way",
 }
 """Taints with which T encloses too little, so that nothing follows from being outside it."""
@@ -84,6 +85,8 @@ class Case:
     unknown: np.ndarray | None = None
     why: str = ""
     bits: int = 53
+    left: int = 0
+    """Elements that were left out, as NaN on every side: programs that did not run store them."""
     belongs: Callable[[], bool] = lambda: True
     """Whether the device output belongs to these inputs."""
     proved: Callable[[], np.ndarray | bool] = lambda: True
@@ -339,12 +342,18 @@ def _exact_unknown(case: Case, masks: Masks) -> Decision | None:
 def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | None:
     """For the elements with y_ref outside T: (|y_ref - E| <= R, R around y_ref meets T); None if R is unknown.
 
-    A reference that is infinite or NaN where E is finite overflowed in its own dtype, which is its own error.
+    A reference that is infinite or NaN where E is finite overflowed in its own dtype, which is its own error. E's
+    margin counts beside R, and is asked for where R alone does not say it all.
     """
+    from interval_ops import scans
+
     radius = case.radius()
     if radius is None:
         return None
     pick = masks.outside_ref
+    arrays = scans.flats(case.ref, case.exact, np.broadcast_to(radius, case.ref.shape), case.lo, case.hi)
+    if scans.explained(pick.reshape(-1), *arrays):
+        return (yes := np.ones(int(np.count_nonzero(pick)), bool)), yes
     ref, exact, reach = case.ref[pick], case.exact[pick], np.broadcast_to(radius, case.ref.shape)[pick]
     lo, hi = case.exact_ends()
     reach = reach + (hi[pick] - lo[pick]) / 2

@@ -37,6 +37,10 @@ class UnsupportedOp(Exception):
         return [f"error[RND302]: {self.op} is not supported: {self.reason}", *_at(self.file, self.line or 0)]
 
 
+class NoForm(UnsupportedOp):
+    """A function of a library has no form for operands of these types: Triton may refuse it, too."""
+
+
 class Endless(UnsupportedOp):
     """The run of a kernel was given up: it can never end (`code` RND212), or not within the budget (RND309)."""
 
@@ -50,7 +54,8 @@ class KernelError(Exception):
     """The user's kernel or launcher raised; `frames` holds the user's own frames, innermost last."""
 
     def __init__(self, original: BaseException, frames: list[tuple[str, int, str, str]]) -> None:
-        super().__init__(f"{type(original).__name__}: {original}")
+        said = "; ".join([str(original), *getattr(original, "__notes__", ())])
+        super().__init__(f"{type(original).__name__}: {said}")
         self.original = original
         self.frames = frames
 

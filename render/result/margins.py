@@ -9,7 +9,6 @@ it is to explain is no evidence either.
 from __future__ import annotations
 
 import math
-from enum import IntEnum
 
 import numpy as np
 
@@ -27,18 +26,6 @@ def probable(variance: float, mean: float = 0.0) -> float:
     a bound is round-off by it. Source of the model: Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019.
     """
     return SIGMA * math.sqrt(variance) + abs(mean)
-
-
-class Grade(IntEnum):
-    UNKNOWN = 0
-    ESTIMATED = 1
-    PROVED = 2
-
-
-def grades(x: np.ndarray, lo: np.ndarray, hi: np.ndarray, proved: np.ndarray | bool) -> np.ndarray:
-    """The grade of each [lo, hi] around x. What is not finite itself is no matter of margins: as good as `proved`."""
-    known = (np.isfinite(lo) & np.isfinite(hi)) | ~np.isfinite(x)
-    return np.where(known, np.where(proved, Grade.PROVED, Grade.ESTIMATED), Grade.UNKNOWN).astype(np.int8)
 
 
 def known(reach: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from interval_ops import scans
 from render.result.blockwise import blocks, flat
 
 
@@ -21,9 +22,8 @@ def median_element(lo: np.ndarray, hi: np.ndarray) -> int | None:
     if not count:
         return None
     halves, rank = halves[:count], (count - 1) // 2
-    halves.partition(rank)
-    half = float(halves[rank])
-    return _nth(lo, hi, half, rank - int(np.count_nonzero(halves[:rank] < half)))
+    half = scans.kth(halves, rank)
+    return _nth(lo, hi, half, rank - int(np.count_nonzero(halves < half)))
 
 
 def _nth(lo: np.ndarray, hi: np.ndarray, half: float, n: int) -> int:

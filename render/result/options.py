@@ -7,6 +7,7 @@ commands that take it. Adding one adds a field here and the place that reads it.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, TypeVar
@@ -60,6 +61,12 @@ class Options:
         "Autotune configurations to judge: the first that compiles, all (the worst counts), or one by its index.",
         metavar="first|all|N",
     )
+    programs: str = _option(
+        "all",
+        "Run only this part of each launch's programs, spread evenly, and judge what they store: for sizes of "
+        "production. A bug is a bug; nothing found is Inconclusive.",
+        metavar="all|P%|N",
+    )
     seed: int = _option(0, "Seed of generated inputs.", INPUTS)
     budget: bool = _option(True, "Attribute the bound to its causes; without it, faster.", REPORT)
     diagnose: bool = _option(True)
@@ -83,8 +90,21 @@ class Options:
         object.__setattr__(self, "configs", str(self.configs))
         if self.configs not in ("first", "all") and not self.configs.isdecimal():
             raise RenderError("RND902", f"no autotune configurations are called {self.configs!r}", "first, all or N")
+        object.__setattr__(self, "programs", str(self.programs))
+        _ = self._part  # raises
         object.__setattr__(self, "explain", names)
         object.__setattr__(self, "assume_exact", tuple(self.assume_exact))
+
+    @property
+    def _part(self) -> dict[str, float | int]:
+        """What the session is told of `programs`."""
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)(%?)", self.programs)
+        number = float(found[1]) if found else 0.0
+        if self.programs == "all":
+            return {}
+        if not found or not number or (found[2] and number > 100) or (not found[2] and not self.programs.isdecimal()):
+            raise RenderError("RND902", f"{self.programs!r} is no part of the programs", "all, 1% or a number of them")
+        return {"programs": number / 100 if found[2] else int(self.programs)}
 
     @property
     def for_session(self) -> dict[str, Any]:
@@ -93,7 +113,7 @@ class Options:
         named = {name: value for name, value in chosen.items() if value not in (None, "any")}
         exact = {"assume_exact": frozenset(self.assume_exact)} if self.assume_exact else {}
         config = {"config": int(self.configs)} if self.configs.isdecimal() else {}
-        return {**named, **exact, **config, **self.session}
+        return {**named, **exact, **config, **self._part, **self.session}
 
 
 ASSUMED = ("sum_order", "fp_contraction", "triton_version")

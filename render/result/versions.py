@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from functools import cache
 from importlib import metadata
 
 VERSION = "0.1.0"
@@ -12,13 +13,17 @@ OLDEST, NEWEST = (3, 6), (3, 9)
 
 def versions() -> dict[str, str]:
     """What ran: RENDER and the packages that decide its numbers."""
-    found = {"render": VERSION, "python": platform.python_version()}
-    for name in ("triton", "torch", "numpy", "numba"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+    packages = ("triton", "torch", "numpy", "numba")
+    return {"render": VERSION, "python": platform.python_version(), **{name: _installed(name) for name in packages}}
+
+
+@cache
+def _installed(name: str) -> str:
+    """Looked up once: it reads the package's records on disk."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def triton_version(text: str) -> tuple[int, int]:

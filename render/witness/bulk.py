@@ -250,7 +250,7 @@ RULES: dict[str, Formula] = {
     **dict.fromkeys(("minnumf", "minimumf"), _extremum(np.minimum)),
     "max": _extreme(np.maximum, -np.inf),
     "min": _extreme(np.minimum, np.inf),
-    **{name: _function(name, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")},
+    **{name: _function(name, name) for name in f.NUMPY},
     "precise_sqrt": _function("sqrt", "sqrt_rn"),
     **{f"library {name}": _function(name, KEYS.get(name, name)) for name in f.NUMPY},
     "cast": _cast,

@@ -200,6 +200,7 @@ _TO_FLOATS = [
 
 _PLAIN: dict[str, Rule] = {
     **{name: function(name, KEYS.get(name, name)) for name in functions.KNOWN},
+    **{f"{name}_rn": _rounded(f) for name, f in _OPERATIONS.items()},
     "sqrt_rn": _correct("sqrt", "sqrt_rn"),
     "rsqrt_rn": _correct("rsqrt", "rsqrt_rn"),
     "pow": _jointly("pow", joint.raised),
@@ -225,7 +226,6 @@ _PLAIN: dict[str, Rule] = {
     "rint": _integral("nearest"),
     "nearbyint": _integral("nearest"),
     "round": _integral("half away"),
-    **{f"{name}_rn": _rounded(_OPERATIONS[name]) for name in ("add", "sub", "mul", "fma", "div", "rcp")},
     **{f"{name}_{way}": _directed(f, way) for name, f in _OPERATIONS.items() for way in ("rd", "ru", "rz")},
     **{name: casts.in_direction(name[-2:]) for name in _TO_FLOATS},
 }

@@ -39,6 +39,12 @@ def growth(unit: Point, count: int) -> Point:
     return up(((ONE + unit) ** count).upper(), -ONE)
 
 
+def summed(unit: Point, count: int, additions: int) -> Point:
+    """Error of a sum, relative to the magnitudes: a term passes `count` of its `additions`, which are nearest or nearly
+    so; then it is at most additions times unit, however many (Jeannerod and Rump 2013)."""
+    return least((growth(unit, count), times_up(times_up(number(max(additions, 0)), unit), number(1 + 2.0**-9))))
+
+
 def unit_of(fmt: Format) -> Point:
     """Unit roundoff of an addition; below fp32 it may be done in fp32 and rounded once more."""
     u = power(-fmt.p)
@@ -59,8 +65,7 @@ def plain_sum(terms: Iterable[Maybe], width: int, fmt: Format, tree: bool = Fals
         return _with_infinities(found)
     if not found.count:
         return iv.NOTHING
-    passed = found.count - 1
-    return _closed(found, fmt, min(passed, (width - 1).bit_length()) if tree else passed, ZERO)
+    return _closed(found, fmt, found.count - 1, ZERO, (width - 1).bit_length() if tree else None)
 
 
 def atomic_sum(terms: Iterable[Maybe], width: int, fmt: Format, flushes: bool) -> Maybe:
@@ -72,18 +77,24 @@ def atomic_sum(terms: Iterable[Maybe], width: int, fmt: Format, flushes: bool) -
     return _closed(found, fmt, width - 1, flush)
 
 
-def _closed(terms: Tally, fmt: Format, roundings: int, flush: Point) -> Maybe:
-    """The sum after so many roundings of each term; every one of them may lose `flush` besides."""
+def _closed(terms: Tally, fmt: Format, additions: int, flush: Point, levels: int | None = None) -> Maybe:
+    """The sum after so many additions; every one of them may lose `flush` besides. `levels`: of a known tree."""
     if flush == ZERO and _no_rounding(terms, fmt):
         return terms.total
-    grown = growth(unit_of(fmt), roundings)
+    grown = summed(unit_of(fmt), additions if levels is None else min(additions, levels), additions)
     error, lost = times_up(terms.size, grown), times_up(flush, up(ONE, grown))
     # No sum of some of the terms is larger than those of one sign together.
     reach = least((terms.size, shifted(up(terms.size, iv.magnitude(terms.total)), -1)))
     top = up(up(reach, error), lost)
     if top >= number(fmt.max):
         return None
-    steps = _steps(top, times_up(terms.largest, up(ONE, up(grown, lost))) if lost == ZERO else top, roundings)
+    term = times_up(terms.largest, up(ONE, up(grown, lost))) if lost == ZERO else top
+    if levels is None:
+        steps = _steps(top, term, additions)
+    else:
+        steps = _tree_steps(
+            times_up(terms.size, up(ONE, grown)), up(iv.magnitude(terms.total), error), top, term, levels
+        )
     return iv.spread(terms.total, up(least((error, times_up(unit_of(fmt), steps))), lost))
 
 
@@ -100,6 +111,15 @@ def _steps(top: Point, term: Point, count: int) -> Point:
         total = up(total, times_up(number(left - below), power(e)))
         left, e = below, e - 1
     return total
+
+
+def _tree_steps(whole: Point, total: Point, top: Point, term: Point, levels: int) -> Point:
+    """As `_steps` of a balanced tree: the 2^j sums j levels below the root are together at most `whole`."""
+    out = ZERO
+    for j in range(levels):
+        most = least((top, shifted(term, levels - j), *((total,) if j == 0 else ())))
+        out = up(out, least((whole, power(exponent(most) + j))) if most > ZERO else ZERO)
+    return out
 
 
 def _with_infinities(terms: Tally) -> Maybe:

@@ -1,6 +1,6 @@
 """What a reference computed, as nodes over cells: recorded for all elements, evaluated for the wanted ones only.
 
-A cell is one element of one result; its number is its place in `CellValues.numbers`. A node owns a range of consecutive
+A cell is one element of one result; its number is its place in the array of all. A node owns a range of consecutive
 cells and knows the cells it reads. Nodes are made in the order of execution, so that one pass backwards finds what the
 wanted cells need, and one pass forwards computes it.
 """
@@ -20,14 +20,6 @@ Ids = np.ndarray
 """int64 numbers of cells, in the shape of the tensor whose elements they are."""
 CELLS = 1 << 23
 """Cells that a recording may have (about 0.3 GB with what they read)."""
-
-
-@dataclass
-class CellValues:
-    """`numbers` of the evaluated cells (None elsewhere), and which were `wanted`."""
-
-    numbers: np.ndarray
-    wanted: np.ndarray
 
 
 class CellNode:

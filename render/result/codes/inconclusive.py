@@ -73,10 +73,11 @@ INCONCLUSIVE = (
         subtype="taint",
         at_line=True,
         prose="What an atomic returns, or a plain load of memory that other programs of the launch update, depends on "
-        "timing, and the result uses it. The envelope covers one order only.",
+        "timing, and the result uses it. The envelope covers one order only. So does a load of what another thread of "
+        "the same program stored without a barrier between: Triton puts none between accesses of global memory.",
         maths="y = f(old) with old = atomic(...): old depends on the order of the programs",
         example="slot = tl.atomic_add(counter, 1); tl.store(out + slot, v)      # a permutation per run",
-        steps=("make the order explicit (a second kernel, or atomics on integers)",),
+        steps=("make the order explicit (a second kernel, atomics on integers, tl.debug_barrier() in one program)",),
         more="Or compare a property that no order changes: sort both sides.",
     ),
     Code(
@@ -183,5 +184,35 @@ INCONCLUSIVE = (
             'on the device: render.record("run.safetensors", fn, *inputs)',
             "then render classify FILE --recording run.safetensors",
         ),
+    ),
+    Code(
+        code="RND313",
+        title="a combine function without a rule, in an order that is not known",
+        sentence="cannot tell: {detail}",
+        rank=13,
+        subtype="taint",
+        at_line=True,
+        prose="tl.reduce or tl.associative_scan combines elements by a function that rounds and that is none of those "
+        "with a bound for every order. What it computes depends on the order, which is not assumed to be known. The "
+        "two sides were compared without rounding all the same, where orders agree then: they do not differ.",
+        maths="fl f(fl f(x, y), z) != fl f(x, fl f(y, z)), and the layout decides",
+        example="tl.reduce(x, 0, f)      # f(a, b) = sqrt(a * a + b * b)",
+        steps=("--sum-order tree: the orders in which Triton lowers reductions, all of them",),
+        more="Functions that have a bound for every order: sums, products, extremes, Welford's moments, pairs of a "
+        "maximum and sums of exponentials, and what multiplies or is linear in either operand.",
+    ),
+    Code(
+        code="RND314",
+        title="only a part of the programs was run",
+        sentence="nothing found: {detail}",
+        rank=14,
+        subtype="scope",
+        prose="With --programs a part of each launch's programs runs, spread evenly over the grid, first and last "
+        "among them. What they store is judged as always, and a bug in it is a bug. Of what the others store nobody "
+        "knows anything, so that nothing found is no round-off yet; the scope says how many programs and elements it "
+        "was.",
+        maths="judged: y[i] with i stored by p in S,  S = {floor(k (n - 1) / (m - 1)) : 0 <= k < m}",
+        example="a matmul of 8192^3: --programs 1% runs 41 of 4096 programs",
+        steps=("leave --programs out for a verdict on all of it, or take smaller inputs",),
     ),
 )

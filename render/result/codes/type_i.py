@@ -173,7 +173,7 @@ TYPE_I = (
     ),
     Code(
         code="RND111",
-        title="less exact than its conditioning explains",
+        title="less exact than it could be",
         sentence="round-off, but more of it than needed: {detail}",
         rank=9,
         subtype="degraded",
@@ -181,11 +181,17 @@ TYPE_I = (
         prose="Every difference is round-off, and fewer than half of the digits that the conditioning allows are lost, "
         "but more than a careful implementation of the reference's formula loses: a difference of nearly equal "
         "numbers, say, at the line named. Nothing is wrong yet; for other inputs the same line may lose everything "
-        "(RND206).",
+        "(RND206). Sums that are kept in fewer bits than float32 are the other case: a short accumulator, or partial "
+        "sums that are stored short before they are added up. Many elements are then further off than float32 sums and "
+        "one rounding typically are, and few of the reference's.",
         maths="8 < eta < sqrt(|E| / D):   eta = |y - E| / D,   D = first-order error of the reference's own formula "
-        "with one rounding per input and operation",
+        "with one rounding per input and operation\nshort sums: |y - E| > u |E| + 6 sd of the declared precision, in "
+        "1 % of the elements at least",
         example="y = tl.exp(x) - 1          # at x = 0.01: 2 of 7 digits\ny = libdevice.expm1(x)     # all of them",
-        steps=("use the stable form where the digits matter (expm1, log1p, two passes, a maximum taken out)",),
+        steps=(
+            "use the stable form where the digits matter (expm1, log1p, two passes, a maximum taken out)",
+            "keep sums and partial sums in float32: `render accum` says how many bits suffice",
+        ),
     ),
     Code(
         code="RND120",

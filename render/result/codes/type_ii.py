@@ -176,4 +176,21 @@ TYPE_II = (
         more="A function that is associative up to a guard (an epsilon in a divisor) is not meant: 2^-10 is far above "
         "that.",
     ),
+    Code(
+        code="RND214",
+        title="a reduction by a function that does not commute",
+        sentence="bug: the result depends on the order of a reduction's operands: {detail}",
+        rank=12,
+        subtype="commutativity",
+        at_line=True,
+        prose="tl.reduce does not keep the order of its elements: Triton folds one bit of the index after the other, "
+        "lanes by butterfly shuffles with the highest bit first, and which elements a thread holds is the layout's "
+        "choice. The block of this run was reduced in two such orders without any rounding, with proved bounds, and "
+        "the results are far apart. tl.associative_scan does keep the order.",
+        maths="f(f(x0, x1), f(x2, x3)) != f(f(x0, x2), f(x1, x3))   in real arithmetic, by more than 2^-10 of the "
+        "larger, of the whole block",
+        example="a product of 2x2 matrices, or a linear recurrence (a, b), by tl.reduce",
+        steps=("take the last element of tl.associative_scan with the same function",),
+        more="Where only the last or the first of some elements is wanted, carry its index and compare that.",
+    ),
 )

@@ -13,7 +13,7 @@ import triton.language as tl
 
 import render
 from render.classify import classify_file
-from render.explain.divergence import holds
+from render.explain.divergence import Known, holds, there
 from render.result.packaged import folder
 from tests.kernels.bugs import BUGS
 
@@ -118,3 +118,49 @@ def test_a_value_among_many_may_be_chance():
     many = np.linspace(1, 2, 40)
     assert holds(np.sort(np.concatenate([many, crowded])), many, many * (1 + 1e-6)) in (True, None)
     assert holds(many, many, many * (1 + 1e-6)) is True
+
+
+@triton.jit
+def linear_kernel(X, W, Bias, Out, K: tl.constexpr, B: tl.constexpr, FAULT: tl.constexpr):
+    i = tl.arange(0, B)
+    acc = tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        x = tl.load(X + i[:, None] * K + k + i[None, :])
+        w = tl.load(W + i[None, :] * K + k + i[:, None])
+        if FAULT == 1:  # noqa: SIM108
+            acc = tl.dot(x, w)
+        else:
+            acc = tl.dot(x, w, acc)
+    if FAULT == 2:
+        acc += tl.load(Bias + i)[:, None]
+    else:
+        acc += tl.load(Bias + i)[None, :]
+    tl.store(Out + i[:, None] * B + i[None, :], acc)
+
+
+@pytest.mark.parametrize(("fault", "text", "dtype"), [
+    (1, "acc = tl.dot(x, w)\n", torch.float32), (2, "[:, None]\n", torch.float16),
+])  # fmt: skip
+def test_the_parts_of_one_operation_of_the_reference(fault: int, text: str, dtype: torch.dtype):
+    """A linear layer is a product and a sum: it says where its bias goes wrong. Products of TF32 may be too wide to be
+    compared; what departs then is the first of them, no load."""
+
+    def entry(x, w, b):
+        out = torch.empty(16, 16)
+        linear_kernel[(1,)](x, w, b, out, 48, 16, fault)
+        return out
+
+    torch.manual_seed(0)
+    given = torch.randn(16, 48, dtype=dtype), torch.randn(16, 48, dtype=dtype), torch.randn(16, dtype=dtype)
+    v = render.classify(entry, *given, ref=lambda x, w, b: torch.nn.functional.linear(x.float(), w.float(), b.float()),
+                        explain=["divergence"], budget=False)  # fmt: skip
+    source, start = inspect.getsourcelines(linear_kernel.fn)
+    (wanted,) = [start + n for n, line in enumerate(source) if line.endswith(text)]
+    assert (v.label, v.divergence.line) == ("Type-II", wanted), v.divergence.sentence
+
+
+def test_a_tensor_of_another_shape_has_no_such_element() -> None:
+    values = np.arange(1.0, 13.0)
+    known, ends = Known("t", values, placed=values.reshape(3, 4)), (np.array([6.9]), np.array([7.1]))
+    assert there(known, (1, 2), *ends)
+    assert not any(there(known, index, *ends) for index in ((5, 1), (1,), (0, 0), (1, 2, 0)))

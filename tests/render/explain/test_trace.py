@@ -26,7 +26,7 @@ from render.interpreter.ordering import Ordering
 from render.interpreter.session import Session
 from render.ops.library import CONVERSIONS, INTEGERS, LIBRARY
 from render.trace.dependence import Dependence
-from tests.render.interpreter.test_dot_scaled import scaled_kernel
+from tests.render.interpreter.builder.test_scaled_dots import scaled_kernel
 from tests.render.interpreter.test_public_api import BODY, CALLS, HEADER, METHODS, public
 
 SHAPES = {"xs": (16,), "ys": (16,), "ms": (16, 16), "scratch": (16,), "ints": (16,), "out": (8, 512)}

@@ -63,6 +63,7 @@ def test_a_number_that_a_nan_would_not_be_is_tried_too():
     """The maximum passes over a NaN, and takes a large number."""
     verdict = render.classify(largest, torch.rand(50), ref=lambda x: x.max().reshape(1))
     assert (verdict.label, verdict.code) == ("Inconclusive", "RND311")
+    assert "with zeros, as NVIDIA's and AMD's compilers put there, it is Type-I (RND100)" in verdict.message
 
 
 def test_a_bug_stays_one():
@@ -103,5 +104,7 @@ def test_one_program_with_such_lanes_runs_alone_and_finds_the_same(hands, unguar
 
     verdict = render.classify(entry, torch.randn(n), ref=reference)
     assert ([f.code for f in verdict.findings] == ["RND311"]) is reaches
+    twice = render.classify(lambda x: (entry(x), entry(x)), torch.randn(n), ref=lambda x: (reference(x),) * 2)
+    assert ([f.code for f in twice.findings] == ["RND311"]) is reaches
     monkeypatch.setattr("render.explain.undefined._untouched_alone", lambda entry, run: False)
     assert render.classify(entry, torch.randn(n), ref=reference).findings == verdict.findings

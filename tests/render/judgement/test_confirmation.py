@@ -18,6 +18,8 @@ import render
 from render.classify import classify_file
 from render.interpreter.builder.floats import Arithmetic
 from render.interpreter.handle import Handle
+from render.interpreter.hosted.call import Bounds, Exact
+from render.interpreter.hosted.table import RULES
 from render.report.witnessed import recheck
 from render.result.errors import RenderError
 from render.witness.check import rechecked
@@ -318,3 +320,38 @@ def test_a_witness_that_was_saved_with_another_arithmetic_is_checked_again(path)
         wrong = {**saved, key: value}
         wrong["digest"] = digest(wrong)
         assert not rechecked(wrong).intact
+
+
+# what the host gave
+def weighed(x):
+    out = torch.empty_like(x)
+    multiplying[(1,)](x, torch.linspace(0.1, 0.9, len(x)), out, len(x))
+    return out
+
+
+def stepped(x):
+    return x * (0.1 + torch.arange(len(x)) * (0.8 / (len(x) - 1)))
+
+
+BROKEN = {
+    "a point": lambda right, call: Exact(),
+    "off": lambda right, call: Bounds(*(end * (1 + 1e-5) for end in (right(call).lo, right(call).hi))),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_wrong_rule_of_the_host_accuses_nobody(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The witness takes the table with our bounds, so it agrees; torch's own float64 does not."""
+    right, x = RULES["linspace"], torch.randn(B, generator=torch.Generator().manual_seed(0))
+    assert render.classify(weighed, x, ref=stepped).label == "Type-I"
+    monkeypatch.setitem(RULES, "linspace", lambda call: BROKEN[how](right, call))
+    found = render.classify(weighed, x, ref=stepped)
+    assert (found.label, found.code) == ("Inconclusive", "RND306")
+    assert "host in float64" in found.message
+
+
+@pytest.mark.parametrize("factor", [1.01, 1 + 2**-12])
+def test_a_table_that_is_wrong_is_a_bug_all_the_same(factor: float) -> None:
+    x = torch.randn(B, generator=torch.Generator().manual_seed(0))
+    found = render.classify(weighed, x, ref=lambda x: stepped(x) * factor)
+    assert (found.label, found.code) == ("Type-II", "RND201")

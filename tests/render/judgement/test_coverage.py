@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
 from render.classify import classify
+from render.result.errors import RenderError
 
 F = torch.nn.functional
 N = 32
@@ -159,3 +161,93 @@ def test_equal_is_equal():
     )
     off = classify(copied, row(), ref=lambda x: torch.nextafter(x, x + 1))
     assert (off.label, off.subtype == "equal") == ("Type-I", False)
+
+
+@triton.jit
+def tiled_exp(X, Out, N, WRONG: tl.constexpr, B: tl.constexpr):
+    pid = tl.program_id(0)
+    i = pid * B + tl.arange(0, B)
+    y = tl.exp(tl.load(X + i, mask=i < N, other=0.0)) * 1.5
+    tl.store(Out + i, y + 0.01 * (pid >= WRONG), mask=i < N)
+
+
+def in_tiles(wrong=1 << 20, made=torch.empty_like, after=lambda out: out):
+    def entry(x):
+        out = made(x)
+        tiled_exp[(triton.cdiv(x.numel(), 16),)](x, out, x.numel(), wrong, 16)
+        return after(out)
+
+    return entry
+
+
+def in_part(entry, n, programs, ref=lambda x: torch.exp(x) * 1.5):
+    torch.manual_seed(n)
+    return classify(entry, torch.randn(n), ref=ref, programs=programs)
+
+
+@pytest.mark.parametrize("made", [torch.empty_like, torch.zeros_like])
+@pytest.mark.parametrize(("n", "programs"), [(16 * 30, "10%"), (16 * 30 - 5, "10%"), (16 * 9 + 1, "4"), (16, "1%")])
+def test_a_part_of_the_programs_is_judged_as_in_the_whole_and_is_no_round_off(n, programs, made):
+    whole, found = (in_part(in_tiles(made=made), n, p) for p in ("all", programs))
+    total = -(-n // 16)
+    ran = min(int(programs), total) if programs.isdecimal() else -(-total * int(programs[:-1]) // 100)
+    chosen = np.isin(np.arange(n) // 16, np.linspace(0, total - 1, ran).astype(int))
+    a, b = found.outputs[0].bound, whole.outputs[0].bound
+    assert np.array_equal(~np.isnan(a.lo), chosen)
+    assert np.array_equal(a.lo[chosen], b.lo[chosen]) and np.array_equal(a.hi[chosen], b.hi[chosen])
+    assert found.outputs[0].elements == chosen.sum() and found.outputs[0].allclose_mismatch == 0
+    assert chosen[found.outputs[0].worst_index] and np.isfinite(found.outputs[0].got)
+    if ran == total:
+        assert (found.label, found.scope.left_out) == ("Type-I", ())
+        return
+    assert (found.label, found.code, found.exit_code) == ("Inconclusive", "RND314", 3)
+    assert f"{ran} of {total} programs of tiled_exp ran" in found.scope.sentence
+    assert f"{chosen.sum()} of {n} elements of out were judged" in found.message
+
+
+@triton.jit
+def copying_back(X, Out, N, B: tl.constexpr):
+    i = (tl.num_programs(0) - 1 - tl.program_id(0)) * B + tl.arange(0, B)
+    tl.store(Out + i, tl.load(X + i, mask=i < N, other=0.0), mask=i < N)
+
+
+def test_the_worst_element_is_one_that_was_judged():
+    """Also where all of them are equal, and the first one was left out."""
+
+    def entry(x):
+        out = torch.empty_like(x)
+        copying_back[(30,)](x, out, x.numel(), 16)
+        return out[16:]
+
+    found = in_part(entry, 16 * 30, "1", ref=lambda x: x[16:])
+    assert (found.code, found.outputs[0].elements) == ("RND314", 16)
+    assert found.outputs[0].worst_index == (16 * 28,) and np.isfinite(found.outputs[0].got)
+
+
+def test_a_bug_in_the_part_that_ran_is_one():
+    found = in_part(in_tiles(wrong=25), 16 * 30, "10%")
+    assert (found.label, found.code, found.outputs[0].outside_exact) == ("Type-II", "RND201", 16)
+    assert "3 of 30 programs" in found.scope.sentence
+
+
+@triton.jit
+def adding_up(X, Out, B: tl.constexpr):
+    tl.atomic_add(Out, tl.sum(tl.load(X + tl.program_id(0) * B + tl.arange(0, B)), 0))
+
+
+def added_up(x):
+    out = torch.zeros(1)
+    adding_up[(x.numel() // 16,)](x, out, 16)
+    return out
+
+
+@pytest.mark.parametrize("entry", [added_up, in_tiles(after=lambda out: out * 1.0), in_tiles(made=lambda x: x)])
+def test_programs_that_hand_something_on_are_not_judged_in_part(entry):
+    with pytest.raises(RenderError, match="reads what a program stores"):
+        in_part(entry, 16 * 8, "25%")
+
+
+@pytest.mark.parametrize("programs", ["0", "0%", "101%", "half", "1.5", "-3"])
+def test_what_is_no_part_is_refused(programs):
+    with pytest.raises(RenderError, match="no part of the programs"):
+        in_part(in_tiles(), 16, programs)

@@ -87,9 +87,10 @@ def test_a_reference_of_another_type(dtypes: tuple[torch.dtype, torch.dtype]) ->
 
 def test_fp8_is_compared_in_float32() -> None:
     ref = torch.randn(64).to(torch.float8_e5m2)
-    wide = ref.float()
-    found = derived((wide * 0.75).to(torch.float8_e5m2), (wide * 1.25).to(torch.float8_e5m2), ref)
-    assert passes(found.line, (wide * 1.25).to(torch.float8_e5m2), ref)
+    small, large = (ref.float() * part for part in (0.75, 1.25))
+    lo, hi = (end(small, large).to(torch.float8_e5m2) for end in (torch.minimum, torch.maximum))
+    found = derived(lo, hi, ref)
+    assert passes(found.line, lo, ref) and passes(found.line, hi, ref)
 
 
 def test_integers_and_exact_results() -> None:

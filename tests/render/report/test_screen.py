@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from render.judgement.advice import advice
 from render.report import terminal
 from render.report.blocks import Closing, Headline
 from render.report.screen import screen
+from render.result.codes import CODES
 from render.result.tolerance import Tolerance
 from render.result.verdict import Outputs, Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
@@ -50,3 +52,27 @@ def test_the_outputs_that_decide_come_first() -> None:
     bad = output(name="bad", label="Type-II", code="RND201", outside_exact=5, usage=9.0)
     text = "\n".join(lines(type_ii(outputs=Outputs((*good, bad)))))
     assert "bad float32" in text and "good3" not in text and "3 more outputs: Type-I" in text
+
+
+def test_a_value_that_no_device_gives_says_so() -> None:
+    """The interpreter does not round a dot's operands; tensor cores that must are not what was run."""
+    plain = type_i()
+    item = replace(plain.budget[0], key="operand")
+    for v, told in ((replace(plain, budget=()), False), (replace(plain, budget=(item,)), True)):
+        assert ("(operands not rounded)" in " ".join(lines(v))) == told
+
+
+JUDGING = [row for row in CODES.values() if row.label is not None]
+
+
+@pytest.mark.parametrize("row", JUDGING, ids=lambda row: row.code)
+def test_every_code_has_a_first_screen(row, tmp_path: Path) -> None:
+    """With its own sentence, title and advice: a dozen lines that name it, no placeholder left, no line with blanks."""
+    plain = {"Type-I": type_i, "Type-II": type_ii, "Inconclusive": inconclusive}[row.label]
+    v = plain(source_file(tmp_path)) if row.label != "Inconclusive" else plain()
+    detail = "3 / 8 elements of out, kernel.py:7"
+    v = replace(v, code=row.code, label=row.label, message=row.sentence.format(detail=detail),
+                help=tuple(advice(row.code, v.outputs)))  # fmt: skip
+    shown = lines(v)
+    assert 4 <= len(shown) <= 14 and row.code in shown[0] + shown[1]
+    assert not any("{" in line or line != line.rstrip() for line in shown)

@@ -43,3 +43,8 @@ def test_pictures_need_no_script_and_no_network() -> None:
     for picture in (svg.histogram(counted(np.array([0.5]))), svg.heatmap(counted(np.ones((2, 2))))):
         assert "script" not in picture
         assert picture.count("http") == 1  # the name space
+
+
+def test_a_picture_is_no_wider_than_its_page() -> None:
+    drawn = svg._svg(480, 100, "title", [])
+    assert 'viewBox="0 0 480 100"' in drawn and "max-width:100%" in drawn

@@ -110,7 +110,7 @@ def test_rich_prints_a_verdict() -> None:
 
 def test_summary_of_several() -> None:
     line = terminal.summary([type_i(), type_ii(), inconclusive()]).plain
-    assert line.startswith("3 kernels, 1 Type-I, 1 Type-II, 1 Inconclusive")
+    assert line.startswith("3 verdicts, 1 Type-I, 1 Type-II, 1 Inconclusive")
     assert line.endswith("exit 1")
 
 

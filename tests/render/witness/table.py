@@ -128,7 +128,7 @@ def _blocks() -> list[Case]:
 def _scaled_dot(
     a: torch.Tensor, sa: torch.Tensor, b: torch.Tensor, sb: torch.Tensor, left: str, right: str
 ) -> torch.Tensor:
-    from tests.render.interpreter.test_dot_scaled import scaled_kernel
+    from tests.render.interpreter.builder.test_scaled_dots import scaled_kernel
 
     out = torch.empty(N, N)
     scaled_kernel[(1,)](a, sa, b, sb, out, left, right, N, N, a.shape[1], b.shape[0], sa.shape[1], right != "bf16")
@@ -213,7 +213,7 @@ def _memory() -> list[Case]:
         *(Case(f"atomic {k}", atomic(k), lambda: (normal(32),), ("atomic_rmw",)) for k in kinds),
         *(Case(f"descriptor {k}", descriptor(k), lambda: (normal(16, 16), torch.arange(15, 7, -1, dtype=torch.int32)),
                stores.get(k, (f"descriptor_{k}",))) for k in shapes),
-        Case("sum under a lock", locked, lambda: (normal(32),), ("masked_store",)),
+        Case("sum under a lock", locked, lambda: (normal(32),), ("masked_store",), room=1.05),
     ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from render.witness import bulk
 from render.witness.check import rechecked
 from render.witness.evaluate import Evaluator
 from render.witness.make import Claim, document
-from tests.render.witness import test_legal as legal
+from tests.render.witness import test_make as legal
 from tests.render.witness.table import Case, language
 
 LANGUAGE = [c for c in language() if not c.name.startswith("welford")]

@@ -1,0 +1,154 @@
+"""Is what lies within the bound as accurate as the precision that the kernel declares? Sums kept too short say no.
+
+A bound holds what a split-K with float16 partials loses, and what a float16 accumulator does. Of outputs that are
+called round-off and keep sums in fewer bits than float32 it is counted how many elements are further from E than the
+declared precision typically makes (`trace.declared`, an estimate): of the kernel's, and of the reference's, so that a
+reference that keeps its sums as short accuses nobody. Many of the kernel's, few of the reference's: legal and
+systematically less accurate, Type-I *degraded* (RND111) with the line that keeps the sums. What the accumulators lose
+on their own terms is simulated (a measurement) and stands in the evidence with its index (VRR); neither changes a
+label.
+
+A device output whose errors are larger than those of the run, a legal execution, by a factor and in many elements,
+under a bound of many tolerances, with accumulators that suffice, is explained by nothing: Inconclusive (RND301).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from render.entry.execution import Entry, Execution
+from render.judgement.unrounded import comparable
+from render.result.decision import EQUAL, Case, Decision
+from render.result.loose import LOOSE, off, reproduced, rounding_of, width_of
+from render.result.margins import SIGMA
+from render.result.records import Evidence
+from render.result.verdict import OutputVerdict
+from render.trace.accumulation.swamping import Swamping, of_slices
+from render.trace.declared import DeclaredBand, band_of
+
+DEGRADED, PROBABLE, POWERLESS = "RND111", "RND120", "RND301"
+MANY = 1 / 100
+"""Part of the elements outside of the declared band from which on an output is degraded; a choice."""
+FEW = 1 / 2
+"""Part of the kernel's number that the reference has outside at most."""
+LOW = frozenset(["lowacc", "cast", "narrow", "atomics"])
+"""Causes that keep a sum in fewer bits."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Of one output: elements outside of the declared band on either side, and what its accumulators lose."""
+
+    band: DeclaredBand
+    outside: int
+    reference: int
+    elements: int
+    worst: float
+    sums: tuple[Swamping, ...]
+
+    @property
+    def worse(self) -> bool:
+        return self.outside >= max(1.0, MANY * self.elements) and self.reference <= FEW * self.outside
+
+    @property
+    def short(self) -> bool:
+        return any(s.short for s in self.sums)
+
+    @property
+    def headline(self) -> str:
+        return self.band.place
+
+    @property
+    def sentence(self) -> str:
+        return f"{self._counted}, up to {self.worst:.2g} times: {self.band.sentence}"
+
+    @property
+    def _counted(self) -> str:
+        return (
+            f"{self.outside} of {self.elements} elements of {self.band.output} (the reference: {self.reference}) are "
+            "further off than float32 sums and one rounding typically are"
+        )
+
+    @property
+    def evidence(self) -> Iterator[Evidence]:
+        path, band = f"outputs/{self.band.output}", self.band
+        said = (
+            f"errors at {band.declared:.3g} of {SIGMA:g} sd of the declared precision, {band.own:.3g} of the kernel's"
+        )
+        yield Evidence("estimate", f"{path}/declared", band.declared, f"{said} own; {band.sentence}")
+        yield Evidence("measurement", f"{path}/less_accurate", self.outside, self.sentence)
+        for each in self.sums:
+            yield from each.evidence
+
+
+def decided(
+    entry: Entry, run: Execution, cases: Sequence[Case], decision: Decision
+) -> tuple[tuple[Accuracy, ...], Decision]:
+    """(what was found, the decision in its light); a code of its own stands, a probabilistic one names the sums."""
+    if decision.label != "Type-I" or decision.code not in (EQUAL, PROBABLE):
+        return (), decision
+    if not any(c[0] in LOW for c in run.session.causes):
+        return (), decision
+    found = [one for case in cases if _asked(case) and (one := accuracy(entry, run, case)) is not None]
+    of = {case.name: case for case in cases}
+    for one in found:
+        if one.worse and not one.short and _beyond(of[one.band.output]):
+            detail = f"{one.sentence}; no accumulator loses as much, and the run is off by less than half of it"
+            return tuple(found), Decision("Inconclusive", POWERLESS, detail)
+    worst = _worst(found)
+    if decision.code == PROBABLE:
+        return tuple(found), decision._replace(detail="; ".join([decision.detail, *_named(found)]))
+    return tuple(found), decision if worst is None else Decision("Type-I", DEGRADED, worst.headline)
+
+
+def _named(found: Sequence[Accuracy]) -> list[str]:
+    """The sums that are kept short, and what would suffice."""
+    short = [s.sentence for a in found for s in a.sums if s.short]
+    return [*(a.band.place for a in found if a.band.cause is not None), *short]
+
+
+def _worst(found: Sequence[Accuracy]) -> Accuracy | None:
+    return max((a for a in found if a.worse and a.band.cause is not None), key=lambda a: a.worst, default=None)
+
+
+def coded(outputs: list[OutputVerdict], found: Sequence[Accuracy], decision: Decision) -> list[OutputVerdict]:
+    """The outputs that are degraded with that code."""
+    worse = {a.band.output for a in found if a.worse and decision.code == DEGRADED}
+    return [replace(o, code=DEGRADED) if o.name in worse and o.label == "Type-I" else o for o in outputs]
+
+
+def place(found: Sequence[Accuracy], decision: Decision) -> tuple[str, int] | None:
+    """The line that keeps the sums of a degraded output."""
+    worst = _worst(found) if decision.code == DEGRADED else None
+    return None if worst is None or worst.band.cause is None else (worst.band.cause.file, worst.band.cause.line)
+
+
+def accuracy(entry: Entry, run: Execution, case: Case) -> Accuracy | None:
+    """None where no element can be cut out."""
+    band = band_of(entry, run, case)
+    if band is None:
+        return None
+    got, ref = off(case, _got(case)), off(case, case.ref)
+    with np.errstate(all="ignore"):
+        worst = float(np.nan_to_num(got / band.reach).max(initial=0.0))
+    here, there = (int(np.count_nonzero(x > band.reach)) for x in (got, ref))
+    return Accuracy(band, here, there, got.size, worst, tuple(of_slices(band.slices)))
+
+
+def _beyond(case: Case) -> bool:
+    return not reproduced(case) and width_of([case]) > LOOSE
+
+
+def _asked(case: Case) -> bool:
+    """Whether many elements are off by more than one rounding."""
+    if not comparable(case):
+        return False
+    far = np.count_nonzero(off(case, _got(case)) > rounding_of(case))
+    return bool(far >= max(1.0, MANY * case.exact.size))
+
+
+def _got(case: Case) -> np.ndarray:
+    return case.value if case.device is None else case.device

@@ -1,0 +1,140 @@
+"""Progress on stderr for work that takes longer than two seconds, with an estimate of what is left.
+
+On a terminal one line that is redrawn and erased; elsewhere (logs of a CI, notebooks) a line now and then, rarer with
+time. The estimate is of the launch that runs: the time of its programs so far, times those that are left. Clocks decide
+nothing. `RENDER_PROGRESS=0` keeps it silent, and so does a test of pytest's (`RENDER_PROGRESS=1`: it does not).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from render.result.options import Options
+
+_MARKS = "|/-\\"
+_DUE = (2.0, 10.0, 30.0)
+"""Seconds after which a line is written off terminals; then every last of these."""
+
+
+def seconds(t: float) -> str:
+    return f"{t:.1f} s" if t < 60 else f"{int(t) // 60} min {int(t) % 60:02d} s"
+
+
+class Doing:
+    """What is being done: `text`, and how far the launch is that runs now. Called, it says so; "" while nothing is."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+        self._programs, self._began = (0, 0), 0.0
+
+    def launched(self, done: int, total: int) -> None:
+        """`done` of the launch's `total` programs are done: what a session tells of its progress."""
+        before = self._programs
+        if before[1] != total or done <= before[0] or not before[0]:
+            self._began = time.monotonic()
+        self._programs = (done, total) if done < total else (0, 0)
+
+    def __call__(self) -> str:
+        done, total = self._programs
+        if not total:
+            return self.text
+        left = (time.monotonic() - self._began) * (total - done) / max(1, done - self._first)
+        told = f"{done} of {total} programs of a launch"
+        told += f", about {seconds(max(left, 1.0))} left" if done > self._first else ""
+        return f"{self.text}: {told}" if self.text else told
+
+    _first = 1
+    """A launch's first program runs alone, before the clock starts."""
+
+
+@contextmanager
+def progress(
+    label: str | Callable[[], str], *, after: float = 2.0, every: float = 0.2, stream: TextIO | None = None,
+    lines: bool = False,
+) -> Iterator[None]:  # fmt: skip
+    """Shows `label` (or what it returns by then; "" is nothing) and the elapsed time on `stream` (stderr) while the
+    body runs. `lines`: whole lines on a terminal, too, where somebody else writes to it."""
+    out = stream or sys.stderr
+    if not _wanted(out):
+        yield
+        return
+    done, call = threading.Event(), (lambda: label) if isinstance(label, str) else label
+    redrawn = not lines and out.isatty() and os.environ.get("TERM", "") != "dumb"
+    show = _spin if redrawn else _write
+    thread = threading.Thread(target=show, args=(call, after, every, out, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextmanager
+def told_in_notebooks(what: str, options: Options) -> Iterator[Options]:
+    """The options for the body, which reports what it does where this process is the kernel of a notebook."""
+    if not _in_notebook() or "progress" in options.session:
+        yield options
+        return
+    doing = Doing(what)
+    with progress(doing):
+        yield replace(options, session={**options.session, "progress": doing.launched})
+
+
+def _in_notebook() -> bool:
+    kernel = sys.modules.get("ipykernel")
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return kernel is not None and getattr(shell, "kernel", None) is not None
+
+
+def _wanted(out: TextIO) -> bool:
+    said = os.environ.get("RENDER_PROGRESS", "")
+    return said != "0" and (bool(said) or out.isatty() or "PYTEST_CURRENT_TEST" not in os.environ)
+
+
+def _spin(label: Callable[[], str], after: float, every: float, out: TextIO, done: threading.Event) -> None:
+    begin = time.monotonic()
+    if done.wait(after):
+        return
+    turn = width = 0
+    while True:
+        line = f"{_MARKS[turn % len(_MARKS)]} {label()}  {time.monotonic() - begin:.0f} s "
+        out.write("\r" + line.ljust(width))
+        width = max(width, len(line))
+        out.flush()
+        turn += 1
+        if done.wait(every):
+            break
+    out.write("\r" + " " * width + "\r")
+    out.flush()
+
+
+def _write(label: Callable[[], str], after: float, every: float, out: TextIO, done: threading.Event) -> None:
+    """A line when work has gone on for `after` seconds, and then as often as `_DUE` says."""
+    begin, told = time.monotonic(), 0
+    while not done.wait(min(every, after) or every):
+        text, gone = label(), time.monotonic() - begin
+        if not text:
+            begin, told = time.monotonic(), 0
+        elif gone >= (_DUE[told] * after / _DUE[0] if told < len(_DUE) else (told - len(_DUE) + 2) * _DUE[-1]):
+            told += 1
+            out.write(f"render: {text}, {seconds(gone)} so far{_memory()}\n")
+            out.flush()
+
+
+def _memory() -> str:
+    """What the process holds now, where the system says so."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return ""
+    return f", {pages * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"

@@ -1,0 +1,78 @@
+"""Progress appears late; a terminal's line leaves nothing behind, logs get a line now and then."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from render.result.progress import Doing, progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("RENDER_PROGRESS", "1")
+
+
+def test_short_work_shows_nothing() -> None:
+    out = Terminal()
+    with progress("working", stream=out):
+        pass
+    assert out.getvalue() == ""
+
+
+def test_long_work_shows_and_erases() -> None:
+    out = Terminal()
+    with progress("working", after=0.0, every=0.01, stream=out):
+        while "working" not in out.getvalue():
+            time.sleep(0.01)
+    assert out.getvalue().endswith("\r")
+    assert "\n" not in out.getvalue()
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_lines_off_terminals(kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe, or a terminal that cannot redraw a line."""
+    monkeypatch.setenv("TERM", "dumb")
+    out, doing = kind(), Doing("working")
+    with progress(doing, after=0.01, stream=out):
+        doing.launched(1, 100)
+        while "left" not in out.getvalue():
+            time.sleep(0.01)
+            doing.launched(51, 100)
+    lines = out.getvalue().splitlines()
+    assert all(line.startswith("render: working") and " so far" in line and "GiB" in line for line in lines)
+    assert "51 of 100 programs of a launch, about 1.0 s left" in lines[-1] and "\r" not in out.getvalue()
+
+
+def test_nothing_is_said_while_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.StringIO()
+    with progress(Doing(), after=0.0, every=0.001, stream=pipe):
+        time.sleep(0.05)
+    monkeypatch.setenv("RENDER_PROGRESS", "0")
+    with progress("working", after=0.0, every=0.001, stream=pipe):
+        time.sleep(0.05)
+    assert pipe.getvalue() == ""
+
+
+def test_what_is_left_of_a_launch() -> None:
+    doing = Doing()
+    doing.launched(1, 8)
+    assert doing() == "1 of 8 programs of a launch"
+    doing.launched(4, 8)
+    assert doing().startswith("4 of 8 programs of a launch, about ")
+    doing.launched(8, 8)
+    assert doing() == ""
+
+
+def test_exception_stops_the_line() -> None:
+    out = Terminal()
+    with pytest.raises(ValueError, match="boom"), progress("working", after=0.0, stream=out):
+        raise ValueError("boom")
