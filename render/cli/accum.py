@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from render.cli.exits import guarded
+from render.cli.options import EntryName, InputsFile, InputSpecs, JsonPath, Seed, TargetProfile
 from render.cli.output import give
-from render.cli.progress import progress
 from render.result.errors import RenderError
-from render.result.options import INPUTS, REPORT, TARGET
+from render.result.options import REPORT
+from render.result.progress import progress
 
 if TYPE_CHECKING:
-    from render.companions.accumulation.swamping import Swamping
+    from render.companions.accumulation import Swamping
 
 _INDEX = "Index (without FILE)"
 
@@ -24,18 +25,11 @@ def command(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Python file with the kernel; without it, the index alone.")
     ] = None,
-    entry: Annotated[
-        str | None, typer.Option(help="Function that launches the kernel.", rich_help_panel=TARGET)
-    ] = None,
-    device: Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)] = "any",
-    inputs: Annotated[
-        Path | None, typer.Option(help="Inputs: .safetensors, .npz or .pt.", rich_help_panel=INPUTS)
-    ] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(64,4096):fp16".', rich_help_panel=INPUTS),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of generated inputs.", rich_help_panel=INPUTS)] = 0,
+    entry: EntryName = None,
+    device: TargetProfile = "any",
+    inputs: InputsFile = None,
+    input: InputSpecs = None,
+    seed: Seed = 0,
     loss: Annotated[float, typer.Option(min=0, help="Relative rms error that an accumulator may have.")] = 1e-3,
     elements: Annotated[int, typer.Option(min=1, help="Elements of each output that are looked at.")] = 16,
     length: Annotated[float, typer.Option("--length", "-n", min=1, help="Terms.", rich_help_panel=_INDEX)] = 4096,
@@ -55,9 +49,7 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Draw the index's curves.", rich_help_panel=REPORT)
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The result as JSON, - for stdout.", rich_help_panel=REPORT)
-    ] = None,
+    json: JsonPath = None,
 ) -> int:
     """What the accumulators of a kernel lose on the terms that they really sum, and what width would do.
 
@@ -65,12 +57,12 @@ def command(
     """
     m_p = _bits_of(operands) if products is None else products
     if file is None:
-        from render.companions.accumulation.widths import table
+        from render.companions.widths import table
 
         found = table(length, m_p, chunk, nonzero, tuple(bits or ()))
         give(found, json, lambda: _index(found))
     if plot is not None:
-        from render.companions.accumulation.widths import curves
+        from render.companions.widths import curves
 
         curves(plot, m_p, tuple(bits or (5, 6, 7, 8, 9, 10, 12)), chunk)
     return 0 if file is None else _kernel(file, entry, device, (inputs, input or [], seed), loss, elements, json)
@@ -78,7 +70,7 @@ def command(
 
 def _bits_of(operands: str) -> int:
     from interval_ops.formats.model import FORMATS
-    from render.companions.accumulation.widths import product_bits
+    from render.companions.widths import product_bits
 
     if operands not in FORMATS:
         raise RenderError("RND902", f"no format {operands!r}", f"one of {', '.join(FORMATS)}")
@@ -102,7 +94,7 @@ def _kernel(
     file: Path, entry: str | None, device: str, given: tuple[Path | None, list[str], int], loss: float, elements: int,
     json: str | None,
 ) -> int:  # fmt: skip
-    from render.companions.accumulation.swamping import of_run
+    from render.companions.accumulation import of_run
     from render.companions.called import called
     from render.entry.execution import Entry
 

@@ -17,17 +17,17 @@ from render.cli.files import STDOUT, writable
 from render.cli.limits import MEMORY, TIMEOUT, limited
 from render.cli.options import given, taking, words
 from render.cli.output import console
-from render.cli.progress import progress
 from render.result.codes import combined
 from render.result.errors import RenderError
 from render.result.options import ASSUMED, INPUTS, REPORT, TARGET
+from render.result.progress import Doing, progress
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
 
 
 @guarded
-@taking("device", "configs", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds",
+@taking("device", "configs", "programs", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds",
         explanations=True)  # fmt: skip
 def command(
     files: Annotated[
@@ -142,11 +142,12 @@ def command(
         return classify_many.command(
             found, devices, options, jobs, (timeout, memory_limit), json, quiet, allow_inconclusive
         )
-    doing = [f"running {file.name} on the CPU"]
+    doing = Doing(f"running {file.name} on the CPU")
     call = {"file": str(file.resolve()), "options": _plain(options)}
-    options["progress"] = lambda done, total, what: doing.append(f"{done + 1}/{total} re-run: {what}")
+    options["progress"] = lambda done, total, what: setattr(doing, "text", f"{done + 1}/{total} re-run: {what}")
+    options["session"] = {"progress": doing.launched}
     options["on_stage"] = partial(_told, doing)
-    with _own_stdout(json == STDOUT), progress(lambda: doing[-1]), limited(timeout, memory_limit):
+    with _own_stdout(json == STDOUT), progress(doing), limited(timeout, memory_limit):
         verdict = _classify(file, **options)
         if json is not None or html is not None or (verbose and not quiet):
             verdict = verdict.wait()
@@ -177,11 +178,11 @@ def _plain(options: dict[str, Any]) -> dict[str, Any]:
     return {k: str(v.resolve()) if isinstance(v, Path) else v for k, v in options.items()}
 
 
-def _told(doing: list[str], verdict: Verdict) -> None:
+def _told(doing: Doing, verdict: Verdict) -> None:
     """The first label at once, where somebody looks on; the checks that follow may change it, and then it says so."""
     if verdict.stage != "provisional":
         return
-    doing.append(f"{verdict.label} so far, checking")
+    doing.text = f"{verdict.label} so far, checking"
     if sys.stderr.isatty():
         print(f"  {verdict.label.upper()}  so far ({verdict.code}); checks that can change it follow", file=sys.stderr)
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from render.cli.exits import explained
 from render.cli.files import STDOUT
 from render.cli.output import put
-from render.cli.progress import progress
 from render.result.codes import INTERNAL_ERROR, combined
 from render.result.errors import RenderError
+from render.result.progress import progress
 
 ALL = "all"
 FRAMEWORKS = frozenset({"cuda-eager", "inductor-cpu", "torch-cpu"})

@@ -9,9 +9,9 @@ import typer
 
 from render.cli.exits import guarded
 from render.cli.files import STDOUT
-from render.cli.progress import progress
 from render.result.codes import combined
 from render.result.errors import RenderError
+from render.result.progress import progress
 
 if TYPE_CHECKING:
     from render.network.records import NetworkVerdict

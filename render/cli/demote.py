@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.options import EntryName, InputsFile, InputSpecs, JsonPath, Seed, TargetProfile
 from render.cli.output import console, give
-from render.cli.progress import progress
 from render.result.errors import RenderError
-from render.result.options import INPUTS, REPORT, TARGET
+from render.result.options import INPUTS, REPORT
+from render.result.progress import progress
 
 if TYPE_CHECKING:
     from render.companions.called import Called
@@ -26,15 +27,10 @@ def command(
     formats: Annotated[
         str, typer.Option(metavar="LIST", help="fp16, bf16, tf32 (dots), fp8e4nv, fp8e5 (loads, dots).")
     ] = "fp16,bf16",
-    entry: Annotated[str | None, typer.Option(help="Function that launches it.", rich_help_panel=TARGET)] = None,
-    device: Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)] = "any",
-    inputs: Annotated[
-        Path | None, typer.Option(help="Inputs: .safetensors, .npz or .pt.", rich_help_panel=INPUTS)
-    ] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=uniform(5,30,200)".', rich_help_panel=INPUTS),
-    ] = None,
+    entry: EntryName = None,
+    device: TargetProfile = "any",
+    inputs: InputsFile = None,
+    input: InputSpecs = None,
     box: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,7 +39,7 @@ def command(
             rich_help_panel=INPUTS,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of generated inputs.", rich_help_panel=INPUTS)] = 0,
+    seed: Seed = 0,
     evaluations: Annotated[int, typer.Option(min=1, help="Rewritten kernels that are run at most.")] = 100,
     output: Annotated[
         Path | None,
@@ -53,9 +49,7 @@ def command(
         bool, typer.Option("--repair", help="Instead: which single change makes the kernel more accurate.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="PATH", help="Draw the choices.", rich_help_panel=REPORT)] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The result as JSON, - for stdout.", rich_help_panel=REPORT)
-    ] = None,
+    json: JsonPath = None,
 ) -> int:
     """Values of a kernel that may be fp16, bf16, tf32 or fp8, with the error of the rewritten kernel certified.
 

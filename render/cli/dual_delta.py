@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from render.cli.exits import guarded
+from render.cli.options import EntryName, InputSpecs, JsonPath, KernelFile, Seed, TargetProfile
 from render.cli.output import give
-from render.cli.progress import progress
 from render.result.options import INPUTS, REPORT, TARGET
+from render.result.progress import progress
 
 if TYPE_CHECKING:
     from render.companions.dual_delta.experiment import DualDelta
@@ -21,8 +22,8 @@ _METHOD = "Method"
 
 @guarded
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher.")],
-    entry: Annotated[str | None, typer.Option(help="Function that launches it.", rich_help_panel=TARGET)] = None,
+    file: KernelFile,
+    entry: EntryName = None,
     ref: Annotated[
         str | None,
         typer.Option(metavar="SPEC", help="f2, as in `render classify`. Default: reference().", rich_help_panel=TARGET),
@@ -33,7 +34,7 @@ def command(
             metavar="fp64|bits|SPEC", help="f2 in float64, in more bits, or another function.", rich_help_panel=_METHOD
         ),
     ] = "fp64",
-    device: Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)] = "any",
+    device: TargetProfile = "any",
     count: Annotated[int, typer.Option("-n", min=1, help="Inputs.", rich_help_panel=_METHOD)] = 200,
     metric: Annotated[str, typer.Option(help="hybrid, norm or ulp.", rich_help_panel=_METHOD)] = "hybrid",
     generate: Annotated[
@@ -46,11 +47,8 @@ def command(
     inputs: Annotated[
         Path | None, typer.Option(help="An example for --generate: .safetensors, .npz, .pt.", rich_help_panel=INPUTS)
     ] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(64,64):fp16".', rich_help_panel=INPUTS),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first input.", rich_help_panel=INPUTS)] = 0,
+    input: InputSpecs = None,
+    seed: Seed = 0,
     gate: Annotated[
         list[str] | None,
         typer.Option(help="ks, dynamo, flash-attn, titan, helion, matched-ratio. Repeatable.", rich_help_panel=_METHOD),
@@ -63,9 +61,7 @@ def command(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one per core.", rich_help_panel=_METHOD)] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PATH", help="Draw a figure.", rich_help_panel=REPORT)] = None,
     html: Annotated[Path | None, typer.Option(metavar="PATH", help="Write a page.", rich_help_panel=REPORT)] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The result as JSON, - for stdout.", rich_help_panel=REPORT)
-    ] = None,
+    json: JsonPath = None,
 ) -> int:
     """Errors of a kernel and of its reference against an oracle, over many inputs, compared as distributions.
 

@@ -9,9 +9,10 @@ import typer
 
 from render.cli.exits import guarded
 from render.cli.files import STDOUT
+from render.cli.options import EntryName, InputSpecs, JsonPath, KernelFile, Seed, TargetProfile
 from render.cli.output import console
-from render.cli.progress import progress
-from render.result.options import INPUTS, REPORT, TARGET
+from render.result.options import INPUTS, TARGET
+from render.result.progress import progress
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
@@ -19,23 +20,16 @@ if TYPE_CHECKING:
 
 @guarded
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher.")],
-    entry: Annotated[
-        str | None, typer.Option(help="Function that launches the kernel.", rich_help_panel=TARGET)
-    ] = None,
+    file: KernelFile,
+    entry: EntryName = None,
     ref: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Reference, as in `render classify`.", rich_help_panel=TARGET)
     ] = None,
-    device: Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)] = "any",
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(64,64):fp16".', rich_help_panel=INPUTS),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first inputs.", rich_help_panel=INPUTS)] = 0,
+    device: TargetProfile = "any",
+    input: InputSpecs = None,
+    seed: Seed = 0,
     count: Annotated[int, typer.Option("-n", min=2, help="Inputs for the statistics.", rich_help_panel=INPUTS)] = 30,
-    json: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The verdict as JSON, - for stdout.", rich_help_panel=REPORT)
-    ] = None,
+    json: JsonPath = None,
 ) -> int:
     """Classify a kernel, and weigh its accuracy over many inputs and its accumulators with the bound.
 

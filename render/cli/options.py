@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from render.result.errors import RenderError
-from render.result.options import EXPLAIN, EXPLANATIONS, NAMES, Options
+from render.result.options import EXPLAIN, EXPLANATIONS, INPUTS, NAMES, REPORT, TARGET, Options
 
 if TYPE_CHECKING:
     from interval_ops.profiles.profile import Profile
+
+KernelFile = Annotated[Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher.")]
+EntryName = Annotated[str | None, typer.Option(help="Function that launches the kernel.", rich_help_panel=TARGET)]
+TargetProfile = Annotated[str, typer.Option(help="Profile of the target.", rich_help_panel=TARGET)]
+InputsFile = Annotated[
+    Path | None, typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=INPUTS)
+]
+InputSpecs = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16". Repeatable.',
+                 rich_help_panel=INPUTS),
+]  # fmt: skip
+Seed = Annotated[int, typer.Option(help="Seed of generated inputs.", rich_help_panel=INPUTS)]
+JsonPath = Annotated[
+    str | None, typer.Option(metavar="PATH", help="The result as JSON, - for stdout.", rich_help_panel=REPORT)
+]
 
 
 def taking(*names: str, explanations: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:

@@ -8,26 +8,18 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.options import EntryName, InputsFile, InputSpecs, KernelFile
 from render.result.errors import RenderError
-from render.result.options import INPUTS, TARGET
+from render.result.options import INPUTS
 
 
 @guarded
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Python file with the kernel and its launcher, unedited.")
-    ],
+    file: KernelFile,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="The recording, a .safetensors file.")],
-    entry: Annotated[
-        str | None, typer.Option(help="Function that launches the kernel.", rich_help_panel=TARGET)
-    ] = None,
-    inputs: Annotated[
-        Path | None, typer.Option(help="Inputs by argument name: .safetensors, .npz or .pt.", rich_help_panel=INPUTS)
-    ] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SPEC", help='One input, e.g. "a=randn(512,512):fp16".', rich_help_panel=INPUTS),
-    ] = None,
+    entry: EntryName = None,
+    inputs: InputsFile = None,
+    input: InputSpecs = None,
     modules: Annotated[
         bool,
         typer.Option("--modules", help="FILE holds a model (--entry, default model): record every module's border."),

@@ -20,6 +20,7 @@ from render.cli.options import given, taking
 from render.result.codes import combined
 from render.result.errors import RenderError
 from render.result.options import ASSUMED, REPORT
+from render.result.progress import Doing, progress
 
 if TYPE_CHECKING:
     from render.front.script import Ended
@@ -70,11 +71,13 @@ def command(
         from render.front.watch import Watch
         from render.result.options import Options
 
-        chosen = Options(**given(options))
+        doing = Doing()
+        chosen = Options(**given(options), session={"progress": doing.launched})
         show = _Show(out, quiet, verbose)
         watch, ended, failed = Watch(chosen, show, TAPE), None, None
         try:
-            with limited(timeout, memory_limit), watch:
+            seen = progress(partial(_said, watch, doing), stream=out, lines=True)
+            with seen, limited(timeout, memory_limit), watch:
                 ended = run(what)
         except RenderError as error:
             failed = error
@@ -86,6 +89,12 @@ def command(
         assert ended is not None
         show.end(watch, ended, what.title, code)
     return decided(ended.exit_code if script_exit else code)
+
+
+def _said(watch: Watch, doing: Doing) -> str:
+    """What goes on that is RENDER's: a verdict, or a launch of the script's."""
+    doing.text = watch.judging
+    return doing()
 
 
 def _exit_code(watch: Watch, ended: Ended | None, allow_inconclusive: bool) -> int:

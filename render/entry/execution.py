@@ -27,6 +27,7 @@ HANDLE = 1 << 13
 FAILURES = (KernelError, UnsupportedOp, RenderError)
 """What a run raises that cannot be made or repeated."""
 NOTHING_LAUNCHED = "RND904"
+HANDED = "a program, a launch or the host reads what a program stores: a part of the programs says nothing"
 WORTH_WORK = 500_000_000
 """Counted lanes of a run that is repeated unasked: about five to ten seconds."""
 
@@ -67,7 +68,7 @@ def on_cpu(device: str | None = None) -> Iterator[None]:
 
     `device`: the profile that host code is told of; None keeps the one of the scope around it, or the default.
     """
-    from render.interpreter.host import cuda_on_cpu
+    from render.interpreter.cuda_redirect import cuda_on_cpu
 
     with described_as(device), cuda_on_cpu():
         yield
@@ -92,7 +93,7 @@ class Tensor:
     storage began, `address` that of its first element.
     `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
     a bound is not. `use`: what kernels did with its memory, `made`: file and
-    line of the host code that allocated it.
+    line of the host code that allocated it. `left`: elements that no program stored, where a part of them ran.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Tensor:
     tracked: bool = True
     use: Use = Use.NONE
     made: tuple[str, int] | None = None
+    left: np.ndarray | None = None
 
     def offset(self, where: tuple[int, ...]) -> int:
         """Bytes from the first element to the one at `where`. Raises RenderError where there is none."""
@@ -141,6 +143,12 @@ class Execution:
         """What one more such run takes, in lanes: a handle takes as long as some thousand lanes of it."""
         return self.work + HANDLE * sum(getattr(launch, "made", 0) for launch in self.session.launches)
 
+    @property
+    def apart(self) -> bool:
+        """Whether neither a kernel nor the host read what a kernel of this run stored, as far as memory is known."""
+        known = self.session.memory.registry
+        return known.complete and all(s.read_in < 0 for s in known if s.stored_in >= 0)
+
     def output(self, name: str) -> Tensor:
         for found in self.outputs:
             if found.name == name:
@@ -172,9 +180,14 @@ class Entry:
         found = self._named(inputs, session, result)
         uses = session.memory.use_of
         aside = tuple((name, uses(t)) for name, t in stored_besides(inputs, found, session.envelope))
+        part = session.programs is not None
         outputs = [replace(_describe(n, t, session.envelope(t, take=True)), use=uses(t),
-                           made=session.made_at(t.untyped_storage().data_ptr())) for n, t in found]  # fmt: skip
-        return Execution(outputs, session, seconds, cpu, aside=aside)
+                           made=session.made_at(t.untyped_storage().data_ptr()),
+                           left=~session.memory.stored_by_kernels(t) if part else None) for n, t in found]  # fmt: skip
+        run = Execution(outputs, session, seconds, cpu, aside=aside)
+        if part and not run.apart:
+            raise RenderError("RND902", HANDED, "leave --programs out")
+        return run
 
     def given(self) -> Named:
         """The tensors that one call gives; no bound is read, for who only watches what happens inside."""

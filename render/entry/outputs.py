@@ -47,7 +47,8 @@ def outline(x: torch.Tensor) -> torch.Tensor:
 def flatten(result: Any, names: Sequence[str] = (), default: str = "out") -> Named:
     """The tensors in what a function returned, named by their keys, by `names`, or `out`, `out0`, `out1`, ...
 
-    Numbers and numpy arrays become tensors; None and other objects are passed over.
+    Numbers and numpy arrays become tensors, complex numbers pairs of real ones (another axis); None and other objects
+    are passed over.
     """
     items = list(_items(result))
     single = len(items) == 1
@@ -76,9 +77,12 @@ def _items(result: Any) -> Any:
 
 def _tensor(value: Any) -> torch.Tensor | None:
     if isinstance(value, torch.Tensor):
-        return value.detach()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        return torch.from_numpy(np.ascontiguousarray(value))
+        plain = value.detach()
+        return torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiubc":
+        return _tensor(torch.from_numpy(np.ascontiguousarray(value)))
+    if isinstance(value, np.complexfloating | complex):
+        return _tensor(torch.tensor(value, dtype=torch.complex128))
     if isinstance(value, np.generic | float | int | bool):
         return torch.tensor(value, dtype=torch.float64 if isinstance(value, float | np.floating) else None)
     return None
@@ -124,8 +128,12 @@ def stored_besides(inputs: Inputs, outputs: Named, envelope: Callable[[torch.Ten
 def of_reference(result: Any, values: Mapping[str, Any], kernel: Named) -> Named:
     """What the reference returned; if that is nothing, its own arguments under the names that the kernel wrote."""
     returned = flatten(result, default="ref")
-    if empty := [name for name, x in returned if x.is_meta]:
-        raise RenderError(UNMATCHED, f"the reference returned {empty[0]} on the meta device, without values")
+    for name, x in returned:
+        if x.is_meta:
+            raise RenderError(UNMATCHED, f"the reference returned {name} on the meta device, without values")
+        if x.layout != torch.strided or x.is_quantized:
+            kind = "a quantized tensor" if x.is_quantized else f"a tensor of layout {x.layout}"
+            raise RenderError(UNMATCHED, f"the reference returned {name} as {kind}", "return it dense, by to_dense()")
     if returned:
         return returned
     return [(name, values[name].detach()) for name, _ in kernel if isinstance(values.get(name), torch.Tensor)]

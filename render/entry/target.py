@@ -17,8 +17,9 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from render.interpreter.script import LEFT_OUT, execute
@@ -217,8 +218,15 @@ def _drives(node: Node) -> bool:
 
 def returned_names(fn: Callable[..., Any]) -> list[str]:
     """The variable names in `return c` or `return out, lse`, the last such statement; empty where there is none."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return [] if code is None else list(_returned(code))
+
+
+@lru_cache(maxsize=1024)
+def _returned(code: CodeType) -> list[str]:
+    """Read once: every run of an entry names its outputs."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(fn))))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):
         return []
     found: list[str] = []

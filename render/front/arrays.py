@@ -1,34 +1,43 @@
-"""numpy on tensors of a watched script: what torch computes to the last bit as numpy does goes on the tape, too.
+"""numpy on tensors of a watched script: what a function of torch says as well goes on the tape, too.
 
-`Tensor.numpy()` gives the user's code an array that runs such operations in torch, on the same memory, so that
-`np.abs(out - ref).max()` is a difference like any other. What is not followed leaves a note where a kernel's result
-goes through it: nothing that numpy computed is taken for exact.
+`Tensor.numpy()` gives the user's code an array that runs such functions in torch on the same operands beside numpy, so
+that `np.abs(out - ref).max()` is a difference like any other and `np.exp(x)` a reference like any other. The numbers
+stay numpy's. What is not followed leaves a note where a kernel's result goes through it, and is data of unknown error
+elsewhere: nothing that numpy computed is taken for exact.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from render.entry.target import is_tool_file
+from render.front.comparisons import listening
 from render.front.names import user_frame
+from render.front.numpy_functions import ACCUMULATIONS, FUNCTIONS, METHODS, REDUCTIONS, UFUNCS
+from render.front.scalars import ReadElement, flattened
 from render.front.tape import plain
+from render.interpreter.hosted.overloads import host_site
 from render.interpreter.scope import PatchScope
 from render.result.places import relative
 
 if TYPE_CHECKING:
     from render.front.watch import Watch
 
-_SAME: dict[np.ufunc, Callable[..., torch.Tensor]] = {
-    np.add: torch.add, np.subtract: torch.sub, np.multiply: torch.mul, np.true_divide: torch.div,
-    np.negative: torch.neg, np.absolute: torch.abs, np.sqrt: torch.sqrt, np.square: torch.square,
-}  # fmt: skip
-"""Rounded once by both libraries; the results are compared all the same."""
+_FORMS = {"__call__": UFUNCS, "reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
+_WITHOUT_MEANING = {"out": (), "casting": (), "subok": (), "order": (), "where": (True,), "dtype": (None,)}
+"""Keywords that say nothing about the function, with the values for which that is so (empty: all)."""
+_AS_NEAR = 2.0**-6
+"""Of the largest element of operands and result: farther apart, the libraries were asked for different things."""
+_SCALARS = 64
 _watching: list[Watch] = []
+_scalars: OrderedDict[float, torch.Tensor | None] = OrderedDict()
+"""What numpy gave as a number of its own, by its value: the last ones."""
 
 
 class Followed(np.ndarray):
@@ -42,35 +51,145 @@ class Followed(np.ndarray):
         self.lost, self.home = getattr(of, "lost", ""), getattr(of, "home", None)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        given = [_bare(x) for x in inputs]
-        if keywords.get("out"):
-            keywords["out"] = tuple(_bare(x) for x in keywords["out"])
-        result = getattr(ufunc, method)(*given, **keywords)
+        out: tuple[Any, ...] = keywords.get("out") or ()
+        bare = {**keywords, "out": tuple(_bare(x) for x in out)} if out else keywords
+
+        def run() -> Any:
+            return getattr(ufunc, method)(*(_bare(x) for x in inputs), **bare)
+
         if not _watching or _watching[-1].busy:
-            return result
-        if not isinstance(result, np.ndarray) or result.ndim == 0 or result.dtype == bool:
-            _read(inputs)
-            return result
-        twin = _in_torch(ufunc, inputs, result) if method == "__call__" and not keywords else None
-        found = _followed(result if twin is None else twin.numpy(), twin)
-        found.lost = next(iter(_lost(inputs)), "")
-        if twin is None and not found.lost and any(_of_kernel(x) for x in inputs):
-            found.lost = f"{_here()}: numpy.{ufunc.__name__}"
-        return found
+            return run()
+        said = {k: v for k, v in keywords.items() if not _means_nothing(k, v)}
+        if method == "reduce":
+            said.setdefault("axis", 0)
+        form = None if method == "reduceat" else _FORMS.get(method, {}).get(ufunc)
+        return _beside(f"numpy.{ufunc.__name__}", form, inputs, said, run, out[0] if len(out) == 1 else None)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if not _watching or _watching[-1].busy:
+            return func(*_bare(args), **{k: _bare(x) for k, x in kwargs.items()})
+        if func in FUNCTIONS:
+            said = {k: v for k, v in kwargs.items() if not _means_nothing(k, v)}
+            result = func(*_bare(args), **{k: _bare(x) for k, x in kwargs.items()})
+            return _beside(f"numpy.{func.__name__}", FUNCTIONS[func], args, said, lambda: result)
         result = super().__array_function__(func, types, args, kwargs)
-        if np.ndim(result) == 0 and _watching and not _watching[-1].busy:
+        if np.ndim(result) == 0:
             _read(args)
+        if type(result) is not np.ndarray or result.dtype.kind != "f":
+            return result
+        found = _followed(result, None)
+        found.lost = next(_lost(args), "") or (
+            f"{_here()}: numpy.{func.__name__}" if any(map(_of_kernel, flattened(args))) else ""
+        )
+        return found
+
+    def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
+        result = _bare(self).astype(dtype, *args, **keywords)
+        if result.dtype.kind != "f" or not _asked_by_user():
+            return _followed(result, self.home) if result.dtype.kind == "f" else result
+        to = _dtype(result) if result.dtype.itemsize <= 8 else None
+        form = None if to is None else lambda x: x.clone() if x.dtype == to else x.to(to)
+        return _beside("numpy.astype", form, (self,), {}, lambda: result)
+
+    def copy(self, order: Any = "C") -> Any:
+        result = _bare(self).copy(order)
+        return _beside("numpy.copy", torch.clone, (self,), {}, lambda: result) if _asked_by_user() else result
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def called(self: Followed, *args: Any, **keywords: Any) -> Any:
+        return getattr(np, name)(self, *args, **keywords)
+
+    return called
+
+
+def _writer(name: str) -> Callable[..., Any]:
+    def called(self: Followed, *args: Any, **keywords: Any) -> Any:
+        found = getattr(np.ndarray, name)(self, *args, **keywords)
+        if _watching and not _watching[-1].busy and self.home is not None and _offset(self, self.home) is not None:
+            region = _watching[-1].tape.known(self.home)
+            if region is not None and region.cell.kernel:
+                _watching[-1].note(unfollowed(f"{_here()}: numpy.{name} into a kernel's result"))
+            _watching[-1].tape.overwritten(self.home)
+        return found
+
+    return called
+
+
+for _name in ("__setitem__", "sort", "partition", "fill", "put", "byteswap"):
+    setattr(Followed, _name, _writer(_name))
+for _name in METHODS:
+    setattr(Followed, _name, _method(_name))
+Followed.__name__ = "array"  # numpy prints the class of an array that is none of its own
+
+
+def _means_nothing(keyword: str, value: Any) -> bool:
+    allowed = _WITHOUT_MEANING.get(keyword)
+    return allowed is not None and (not allowed or any(value is x for x in allowed))
+
+
+def _beside(
+    name: str, form: Callable[..., torch.Tensor] | None, inputs: Any, said: Mapping[str, Any],
+    run: Callable[[], Any], out: Any = None,
+) -> Any:  # fmt: skip
+    """What numpy makes of it, with torch's result of the same function on the tape, if there is one."""
+    place = None if out is None else _tensor(out)
+    twin = None if form is None or (out is not None and place is None) else _in_torch(form, inputs, said)
+    result = run()
+    if out is not None:
+        result = _bare(out)
+    good = twin is not None and _alike(twin, result, inputs)
+    missed = next(_lost(inputs), "")
+    if not good and not missed and any(map(_of_kernel, flattened(inputs))):
+        missed = f"{_here()}: {name}"
+    if good and twin is not None:
+        bits = np.array(result)
+        if place is not None:
+            twin = place.copy_(twin)
+        with _watching[-1].tape.paused(), torch.no_grad():  # the script's numbers stay numpy's
+            twin.copy_(torch.from_numpy(bits))
+    if not isinstance(result, np.ndarray) or result.ndim == 0 or result.dtype == bool:
+        _read(inputs)
+        if isinstance(result, np.generic) and result.dtype.kind == "f":
+            _remember(float(result), twin if good else None)
+        if not isinstance(result, np.ndarray) or result.ndim == 0:
+            return result
+    if out is not None:
+        out.lost = missed or out.lost if isinstance(out, Followed) else ""
+        return out
+    if result.dtype.kind not in "fb" or (result.dtype == bool and not good):
         return result
+    found = _followed(twin.numpy() if good and twin is not None else result, twin if good else None)
+    found.lost = missed
+    return found
+
+
+def _remember(value: float, twin: torch.Tensor | None) -> None:
+    """A number of numpy's own; None where nothing is known of its error."""
+    _scalars[value] = twin
+    _scalars.move_to_end(value)
+    if len(_scalars) > _SCALARS:
+        _scalars.popitem(last=False)
+    watch, frame = _watching[-1], user_frame()
+    if twin is None:
+        watch.tape.left.lost(value)
+    elif (place := watch.tape.known(twin)) is not None and frame is not None and not watch._looked_at(place, frame):
+        watch.tape.left.leaves(value, ReadElement(place, 0, host_site()))
+
+
+def _asked_by_user() -> bool:
+    """Whether the caller of the function that asks is the user's code, and not numpy's."""
+    return bool(_watching) and not _watching[-1].busy and not is_tool_file(sys._getframe(2).f_code.co_filename)
 
 
 def _bare(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return type(x)(_bare(y) for y in x)
     return x.view(np.ndarray) if isinstance(x, Followed) else x
 
 
 def _lost(inputs: Any) -> Iterator[str]:
-    yield from (why for x in inputs if isinstance(x, Followed) and (why := lost(x)))
+    yield from (why for x in flattened(inputs) if isinstance(x, Followed) and (why := lost(x)))
 
 
 def lost(x: Any) -> str:
@@ -103,12 +222,27 @@ def _followed(array: Any, home: torch.Tensor | None) -> Followed:
 
 def _tensor(x: Any) -> torch.Tensor | None:
     """The tensor over the memory of an array."""
-    if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or x.dtype.itemsize > 8 or any(s < 0 for s in x.strides):
+    if (
+        not isinstance(x, np.ndarray)
+        or x.dtype.kind not in "fbi"
+        or x.dtype.itemsize > 8
+        or any(s < 0 for s in x.strides)
+    ):
         return None
     home = x.home if isinstance(x, Followed) else None
     if home is not None and (start := _offset(x, home)) is not None:
         return torch.as_strided(home, x.shape, tuple(s // x.itemsize for s in x.strides), start)
     return torch.from_numpy(_bare(x)) if x.flags.writeable else None
+
+
+def taken(array: Any, made: torch.Tensor) -> torch.Tensor:
+    """`made` by torch of an array: a copy of the tensor that the array is, where it is one."""
+    home = array.home if isinstance(array, Followed) else None
+    if home is None or _offset(array, home) is None or (source := _tensor(array)) is None:
+        return made
+    with torch.no_grad():
+        found = source.to(made.dtype, copy=True)
+    return found.requires_grad_(made.requires_grad)
 
 
 def _of_kernel(x: Any) -> bool:
@@ -117,23 +251,66 @@ def _of_kernel(x: Any) -> bool:
     return region is not None and region.cell.kernel
 
 
-def _in_torch(ufunc: np.ufunc, inputs: Any, result: Any) -> torch.Tensor | None:
-    """The same operation by torch, if its result is the same in every bit."""
-    func = _SAME.get(ufunc)
-    if func is None or any(x.dtype != result.dtype for x in inputs if isinstance(x, np.ndarray)):
+def _in_torch(form: Callable[..., torch.Tensor], inputs: Any, said: Mapping[str, Any]) -> torch.Tensor | None:
+    """The same function by torch, in memory of its own; None where torch does not take these arguments."""
+    try:
+        given = [_operand(x) for x in inputs]
+        arrays = [x.dtype for x in flattened(inputs) if isinstance(x, np.ndarray | np.generic)]
+        common = np.result_type(*arrays) if arrays else None
+        if common is not None and common.kind == "f" and common.itemsize <= 8:
+            wide = _dtype(np.empty(0, common))
+            given = [
+                x.to(wide) if isinstance(x, torch.Tensor) and x.dtype not in (wide, torch.bool) else x for x in given
+            ]
+        with torch.no_grad():
+            found = form(*given, **said)
+            return found.clone() if any(x is found for x in given) else found
+    except (_NoTensor, NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
-    operands = [_tensor(x) if isinstance(x, np.ndarray) else _number(x) for x in inputs]
-    if any(x is None for x in operands):
-        return None
-    with torch.no_grad():
-        found = func(*operands)
-    same = str(found.dtype) == f"torch.{result.dtype}" and np.array_equal(found.numpy(), result, equal_nan=True)
-    return found if same else None
 
 
-def _number(x: Any) -> float | None:
-    """A literal; a scalar of numpy's may come from a kernel's result."""
-    return float(x) if isinstance(x, int | float) and not isinstance(x, np.generic) else None
+def _dtype(x: Any) -> torch.dtype:
+    """Torch's name of an array's format."""
+    return torch.from_numpy(np.empty(0, x.dtype)).dtype
+
+
+class _NoTensor(Exception):
+    """An operand that is not followed."""
+
+
+def _operand(x: Any) -> Any:
+    if isinstance(x, list | tuple) and any(isinstance(y, np.ndarray) for y in x):
+        return type(x)(_operand(y) for y in x)
+    if isinstance(x, np.ndarray):
+        found = _tensor(x)
+    elif isinstance(x, np.generic) and x.dtype.kind == "f" and float(x) in _scalars:
+        found = _scalars[float(x)]
+    elif isinstance(x, np.generic):  # perhaps computed from one of those
+        number = _watching[-1].tape.left.of(float(x)) if x.dtype.kind == "f" else 0.0
+        found = torch.full((), x.item(), dtype=_dtype(x)) if isinstance(number, float) else None
+    else:
+        return x
+    if found is None:
+        raise _NoTensor
+    return found
+
+
+def _alike(twin: torch.Tensor, result: Any, inputs: Any) -> bool:
+    """Whether it is the same function's value, apart from rounding."""
+    if not isinstance(result, np.ndarray | np.generic) or result.shape != tuple(twin.shape):
+        return False
+    with _watching[-1].tape.paused():
+        mine = twin.numpy()
+    if mine.dtype != result.dtype:
+        return False
+    if result.dtype == bool:
+        return bool(np.array_equal(mine, result))
+    with np.errstate(all="ignore"):
+        one, two = (np.nan_to_num(np.asarray(x, np.float64)) for x in (mine, result))
+        given = [np.asarray(_bare(x)) for x in flattened(inputs)]
+        finite = [np.abs(x[np.isfinite(x)]) for x in (*given, two) if x.dtype.kind == "f"]
+        scale = max(float(x.max(initial=0)) for x in finite)
+        return bool((np.abs(one - two) <= _AS_NEAR * scale).all())
 
 
 def unfollowed(where: str) -> str:
@@ -145,7 +322,7 @@ def _read(inputs: Any) -> None:
     watch = _watching[-1]
     for x in inputs:
         if isinstance(x, Followed):
-            if x.lost:
+            if x.lost and listening():  # a comparison that is judged computes, too
                 watch.note(
                     f"{x.lost} of a kernel's result is not followed: compare before it, or compute it with torch"
                 )
@@ -168,4 +345,5 @@ def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
 
     scope.set(torch.Tensor, "numpy", numpy)
     _watching.append(watch)
+    _scalars.clear()
     return lambda: _watching.remove(watch)

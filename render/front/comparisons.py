@@ -114,7 +114,7 @@ def _patch(scope: PatchScope, owner: Any, name: str, result: Any) -> Any:
         frame = sys._getframe(1)
         if not _takers or is_tool_file(frame.f_code.co_filename):
             return plain(*args, **kwargs)
-        left, right = _sides(args, kwargs)
+        left, right = _operands(args, kwargs)
         answer = _takers[-1](left, right, frame.f_code.co_filename, frame.f_lineno)
         if not answer:
             return result
@@ -133,7 +133,7 @@ def _patch(scope: PatchScope, owner: Any, name: str, result: Any) -> Any:
     return compare
 
 
-def _sides(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def _operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """The two operands, by position or under the names that such functions give them."""
     found = list(args[:2])
     for names in _NAMES:

@@ -45,6 +45,17 @@ def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]
         queue.extend((x.cell, step.time - 1) for x in operands)
 
 
+def opposed(left: Region, right: Region, time: int) -> bool:
+    """Of numbers that were taken out: a launch on one side, none on the other, which was computed. Two results of
+    kernels are more often two steps of one course (a loss and the best one so far) than two versions of one value."""
+    if left.cell.kernel == right.cell.kernel:
+        return False
+    mine, its = (left, right) if left.cell.kernel else (right, left)
+    one, two = history(mine.cell, time), history(its.cell, time)
+    alone = [s for t, s in two.items() if t not in one]
+    return launches(s for t, s in one.items() if t not in two) and any(not isinstance(s, Given) for s in alone)
+
+
 def _name(func: Any) -> str:
     """Of an operation; nothing for a function of ours."""
     return base_name(func._schema.name) if hasattr(func, "_schema") else ""

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
+from render.front.scalars import ReadElement, Recipe, Untold
 from render.front.tape import Cell, Given, Holder, HostOperation, Launched, Region, TapeStep
 from render.interpreter.arguments import KernelCall
 from render.interpreter.host import ALLOCATIONS
@@ -53,6 +54,11 @@ def history(cell: Cell, until: int) -> dict[int, TapeStep]:
 
 def launches(steps: Iterable[TapeStep]) -> bool:
     return any(isinstance(step, Launched) for step in steps)
+
+
+def moves(step: HostOperation) -> bool:
+    """Whether its results are elements of its operands."""
+    return hasattr(step.func, "_schema") and operation(step.func).moves
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Replay:
         returned = [x for x in tree_flatten(out)[0] if isinstance(x, torch.Tensor)]
         for place, x in zip(step.made, returned, strict=True):
             if place is not None and place.cell in step.writes and place.cell.steps[0] is step:
-                if operation(step.func).name in ALLOCATIONS:
+                if hasattr(step.func, "_schema") and operation(step.func).name in ALLOCATIONS:
                     fill_fresh(x)
                 bases.put(place.cell, x, place)
 
@@ -177,10 +183,22 @@ class _Bases:
             return self.at(x)
         if isinstance(x, Holder):
             return x.filled(self.filled)
+        if isinstance(x, float | Untold | ReadElement | Recipe):
+            return self._number(x)
         if isinstance(x, tuple | list):
             parts = [self.filled(v) for v in x]
             return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
         return x
+
+    def _number(self, x: float | Untold | ReadElement | Recipe) -> Any:
+        """A number as the open session knows it."""
+        session = innermost()
+        if isinstance(x, ReadElement | Recipe):
+            return x.value(self.at)
+        value = x.number if isinstance(x, Untold) else x
+        if session is not None:
+            (session.tell_unknown if isinstance(x, Untold) else session.tell_literal)(value)
+        return value
 
     def at(self, place: Region) -> torch.Tensor:
         base, known = self.tensors[place.cell], self._places.get(place.cell)

@@ -19,9 +19,8 @@ from render.entry.execution import described_as, on_cpu, open_session
 from render.entry.inputs import Inputs
 from render.entry.resolve import Reference
 from render.front.comparisons import NothingToJudge
-from render.front.history import Apart, apart, history, launches, rerun
+from render.front.history import Apart, apart, history, launches, moves, rerun
 from render.front.tape import Cell, Given, HostOperation, Region, TapeStep
-from render.interpreter.hosted.overloads import operation
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import Session
 from render.judgement.steps import Judgement
@@ -63,7 +62,7 @@ def judge(left: ComparedSide, right: ComparedSide, until: int, options: Options,
             found = [_verdict(a, b, inputs, quiet, _bounds) for a, b in (sides, sides[::-1])]
             return min(found, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
         mine, other = sides if kernels[0] else sides[::-1]
-        if (source := _loaded(mine[0].place.cell, other[0].place.cell, until)) is not None:
+        if (source := _elsewhere(mine[0].place.cell, other[0].place.cell, until)) is not None:
             return _verdict(mine, other, inputs, quiet, _unknown, (_told(other[0].name, source),))
         return _verdict(mine, other, inputs, quiet, None)
 
@@ -163,13 +162,33 @@ def _far(found: torch.Tensor, before: torch.Tensor) -> bool:
         return bool(((one - two).abs() > _APART * two.abs().max()).any()) if two.numel() else False
 
 
-def _loaded(mine: Cell, other: Cell, until: int) -> Given | None:
-    """Where the other side was computed elsewhere: data from outside that is no input of the kernel's."""
+def _elsewhere(mine: Cell, other: Cell, until: int) -> Given | None:
+    """Where the other side, or a part of it, was computed elsewhere: data from outside that the kernel was not given.
+
+    Whatever torch does with an array that numpy computed, the error of its floats stays unknown. Floats that the
+    kernel was given, too, in any order, are no such; nor are the constants of masks.
+    """
     known = history(mine, until)
     steps = [step for time, step in history(other, until).items() if time not in known]
-    given = [step for step in steps if isinstance(step, Given)]
-    moved = all(isinstance(s, HostOperation) and operation(s.func).moves for s in steps if s not in given)
-    return next((step for step in given if not step.made), None) if moved else None
+    given = [step for step in steps if isinstance(step, Given) and not step.made]
+    if not given:
+        return None
+    if all(isinstance(s, Given) or (isinstance(s, HostOperation) and moves(s)) for s in steps):
+        return given[0]
+    inputs = np.concatenate([_MASKS, *(_floats(s) for s in known.values() if isinstance(s, Given))])
+    return next((s for s in given if s.foreign and not np.isin(_floats(s), inputs).all()), None)
+
+
+_MASKS = np.array([0.0, 1.0, np.inf, -np.inf])
+
+
+def _floats(step: Given) -> np.ndarray:
+    """What was given, NaN left out: it is the same in every array."""
+    x = step.data
+    if not x.is_floating_point():
+        return np.empty(0)
+    found = x.detach().to(torch.float64).numpy()
+    return np.asarray(found[~np.isnan(found)])
 
 
 def _told(name: str, source: Given) -> str:

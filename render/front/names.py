@@ -6,6 +6,7 @@ import ast
 import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -23,16 +24,19 @@ _SHOWING = ("_pytest", "pytest", "pluggy", "IPython", "ipykernel", "rich", "ppri
 """They print values that the user's code did not ask for."""
 
 
+def shows(frame: FrameType) -> bool:
+    """Whether it belongs to something that shows or compares values for the user's code."""
+    return frame.f_globals.get("__name__", "").split(".")[0] in _SHOWING
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's own code; None where something else shows values."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_tool_file(frame.f_code.co_filename):
-        if frame.f_globals.get("__name__", "").split(".")[0] in _SHOWING:
+        if shows(frame):
             return None
         frame = frame.f_back
-    if frame is None or frame.f_globals.get("__name__", "").split(".")[0] in _SHOWING:
-        return None
-    return frame
+    return None if frame is None or shows(frame) else frame
 
 
 def in_sight(frame: FrameType | None, known: Callable[[torch.Tensor], Region | None]) -> list[Name]:
@@ -108,3 +112,30 @@ def _statement(file: str, line: int) -> ast.AST:
         except SyntaxError:
             continue
     return ast.Module([], [])
+
+
+def only_looked_at(frame: FrameType) -> bool:
+    """Whether what the frame is calling now is compared, printed or formatted where it stands, and goes nowhere."""
+    at = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    tree, above = _parsed(frame.f_code.co_filename, "".join(linecache.getlines(frame.f_code.co_filename)))
+    calls = () if tree is None else ast.walk(tree)
+    node: ast.AST | None = next((n for n in calls if isinstance(n, ast.Call) and _span(n) == at), None)
+    while isinstance(up := above.get(node), ast.BinOp | ast.UnaryOp):
+        node = up
+    called = up.func if isinstance(up, ast.Call) else None
+    shows = getattr(called, "attr", getattr(called, "id", "")) in ("print", "format")
+    return shows or isinstance(up, ast.Compare | ast.FormattedValue | ast.Assert)
+
+
+def _span(node: ast.expr) -> tuple[int, int | None, int, int | None]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+@lru_cache(8)
+def _parsed(file: str, text: str) -> tuple[ast.AST | None, Mapping[ast.AST | None, ast.AST]]:
+    """The tree of a file, and what every node stands in."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None, {}
+    return tree, {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

@@ -90,7 +90,7 @@ def pytest_runtest_makereport(
         return report
     if report.failed:
         watch.settle()
-    report.user_properties += [("render", _line(found)) for found in watch.comparisons]
+    item.user_properties += [("render", _line(found)) for found in watch.comparisons]  # the last report shows them
     if report.failed and watch.comparisons:
         *others, last = watch.comparisons
         lines = [_line(found) for found in others]

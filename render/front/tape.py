@@ -21,6 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from render.front.scalars import Assembled, LeftScalars, ReadElement, Recipe, Untold, flattened, rests_on
 from render.interpreter.arguments import KernelCall
 from render.interpreter.cuda_redirect import on_host
 from render.interpreter.graphs import unrecorded
@@ -146,6 +147,7 @@ class Tape(Untracked, TorchDispatchMode):
         self._time = self._paused = 0
         self._next_sweep = _SWEEP
         self._unseen: dict[int, tuple[Cell, str]] = {}
+        self.left = LeftScalars()
         self.open = False
         self.watches: list[Any] = []
 
@@ -155,6 +157,7 @@ class Tape(Untracked, TorchDispatchMode):
 
     def __exit__(self, *exc: object) -> None:
         self.open = False
+        self.left = LeftScalars()
         self._sweep()
         TorchDispatchMode.__exit__(self, *exc)
 
@@ -171,20 +174,47 @@ class Tape(Untracked, TorchDispatchMode):
     # places
     def place(self, tensor: torch.Tensor) -> Region:
         """Where a tensor lies; a storage that was not seen before is given."""
+        if (found := self._wrapped(tensor)) is not None:
+            return found
         cell = self._cell(tensor)
         return Region(cell, tensor.dtype, tuple(tensor.size()), tuple(tensor.stride()), int(tensor.storage_offset()))
 
     def known(self, tensor: torch.Tensor) -> Region | None:
         """The place of a tensor in a storage that was seen; memory wrapped again (`numpy()`) is found by address."""
-        storage = tensor.untyped_storage()
-        if storage._cdata in self._cells:
+        if tensor.untyped_storage()._cdata in self._cells:
             return self.place(tensor)
+        return self._at_its_address(tensor)
+
+    def _wrapped(self, tensor: torch.Tensor) -> Region | None:
+        """The place of memory that was handed to numpy and came back."""
+        storage = tensor.untyped_storage()
+        foreign = storage._cdata not in self._cells and not storage.resizable()
+        return self._at_its_address(tensor) if foreign else None
+
+    def _at_its_address(self, tensor: torch.Tensor) -> Region | None:
+        storage = tensor.untyped_storage()
         first = storage.data_ptr() + int(tensor.storage_offset()) * tensor.itemsize
         cell = self._at(first)
         if cell is None or (first - cell.address) % tensor.itemsize:
             return None
         offset = (first - cell.address) // tensor.itemsize
         return Region(cell, tensor.dtype, tuple(tensor.size()), tuple(tensor.stride()), offset)
+
+    def follows(self, tensor: torch.Tensor) -> bool:
+        """Whether numbers that are read from it now are to be made again."""
+        return self.open and not self._paused and plain(tensor)
+
+    def assembled(self, tensor: torch.Tensor, data: Any) -> None:
+        """Just made of Python's numbers: where some of them left torch before, it rests on these."""
+        told = [self.left.of(x) if isinstance(x, float) else x for x in flattened(data)]
+        cell = self._cell(tensor)
+        if len(told) != tensor.numel() or not any(isinstance(x, ReadElement | Recipe | Untold) for x in told):
+            return
+        cell.steps.clear()
+        step = HostOperation(self._tick(), tuple(dict.fromkeys(rests_on(told))), (cell,), host_site(), True,
+                             func=Assembled(tuple(tensor.shape), tensor.dtype), args=tuple(told),
+                             made=(self.place(tensor),))  # fmt: skip
+        self._add(step, any(c.kernel for c in step.reads))
 
     def asked(self, tensor: torch.Tensor) -> None:
         """Host code takes the tensor's address."""
@@ -206,6 +236,8 @@ class Tape(Untracked, TorchDispatchMode):
         return next((c for c in live if not c.storage.expired()), None)
 
     def _cell(self, tensor: torch.Tensor) -> Cell:
+        if (wrapped := self._wrapped(tensor)) is not None:
+            return wrapped.cell
         found = self._cells.get(tensor.untyped_storage()._cdata)
         return self._given(tensor) if found is None else found
 
@@ -255,6 +287,14 @@ class Tape(Untracked, TorchDispatchMode):
     def now(self) -> int:
         return self._time
 
+    def overwritten(self, tensor: torch.Tensor) -> None:
+        """Something that is no operation of torch wrote to its storage: the bytes are given anew."""
+        cell = self._cells.get(tensor.untyped_storage()._cdata)
+        if cell is not None:
+            step = self._given(tensor).steps[-1]
+            assert isinstance(step, Given)
+            step.foreign = True
+
     def loaded(self, tensor: torch.Tensor) -> None:
         """Its numbers were computed elsewhere."""
         for step in self._cell(tensor).steps:
@@ -286,6 +326,8 @@ class Tape(Untracked, TorchDispatchMode):
         return out
 
     def _frozen(self, x: Any) -> Any:
+        if isinstance(x, float):
+            return self.left.of(x)
         return self.place(x) if isinstance(x, torch.Tensor) else x
 
     def _note(
@@ -302,7 +344,9 @@ class Tape(Untracked, TorchDispatchMode):
             for x in fresh:
                 fill_fresh(x)
         cells = [self._new(x) for x in fresh]
-        reads = tuple(dict.fromkeys(self._cell(x) for x in given))
+        numbers = rests_on(tree_flatten(frozen)[0])
+        kernel = kernel or any(cell.kernel for cell in numbers)
+        reads = tuple(dict.fromkeys((*(self._cell(x) for x in given), *numbers)))
         writes = (*cells, *dict.fromkeys(self._cell(x) for x in targets))
         for cell in reads:
             self.seen(cell)
@@ -368,6 +412,10 @@ class Tape(Untracked, TorchDispatchMode):
             place = self.place(value)
             cells.append(place.cell)
             return place
+        if isinstance(value, float):
+            found = self.left.of(value)
+            cells += rests_on([found])
+            return found
         if isinstance(value, tuple | list):
             parts = [self._argument(v, cells) for v in value]
             return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

@@ -16,11 +16,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from render.entry.execution import profile_called
-from render.front.arrays import follow, lost, unfollowed
+from render.entry.target import is_tool_file
+from render.front import scalars
+from render.front.arrays import follow, lost, taken, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
-from render.front.differences import compared
+from render.front.differences import compared, opposed
 from render.front.judge import ComparedSide, judge
-from render.front.names import in_sight, names_of, user_frame
+from render.front.names import in_sight, names_of, only_looked_at, shows, user_frame
 from render.front.session import WatchedSession
 from render.front.tape import Region, Tape, plain, unheard
 from render.interpreter.compat import known_keys
@@ -30,6 +32,8 @@ from render.result.codes import EXIT_CODES, INTERNAL_ERROR, USAGE_ERROR
 from render.result.defects import caught
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.options import Options
+from render.result.places import relative
+from render.result.progress import told_in_notebooks
 from render.result.verdict import Verdict
 
 
@@ -84,7 +88,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     """Use as a context manager; `comparisons` in their order, `tell` is called with each. `notes`: what was not run.
 
     `listens`: comparisons are judged, `later`: once `settle` asks for them. `accepts`: one that fails and is Type-I is
-    taken to succeed.
+    taken to succeed. `judging`: what is judged right now.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self.tell, self.listens, self.later, self.accepts = tell, listens, later, accepts
         self._waiting: list[Callable[[], Compared | None]] = []
         self._reads: list[_Read] = []
+        self.judging = ""
         self._busy = False
         self._outer: Watch | None = None
         self._stack = contextlib.ExitStack()
@@ -141,6 +146,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 stack.enter_context(recording(self._take))
                 stack.enter_context(_Listener(self))
                 stack.callback(follow(scope, self))
+                scalars.follow(scope, self.tape, lambda: self._busy, self._looked_at)
+                self.tape.left.met = self._met
                 self._heard(stack)
             self._stack = stack.pop_all()
         return self
@@ -190,6 +197,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self._waiting.clear()
         self.comparisons.clear()
         self._known.clear()
+        self.tape.left = self.tape.left.fresh()
 
     def __call__(self, function: F) -> F:
         """As a decorator: the scope is open in each call."""
@@ -230,6 +238,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         if place is not None and frame is not None:
             self._reads.append(_Read(place, self.tape.now, frame, frame.f_lineno))
 
+    def _looked_at(self, place: Region, frame: FrameType) -> bool:
+        with self._own():
+            return only_looked_at(frame) or compared(place, self.tape.now) is not None
+
     def flush(self) -> None:
         """Judges the differences that were read since."""
         while self._reads and not self._busy:
@@ -240,6 +252,18 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 left, right, until = found
                 file, line = read.frame.f_code.co_filename, read.line
                 self._judged((left, None), (right, None), until, file, line, read.frame)
+
+    def _met(self, one: tuple[Region, int], two: tuple[Region, int]) -> None:
+        """Numbers of two tensors are put against each other: judged where the tensors are a result and a reference."""
+        (left, right), until = (one[0], two[0]), max(one[1], two[1])
+        if self._busy or not listening() or left.size != right.size or not opposed(left, right, until):
+            return
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and (is_tool_file(frame.f_code.co_filename) or shows(frame)):
+            frame = frame.f_back
+        mine, other = (left, right) if left.cell.kernel else (right, left)
+        if frame is not None:
+            self._judged((mine, None), (other, None), until, frame.f_code.co_filename, frame.f_lineno, frame)
 
     def _judged(
         self, one: Operand, two: Operand, until: int, file: str, line: int, frame: FrameType | None
@@ -257,7 +281,16 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                            for (place, x), name in zip((one, two), called, strict=True))  # fmt: skip
         inputs = {place.cell: name for place, name in names}
         found = Compared(file, line, left.name, right.name, None)
-        conclude = partial(self._conclude, key, found, lambda: judge(left, right, until, self.options, inputs))
+
+        def ask() -> Verdict:
+            self.judging = f"judging {left.name} against {right.name}, {relative(file)}:{line}"
+            try:
+                with told_in_notebooks(self.judging, self.options) as options:
+                    return judge(left, right, until, options, inputs)
+            finally:
+                self.judging = ""
+
+        conclude = partial(self._conclude, key, found, ask)
         if not self.later:
             return conclude()
         self._waiting.append(conclude)
@@ -331,8 +364,12 @@ class _Listener(TorchFunctionMode):
         if func is torch.Tensor.__repr__ and plain(args[0]):
             watch.read(args[0])
         out = func(*args, **(kwargs or {}))
-        if func in _TAKING and args and isinstance(args[0], np.ndarray | np.generic) and plain(out):
-            watch.tape.loaded(out)
+        if func in _TAKING and args and plain(out):
+            with watch._own():
+                if isinstance(args[0], np.ndarray | np.generic):
+                    watch.tape.loaded(out)
+                elif isinstance(args[0], list | tuple | float):
+                    watch.tape.assembled(out, args[0])
         if watch._reads:
             watch.flush()
-        return out
+        return taken(args[0], out) if func in _TAKING and args else out

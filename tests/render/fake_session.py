@@ -27,7 +27,8 @@ class FakeSession:
         self.taints, self.causes, self.envelopes, self.undefined_sites = {}, set(), {}, set()
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
         self.host_roundings, self.host_given, self.tuned, self.host_steps = {}, False, {}, 0
-        self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED)
+        self.open_sites, self.programs = set(), None
+        self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED, placed=set())
 
     def made_at(self, base):
         return None

@@ -77,7 +77,7 @@ def _files() -> Iterator[Kind]:
     yield Kind("file: a device", ("classify", "/dev/null"))
     yield Kind("file: a dash", ("classify", "-"))
     yield Kind("file: an empty name", ("classify", ""))
-    yield Kind("file: two", ("classify", "k.py", "l.py"), {"k.py": GOOD, "l.py": GOOD})
+    yield Kind("file: two, one missing", ("classify", "k.py", "l.py"), {"k.py": GOOD})
     texts: dict[str, str | bytes] = {
         "empty": "", "blank": "\n\n  \n", "comment": "# nothing\n", "binary": bytes(range(256)) * 8, "null": b"x = 1\0\n",
         "latin1": b"# \xe9\nx = 1\n", "unclosed": "def f(:\n", "indent": "def f():\nreturn 1\n", "tabs": "if 1:\n\tx = 1\n        y = 2\n",
@@ -195,7 +195,7 @@ def _references() -> Iterator[Kind]:
         )
     specs = ("nothing", "torch.nothing", "nothing.at.all", "torch", "os.getcwd", "k.py", "other.py::fn", "k.py::nothing", "k.py::", "::fn", ":", "a:b",
              "torch:nothing", "", " ", "torch.", ".torch", "torch..matmul", "torch.matmul()", "lambda", "lambda x", "lambda x:", "lambda: 1",
-             "lambda x: nope(x)", "1", "None", "sys.exit", "builtins.exit", "os._exit", "k.py::make_inputs", "k.py::scale", "torch.nn.Linear", "x * 2",
+             "lambda x: nope(x)", "1", "None", "sys.exit", "builtins.exit", "os._exit", "k.py::make_inputs", "k.py::scale", "torch.nn.Linear", "x * ",
              "[]", "../k.py::reference", "k.py::reference::x", "math.pi", "torch.float32", "numpy.ndarray", "subprocess.Popen", "/", "é")  # fmt: skip
     for spec in specs:
         yield classify(
@@ -218,7 +218,7 @@ def _options() -> Iterator[Kind]:
             "sm_",
             "a1000",
             "1",
-            "any,ieee",
+            "any;ieee",
             "../sm_80",
             "None",
             "sm_80.toml",

@@ -178,6 +178,7 @@ def test_options_reach_the_classification(monkeypatch: pytest.MonkeyPatch, file:
     line = ["--entry", "f", "--ref", "torch.mm", "--device", "sm_80", "--input", "a=randn(2)", "--input", "b=ones(2)"]
     runner.invoke(app, ["classify", file, *line, "--seed", "7", "--no-budget"])
     assert callable(seen.pop("progress")) and callable(seen.pop("on_stage"))
+    assert list(seen.pop("session")) == ["progress"]  # type: ignore[call-overload]
     assert seen == {
         "entry": "f", "ref": "torch.mm", "ref_args": (), "device": "sm_80", "inputs": None,
         "specs": ("a=randn(2)", "b=ones(2)"), "seed": 7, "output": None, "budget": False,

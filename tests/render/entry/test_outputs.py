@@ -50,6 +50,15 @@ def test_numbers_keep_their_precision():
     assert flatten(3)[0][1].dtype == torch.int64
 
 
+@pytest.mark.parametrize("made", [lambda z: z, lambda z: z.numpy(), lambda z: z.conj().resolve_conj().conj()])
+def test_complex_numbers_are_pairs_of_real_ones(made):
+    """Both parts are judged; as float64 the imaginary one would be dropped."""
+    z = torch.complex(torch.randn(5), torch.randn(5))
+    ((name, pairs),) = flatten(made(z))
+    assert name == "out" and pairs.dtype == torch.float32
+    assert torch.equal(pairs, torch.stack([z.real, z.imag], -1))
+
+
 def test_stored_arguments():
     def entry(a, out, n):
         pass

@@ -1,0 +1,267 @@
+"""Numbers that left torch in watched code, so that what was made of them can be made again.
+
+`.item()` and `.tolist()` hand out a `Scalar`: a float that knows its recipe, the element it was and what Python's
+arithmetic did with it since. Torch hands such a number on by its value, so it is found again by its value; where the
+user's code writes the same number it is taken as written. `float(t)` is a plain float: handed on as it is, it is found
+by its value; a float that turns up later and was neither written nor there before may have been computed from it.
+
+Where one number is subtracted from another, or asked whether it equals it, the tensors that they were read from are
+put against each other (`met`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import FrameType, FunctionType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import torch
+
+from render.entry.target import is_tool_file
+from render.interpreter.hosted.numbers import ARITHMETIC, MATH, Ends, LeftNumbers, MathFunction
+from render.interpreter.hosted.overloads import HostSite, host_site
+from render.interpreter.scope import PatchScope
+
+if TYPE_CHECKING:
+    from render.front.tape import Cell, Region, Tape
+
+LookedAt = Callable[["Region", FrameType], bool]
+Met = Callable[[tuple["Region", int], tuple["Region", int]], None]
+_LISTED = 1 << 14
+"""Lists of more elements are handed out as plain floats."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadElement:
+    """An element of a tensor that nothing writes any more, read in a line of host code."""
+
+    place: Region
+    index: int
+    site: HostSite
+
+    def cells(self) -> Iterator[Cell]:
+        yield self.place.cell
+
+    def value(self, at: Callable[[Region], torch.Tensor]) -> Any:
+        return _reader(self.site)(at(self.place).reshape(-1)[self.index])
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A function of numbers that left torch."""
+
+    function: Callable[..., Any]
+    operands: tuple[Any, ...]
+
+    def cells(self) -> Iterator[Cell]:
+        for x in self.operands:
+            if isinstance(x, ReadElement | Recipe):
+                yield from x.cells()
+
+    def value(self, at: Callable[[Region], torch.Tensor]) -> Any:
+        return self.function(*(x.value(at) if isinstance(x, ReadElement | Recipe) else x for x in self.operands))
+
+
+@dataclass(frozen=True, eq=False)
+class Untold:
+    """A float that Python may have computed from one that left torch as a plain float."""
+
+    number: float
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """`torch.tensor` of numbers: their recipes, or values, in its order."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def __call__(self, *numbers: Any) -> torch.Tensor:
+        made = [torch.full((), x, dtype=self.dtype) for x in numbers]
+        return torch.stack(made).reshape(self.shape) if made else torch.empty(self.shape, dtype=self.dtype)
+
+
+class Scalar(float):
+    """A float that left torch. Pickled and copied, it is a plain one."""
+
+    recipe: ReadElement | Recipe
+    left: LeftScalars
+    source: tuple[Region, int] | None
+    """The tensor that it was read from as it is, and when."""
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        return float, (float(self),)
+
+    def _made(self, function: Callable[..., Any], *operands: Any) -> Any:
+        value = function(*(float(x) if isinstance(x, Scalar) else x for x in operands))
+        if not isinstance(value, float):
+            return value
+        told = tuple(x.recipe if isinstance(x, Scalar) else x for x in operands)
+        return self.left.scalar(value, Recipe(function, told))
+
+    def of_math(self, name: str, plain: Callable[[float], float]) -> Any:
+        return self.left.scalar(plain(float(self)), Recipe(_mathematical(name), (self.recipe,)))
+
+    def _met(self, other: object) -> None:
+        """Two numbers are put against each other: a comparison of the tensors that they were read from, perhaps."""
+        if isinstance(other, Scalar) and self.source is not None and other.source is not None:
+            self.left.met(self.source, other.source)
+
+    def __eq__(self, other: object) -> Any:
+        self._met(other)
+        return float.__eq__(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        self._met(other)
+        return float.__ne__(self, other)
+
+    __hash__ = float.__hash__
+
+    def __neg__(self) -> Any:
+        return self._made(operator.neg, self)
+
+    def __abs__(self) -> Any:
+        return self._made(operator.abs, self)
+
+    def __round__(self, ndigits: Any = None) -> Any:
+        return self._made(round, self, ndigits)
+
+
+def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
+    def forward(self: Scalar, other: Any) -> Any:
+        if name == "sub":
+            self._met(other)
+        return self._made(function, self, other) if isinstance(other, int | float) else NotImplemented
+
+    def swapped(self: Scalar, other: Any) -> Any:
+        return self._made(function, other, self) if isinstance(other, int | float) else NotImplemented
+
+    setattr(Scalar, f"__{name}__", forward)
+    setattr(Scalar, f"__r{name}__", swapped)
+
+
+for _function in ARITHMETIC:
+    _binary(_function.__name__, _function)
+
+
+@cache
+def _mathematical(name: str) -> Callable[[Any], Any]:
+    """The function of Python's `math`, as it is when it is called: within a session it keeps bounds."""
+    return lambda x: getattr(math, name)(x)
+
+
+class LeftScalars:
+    """What left torch under one tape."""
+
+    def __init__(self, met: Met = lambda one, two: None) -> None:
+        """`met` is told of two tensors whose numbers are put against each other, each with its time."""
+        self.met = met
+        self._alive: WeakValueDictionary[float, Scalar] = WeakValueDictionary()
+        self._plain: dict[float, ReadElement] = {}
+        self._numbers = LeftNumbers(lambda *_: 0, lambda file: not is_tool_file(file))
+
+    def fresh(self) -> LeftScalars:
+        """As if nothing had left."""
+        return LeftScalars(self.met)
+
+    def scalar(self, value: float, recipe: ReadElement | Recipe, source: tuple[Region, int] | None = None) -> Scalar:
+        found = Scalar(value)
+        found.recipe, found.left, found.source = recipe, self, source
+        self._alive[float(value)] = found
+        return found
+
+    def leaves(self, value: float, element: ReadElement) -> None:
+        """As a plain float."""
+        self._plain[value] = element
+        self._numbers.note(value, Ends(value, value))
+
+    def lost(self, value: float) -> None:
+        """As a plain float of unknown error."""
+        self._numbers.note(value, Ends(value, value, frozenset({0})))
+
+    def of(self, value: float) -> ReadElement | Recipe | Untold | float:
+        """How a float that is handed to torch or to a kernel was made; itself where it is a number of the code."""
+        if isinstance(value, Scalar):
+            return value.recipe
+        known = self._alive.get(value)
+        if known is not None:
+            return float(value) if self._numbers.is_written(value) else known.recipe
+        if not self._numbers or (found := self._numbers.of(value)) is None:
+            return value
+        if found.taint:
+            return Untold(value)
+        return value if self._numbers.is_written(value) else self._plain[value]
+
+
+def rests_on(values: Iterable[Any]) -> list[Cell]:
+    """The storages that numbers among these values were read from."""
+    return [cell for x in values if isinstance(x, ReadElement | Recipe) for cell in x.cells()]
+
+
+def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: LookedAt) -> None:
+    """Numbers that the user's code reads are followed while `scope` lasts. `looked_at`: this value, read in this frame,
+    goes nowhere."""
+    tensor = torch.Tensor
+    item, tolist, plain = tensor.item, tensor.tolist, tensor.__float__
+
+    def taken(self: torch.Tensor) -> list[ReadElement] | None:
+        """Its elements as they are now; None where nobody is to follow them."""
+        if busy() or is_tool_file(sys._getframe(2).f_code.co_filename) or not tape.follows(self):
+            return None
+        site = host_site()
+        with torch.no_grad():
+            place = tape.place(self.detach().clone())
+        return [ReadElement(place, i, site) for i in range(self.numel())]
+
+    def number(self: torch.Tensor) -> Any:
+        value = item(self)
+        found = taken(self) if isinstance(value, float) else None
+        return value if found is None else tape.left.scalar(value, found[0], (tape.place(self), tape.now))
+
+    def elements(self: torch.Tensor) -> Any:
+        values = tolist(self)
+        found = taken(self) if self.is_floating_point() and self.numel() <= _LISTED else None
+        if found is None:
+            return values
+        return _filled(values, iter(found), tape.left, (tape.place(self), tape.now))
+
+    def whole(self: torch.Tensor) -> float:
+        value = plain(self)
+        found = taken(self) if self.is_floating_point() else None
+        if found is not None and not looked_at(tape.place(self), sys._getframe(1)):
+            tape.left.leaves(value, found[0])
+        return value
+
+    scope.set(tensor, "item", number)
+    scope.set(tensor, "tolist", elements)
+    scope.set(tensor, "__float__", whole)
+    for name in MATH:
+        scope.set(math, name, MathFunction(name))
+
+
+def _filled(values: Any, elements: Iterator[ReadElement], left: LeftScalars, source: tuple[Region, int]) -> Any:
+    if isinstance(values, list):
+        return [_filled(x, elements, left, source) for x in values]
+    return left.scalar(values, next(elements), source)
+
+
+def flattened(data: Any) -> Iterator[Any]:
+    if isinstance(data, list | tuple):
+        for x in data:
+            yield from flattened(x)
+    else:
+        yield data
+
+
+@cache
+def _reader(site: HostSite) -> Callable[[torch.Tensor], Any]:
+    """Reads an element from the line that read it before: what the session follows leaves there."""
+    code = (lambda x: x.item()).__code__.replace(co_filename=site.file, co_firstlineno=max(site.line, 1))
+    named: Callable[[torch.Tensor], Any] = FunctionType(code, {})
+    return named
