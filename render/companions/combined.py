@@ -14,60 +14,22 @@ and the other thresholds are choices.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from render.companions.accumulation.swamping import Swamping, of_run, spread
 from render.companions.dual_delta.experiment import DualDelta
-from render.entry.execution import Execution
-from render.result.decision import Case
 from render.result.errors import RenderError
-from render.result.margins import SIGMA, probable
+from render.result.loose import LOOSE, reproduced, width_of
+from render.result.margins import SIGMA
 from render.result.records import Evidence
 from render.result.verdict import Verdict
-from render.trace.adjoint import Contributions, Key, contributions
-from render.trace.element import slices_of
-from render.trace.model import Slice
+from render.trace.accumulation.swamping import Swamping, of_run
+from render.trace.declared import DeclaredBand, band_of
 from render.trace.observed import observed
 
-WIDE = 10.0
-"""W beyond which a bound is loose."""
 POWERLESS, PROBABLE = "RND301", "RND120"
 _BOUND = {"Type-I": "inside", "Type-II": "outside"}
-_LOW = ("cast", "lowacc")
-_ELEMENTS = 16
-_TOLERANCES = {"fp16": (1e-3, 1e-5), "bf16": (1.6e-2, 1e-5), "fp32": (1.3e-6, 1e-5), "fp64": (1e-7, 1e-7)}
-"""rtol, atol of torch.testing.assert_close."""
-
-
-class DeclaredBand(NamedTuple):
-    """`declared`, `own`: errors in 6 standard deviations of the declared precision, and of the kernel's own, at the
-    worst element (above 1: outside). `hollow`: the own band is as large as the output. `cause`: the low precision that
-    makes most of what is not declared, its format, and its share of the kernel's mean square error."""
-
-    declared: float
-    own: float
-    hollow: bool
-    cause: Key | None
-    fmt: str
-    share: float
-
-    @property
-    def sentence(self) -> str:
-        if self.cause is None:
-            return "no low precision inside"
-        cause, file, line = self.cause
-        what = (
-            f"{self.fmt or 'low-precision'} accumulator"
-            if cause == "lowacc"
-            else f"low-precision partials ({self.fmt})"
-        )
-        return f"{what}, {Path(file).name}:{line}, {100 * self.share:.3g} % of the mean square error"
 
 
 @dataclass(frozen=True)
@@ -86,7 +48,7 @@ class Fields:
 
     @property
     def loose(self) -> bool:
-        return self.width > WIDE
+        return self.width > LOOSE
 
     @property
     def equal(self) -> bool:
@@ -153,21 +115,28 @@ def combined(verdict: Verdict, dual: DualDelta | None = None) -> Verdict:
         raise RenderError("RND902", "this verdict cannot be run again", "pass the verdict that classify() returned")
     run = observed(study.entry)
     swamping = of_run(study.entry, run)
-    band = band_of(study.entry, run, study.cases)
+    bands = [b for case in study.cases if not case.mismatch and (b := band_of(study.entry, run, case)) is not None]
+    band = max(bands, key=lambda b: b.declared, default=None)
     powerless = verdict.code in (POWERLESS, PROBABLE)
     fields = Fields(
         "unbounded" if powerless else _BOUND.get(verdict.label, "unbounded"), width_of(study.cases),
         band is not None and band.declared <= 1, dual.outcome if dual is not None else "undecided",
-        _accumulator(swamping), powerless, band is not None and band.own <= 1 and not band.hollow,
-        _reproduced(study.cases),
+        _accumulator(swamping), powerless, bool(bands) and all(b.own <= 1 and not b.hollow for b in bands),
+        all(reproduced(case) for case in study.cases),
     )  # fmt: skip
     row = decided(fields)
-    facts = (*verdict.evidence, *_evidence(fields, row, band, swamping, dual))
+    facts = _together(verdict.evidence, _evidence(fields, row, band, swamping, dual))
     named = f": {band.sentence}" if band is not None and band.cause is not None else ""
     found = replace(verdict, evidence=facts, notes=(*verdict.notes, f"companions: {row.advice}{named}"))
     if not row.label or (row.label, row.code) == (verdict.label, verdict.code) != ("Type-I", PROBABLE):
         return found
     return _relabelled(found, row, band, swamping)
+
+
+def _together(known: Sequence[Evidence], more: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Both, one of each name."""
+    names = {one.name for one in known}
+    return (*known, *(one for one in more if one.name not in names))
 
 
 def _relabelled(verdict: Verdict, row: Told, band: DeclaredBand | None, swamping: Sequence[Swamping]) -> Verdict:
@@ -179,7 +148,7 @@ def _relabelled(verdict: Verdict, row: Told, band: DeclaredBand | None, swamping
     message = f"{row.advice}{f': {detail}' if detail else ''}"
     where: dict[str, Any] = {}
     if band is not None and band.cause is not None:
-        where = {"file": band.cause[1], "line": band.cause[2], "column": 0, "end_column": 0}
+        where = {"file": band.cause.file, "line": band.cause.line, "column": 0, "end_column": 0}
     label: Any = row.label
     exit_code = codes.EXIT_CODES[label]
     return replace(verdict, label=label, code=row.code, subtype=row.subtype, message=message, exit_code=exit_code,
@@ -200,92 +169,9 @@ def _evidence(
         from render.companions.dual_delta.report import sentence
 
         said.append(Evidence("measurement", "companions/dual_delta", dual.outcome, sentence(dual)))
-    for s in swamping:
-        place = f"{Path(s.file).name}:{s.line}"
-        said.append(Evidence("measurement", "companions/accumulator", s.measured, f"{place}: {s.sentence}"))
-        if s.index is not None:
-            said.append(Evidence("index", "companions/vrr", s.index, f"{place}: VRR {s.index:.6g}"))
+    said += [one for s in swamping for one in s.evidence]
     return [*said, Evidence("estimate", "companions/advice", row.advice, row.advice)]
 
 
 def _accumulator(swamping: Sequence[Swamping]) -> str:
     return "n/a" if not swamping else "short" if any(s.short for s in swamping) else "ok"
-
-
-def width_of(cases: Sequence[Case]) -> float:
-    """W: the median over all elements of (hi - lo) / (atol + rtol |ref|), of the output with the widest."""
-    worst = 0.0
-    for case in cases:
-        if case.fmt is None or case.mismatch or not case.lo.size:
-            continue
-        rtol, atol = _TOLERANCES.get(case.fmt.name, (0.1, 0.1))
-        with np.errstate(invalid="ignore"):
-            ratio = (case.hi - case.lo) / (atol + rtol * np.abs(np.asarray(case.ref, np.float64)))
-        worst = max(worst, float(np.median(np.where(np.isnan(ratio), np.inf, ratio))))
-    return worst
-
-
-def _reproduced(cases: Sequence[Case]) -> bool:
-    """Whether the interpreter's run, a legal execution, has errors of half the size of the device's at least."""
-    for case in cases:
-        if case.device is not None and case.device.size and not case.mismatch:
-            with np.errstate(invalid="ignore"):
-                theirs, ours = (np.nanmax(np.abs(y - case.exact)) for y in (case.device, case.value))
-            if not theirs <= 2 * ours:
-                return False
-    return True
-
-
-def band_of(entry: Any, run: Execution, cases: Sequence[Case]) -> DeclaredBand | None:
-    """Errors of some elements against what their roundings typically make; None where none can be cut out."""
-    of = {case.name: case for case in cases if case.fmt is not None and not case.mismatch}
-    wanted = []
-    for out in run.outputs:
-        if out.name in of:
-            error = np.abs(np.asarray(of[out.name].value, np.float64) - of[out.name].exact)
-            worst = np.unravel_index(int(np.nan_to_num(error).argmax()), error.shape) if error.size else ()
-            places = {*spread(out.value.shape, _ELEMENTS), tuple(int(i) for i in worst)}
-            wanted += [(out.name, at) for at in sorted(places)]
-    declared = own = 0.0
-    hollow: list[bool] = []
-    low: dict[Key, float] = {}
-    formats: dict[Key, str] = {}
-    total = 0.0
-    for found in slices_of(entry, run, wanted):
-        if not isinstance(found, Slice):
-            continue
-        parts, case = contributions(found), of[found.output]
-        error = abs(float(case.value[found.index]) - float(case.exact[found.index]))
-        whole, inner = sum(parts.squares.values()), _undeclared(parts)
-        total += whole
-        for key, square in inner.items():
-            low[key] = low.get(key, 0.0) + square
-            formats[key] = parts.formats.get(key, formats.get(key, ""))
-        assert case.fmt is not None
-        rounding = case.fmt.u * abs(float(case.exact[found.index])) + case.fmt.half_subnormal
-        declared = max(declared, _over(error, whole - sum(inner.values()), rounding))
-        own = max(own, _over(error, whole, rounding))
-        hollow.append(probable(whole) > max(abs(found.v), float(np.median(np.abs(case.exact)))))
-    if not hollow:
-        return None
-    cause = max(low, key=lambda k: low[k], default=None)
-    if cause is not None and low[cause] < 0.5 * total:
-        cause = None
-    share = low[cause] / total if cause is not None and total else 0.0
-    return DeclaredBand(
-        declared, own, sum(hollow) * 2 > len(hollow), cause, formats.get(cause, "") if cause else "", share
-    )
-
-
-def _over(error: float, square: float, rounding: float) -> float:
-    """Error over the band: 6 standard deviations and the last rounding."""
-    reach = probable(max(square, 0.0)) + rounding
-    return 0.0 if error == 0 else error / reach if reach else math.inf
-
-
-def _undeclared(parts: Contributions) -> dict[Key, float]:
-    """Mean squares of low-precision casts and accumulators inside; the last rounding of the element is declared."""
-    found = {key: square for key, square in parts.squares.items() if key[0] in _LOW}
-    if parts.end in found:
-        found[parts.end] = max(0.0, found[parts.end] - parts.last)  # type: ignore[index]
-    return {key: square for key, square in found.items() if square > 0}

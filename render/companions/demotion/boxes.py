@@ -22,14 +22,16 @@ import numpy as np
 import torch
 
 from interval_ops.formats.model import FORMATS
+from interval_ops.functions import derivatives
 from interval_ops.reduction.rule import rounding_unit
-from render.companions.accumulation.swamping import spread
 from render.companions.demotion.certify import Uncertified
 from render.entry.execution import Entry, Execution
 from render.entry.inputs import Inputs
 from render.interpreter.events import Listener, listened
 from render.interpreter.handle import Handle
+from render.interpreter.hosted.call import exact_profile
 from render.result.errors import RenderError
+from render.trace.accumulation.swamping import spread
 from render.trace.element import slices_of
 from render.trace.model import ABSENT, LEAF, Node, Slice
 from render.trace.nodes import NODES
@@ -40,9 +42,6 @@ ELEMENTS = 16
 _SLACK, _LAST = 2.0**-45, 1 + 2.0**-30
 _TRUNCATED = 2.0**-9 + 2.0**-20
 """What a product loses where a unit cuts both operands to ten fraction bits."""
-
-
-_Rule = tuple[Callable[[Node, Sequence[Pair]], Pair], Callable[[Node, Sequence[Pair], Pair], list[Pair]]]
 
 
 class Decisions(Listener):
@@ -188,9 +187,9 @@ class _Box:
             self.lo[at], self.hi[at] = lo, hi
             return
         given = [(self.lo[o], self.hi[o]) for o in node.operands]
-        if node.op not in _RULES:
+        if node.op not in _DERIVATIVES:
             raise Uncertified(f"{node.op} (line {node.line}) has no rule over a box")
-        lo, hi = _RULES[node.op][0](node, given)
+        lo, hi = _range_of(node, given)
         own = self._own(node, given, np.maximum(np.abs(lo), np.abs(hi)))
         wide = own + _SLACK * np.maximum(np.abs(lo), np.abs(hi)) + 1e-300
         self.lo[at], self.hi[at], self.own[at] = lo - wide, hi + wide, own
@@ -226,8 +225,8 @@ class _Box:
         r = error.r + (u if fmt.name in ("fp16", "bf16") else 0.0)
         if node.op == "exp" and self.found.profile.exp_via_exp2:
             r = r + 2.0**-22 * reach
-        floor = error.a + (FORMATS["fp32"].min_normal if error.ftz else 0.0) + fmt.half_subnormal
-        found: Array = r * large + floor
+        floor = error.a + fmt.half_subnormal
+        found: Array = r * large + (floor + _flushed(node, given) if error.ftz else floor)
         return found
 
     def _dot(self, node: Node, given: Sequence[Pair], large: Array) -> Array:
@@ -250,13 +249,27 @@ class _Box:
         if not (mine[0].any() or mine[1].any()):
             return
         given = [(self.lo[o], self.hi[o]) for o in node.operands]
-        slopes = _RULES[node.op][1](node, given, (self.lo[at], self.hi[at]))
+        slopes = _DERIVATIVES[node.op](node, given)
         for o, slope in zip(node.operands, slopes, strict=True):
             weight = tuple(w[:, None] if o.ndim == 2 else w for w in mine)
             a, b = _times(weight, slope)
             room = _SLACK * np.maximum(np.abs(a), np.abs(b))
             np.add.at(low, o, a - room)
             np.add.at(high, o, b + room)
+
+
+def _flushed(node: Node, given: Sequence[Pair]) -> Array:
+    """What reading subnormal operands as 0, and returning 0 for a subnormal result, may change: the mean value theorem
+    between the operand and 0. Not finite where the derivative is not, as of a root, or a divisor may be subnormal."""
+    tiny = FORMATS["fp32"].min_normal
+    found = np.full(node.size, tiny)
+    for k, (lo, hi) in enumerate(given):
+        near = (lo < tiny) & (hi > -tiny) & ((lo != 0) | (hi != 0))
+        if near.any():
+            around = [*given[:k], (np.clip(lo, -tiny, 0.0), np.clip(hi, 0.0, tiny)), *given[k + 1 :]]
+            slope = np.maximum(*map(np.abs, _DERIVATIVES[node.op](node, around)[k]))
+            found = found + np.where(near, tiny * slope, 0.0)
+    return found
 
 
 def _cast(node: Node, large: Array) -> Array:
@@ -280,57 +293,12 @@ def _times(x: tuple[Array, ...], y: Pair) -> Pair:
     return ends.min(axis=0), ends.max(axis=0)
 
 
-def _ones(node: Node, given: Sequence[Pair], out: Pair) -> list[Pair]:
+def _ones(node: Node, given: Sequence[Pair]) -> list[Pair]:
     return [(np.ones(o.shape), np.ones(o.shape)) for o in node.operands]
 
 
-def _any(node: Node, given: Sequence[Pair], out: Pair) -> list[Pair]:
+def _any(node: Node, given: Sequence[Pair]) -> list[Pair]:
     return [(np.zeros(o.shape), np.ones(o.shape)) for o in node.operands]
-
-
-def _quotient(n: Node, g: Sequence[Pair]) -> Pair:
-    (_, (lo, hi)) = g
-    if ((lo <= 0) & (hi >= 0)).any():
-        raise Uncertified(f"the divisor in line {n.line} may vanish")
-    return _times(g[0], (1 / hi, 1 / lo))
-
-
-def _monotone(f: Callable[[Array], Array], slope: Callable[[Array], Array], peak: bool = False) -> _Rule:
-    """A rising function whose derivative rises or falls throughout; `peak`: is even and falls away from 0."""
-
-    def range_of(n: Node, g: Sequence[Pair]) -> Pair:
-        lo, hi = f(g[0][0]), f(g[0][1])
-        if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
-            raise Uncertified(f"{n.op} (line {n.line}) may leave its domain or overflow")
-        return np.minimum(lo, hi), np.maximum(lo, hi)
-
-    def derivative(n: Node, g: Sequence[Pair], out: Pair) -> list[Pair]:
-        ends = slope(g[0][0]), slope(g[0][1])
-        top = np.maximum(*ends)
-        if peak:
-            top = np.where((g[0][0] <= 0) & (g[0][1] >= 0), slope(np.zeros(1)), top)
-        return [(np.minimum(*ends), top)]
-
-    return range_of, derivative
-
-
-def _erf(x: Array) -> Array:
-    return np.asarray(np.vectorize(math.erf, otypes=[float])(x))
-
-
-def _wave(f: Callable[[Array], Array]) -> _Rule:
-    """|f| <= 1 and |f'| <= 1; the range from a value and the width."""
-
-    def range_of(n: Node, g: Sequence[Pair]) -> Pair:
-        lo, hi = g[0]
-        middle, half = f((lo + hi) / 2), (hi - lo) / 2
-        return np.maximum(middle - half, -1.0), np.minimum(middle + half, 1.0)
-
-    return range_of, lambda n, g, out: [(-np.ones(n.size), np.ones(n.size))]
-
-
-def _added(x: Pair, y: Pair) -> Pair:
-    return x[0] + y[0], x[1] + y[1]
 
 
 def _summed(n: Node, g: Sequence[Pair]) -> Pair:
@@ -342,16 +310,7 @@ def _dotted(n: Node, g: Sequence[Pair]) -> Pair:
     return g[0][0] + lo.sum(axis=1), g[0][1] + hi.sum(axis=1)
 
 
-def _extremum(f: Callable[..., Array]) -> Callable[[Node, Sequence[Pair]], Pair]:
-    return lambda n, g: (f(g[0][0], g[1][0]), f(g[0][1], g[1][1]))
-
-
-def _absolute(n: Node, g: Sequence[Pair]) -> Pair:
-    lo, hi = g[0]
-    return np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(np.abs(lo), np.abs(hi))), np.maximum(np.abs(lo), np.abs(hi))
-
-
-def _signs(n: Node, g: Sequence[Pair], out: Pair) -> list[Pair]:
+def _signs(n: Node, g: Sequence[Pair]) -> list[Pair]:
     lo, hi = g[0]
     return [(np.where(lo >= 0, 1.0, -1.0), np.where(hi <= 0, -1.0, 1.0))]
 
@@ -360,14 +319,9 @@ def _same(n: Node, g: Sequence[Pair]) -> Pair:
     return g[0]
 
 
-def _inner(n: Node, g: Sequence[Pair], out: Pair) -> list[Pair]:
-    one = np.ones(n.size)
-    return [(one, one), g[2], g[1]]
-
-
-def _over(n: Node, g: Sequence[Pair], out: Pair) -> list[Pair]:
+def _over(n: Node, g: Sequence[Pair]) -> list[Pair]:
     inverse = 1 / g[1][1], 1 / g[1][0]
-    return [inverse, tuple(-x for x in reversed(_times(_times(g[0], inverse), inverse)))]  # type: ignore[list-item]
+    return [inverse, _minus(_times(_times(g[0], inverse), inverse))]
 
 
 def _rows(f: str) -> Callable[[Node, Sequence[Pair]], Pair]:
@@ -381,31 +335,40 @@ def _rows(f: str) -> Callable[[Node, Sequence[Pair]], Pair]:
     return range_of
 
 
-_EXACT = frozenset(["fneg", "fabs", "select", "max", "min", "maxnumf", "minnumf", "maximumf", "minimumf", "from_truth",
-                    "fcmpOLT", "fcmpOLE", "fcmpOGT", "fcmpOGE"])  # fmt: skip
-_RULES: dict[str, _Rule] = {
-    "fadd": (lambda n, g: (g[0][0] + g[1][0], g[0][1] + g[1][1]), _ones),
-    "fold": (lambda n, g: (g[0][0] + g[1][0], g[0][1] + g[1][1]), _ones),
-    "fsub": (lambda n, g: (g[0][0] - g[1][1], g[0][1] - g[1][0]),
-             lambda n, g, out: [(np.ones(n.size),) * 2, (-np.ones(n.size),) * 2]),
-    "fmul": (lambda n, g: _times(g[0], g[1]), lambda n, g, out: [g[1], g[0]]),
-    "fma": (lambda n, g: _added(_times(g[0], g[1]), g[2]),
-            lambda n, g, out: [g[1], g[0], (np.ones(n.size),) * 2]),
-    "fdiv": (_quotient, _over), "precise_divf": (_quotient, _over),
-    "fneg": (lambda n, g: (-g[0][1], -g[0][0]), lambda n, g, out: [(-np.ones(n.size),) * 2]),
-    "fabs": (_absolute, _signs), "cast": (_same, _ones),
-    "from_integer": (_same, _ones), "from_truth": (_same, _ones),
-    "sum": (_summed, _ones), "atomic_sum": (_summed, _ones), "dot": (_dotted, _inner),
-    "max": (_rows("max"), _any), "min": (_rows("min"), _any),
-    **{op: (_extremum(np.maximum), _any) for op in ("maxnumf", "maximumf")},
-    **{op: (_extremum(np.minimum), _any) for op in ("minnumf", "minimumf")},
-    "exp": _monotone(np.exp, np.exp), "exp2": _monotone(np.exp2, lambda x: np.log(2.0) * np.exp2(x)),
-    "log": _monotone(np.log, lambda x: 1 / x), "log2": _monotone(np.log2, lambda x: 1 / (x * np.log(2.0))),
-    "sqrt": _monotone(np.sqrt, lambda x: 0.5 / np.sqrt(x)),
-    "precise_sqrt": _monotone(np.sqrt, lambda x: 0.5 / np.sqrt(x)),
-    "rsqrt": _monotone(lambda x: 1 / np.sqrt(x), lambda x: -0.5 / (x * np.sqrt(x))),
-    "erf": _monotone(_erf, lambda x: 2 / np.sqrt(np.pi) * np.exp(-x * x), peak=True),
-    "library tanh": _monotone(np.tanh, lambda x: 1 - np.tanh(x) ** 2, peak=True),
-    "sin": _wave(np.sin), "cos": _wave(np.cos),
-}  # type: ignore[dict-item]  # fmt: skip
-"""Range, and derivative by each operand, over ranges of the operands."""
+def _minus(x: Pair) -> Pair:
+    return -x[1], -x[0]
+
+
+_EXACT = frozenset(op for op, rule in NODES.items() if rule.cause is None)
+_RANGES: dict[str, Callable[[Node, Sequence[Pair]], Pair]] = {
+    "fold": lambda n, g: (g[0][0] + g[1][0], g[0][1] + g[1][1]),
+    "cast": _same, "from_integer": _same, "from_truth": _same, "sum": _summed, "atomic_sum": _summed, "dot": _dotted,
+    "max": _rows("max"), "min": _rows("min"),
+}  # fmt: skip
+"""Ranges of what the engine has no rule of two ends for."""
+_ONE = np.ones(1), np.ones(1)
+_DERIVATIVES: dict[str, Callable[[Node, Sequence[Pair]], list[Pair]]] = {
+    "fadd": _ones, "fold": _ones, "sum": _ones, "atomic_sum": _ones,
+    "cast": _ones, "from_integer": _ones, "from_truth": _ones,
+    "fsub": lambda n, g: [_ONE, _minus(_ONE)],
+    "fmul": lambda n, g: [g[1], g[0]],
+    "fma": lambda n, g: [g[1], g[0], _ONE],
+    "fdiv": _over, "precise_divf": _over,
+    "fneg": lambda n, g: [_minus(_ONE)],
+    "fabs": _signs, "dot": lambda n, g: [_ONE, g[2], g[1]],
+    "max": _any, "min": _any, "maxnumf": _any, "maximumf": _any, "minnumf": _any, "minimumf": _any,
+    **{op: lambda n, g, name=rule.function: [derivatives.over(name, g[0])]  # type: ignore[misc]
+       for op, rule in NODES.items()
+       if rule.function in derivatives.DERIVATIVES and not (op.startswith("library ") and rule.entry.endswith("_rn"))},
+}  # fmt: skip
+"""Derivatives by each operand, over ranges of the operands; what is not here has no rule over a box: so too what the
+library rounds correctly, whose flush of subnormal numbers stands in no entry of its own."""
+
+
+def _range_of(node: Node, given: Sequence[Pair]) -> Pair:
+    """In real arithmetic: a rule of the engine's in float64 with every rounding silent, else one of the above."""
+    apply = NODES[node.op].apply
+    if node.op in _RANGES or apply is None:
+        return _RANGES[node.op](node, given)
+    lo, hi = apply(tuple(given), FORMATS["fp64"], exact_profile())
+    return lo, hi

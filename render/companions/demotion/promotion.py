@@ -14,6 +14,7 @@ import numpy as np
 
 from render.companions.called import Called
 from render.companions.demotion.certify import Bench, Failed
+from render.companions.demotion.rewrites import Change, mean_of, unfused, welford
 from render.companions.demotion.sites import Edits, call_name, kernels
 from render.entry.execution import Entry
 from render.entry.inputs import Inputs
@@ -108,9 +109,6 @@ def _with_import(text: str) -> str:
     return "".join([*lines[: at + 1], _IMPORT, *lines[at + 1 :]])
 
 
-Change = tuple[str, list[tuple[ast.expr, str]]]
-
-
 def _of(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
     if isinstance(node, ast.Attribute) and node.attr in _HALF:
         yield "fp32 instead of half precision", [(node, "tl.float32")]
@@ -118,6 +116,9 @@ def _of(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
         if _is_call(node.left, "exp") and _one(node.right):
             yield "expm1", [(node, f"libdevice.expm1({_argument(node.left)})")]
         yield from _variance(node)
+        yield from welford(node, function)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        yield from unfused(node, function)
     if isinstance(node, ast.Call) and call_name(node) == "log" and isinstance(node.args[0], ast.BinOp):
         inner = node.args[0]
         if isinstance(inner.op, ast.Add) and (_one(inner.left) or _one(inner.right)):
@@ -129,16 +130,14 @@ def _of(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
 
 
 def _variance(node: ast.BinOp) -> Iterator[Change]:
-    """`mean of squares - mean * mean` as a second pass over the differences."""
-    right = node.right
-    if not (isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult)):
-        return
-    if ast.dump(right.left) != ast.dump(right.right):
+    """`mean of squares - mean * mean` of one tile as a second pass over the differences."""
+    mean = mean_of(node.right)
+    if mean is None:
         return
     for call in (n for n in ast.walk(node.left) if isinstance(n, ast.Call) and call_name(n) == "sum"):
         squares = call.args[0]
         if isinstance(squares, ast.BinOp) and ast.dump(squares.left) == ast.dump(squares.right):
-            gap = f"({ast.unparse(squares.left)} - {ast.unparse(right.left)})"
+            gap = f"({ast.unparse(squares.left)} - {mean})"
             whole = ast.unparse(node.left).replace(ast.unparse(squares), f"{gap} * {gap}")
             yield "squares of the differences from the mean (two passes)", [(node, f"({whole})")]
 

@@ -194,10 +194,10 @@ class Edits:
         self.starts = np.cumsum([0, *(len(line) for line in self.source.splitlines(keepends=True))])
         self.made: list[tuple[int, int, int, str]] = []
 
-    def start(self, node: ast.expr) -> int:
+    def start(self, node: ast.expr | ast.stmt) -> int:
         return int(self.starts[node.lineno - 1]) + node.col_offset
 
-    def end(self, node: ast.expr) -> int:
+    def end(self, node: ast.expr | ast.stmt) -> int:
         assert node.end_lineno is not None and node.end_col_offset is not None
         return int(self.starts[node.end_lineno - 1]) + node.end_col_offset
 

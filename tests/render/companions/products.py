@@ -26,7 +26,7 @@ def add_kernel(P, C, size, parts, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for part in range(parts):
         total += tl.load(P + part * size + i).to(tl.float32)
-    tl.store(C + i, total.to(tl.float16))
+    tl.store(C + i, total.to(C.dtype.element_ty))
 
 
 def _split(a, b, parts, dtype, store):

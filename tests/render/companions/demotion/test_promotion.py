@@ -11,6 +11,12 @@ HEAD = "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\ndef
 TAIL = "\n\ndef run(x):\n    y = torch.empty_like(x)\n    k[(1,)](x, y, 64.0, 64)\n    return y\n"
 LOAD = "    i = tl.arange(0, B)\n    x = tl.load(X + i)\n"
 
+ONE_PASS = (
+    "    s = tl.zeros((16,), tl.float32)\n    q = tl.zeros((16,), tl.float32)\n    for k in range(0, B, 16):\n"
+    "        j = k + tl.arange(0, 16)\n        x = tl.load(X + j{0})\n        {1}\n        {2}\n"
+    "    m = {3} / n\n    v = {4} / n - m * m\n    tl.store(Y + tl.arange(0, B), tl.zeros((B,), tl.float32) + v)\n"
+)
+
 BODIES = {
     "variance": (LOAD + "    m = tl.sum(x, axis=0) / n\n    v = tl.sum(x * x, axis=0) / n - m * m\n"
                  "    tl.store(Y + i, x * v)\n",
@@ -19,6 +25,16 @@ BODIES = {
     "log1p": (LOAD + "    tl.store(Y + i, tl.log(1.0 + x))\n", torch.rand(64) * 1e-4, "log1p"),
     "softmax": (LOAD + "    e = tl.exp(x)\n    tl.store(Y + i, e / tl.sum(e, axis=0))\n",
                 torch.rand(64) * 100, "maximum"),
+    "welford in lanes": (ONE_PASS.format("", "s += x", "q += x * x", "tl.sum(s, 0)", "tl.sum(q, 0)"),
+                         100 + torch.rand(64), "Welford"),
+    "welford in blocks": (ONE_PASS.format("", "s += tl.sum(x, axis=0)", "q = q + tl.sum(x * x, axis=0)", "s", "q")
+                          .replace("tl.zeros((16,), tl.float32)", "0.0"), 100 + torch.rand(64), "Welford"),
+    "welford under a mask": (ONE_PASS.format(", mask=j < 50, other=0.0", "s += x", "q += x * x", "tl.sum(s, 0)",
+                                             "tl.sum(q, 0)").replace("/ n", "/ 50"), 100 + torch.rand(64), "Welford"),
+    "scaled softmax": (LOAD + "    z = x * 0.1803369\n    e = tl.exp(z - tl.max(z, 0))\n    tl.store(Y + i, e)\n",
+                       1e6 + torch.rand(64), "factor"),
+    "difference of products": (LOAD + "    w = tl.load(X + B - 1 - i)\n    tl.store(Y + i, x * 1.7 - w * 1.7)\n",
+                               1e4 + torch.rand(64), "common factor"),
     "half": (LOAD + "    h = x.to(tl.float16)\n    tl.store(Y + i, h.to(tl.float32) * h)\n", torch.rand(64), "fp32"),
 }  # fmt: skip
 

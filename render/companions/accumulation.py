@@ -8,11 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from render.companions.accumulation.retention import curve, lost, min_macc, safe_length, suitable, v, vrr
-from render.companions.accumulation.simulate import Simulated, simulate_accumulator
+from render.trace.accumulation.retention import curve, lost, min_macc, safe_length, suitable, v, vrr
+from render.trace.accumulation.simulate import Simulated, simulate_accumulator
 
 if TYPE_CHECKING:
-    from render.companions.accumulation.swamping import Swamping, swamping
+    from render.trace.accumulation.swamping import Swamping, of_run, swamping
 
 __all__ = [
     "Simulated",
@@ -20,6 +20,7 @@ __all__ = [
     "curve",
     "lost",
     "min_macc",
+    "of_run",
     "safe_length",
     "simulate_accumulator",
     "suitable",
@@ -30,6 +31,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Swamping", "swamping"):
-        return getattr(import_module("render.companions.accumulation.swamping"), name)
+    if name in ("Swamping", "of_run", "swamping"):
+        return getattr(import_module("render.trace.accumulation.swamping"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

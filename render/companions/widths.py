@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from interval_ops.formats.model import FORMATS
-from render.companions.accumulation.retention import LIMIT, curve, lost, min_macc, safe_length, suitable, vrr
 from render.result.needs import pyplot
+from render.trace.accumulation.retention import LIMIT, curve, lost, min_macc, safe_length, suitable, vrr
 
 ACCUMULATORS = ("fp8e5", "bf16", "fp16", "fp32")
 
