@@ -1,30 +1,39 @@
 """One training step of two models: gradients, buffers and parameters after a step of the optimiser.
 
 Both sides run as they are and once in float64. E_t and E_r, the two steps without rounding, differ only where the two
-are other functions; what each side is off its own E by is compared with the other's. There is no bound of a backward
-pass here, so figures are estimates and labelled so.
+are other functions; what each side is off its own E by is compared with the other's. The target's
+forward and backward pass are followed by the host's rules as well: where every operation has one, a gradient or buffer
+is *rigorous*, and an E_r outside of that bound is another function beyond doubt (RND201). Elsewhere figures are first
+order, and labelled so.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from render.interpreter.session import Session
 from render.network.capture import Key, copied
+from render.network.compare import compare_models
 from render.network.judge import Sight
 from render.network.pairs import Pair
-from render.network.records import FIRST_ORDER, LeafRecord, NetworkVerdict, worst
-from render.network.walks import UNIT
-from render.result.errors import RenderError
+from render.network.records import FIRST_ORDER, RIGOROUS, LeafRecord, NetworkVerdict, worst
+from render.network.walks import UNIT, plain_attention
+from render.result.errors import RenderError, UnsupportedOp
 
 SAME = 2.0**-18
 """Relative to the largest element: what rounded constants may do to a step, with a margin of 2^6."""
 WORSE = 64.0
 """So many times the other side's error, and so many roundings, is unstable."""
+MINE = 2.0**-40
+"""Of the largest element: what float64 itself may be off in a step."""
+Ends = tuple[np.ndarray, np.ndarray]
 State = dict[str, torch.Tensor]
 Loss = Callable[[Any], torch.Tensor]
 
@@ -32,24 +41,36 @@ Loss = Callable[[Any], torch.Tensor]
 def compare_training(
     target: nn.Module, reference: nn.Module, *inputs: Any, loss: Loss | None = None,
     optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None = None, steps: int = 1, seed: int = 0,
+    device: str = "torch-cpu", bounds: str = "all",
 ) -> NetworkVerdict:  # fmt: skip
     """Judge gradients (and, with an optimiser, the parameters after `steps` steps) by the parameters' own names.
 
     `loss` makes a scalar of what the model returns; by default the sum of squares, or the result if it is one. `first`
-    names the module nearest to the loss whose gradient is another: the backward pass reaches it first.
+    names the module whose forward pass or buffers are another, if one's are (`compare_models`); else the module nearest
+    to the loss whose gradient is another, for the backward pass reaches it first. `bounds`: "all", or "none" for
+    figures of first order alone; what an optimiser makes of gradients has none.
     """
+    if bounds not in ("all", "none"):
+        raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "none"')
     mine, theirs = (_steps(m, inputs, loss, optimizer, steps, seed, None) for m in (target, reference))
     exact = [_steps(m, inputs, loss, optimizer, steps, seed, torch.float64) for m in (target, reference)]
     common = [name for name in mine if name in theirs and mine[name].shape == theirs[name].shape]
     if not common:
         raise RenderError("RND902", "the two models share no parameter", "gradients are matched by name")
     records = [_judged(name, mine[name], theirs[name], exact[0][name], exact[1][name]) for name in reversed(common)]
+    if bounds == "all" and (steps == 1 or optimizer is None) and any(r.differing for r in records):
+        known = _bounded(target, inputs, loss, seed, device)
+        for record in records:
+            _against(record, known.get(record.at), mine[record.at], exact[0][record.at], exact[1][record.at])
     bug = next((r for r in records if r.label == "Type-II"), None)
+    forward = None if bug is None else compare_models(target, reference, *inputs, seed=seed)
+    if forward is not None and forward.label == "Type-II":
+        return replace(forward, leaves=[*forward.leaves, *records])
     if bug is not None:
         text = f"{bug.name or 'the model'}: {bug.detail}"
-        return NetworkVerdict("Type-II", bug.code, bug.name, text, records, bug.paper_rule, "torch-cpu")
+        return NetworkVerdict("Type-II", bug.code, bug.name, text, records, bug.paper_rule, device)
     label, code = worst(records)
-    return NetworkVerdict(label, code, None, "no gradient leaves", records, "Type-I", "torch-cpu")
+    return NetworkVerdict(label, code, None, "no gradient leaves", records, "Type-I", device)
 
 
 def _steps(
@@ -81,6 +102,40 @@ def _steps(
     if rule is not None:
         found |= {f"{n} step": p.detach() for n, p in model.named_parameters()}
     return found | {f"{n} buffer": b for n, b in model.named_buffers() if b.is_floating_point()}
+
+
+def _bounded(model: nn.Module, inputs: Sequence[Any], loss: Loss | None, seed: int, device: str) -> dict[str, Ends]:
+    """(lo, hi) of gradients and buffers whose every operation has a rule; {} where one stops the run."""
+    session = Session(device=device)
+    try:
+        with session, plain_attention(exact=False):
+            found = _steps(model, inputs, loss, None, 1, seed, None)
+            envelopes = {name: session.envelope(t) for name, t in found.items()}
+    except UnsupportedOp:
+        return {}
+    finally:
+        session.forget()
+    whole = {n: e for n, e in envelopes.items() if e is not None and not e.taints}
+    return {n: (e.lo, e.hi) for n, e in whole.items() if np.isfinite(e.lo).all() and np.isfinite(e.hi).all()}
+
+
+def _against(
+    record: LeafRecord, ends: Ends | None, y: torch.Tensor, exact: torch.Tensor, other: torch.Tensor
+) -> None:  # fmt: skip
+    """The record in the light of a bound that holds the target's own step, with and without rounding."""
+    if ends is None:
+        return
+    lo, hi = (np.broadcast_to(e, tuple(y.shape)) for e in ends)
+    own, theirs = (x.detach().double().numpy() for x in (exact, other))
+    slack = MINE * np.abs(own).max(initial=0.0)
+    if ((own < lo - slack) | (own > hi + slack)).any():  # float64 took another way, at a kink: no evidence
+        return
+    record.kind = RIGOROUS
+    record.width = float(np.median(hi - lo)) / (float(np.abs(own).max(initial=0.0)) or 1.0)
+    record.exact_out_target = int(((theirs < lo - slack) | (theirs > hi + slack)).sum())
+    if record.code == "RND211" and record.exact_out_target:
+        record.code = "RND201"
+        record.detail += f"; {record.exact_out_target} exact values of the reference lie outside the target's bound"
 
 
 def _scalar(out: Any, loss: Loss | None) -> torch.Tensor:

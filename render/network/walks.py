@@ -320,9 +320,7 @@ class RegionTracker(HostTracker):
         found, steps = super()._bounds_of(func, op, args, kwargs, known | wide, site)
         kind = next((t.dtype for t in tensors.values()), narrow)
         results = found if isinstance(found, tuple) else (found,)
-        made = tuple(
-            Bounds(*_cast((r.lo, r.hi), kind, narrow), r.written) if isinstance(r, Bounds) else r for r in results
-        )
+        made = tuple(Bounds(*_cast((r.lo, r.hi), kind, narrow)) if isinstance(r, Bounds) else r for r in results)
         return (made if isinstance(found, tuple) else made[0]), steps
 
 

@@ -7,6 +7,7 @@ from types import MethodType
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import render
 
@@ -60,3 +61,55 @@ def test_momentum_of_a_norm_is_in_its_buffers():
     wrong.layers[1].bn2.momentum = 0.01
     found = render.compare_training(wrong, model, inputs("resnet"))
     assert (found.label, found.first) == ("Type-II", "layers.1.bn2")
+
+
+class Scaled(torch.autograd.Function):
+    """The identity, whose gradient is not one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 0.9
+
+
+class Perceptron(nn.Module):
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__()
+        self.a, self.norm, self.b, self.wrong = nn.Linear(6, 16), nn.LayerNorm(16), nn.Linear(16, 5), wrong
+
+    def forward(self, x):
+        x = self.norm(F.gelu(self.a(x)))
+        return self.b(Scaled.apply(x) if self.wrong else x.clone())
+
+
+def _moved(model):
+    """The same weights within an ulp, so that there is something to judge."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.a.weight.mul_(1 + 2**-23)
+    return other
+
+
+def test_a_backward_pass_of_known_operations_has_a_bound():
+    """A record is rigorous only where the target's own step in float64 lies in; what an optimiser makes of it not."""
+    torch.manual_seed(0)
+    model, x = Perceptron().train(), torch.randn(8, 6)
+    found = render.compare_training(_moved(model), model, x, optimizer=lambda p: torch.optim.SGD(p, 1e-2))
+    assert found.label == "Type-I"
+    assert all((r.kind == "rigorous") == r.at.endswith("grad") for r in found.leaves)
+    assert all(0 < r.width < 0.1 and not r.exact_out_target for r in found.leaves if r.kind == "rigorous")
+    cheap = render.compare_training(_moved(model), model, x, bounds="none")
+    assert {r.kind for r in cheap.leaves} == {"first-order"} and cheap.label == "Type-I"
+
+
+def test_a_gradient_outside_of_that_bound_is_another_function():
+    torch.manual_seed(0)
+    right, x = Perceptron().train(), torch.randn(8, 6)
+    wrong = Perceptron(wrong=True).train()
+    wrong.load_state_dict(right.state_dict())
+    found = render.compare_training(wrong, right, x)
+    assert (found.label, found.code, found.first) == ("Type-II", "RND201", "norm"), found.message
+    assert "lie outside the target's bound" in found.message
