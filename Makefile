@@ -18,7 +18,7 @@ OLDEST    := 3.6
 # What differs between versions: methods of the builder, public names, values, bounds, and what Triton makes of them.
 SMOKE     := $(addprefix tests/render/interpreter/test_,builder.py public_api.py values.py value_lane.py lowering.py)
 
-.PHONY: help demo older test test-all test-oldest test-versions bench power soundness libraries lint docs clean
+.PHONY: help demo older test test-all test-oldest test-versions bench power soundness mutation libraries lint docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,8 @@ help:
 	@echo "make docs      write the pages of docs/ that come from tables: operations, codes, JSON schema"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
+	@echo "               56 million checks a run; ARGS='--seed 2' adds another one to the page"
+	@echo "make mutation  mutants of rules, profiles and interpreter: do tests notice? (an hour; docs/mutation.md)"
 	@echo "make power     mutants of every packaged kernel: what would be noticed (docs/power.md, half an hour)"
 	@echo "make libraries kernels of published libraries, installed beside $(VENV), writes docs/libraries.md (half an hour)"
 	@echo "make lint      ruff and mypy"
@@ -104,6 +106,7 @@ test-versions: $(VERSIONS:%=$(VENV)/triton-%/.stamp)
 docs: $(VENV)/.core
 	$(BIN)/python -m render ops --page > docs/ops.md
 	$(BIN)/python -m render explain --page > docs/codes.md
+	$(BIN)/python -W ignore tests/instruction_table.py
 	$(BIN)/python -c "from render.result import schema; print(schema.page(), end='')" > docs/verdict.schema.json
 
 bench: $(VENV)/.core
@@ -117,8 +120,14 @@ soundness: $(VENV)/.test
 	$(BIN)/python benchmarks/soundness.py --cross .render/soundness.jsonl --runs 12 $(ARGS)
 	$(BIN)/python benchmarks/soundness.py --cross .render/soundness.jsonl --far --runs 84 --page docs/soundness.md $(ARGS)
 
+# Single changes of our own code, against the tests and adversaries that stand nearest; resumable.
+mutation: $(VENV)/.test
+	@mkdir -p .render
+	$(BIN)/python benchmarks/mutation.py --json .render/mutation.jsonl --page docs/mutation.md $(ARGS)
+
 power: $(VENV)/.core
 	$(BIN)/python benchmarks/power_table.py --rewrites --markdown docs/power.md $(ARGS)
+	$(BIN)/python benchmarks/power_small.py --page docs/power.md
 
 # The libraries lie in a folder of their own, without what they depend on: no other torch, Triton or numpy comes along.
 $(VENV)/libraries/.stamp: pyproject.toml | $(VENV)/.core

@@ -95,7 +95,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 @triton.jit
 def attention_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, scale, stride_head, n_ctx,
-    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     start_m = tl.program_id(0)
     base = tl.program_id(1) * stride_head
@@ -105,11 +105,12 @@ def attention_kernel(
     m_i = tl.full([BLOCK_M], -float("inf"), tl.float32)
     l_i = tl.zeros([BLOCK_M], tl.float32)
     acc = tl.zeros([BLOCK_M, D], tl.float32)
-    for start_n in range(0, (start_m + 1) * BLOCK_M, BLOCK_N):
+    for start_n in range(0, (start_m + 1) * BLOCK_M if CAUSAL else n_ctx, BLOCK_N):
         offs_n = start_n + tl.arange(0, BLOCK_N)
         k = tl.load(k_ptr + base + offs_n[None, :] * D + offs_d[:, None])
         qk = tl.dot(q, k) * scale
-        qk = tl.where(offs_m[:, None] >= offs_n[None, :], qk, -1.0e6)
+        if CAUSAL:
+            qk = tl.where(offs_m[:, None] >= offs_n[None, :], qk, -1.0e6)
         m_new = tl.maximum(m_i, tl.max(qk, 1))
         p = tl.exp(qk - m_new[:, None])
         alpha = tl.exp(m_i - m_new)
@@ -126,7 +127,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
     out = torch.empty_like(q)
     batch, heads, n_ctx, d = q.shape
     grid = (n_ctx // 64, batch * heads)
-    attention_kernel[grid](q, k, v, out, d**-0.5, q.stride(1), n_ctx, D=d, BLOCK_M=64, BLOCK_N=64)
+    attention_kernel[grid](q, k, v, out, d**-0.5, q.stride(1), n_ctx, D=d, BLOCK_M=64, BLOCK_N=64, CAUSAL=True)
     return out
 
 

@@ -22,8 +22,15 @@ POOR = (-math.inf, 0.2, 0.3)
 
 
 @compiled
-def add(s: float, p: float) -> float:
-    """fp32 value of s + p to nearest, s an fp32 number, p a product of two: float64 sum to odd, then fp32."""
+def nearest(x: float, bits: int) -> float:
+    """x to nearest with so many bits, no exponent too small or too large."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(np.rint(math.ldexp(mantissa, bits)), exponent - bits)
+
+
+@compiled
+def add(s: float, p: float, bits: int) -> float:
+    """s + p to nearest with so many bits, s a number with them, p a product of two: float64 sum to odd, then once."""
     t = s + p
     b = t - s
     e = (s - (t - b)) + (p - b)
@@ -31,11 +38,11 @@ def add(s: float, p: float) -> float:
         down = np.trunc(math.frexp(t)[0] * 9007199254740992.0) % 2.0 == 0.0
         if down:
             t = np.nextafter(t, math.inf if e > 0.0 else -math.inf)
-    return np.float64(np.float32(t))
+    return nearest(t, bits)
 
 
 @compiled
-def follow(s, p, left, low, high, up, poor):  # type: ignore[no-untyped-def]
+def follow(s, p, left, low, high, up, poor, bits):  # type: ignore[no-untyped-def]
     """Adds the terms of `p` that are `left`, the best error first, while low <= s < high; gives s, clears `left`.
 
     `up` is the wanted direction of errors. A term with an error below `poor` ulp is first added to another one.
@@ -45,31 +52,31 @@ def follow(s, p, left, low, high, up, poor):  # type: ignore[no-untyped-def]
         best, at, other = -math.inf, -1, -1
         for k in range(n):
             if left[k]:
-                r = add(s, p[k])
+                r = add(s, p[k], bits)
                 e = up * ((r - s) - p[k])
                 if e > best and low <= r < high:
                     best, at = e, k
         if at < 0:
             return s
-        ulp = math.ldexp(1.0, math.frexp(s)[1] - 24) if s != 0.0 else 0.0
+        ulp = math.ldexp(1.0, math.frexp(s)[1] - bits) if s != 0.0 else 0.0
         if best < poor * ulp:
             for k in range(n):
                 if left[k] and k != at:
-                    q = add(np.float64(np.float32(p[at])), p[k])
-                    r = add(s, q)
+                    q = add(nearest(p[at], bits), p[k], bits)
+                    r = add(s, q, bits)
                     e = up * ((r - s) - p[at] - p[k])
                     if e > best and low <= r < high:
                         best, other = e, k
         q = p[at]
         left[at] = False
         if other >= 0:
-            q = add(np.float64(np.float32(p[at])), p[other])
+            q = add(nearest(p[at], bits), p[other], bits)
             left[other] = False
-        s = add(s, q)
+        s = add(s, q, bits)
 
 
 @compiled
-def plateau(p, order, level, up, poor):  # type: ignore[no-untyped-def]
+def plateau(p, order, level, up, poor, bits):  # type: ignore[no-untyped-def]
     """One execution: `order` has the terms by falling value, `level` is a power of two below their positive sum."""
     climb, stay, fall = np.zeros((3, p.size), np.bool_)
     total = 0.0
@@ -88,14 +95,14 @@ def plateau(p, order, level, up, poor):  # type: ignore[no-untyped-def]
             break
         stay[k], fall[k] = False, True
         total -= p[k]
-    s = follow(0.0, p, climb, -math.inf, math.inf, up, -math.inf)
-    s = follow(s, p, stay, level, 2.0 * level, up, poor)
+    s = follow(0.0, p, climb, -math.inf, math.inf, up, -math.inf, bits)
+    s = follow(s, p, stay, level, 2.0 * level, up, poor, bits)
     for k in range(p.size):
         fall[k] |= stay[k]
-    return follow(s, p, fall, -math.inf, math.inf, up, -math.inf)
+    return follow(s, p, fall, -math.inf, math.inf, up, -math.inf, bits)
 
 
-def executions(p: np.ndarray) -> Iterator[float]:
+def executions(p: np.ndarray, bits: int = 24) -> Iterator[float]:
     """Results of orders and groupings that err in one direction; `p` are exact products of fp32 numbers."""
     for sign in (1.0, -1.0):
         terms = np.ascontiguousarray(sign * p)
@@ -105,10 +112,10 @@ def executions(p: np.ndarray) -> Iterator[float]:
             level = math.ldexp(1.0, math.frexp(top)[1] - 1 - below)
             for up in (1.0, -1.0):
                 for poor in POOR:
-                    yield sign * plateau(terms, order, level, up, poor)
+                    yield sign * plateau(terms, order, level, up, poor, bits)
 
 
-def errors(p: np.ndarray) -> tuple[float, float]:
+def errors(p: np.ndarray, bits: int = 24) -> tuple[float, float]:
     """(largest error downwards, largest error upwards) of the executions found, exact up to float64 rounding."""
-    found = [math.fsum((r, *(-p).tolist())) for r in executions(p)]
+    found = [math.fsum((r, *(-p).tolist())) for r in executions(p, bits)]
     return max(0.0, -min(found)), max(0.0, max(found))

@@ -71,7 +71,7 @@ def timed(case: Any, device: str, limit: float) -> Times:
     from render.interpreter.session import Session
 
     began = time.process_time()
-    with on_cpu():
+    with on_cpu(device):
         torch.manual_seed(0)
         given = from_mapping(case.fn, case.inputs())
     with Session(device=device):
@@ -84,7 +84,7 @@ def timed(case: Any, device: str, limit: float) -> Times:
     interval = time.process_time() - began
 
     def plain() -> float:
-        with on_cpu(), stock_interpreter():
+        with on_cpu(device), stock_interpreter():
             for _ in range(2):
                 torch.manual_seed(0)
                 inputs = given.clone()
@@ -113,7 +113,7 @@ def one(folder: Path, device: str, limit: float, stock: bool) -> None:
     keep(folder.name, device, rows)
     if not stock:
         return
-    with on_cpu(), import_scope():
+    with on_cpu(device), import_scope():
         cases = {case.name: case for file in found for case in load_module(file.path).cases()}
     for row in rows:
         if row["label"] in ("error", "skipped") or row["test"] not in cases:

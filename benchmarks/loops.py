@@ -55,47 +55,20 @@ def triangle(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@triton.jit
-def full_attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, scale, stride_head, n_ctx,
-    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    start_m = tl.program_id(0)
-    base = tl.program_id(1) * stride_head
-    offs_m = start_m * BLOCK_M + tl.arange(0, BLOCK_M)
-    offs_d = tl.arange(0, D)
-    q = tl.load(q_ptr + base + offs_m[:, None] * D + offs_d[None, :])
-    m_i = tl.full([BLOCK_M], -float("inf"), tl.float32)
-    l_i = tl.zeros([BLOCK_M], tl.float32)
-    acc = tl.zeros([BLOCK_M, D], tl.float32)
-    for start_n in range(0, n_ctx, BLOCK_N):
-        offs_n = start_n + tl.arange(0, BLOCK_N)
-        k = tl.load(k_ptr + base + offs_n[None, :] * D + offs_d[:, None])
-        qk = tl.dot(q, k) * scale
-        m_new = tl.maximum(m_i, tl.max(qk, 1))
-        p = tl.exp(qk - m_new[:, None])
-        alpha = tl.exp(m_i - m_new)
-        l_i = l_i * alpha + tl.sum(p, 1)
-        v = tl.load(v_ptr + base + offs_n[:, None] * D + offs_d[None, :])
-        acc = acc * alpha[:, None] + tl.dot(p.to(tl.float16), v)
-        m_i = m_new
-    out = acc / l_i[:, None]
-    tl.store(out_ptr + base + offs_m[:, None] * D + offs_d[None, :], out.to(tl.float16))
-
-
-def one_head(kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     out = torch.empty_like(q)
     n_ctx, d = q.shape
-    kernel[(n_ctx // 64, 1)](q, k, v, out, d**-0.5, 0, n_ctx, D=d, BLOCK_M=64, BLOCK_N=64)
+    sizes = {"D": d, "BLOCK_M": 64, "BLOCK_N": 64, "CAUSAL": causal}
+    attention_kernel[(n_ctx // 64, 1)](q, k, v, out, d**-0.5, 0, n_ctx, **sizes)
     return out
 
 
 def full_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return one_head(full_attention_kernel, q, k, v)
+    return one_head(q, k, v, False)
 
 
 def causal_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return one_head(attention_kernel, q, k, v)
+    return one_head(q, k, v, True)
 
 
 @triton.jit

@@ -12,7 +12,6 @@ to, and programs in it are not judged again; --page writes what it holds as tabl
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import random
 import sys
@@ -21,7 +20,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from programs.faults import Fault, draw
+from programs.module import module_of
 from programs.write import Program, program, widened
 
 import render
@@ -43,17 +42,6 @@ LEAST = 0.5
 TRIES = 12
 _FMT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 SIZES = ((0.5, 1.0), (1.0, 2.0), (2.0, 8.0), (8.0, 64.0), (64.0, np.inf))
-
-
-def module_of(text: str, name: str, folder: Path) -> ModuleType:
-    path = folder / f"{name}.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def wide(text: str, given: Program, name: str, folder: Path) -> np.ndarray | None:

@@ -177,16 +177,14 @@ def markdown(names: tuple[str, ...], cells: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write_page(path: str, dots: list[list[str]], rows: list[list[str]]) -> None:
-    """Puts both tables between the markers of a Markdown page, the text around them stays."""
+def between(path: str, name: str, table: str) -> None:
+    """Puts a table between the markers of that name of a Markdown page, the text around it stays."""
     text = Path(path).read_text(encoding="utf-8")
-    for name, table in (("dots", markdown(DOTS, dots)), ("rows", markdown(ROWS, rows))):
-        before, _, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- end {name} -->")
-        if not end:
-            raise SystemExit(f"{path} has no markers <!-- {name} --> and <!-- end {name} -->")
-        text = f"{before}<!-- {name} -->\n{table}\n{end}{after}"
-    Path(path).write_text(text, encoding="utf-8")
+    before, _, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- end {name} -->")
+    if not end:
+        raise SystemExit(f"{path} has no markers <!-- {name} --> and <!-- end {name} -->")
+    Path(path).write_text(f"{before}<!-- {name} -->\n{table}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -209,7 +207,8 @@ def main() -> None:
     if options.json:
         write_json(options.json, [*dots, *(asdict(r) for r in rows)])
     if options.page:
-        write_page(options.page, *cells)
+        for name, names, found in (("dots", DOTS, cells[0]), ("rows", ROWS, cells[1])):
+            between(options.page, name, markdown(names, found))
 
 
 if __name__ == "__main__":

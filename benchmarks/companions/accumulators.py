@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 from render.companions.accumulation import min_macc, safe_length, simulate_accumulator, vrr
-from render.companions.accumulation.widths import curves
+from render.companions.widths import curves
 
 M_P = 5
 

@@ -154,10 +154,37 @@ def rms_norm(d: Draft) -> None:
 
 
 def scan(d: Draft) -> None:
-    body = ROW_LOAD.format(other="0.0") + f"y = tl.cumsum(x, 0) * {(c := d.number(0.1, 0.9))}"
-    d.kernel(ROW_PARAMS, body + ROW_STORE.format(value="y"), LIKE.format(grid=ROWS, args=ROW_ARGS))
-    d.spell(f"h = torch.cumsum(h, -1) * {c}", f"h = h.cumsum(-1).mul({c})",
-            f"h = torch.stack([h[:, :k + 1].sum(-1) for k in range(h.shape[1])], -1) * {c}")  # fmt: skip
+    """A running sum, or by a combine function of its own: a decaying sum, a running mean, a running log-sum-exp."""
+    c = d.number(0.1, 0.9)
+    combine, values, y, spelled = COMBINES[round(c * 100) % len(COMBINES)]
+    name, body = f"f{d.launches}", ROW_LOAD.format(other="0.0")
+    if combine:
+        d.kernels.append(f"@triton.jit\ndef {name}{combine}\n")
+        body += f"one = tl.full((B,), 1.0, tl.float32)\n{values.format(c=c, f=name)}\n"
+    d.kernel(ROW_PARAMS, body + f"y = {y} * {c}" + ROW_STORE.format(value="y"), LIKE.format(grid=ROWS, args=ROW_ARGS))
+    d.spell(*(line.format(c=c) for line in spelled))
+
+
+COMBINES: list[tuple[str, str, str, Spelled]] = [
+    ("", "", "tl.cumsum(x, 0)", (
+        "h = torch.cumsum(h, -1) * {c}", "h = h.cumsum(-1).mul({c})",
+        "h = torch.stack([h[:, :k + 1].sum(-1) for k in range(h.shape[1])], -1) * {c}")),
+    ("(a, b, c, d):\n    return a * c, b * c + d", "p, q = tl.associative_scan((one * {c}, x), 0, {f})", "q", (
+        "q = [h[:, 0]]\n    for k in range(1, h.shape[1]): q.append(q[-1] * {c} + h[:, k])\n    h = torch.stack(q, -1) * {c}",
+        "q = [h[:, 0]]\n    for k in range(1, h.shape[1]): q.append(q[-1].mul({c}).add(h[:, k]))\n"
+        "    h = torch.stack(q, 1).mul({c})",
+        "q = h.clone()\n    for k in range(1, h.shape[1]): q[:, k] = q[:, k] + {c} * q[:, k - 1]\n    h = q * {c}")),
+    ("(a, s, n, b, t, k):\n    d = b - a\n    w = n + k\n    r = k / w\n    return a + d * r, s + t + d * d * n * r, w",
+     "p, q, w = tl.associative_scan((x, x * 0, one), 0, {f})", "p", (
+        "h = torch.cumsum(h, -1) / torch.arange(1, h.shape[1] + 1) * {c}",
+        "h = h.cumsum(-1).div(torch.arange(1, h.shape[1] + 1)).mul({c})",
+        "h = torch.stack([h[:, :k + 1].mean(-1) for k in range(h.shape[1])], -1) * {c}")),
+    ("(a, s, b, t):\n    m = tl.maximum(a, b)\n    return m, s * tl.exp(a - m) + t * tl.exp(b - m)",
+     "p, q = tl.associative_scan((x, one), 0, {f})", "(p + tl.log(q))", (
+        "h = torch.logcumsumexp(h, -1) * {c}", "h = h.logcumsumexp(-1).mul({c})",
+        "h = torch.stack([h[:, :k + 1].logsumexp(-1) for k in range(h.shape[1])], -1) * {c}")),
+]  # fmt: skip
+"""Combine function, what is scanned by it ("" for both: a library's scan), what is stored, and the spellings."""
 
 
 def stencil(d: Draft) -> None:

@@ -38,7 +38,7 @@ def test_every_step_is_an_fma_rounded_once(greedy: ModuleType) -> None:
     sums = (rng(1).standard_normal(300) * 2.0 ** rng(2).integers(-20, 20, 300)).astype(np.float32)
     for x, y, s in zip(a, b, sums, strict=True):
         exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(s))
-        assert greedy.add(float(s), float(x) * float(y)) == round_fraction(exact, FORMATS["fp32"])
+        assert greedy.add(float(s), float(x) * float(y), 24) == round_fraction(exact, FORMATS["fp32"])
 
 
 @pytest.mark.parametrize("positive", [False, True])
@@ -59,7 +59,7 @@ def test_errors_go_one_way_and_beat_random_orders(greedy: ModuleType) -> None:
     for seed in range(20):
         s = 0.0
         for k in rng(seed).permutation(300):
-            s = greedy.add(s, p[k])
+            s = greedy.add(s, p[k], 24)
         random.append(abs(math.fsum((s, *(-p).tolist()))))
     assert min(down, up) > 4 * max(random)
 

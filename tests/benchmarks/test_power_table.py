@@ -61,6 +61,7 @@ def test_the_kernels_own_literals_are_no_fault(modules):
     assert not modules[0]._differs(case([1.0], FP16), np.array([1.0]), np.array([1.0 + 2.0**-11]), none)
 
 
+@pytest.mark.slow
 def test_one_kernel_from_end_to_end(modules, tmp_path, capsys):
     _, table, source = modules
     out, data = tmp_path / "p.md", tmp_path / "p.json"

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ROOT / "docs" / "guides"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CUT = "..."
+QUIET = {"RENDER_PROGRESS": "0"}
+"""How long a command took decides whether progress is shown."""
 LONGEST = 16
 
 
@@ -58,12 +60,12 @@ def execute(command: str) -> str:
     if words[0] != "render" or "pytest" in words:
         plugin = ["-p", "render.front.plugin"] if words[0] == "pytest" and not _installed() else []
         words = [sys.executable, "-m", words[0], *plugin, *words[1:]] if words[0] in ("pytest", "render") else words
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        env = {**os.environ, **QUIET, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(words, capture_output=True, text=True, env=env)
         return done.stdout + done.stderr
     from render.cli import app
 
-    found = CliRunner().invoke(app, words[1:])
+    found = CliRunner(env=QUIET).invoke(app, words[1:])
     assert found.exit_code != 4 and (found.exception is None or isinstance(found.exception, SystemExit)), found.output
     return found.output
 

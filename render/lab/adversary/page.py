@@ -50,6 +50,7 @@ def page(report: Report, lines: Sequence[dict[str, Any]], command: str) -> str:
     parts = [
         HEAD.format(command=command, far=FAR),
         _summary(report, lines, runs),
+        *_campaigns(lines),
         "## Profiles\n",
         *_table(report.profiles.items(), "profile", explained=False),
         "\n## Rules\n",
@@ -73,6 +74,20 @@ def _summary(report: Report, lines: Sequence[dict[str, Any]], runs: Iterable[tup
         machine=platform.machine(), python=platform.python_version(),
         packages=", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "triton", "numba")),
     )  # fmt: skip
+
+
+def _campaigns(lines: Sequence[dict[str, Any]]) -> Iterable[str]:
+    """What each run of the command made: the sums above count every one, and each pair and seed once."""
+    by: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        by.setdefault((line["effort"]["seed"], line.get("commit", "") or "unknown"), []).append(line)
+    yield "| seed | commit | pairs | checks | outside |"
+    yield "|---|---|---:|---:|---:|"
+    for (seed, commit), mine in sorted(by.items()):
+        parts = [part for line in mine for part in line["parts"]]
+        checks, outside = (sum(part[key] for part in parts) for key in ("checks", "violated"))
+        yield f"| {seed} | {commit} | {len(mine)} | {checks:,} | {outside} |"
+    yield "\nAnother seed (`make soundness ARGS='--seed 2'`) adds a campaign of its own to the same file and page.\n"
 
 
 def _table(

@@ -33,14 +33,15 @@ def gradients(fn: Function, of: Sequence[int]) -> Function:
     """The function of (cotangents..., inputs...) that gives the gradients of `fn` for the inputs at the places `of`.
 
     One cotangent per floating-point output of `fn`, in its order; an output that is no tensor or needs no gradient has
-    none. Torch's own autograd differentiates, so a reference of torch operations needs no formula of its own.
+    none. Torch's own autograd differentiates, so a reference of torch operations needs no formula of its own. Leaves
+    are copies: what a forward pass writes into its arguments is the forward case's to compare.
     """
 
     def backward(cotangents: Sequence[Any], *inputs: Any) -> tuple[Any, ...]:
         import torch
 
-        leaves = [x.detach().requires_grad_(i in of) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
-                  for i, x in enumerate(inputs)]  # fmt: skip
+        floats = [isinstance(x, torch.Tensor) and x.is_floating_point() for x in inputs]
+        leaves = [x.detach().clone().requires_grad_(i in of) if floats[i] else x for i, x in enumerate(inputs)]
         with torch.enable_grad():
             out = fn(*leaves)
         outputs = [y for y in (out if isinstance(out, tuple | list) else (out,)) if _differentiable(y)]

@@ -32,7 +32,7 @@ def run_tests(found: Sequence[Found], options: SuiteOptions) -> Iterator[Row]:
         raise RenderError("RND902", "files of tests need pytest", "pip install pytest") from None
     plugin = Judge(options)
     said = io.StringIO()
-    with on_cpu(), import_scope(), intercepted(options.comparators), contextlib.redirect_stdout(said):
+    with on_cpu(options.device), import_scope(), intercepted(options.comparators), contextlib.redirect_stdout(said):
         status = pytest.main([*FLAGS, *(file.argument for file in found)], plugins=[plugin])
     if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR) and not plugin.rows:
         text = [line for line in said.getvalue().splitlines() if line.strip()]

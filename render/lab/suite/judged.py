@@ -73,7 +73,7 @@ def judge(test: Test, arguments: Mapping[str, Any], options: Options) -> Verdict
 
 def _chosen(test: Test, arguments: Mapping[str, Any], options: Options) -> dict[str, int]:
     """Per comparison that has one: which side came out of a kernel."""
-    with on_cpu(), open_session(options.device, interval=False, **options.for_session) as session:
+    with on_cpu(options.device), open_session(options.device, interval=False, **options.for_session) as session:
         found = _run(test, arguments, options.seed)
         from_kernel = {name: [session.envelope(x) is not None if x is not None else None for x in sides]
                        for name, sides in found}  # fmt: skip

@@ -13,7 +13,6 @@ from render.report.junit import TestCase
 
 SCHEMA = 1
 _ORDER = ("Type-I", "Type-II", "Inconclusive", ERROR, "accepted", SKIPPED)
-_WIDTHS = (12, 8, 7)
 
 
 def line(row: Row) -> str:

@@ -48,7 +48,7 @@ def _cases(file: Found, options: SuiteOptions) -> Iterator[Row]:
     began = time.perf_counter()
     name = str(file.path)
     try:
-        with on_cpu(), import_scope():
+        with on_cpu(options.device), import_scope():
             module = load_module(file.path)
             cases = list(module.cases()) if file.kind is SourceKind.CASES else [_single(module)]
     except Exception as error:
@@ -69,7 +69,7 @@ def _single(module: Any) -> SuiteCase:
 def judge_case(case: SuiteCase, options: SuiteOptions) -> Verdict:
     import torch
 
-    with on_cpu():
+    with on_cpu(options.device):
         torch.manual_seed(options.seed)
         given = from_mapping(case.fn, case.inputs())
     settings = options.settings

@@ -30,6 +30,18 @@ def test_the_page_says_what_was_found(tmp_path):
     assert "three-valued" in far
 
 
+def test_campaigns_add_up(tmp_path):
+    """Another seed goes on in the same file; the same one adds nothing."""
+    for seed in (3, 4, 3):
+        cross.run(tmp_path / "pairs", FEW[:1], ["ieee"], cross.Effort(2, 4, seed))
+    lines = list(cross.read(tmp_path / "pairs"))
+    text = page(cross.report(lines), lines, "command")
+    rows = [row for row in text.splitlines() if row.startswith(("| 3 |", "| 4 |"))]
+    checks = [int(row.split("|")[4].replace(",", "")) for row in rows]
+    assert len(rows) == 2 and min(checks) > 0
+    assert f"| element checks | {sum(checks):,} |" in text
+
+
 def test_explanations_name_something_that_exists():
     names = [s.name for s in (*catalogue.every(), *zoo_subjects())] + [f"rule {op}" for op in RULES]
     for pattern, text in reasons.EXPLAINED.items():
