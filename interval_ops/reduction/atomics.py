@@ -8,6 +8,7 @@ from interval_ops.bounds import Array, Pair
 from interval_ops.formats.model import FP32, Format
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import rounding_unit, sum_cause
+from interval_ops.reduction.running import stagnation
 
 
 def close_sum(
@@ -36,6 +37,7 @@ def close_sum(
         flush = FP32.min_normal if fmt.bits == 32 and profile.atomic_flush_fp32 and not muted else 0.0
         # as `kernels.sum_growth`
         growth = np.minimum(np.expm1(roundings * u) * (1 + 2.0**-40), roundings * u * (1 + 2.0**-9))
+        growth = np.minimum(growth, stagnation(roundings, u))
         # Our own float64 sums: n + 1 additions here and before, of values and of magnitudes; four operations more.
         own = (n + 5) * 2.0**-53 * (1 + 2 * growth) * total + 2 * n * flush * (1 + growth)
         most = np.maximum(high_in + 0.5 * (sum_hi + mag), 0.5 * (mag - sum_lo) - low_in)

@@ -14,7 +14,7 @@ from interval_ops.arithmetic.hull import FP64_MAX, down, product_inexact, up
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import EPS
 from interval_ops.reduction.grid import last_bit
-from interval_ops.reduction.running import running_error
+from interval_ops.reduction.running import running_error, stagnation_compiled
 
 WIDTH = 256
 SHORT = 128
@@ -96,11 +96,13 @@ def growth(n: float, u: float) -> float:
 def sum_growth(n: float, levels: float, u: float) -> float:
     """What n additions may err by, relative to the sum of magnitudes, no addend in more than `levels` of them.
 
-    The smaller of (1 + u)^min(n, levels) - 1 and, for every n, n v with v = (1 + 2^-9) u: Jeannerod and Rump 2013,
+    The smallest of (1 + u)^min(n, levels) - 1 and, for every n, n v with v = (1 + 2^-9) u: Jeannerod and Rump 2013,
     Improved error bounds for inner products in floating-point arithmetic, by min(|a|, |b|) as the other bound of one
-    addition's error. The 2^-9 is for additions in fp32 that are rounded once more, which err by |b| (1 + 2^-11).
+    addition's error, and `stagnation`, which counts with both. The 2^-9 is for additions in fp32 that are rounded once
+    more, which err by |b| (1 + 2^-11).
     """
-    return min(growth(min(n, levels), u), n * u * (1.0 + 2.0**-9))
+    plain = min(growth(min(n, levels), u), n * u * (1.0 + 2.0**-9))
+    return plain if plain < 0.375 else min(plain, stagnation_compiled(n, u))
 
 
 @compiled

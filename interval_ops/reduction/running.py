@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import binade
 
@@ -45,6 +47,29 @@ def tree_steps(whole: float, total: float, top: float, peak: float, levels: floa
         steps += min(whole, nodes * power_floor(largest))
         nodes, leaves = 2.0 * nodes, 0.5 * leaves
     return steps
+
+
+def stagnation(n, u):  # type: ignore[no-untyped-def]
+    """What n additions may err by, relative to the sum of magnitudes, in any order and grouping: (1 + c n u)^a - 1.
+
+    An addition to nearest errs by at most k min(|x|, |y|, u |x + y|), k = 1 + 2^-9 as in `sum_growth`: where a sum is
+    so large that addends stagnate, each is lost or counted twice, no more. By induction |computed| <= M / L(m), M the
+    magnitudes of m addends and L(m) = z(m)^-a, z(m) = 1 + c (m - 1) u, for every a with c u <= 1 and
+    c = ((1 + k) / (1 + a))^((1 + a) / a) / (1 - u). The smaller operand of the root, of j addends, is a share t of both
+    computed sizes; the claim is linear in t below u and above it hardest at t = u:
+    (1 - u) L(m - j) + u L(j) >= (1 + k u) L(m). L is convex and z(j) <= j, so with w = z(m) / z(j) it follows from
+    (1 - u) a c / w + w^a >= 1 + k, whose left side is least where w^(1 + a) = c (1 - u). Here a = 1/2 and 1/8. `n` may
+    be an array. Source: ours.
+    A common mistake: no error beyond the sum itself. Blocks that doubled may be lost or doubled once more.
+    """
+    least = np.sqrt(1.0 + ((2.0 + 2.0**-9) / 1.5) ** 3 / (1.0 - u) * n * u)
+    c = ((2.0 + 2.0**-9) / 1.125) ** 9 / (1.0 - u)
+    if c * u <= 1.0:
+        least = np.minimum(least, np.sqrt(np.sqrt(np.sqrt(1.0 + c * n * u))))
+    return least * (1.0 + 2.0**-46) - 1.0
+
+
+stagnation_compiled = compiled(stagnation)
 
 
 @compiled

@@ -15,6 +15,7 @@ from render.exact import intervals as iv
 from render.exact.formats import FP32
 from render.exact.intervals import Maybe
 from render.exact.points import (
+    INF,
     ONE,
     ZERO,
     Point,
@@ -41,8 +42,21 @@ def growth(unit: Point, count: int) -> Point:
 
 def summed(unit: Point, count: int, additions: int) -> Point:
     """Error of a sum, relative to the magnitudes: a term passes `count` of its `additions`, which are nearest or nearly
-    so; then it is at most additions times unit, however many (Jeannerod and Rump 2013)."""
-    return least((growth(unit, count), times_up(times_up(number(max(additions, 0)), unit), number(1 + 2.0**-9))))
+    so; then it is at most additions times unit, however many (Jeannerod and Rump 2013), and `stagnating`."""
+    line = times_up(times_up(number(max(additions, 0)), unit), number(1 + 2.0**-9))
+    plain = least((growth(unit, count), line))
+    return plain if plain < number(0.5) else least((plain, stagnating(unit, line)))
+
+
+def stagnating(unit: Point, line: Point) -> Point:
+    """As `summed`, of sums whose addends are lost or counted twice: (1 + c line)^(1/r) - 1 for every whole r with c =
+    ((2 + 2^-9) r / (r + 1))^(r + 1) / (1 - unit) and c unit <= 1; `line` are the additions times unit."""
+    found = INF
+    for r in (2, 3, 4, 6, 8):
+        c = ((number(2 + 2.0**-9) * r / (r + 1)) ** (r + 1) / (ONE - unit)).upper()
+        if times_up(c, unit) <= ONE:
+            found = least((found, up((ONE + c * line).root(r).upper(), -ONE)))
+    return found
 
 
 def unit_of(fmt: Format) -> Point:

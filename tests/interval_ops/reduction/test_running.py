@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from support import exact, rng, round_fraction, trials
 
-from interval_ops.formats.model import FP16
-from interval_ops.reduction.running import power_floor, ramp, running_error
+from interval_ops.formats.model import BF16, FP16, Format
+from interval_ops.profiles.profile import load_profile
+from interval_ops.reduction import atomics, rule
+from interval_ops.reduction.kernels import sum_growth
+from interval_ops.reduction.running import power_floor, ramp, running_error, stagnation
 
 
 def test_powers_of_two() -> None:
@@ -49,3 +53,45 @@ def test_random_trees_stay_inside() -> None:
             assert abs(total) <= exact(top) * (1 + exact(u))
             terms = [t for k, t in enumerate(terms) if k not in (i, j)] + [total]
         assert abs(terms[0] - true) <= exact(error)
+
+
+def largest_growth(n: int, u: float) -> np.ndarray:
+    """What trees of 1 .. n addends may err by, relative to their sum, if each addition errs by the smaller operand or u
+    times the result: the recursion over all splits, one side of the root a share u of it."""
+    least = np.ones(n + 1)
+    for m in range(2, n + 1):
+        j = np.arange(1, m)
+        least[m] = min(least[m - 1], (((1 - u) * least[m - j] + u * least[j]) / (1 + u)).min())
+    return 1 / least[1:] - 1
+
+
+@pytest.mark.parametrize("u", [2.0**-3, 2.0**-5, 2.0**-8, 2.0**-11])
+def test_stagnation_is_no_less_than_any_split_gives(u: float) -> None:
+    n = np.arange(1.0, 1201)
+    worst, found = largest_growth(len(n), u), np.array([sum_growth(k - 1, np.inf, u) for k in n])
+    assert np.all(stagnation(n - 1, u) * (1 + 1e-12) + 1e-13 >= worst) and np.all(found * (1 + 1e-12) >= worst)
+    if u < 2.0**-5:
+        assert np.all(found <= 1.6 * worst + 1e-9)
+
+
+def crept(start: float, steps: int, block: int, fmt: Format) -> tuple[list[float], float]:
+    """(addends, what they sum up to): each block of equal ones is a little more than half of what the sum can hold."""
+    addends, total = [start], start
+    for _ in range(steps):
+        part = math.ldexp(0.5 + fmt.u, math.frexp(total)[1] - fmt.p)
+        addends += [part / block] * block  # a power of two: its own sum is exact
+        total = float(round_fraction(exact(total) + exact(part), fmt, "rtne"))
+    return addends, total
+
+
+@pytest.mark.parametrize(("fmt", "steps", "block"), [(BF16, 700, 1), (BF16, 300, 4), (FP16, 4000, 1)])
+def test_a_sum_that_creeps_upwards_stays_inside_and_comes_near(fmt: Format, steps: int, block: int) -> None:
+    """Every addition rounds up to nearly twice its addend: no bound may be below, and ours is not far above."""
+    x, total = crept(1.0, steps, block, fmt)
+    values, true = np.array([x]), math.fsum(x)
+    lo, hi = rule.sum_axis((values, values), 1, values.shape, fmt, load_profile("any"))
+    size = np.array([true])
+    added = atomics.close_sum(np.zeros(1), size, size, size, np.array([len(x)]), fmt, load_profile("any"))
+    for low, high in ((lo[0], hi[0]), (added[0][0], added[1][0])):
+        assert low <= total <= high
+        assert total - true >= 0.5 * (high - true)

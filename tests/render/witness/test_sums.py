@@ -156,3 +156,20 @@ def test_older_conversions_hold_both_ways_of_rounding():
                  {"op": "cast", "size": 1, "attrs": attrs, "operands": [{"runs": "0"}]}]  # fmt: skip
         bound = Evaluator({"nodes": nodes, "root": 1, "rules": rules}).result()
         assert holds(bound, float(ml_dtypes.float8_e5m2(x))) and holds(bound, _ties_away(x, 8)), x
+
+
+def test_sums_that_stagnate_are_lost_or_doubled():
+    """bf16: addends of a little more than half a unit double, those of a little less are lost; so do blocks of them."""
+    fmt = FORMATS["bf16"]
+    up = total = F(1)
+    terms = [F(1)]
+    for _ in range(600):
+        unit = F(2.0) ** F(int(np.floor(np.log2(total))) - 7)
+        terms += [unit * F(0.5 + 2.0**-8)]
+        total, up = total + terms[-1], up + unit
+        total = F(ml_dtypes.bfloat16(total))
+    assert total == up
+    found = sums.plain_sum([iv.point(float(t)) for t in terms], len(terms), fmt)
+    exact = sum(map(Fraction, map(float, terms)))
+    assert holds(found, total) and holds(found, terms[0]) and holds(found, exact)
+    assert fraction(found[1]) - exact <= 2 * (Fraction(float(total)) - exact)
