@@ -196,7 +196,7 @@ class Entry:
 
     def _launched(self, inputs: Inputs, mute: Iterable[Any] = ()) -> tuple[Any, Any]:
         """(the closed session, what the function returned)."""
-        session = open_session(self.device, mute, **self.options)
+        session = open_session(self.device, **{"mute": mute, **self.options})
         with session:
             carried(session.memory, (self.inputs.args, dict(self.inputs.kwargs)), (inputs.args, dict(inputs.kwargs)))
             result = self._call(inputs)

@@ -35,6 +35,8 @@ CLOSE, FAR = 2, 4
 STEP = 2.0**-8
 """Relative change of a literal, from which the value that it should have is solved for."""
 ROUNDS = 4
+LEFT = 1 / 8
+"""A repair leaves no more than this part of the error that it is to repair."""
 
 Function = tuple[str, int]
 Change = Callable[[object, ast.Module], ast.Module]
@@ -146,10 +148,12 @@ def _turns(trees: dict[Function, ast.Module], near: int) -> Iterator[tuple[Funct
 
 
 def _room(case: Case) -> np.ndarray:
-    """How far rounding may take each element from E."""
+    """How far rounding may take each element from E; where the bound hides the bug, `LEFT` of the largest error."""
     u, floor = (0.0, 0.0) if case.fmt is None else (case.fmt.u, case.fmt.half_subnormal)
     with np.errstate(all="ignore"):
         half = np.nan_to_num((case.hi - case.lo) / 2, nan=0.0, posinf=0.0)
+        gap = np.abs(case.value - case.exact)
+        half = np.minimum(half, LEFT * np.where(np.isfinite(gap), gap, 0.0).max(initial=0.0))
         found: np.ndarray = half + 4 * u * np.abs(case.exact) + floor
     return found
 

@@ -77,28 +77,39 @@ def second_opinion(
     return unconfirmed(tried, decision) if tried else (None, decision)
 
 
-def _rederived(entry: Entry, run: Execution) -> dict[str, Any]:
-    """Outputs by name of the program without rounding, its host in float64; empty where it cannot be run so."""
-    from render.explain.study import Study
+def without_rounding(entry: Entry) -> Entry:
+    """The entry where no rounding takes place, its host by nothing of ours. It prints nothing."""
     from render.interpreter.rederived import Rederived
 
-    settings = {"mute": CAUSES, "tracker": lambda s: Rederived(s.memory, s.mute, s.causes)}
+    settings = {
+        "mute": CAUSES,
+        "tracker": lambda s: Rederived(s.memory, s.mute, s.causes),
+        "printer": lambda text: None,
+    }
+    return replace(entry, options={**entry.options, **settings})
+
+
+def rests_on_given(found: Witness) -> bool:
+    """Whether it took bounds that the host or another program gave."""
+    from render.trace.graph import EARLIER
+
+    return any(note.startswith(EARLIER) for note in (found.document or {}).get("notes", ()))
+
+
+def _rederived(entry: Entry, run: Execution) -> dict[str, Any]:
+    """Outputs by name of the program without rounding, its host in float64; empty where it cannot be run so."""
     try:
-        return {o.name: o for o in Study(entry, ()).run(settings).outputs}
+        return {o.name: o for o in without_rounding(entry).run().outputs}
     except (*FAILURES, MissingRule):
         return {}
 
 
 def _with_host(found: Witness, claim: Outside, outputs: dict[str, Any]) -> Witness:
     """An agreeing witness in the light of that run."""
-    from render.trace.graph import EARLIER
-
-    notes = (found.document or {}).get("notes", ())
     output = outputs.get(claim.case.name)
     if output is None or output.taints or output.lo.shape != claim.case.lo.shape:
-        given = any(note.startswith(EARLIER) for note in notes)
         why = "what the host gave could not be computed a second time"
-        return replace(found, status="none", why=why) if given else found
+        return replace(found, status="none", why=why) if rests_on_given(found) else found
     free = float(output.lo[claim.place]), float(output.hi[claim.place])
     bound = float(claim.case.lo[claim.place]), float(claim.case.hi[claim.place])
     size = max(map(abs, free))

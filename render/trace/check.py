@@ -37,7 +37,8 @@ def evaluate(found: Slice | Batch) -> Values:
 def value_of(node: Node, known: Values) -> Values:
     """The values of one node from those of its operands. Raises NotSliceable for an operation without a rule."""
     if node.op == LEAF:
-        return node.v
+        near: Values = np.clip(node.v, node.lo, node.hi)  # without rounding, what an earlier step gave is no value
+        return near
     try:
         rule = REAL[node.op]
     except NoRule as missing:

@@ -237,3 +237,33 @@ def test_what_the_host_rounds_by_no_rule_is_no_bug():
     v = classify(weighted, data(), ref=exact)
     assert v.code != "RND211"
     assert v.label in ("Type-I", "Inconclusive")
+
+
+@triton.jit
+def normalising(X, Out, N, more, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(X + i, mask=i < N, other=0.0)
+    tl.store(Out + i, x / tl.sqrt(tl.sum(x * x) / (N + more)), mask=i < N)
+
+
+@pytest.mark.parametrize(("more", "label"), [(0, "Type-I"), (1, "Type-II")])
+def test_what_the_host_gave_with_the_target_s_roundings_refutes_no_difference(more, label):
+    """A convolution in TF32 before the kernel: its bound is wide and rests on no launch."""
+
+    def kernel(x, w):
+        y = torch.nn.functional.conv1d(x, w, padding=1).reshape(-1)
+        out = torch.empty_like(y)
+        normalising[(1,)](y, out, y.numel(), more, 512)
+        return out
+
+    def reference(x, w):
+        y = torch.nn.functional.conv1d(x, w, padding=1).reshape(-1)
+        return y / y.square().mean().sqrt()
+
+    generator = torch.Generator().manual_seed(0)
+    x, w = torch.randn(1, 2, 500, generator=generator), torch.randn(1, 2, 3, generator=generator)
+    v = classify(kernel, x, w, ref=reference)
+    assert (v.label, v.paper_rule) == (label, "Type-I")
+    if more:
+        assert v.code == "RND211" and v.witness.status == "agrees"
+        assert v.guilty is not None and "N + more" in v.guilty.what and v.guilty.what != "N - more in place of N + more"
