@@ -22,6 +22,9 @@ _SILENT = frozenset([
 ])  # fmt: skip
 BY_DTYPE = frozenset(["_fused_rms_norm", "nan_to_num", "linalg_pinv", "linalg_matrix_rank", "linalg_lstsq"])
 """Arguments that are left out mean something of the operand's dtype."""
+SWEEP_BYTES = 1 << 24
+"""Storages that are dead are forgotten after so many bytes of new ones: what torch keeps of each, small as it is, lies
+between their blocks, so that the allocator can use none of them again for one of the same size."""
 
 
 class Trail(TorchDispatchMode):
@@ -40,6 +43,7 @@ class Trail(TorchDispatchMode):
         """As if nothing had run; `inputs` are the same numbers in every run."""
         self.digest = 0
         self._known: dict[int, StorageWeakRef] = {}
+        self._grown = 0
         for x in inputs:
             if isinstance(x, torch.Tensor):
                 self._remember(x)
@@ -84,6 +88,9 @@ class Trail(TorchDispatchMode):
         storage = x.untyped_storage()
         if storage._cdata not in self._known or self._known[storage._cdata].expired():
             self._known[storage._cdata] = StorageWeakRef(storage)
+            self._grown += storage.nbytes()
+            if self._grown > SWEEP_BYTES:
+                self._known, self._grown = {k: w for k, w in self._known.items() if not w.expired()}, 0
 
 
 def _left_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

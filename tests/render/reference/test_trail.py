@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.multiprocessing.reductions import StorageWeakRef
 
+from render.reference import trail as module
 from render.reference.shadow import default_dtype
-from render.reference.trail import Trail
+from render.reference.trail import SWEEP_BYTES, Trail
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).half()
 ONE = {
@@ -46,3 +48,34 @@ def test_wider_inputs_change_nothing(name):
 def test_wider_inputs_make_another_function_of_it(name):
     narrow, wide = digests(OTHER[name])
     assert narrow != wide
+
+
+@pytest.mark.parametrize("name", ONE | OTHER)
+def test_forgetting_dead_storages_changes_no_digest(name, monkeypatch):
+    usual = digests((ONE | OTHER)[name])
+    monkeypatch.setattr(module, "SWEEP_BYTES", 0)
+    assert digests((ONE | OTHER)[name]) == usual
+
+
+def test_dead_storages_are_not_remembered_for_long(monkeypatch):
+    """What torch keeps of each lies between the blocks that the allocator could give again."""
+    known = []
+
+    class Counted(StorageWeakRef):
+        def __init__(self, storage):
+            super().__init__(storage)
+            known.append(self.cdata)
+
+        def __del__(self):
+            known.remove(self.cdata)
+            super().__del__()
+
+    monkeypatch.setattr(module, "StorageWeakRef", Counted)
+    x = torch.zeros(SWEEP_BYTES // 64)  # 1/16 of what is allowed
+    most = 0
+    with Trail():
+        for _ in range(100):
+            x = x + 1
+            most = max(most, len(known))
+    assert 1 < most < 24
+    assert not known
