@@ -1,15 +1,18 @@
 """The terms that a kernel's accumulators really sum, out of the slices of single output elements.
 
 A reduction is a chain of additions in one accumulator: dots with what they are added to, `x = x + y` over a loop, the
-row of a `tl.sum`, atomics on one address. What the chain adds up, products of a dot's operands included, is exact in
-float64; what another accumulator computed is one term of this one.
+row of a `tl.sum`, atomics on one address. It goes on where a loop multiplies or casts the accumulator between two
+additions (`x = x * scale + y`, an online softmax; `x = (x.to(fp32) + y).to(fp16)`): its terms are then those that were
+added times all later factors, its format the shortest on the way. What the chain adds up, products of a dot's operands
+included, is exact in float64; what another accumulator computed is one term of this one.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +52,7 @@ class AccumulatorModel:
 @dataclass(frozen=True)
 class SumChain:
     """One sum of `length` terms: `terms` in their order (blocks of products added up), the value that the run computed,
-    and the half width of its bound."""
+    and the half width of its bound. `file`, `line`: where most of them are added; `steps`: all places that round it."""
 
     file: str
     line: int
@@ -59,6 +62,15 @@ class SumChain:
     length: int
     value: float
     half: float
+    steps: frozenset[Step]
+
+
+class Step(NamedTuple):
+    """A place that rounds a sum, by a cast or by arithmetic."""
+
+    cast: bool
+    file: str
+    line: int
 
 
 def chains(found: Slice) -> list[SumChain]:
@@ -80,15 +92,23 @@ class LowSum(NamedTuple):
         return f"low-precision partials ({self.fmt})" if self.stored else f"{self.fmt} accumulator"
 
 
-def low_sums(found: Slice) -> set[LowSum]:
-    """Every such line of the slice: an accumulator of `SHORTEST` terms at least, or what is stored of one."""
-    walk, low = _Walk(found), set[LowSum]()
-    for i, node in enumerate(found.nodes):
-        kind = walk.kinds[i]
-        if kind is not None and FORMATS[kind.fmt].p < FORMATS["fp32"].p:
-            low.add(LowSum(node.file, node.line, kind.fmt, False))
-    lines = {(chain.file, chain.line) for chain in walk.chains()}
-    return {one for one in low if (one.file, one.line) in lines} | set(walk.partials())
+def low_sums(found: Slice) -> dict[Step, LowSum]:
+    """What rounds every such sum of the slice: accumulators of `SHORTEST` terms at least, and what is stored of one."""
+    walk = _Walk(found)
+    low = {Step(True, one.file, one.line): one for one in walk.partials()}
+    for chain in walk.chains():
+        if FORMATS[chain.accumulator.fmt].p < FORMATS["fp32"].p:
+            low |= dict.fromkeys(chain.steps, LowSum(chain.file, chain.line, chain.accumulator.fmt, False))
+    return low
+
+
+class _Link(NamedTuple):
+    """Between additions of one accumulator: the values `carried` on, times `factor`, cast to `fmt` at least."""
+
+    carried: np.ndarray
+    factor: np.ndarray
+    fmt: str
+    steps: tuple[Step, ...]
 
 
 class _Walk:
@@ -97,6 +117,14 @@ class _Walk:
         self.v = np.concatenate([n.v for n in found.nodes])
         self.owner = np.repeat(np.arange(len(found.nodes)), [n.size for n in found.nodes])
         self.kinds = [_accumulator(n, found) for n in found.nodes]
+        known: dict[tuple[int, str] | None, int] = {None: -1}
+        self.mine = [known.setdefault(k and (k.bits, k.fmt), len(known)) for k in self.kinds]
+        same = [-2 if n.op in ROWS or m < 0 else m for n, m in zip(found.nodes, self.mine, strict=True)]
+        self.same = np.array(same)[self.owner]
+        self.turns: list[int] = []
+        self.links = self._linked()
+        carried = ((i, p, o) for i, n in enumerate(found.nodes) for p, o in enumerate(self._carried(i, n)))
+        self.on = {(i, p): self._goes_on(i, o) for i, p, o in carried}
 
     def chains(self) -> Iterator[SumChain]:
         inside = self._inside()
@@ -107,68 +135,151 @@ class _Walk:
             for k in range(node.size):
                 if inside[node.start + k]:
                     continue
-                terms, length, widest = self._terms(node.start + k)
-                if np.count_nonzero(terms) >= SHORTEST:
-                    half = float(node.hi[k] - node.lo[k]) / 2
-                    yield SumChain(node.file, node.line, node.op, widest, terms, length, float(node.v[k]), half)
+                found = self._chain(node.start + k)
+                if np.count_nonzero(found.terms) >= SHORTEST:
+                    yield found
 
     def _inside(self) -> np.ndarray:
         """Values that the chain goes on from: no sum of their own."""
         found = np.zeros(len(self.v) + 1, bool)
         for i, node in enumerate(self.found.nodes):
-            for o in self._carried(i, node):
-                same = [c for c in o.tolist() if self._continues(i, c)]
-                found[same] = True
+            for p, o in enumerate(self._carried(i, node)):
+                link = self.links.get((i, p))
+                found[o[self.on[i, p]] if link is None else link.carried] = True
         return found[:-1]
+
+    def _goes_on(self, i: int, operand: np.ndarray) -> np.ndarray:
+        """Which of an operand's values are the accumulator of node i so far. What a loop summed is a term of what is
+        added elsewhere, and of what is kept in fewer bits."""
+        same: np.ndarray = self.same[operand] == self.mine[i]
+        if not same.any():
+            return same
+        kind, links = self.kinds[i], [link for p in (0, 1) if (link := self.links.get((i, p))) is not None]
+        if kind is not None and any(FORMATS[link.fmt].p < FORMATS[kind.fmt].p for link in links):
+            return np.zeros_like(same)
+        j = int(self.owner[operand[np.argmax(same)]])
+        one, other = self.found.nodes[i], self.found.nodes[j]
+        ended = self.turns[j] >= SHORTEST and (one.file, one.line) != (other.file, other.line)
+        return np.zeros_like(same) if ended else same
 
     def _carried(self, i: int, node: Node) -> Sequence[np.ndarray]:
         if self.kinds[i] is None or node.op in ROWS:
             return ()
         return node.operands[:1] if node.op == "dot" else node.operands[2:] if node.op == "fma" else node.operands
 
-    def _continues(self, i: int, operand: int) -> bool:
-        """Whether this operand of node i is the same accumulator so far."""
-        mine, j = self.kinds[i], self.owner[operand]
-        theirs = self.kinds[j]
-        if mine is None or theirs is None or self.found.nodes[j].op in ROWS:
-            return False
-        return (mine.bits, mine.fmt) == (theirs.bits, theirs.fmt)
+    def _linked(self) -> dict[tuple[int, int], _Link]:
+        """(node, its operand) -> the accumulator behind it, where that is scaled or cast and added to at the same place
+        `SHORTEST` times at least."""
+        links: dict[tuple[int, int], _Link] = {}
+        before: dict[int, set[int]] = {}
+        depth: dict[int, int] = {}
+        for i, node in enumerate(self.found.nodes):
+            self.turns.append(1)
+            carried = [o for o in self._carried(i, node) if o.size]
+            on = {int(self.owner[o[0]]) for o in carried if self.same[o[0]] == self.mine[i]}
+            before[i] = on
+            depth[i] = max((depth[j] for j in on), default=1)
+            self.turns[i] = max((1 + self.turns[j] for j in on if self._again(i, j)), default=1)
+            if self.turns[i] > 1 or any(self._fixed(int(self.owner[o[0]])) for o in carried):
+                continue
+            found = ((p, link) for p, o in enumerate(carried) if (link := self._link(i, o)) is not None)
+            for p, link in list(found)[:1]:
+                j = int(self.owner[link.carried[0]])
+                links[i, p] = link
+                before[i] = {*on, j}
+                depth[i], self.turns[i] = max(depth[i], depth[j] + 1), self.turns[j] + 1
+        return _kept(links, before, depth)
 
-    def _terms(self, root: int) -> tuple[np.ndarray, int, AccumulatorModel]:
-        """(terms of the chain that ends here, first term first; how many before blocks; its accumulator)."""
-        parts: list[np.ndarray] = []
-        length = 0
-        first = self.kinds[self.owner[root]]
+    def _again(self, i: int, j: int) -> bool:
+        """Whether node j is the addition of node i at another time."""
+        one, other = self.found.nodes[i], self.found.nodes[j]
+        return (one.op, one.file, one.line) == (other.op, other.file, other.line) and self.mine[i] == self.mine[j]
+
+    def _fixed(self, j: int) -> bool:
+        """Whether it stands in the source: coefficients of a polynomial are added to no accumulator."""
+        return self.found.nodes[j].op == LEAF and self.found.nodes[j].attrs.get("source") == "constant"
+
+    def _empty(self, number: int) -> bool:
+        """Whether it is the zero that a loop starts with, scaled or not."""
+        node = self.found.nodes[self.owner[number]]
+        scaled = node.op == "fmul" and any(self._fixed(int(self.owner[o[number - node.start]])) for o in node.operands)
+        return bool(self.v[number] == 0) and (scaled or self._fixed(int(self.owner[number])))
+
+    def _link(self, i: int, operand: np.ndarray) -> _Link | None:
+        """Casts and at most one product between `operand` of node i and the same addition before."""
+        start = self._uncast(operand, "fp64")
+        if start is None:
+            return None
+        numbers, fmt, steps = start
+        node, factors = self.found.nodes[self.owner[numbers[0]]], [(numbers, np.ones(len(numbers)))]
+        if node.op == "fmul":
+            a, b = (o[numbers - node.start] for o in node.operands)
+            factors = [(a, self.v[b]), (b, self.v[a])]
+            steps += (Step(False, node.file, node.line),)
+        for factor, by in factors:
+            end = self._uncast(factor, fmt)
+            if end is not None and self._again(i, int(self.owner[end[0][0]])):
+                return _Link(end[0], by, end[1], steps + end[2])
+        return None
+
+    def _uncast(self, numbers: np.ndarray, fmt: str) -> tuple[np.ndarray, str, tuple[Step, ...]] | None:
+        """(what was cast, the shortest format on the way, where); None where it is of several operations."""
+        steps: tuple[Step, ...] = ()
+        while True:
+            node = self.found.nodes[self.owner[numbers[0]]]
+            if numbers.min() < node.start or numbers.max() >= node.stop:
+                return None
+            if node.op != "cast":
+                return numbers, fmt, steps
+            to = node.attrs["dst"]
+            fmt = min(fmt, to if to in FORMATS else fmt, key=lambda f: FORMATS[f].p)
+            numbers, steps = node.operands[0][numbers - node.start], (*steps, Step(True, node.file, node.line))
+
+    def _chain(self, root: int) -> SumChain:
+        """The chain that ends here, first term first."""
+        i = int(self.owner[root])
+        node, first = self.found.nodes[i], self.kinds[i]
         assert first is not None
-        widest = first
+        made = _Gathered(first)
+        seen: set[int] = set()
         todo: list[tuple[int, float]] = [(root, 1.0)]
         while todo:
-            number, sign = todo.pop()
+            number, scale = todo.pop()
             i = int(self.owner[number])
-            node, kind = self.found.nodes[i], self.kinds[i]
-            if number != root and (kind is None or node.op in ROWS or not self._same(first, kind)):
-                if not (node.op == LEAF and self.v[number] == 0):
-                    parts.append(np.array([sign * self.v[number]]))
-                    length += 1
+            if number in seen:
+                made.add(np.array([scale * self.v[number]]), 1)
                 continue
-            assert kind is not None
-            widest = max(widest, kind, key=lambda a: (a.block, a.products))
-            k = number - node.start
-            if node.op in ROWS:
-                row = node.operands[0][k]
-                parts.append(sign * self.v[row[row != ABSENT]][::-1])
-                length += len(parts[-1])
-            elif node.op in ("dot", "fma"):
-                acc = int(node.operands[0 if node.op == "dot" else 2][k])
-                a, b = node.operands[1:3] if node.op == "dot" else node.operands[:2]
-                products = np.atleast_1d(sign * self.v[a[k]] * self.v[b[k]])
-                parts.append(_blocks(products, kind.block)[::-1])
-                length += len(products)
-                todo.append((acc, sign))
-            else:
-                one, other = (int(o[k]) for o in node.operands)
-                todo += [(one, sign), (other, -sign if node.op == "fsub" else sign)]
-        return np.concatenate([part[::-1] for part in parts[::-1]] or [np.zeros(0)]), length, widest
+            seen.add(number)
+            todo += self._step(made, i, number - self.found.nodes[i].start, scale)
+        with np.errstate(invalid="ignore"):
+            half = float(node.hi[root - node.start] - node.lo[root - node.start]) / 2
+        return made.chain(float(self.v[root]), half)
+
+    def _step(self, made: _Gathered, i: int, k: int, scale: float) -> list[tuple[int, float]]:
+        """Adds the terms that come in at value k of node i; what is left to follow, with its factor."""
+        node, kind = self.found.nodes[i], self.kinds[i]
+        assert kind is not None
+        made.at(node, kind)
+        if node.op in ROWS:
+            row = node.operands[0][k]
+            row = row[row != ABSENT]
+            made.add(scale * self.v[row][::-1], len(row))
+        elif node.op in ("dot", "fma"):
+            a, b = node.operands[1:3] if node.op == "dot" else node.operands[:2]
+            products = np.atleast_1d(scale * self.v[a[k]] * self.v[b[k]])
+            made.add(_blocks(products, kind.block)[::-1], len(products))
+        onward: list[tuple[int, float]] = []
+        for p, o in reversed(list(enumerate(self._carried(i, node)))):
+            signed = -scale if node.op == "fsub" and p else scale
+            link, number = self.links.get((i, p)), int(o[k])
+            if link is not None:
+                made.through(link)
+                onward.insert(0, (int(link.carried[k]), signed * float(link.factor[k])))
+            elif self.on[i, p][k]:
+                onward.insert(0, (number, signed))
+            elif not self._empty(number):
+                made.add(np.array([signed * self.v[number]]), 1)
+        return onward
 
     def partials(self) -> Iterator[LowSum]:
         """Casts below fp32 of what a reduction gave, each an addend of a further sum (through other casts)."""
@@ -194,11 +305,56 @@ class _Walk:
 
     def _reduces(self, i: int) -> bool:
         """Whether node i ends a sum of `SHORTEST` terms at least."""
-        return self.kinds[i] is not None and self._terms(self.found.nodes[i].start)[1] >= SHORTEST
+        return self.kinds[i] is not None and self._chain(self.found.nodes[i].start).length >= SHORTEST
 
-    @staticmethod
-    def _same(one: AccumulatorModel, other: AccumulatorModel) -> bool:
-        return (one.bits, one.fmt) == (other.bits, other.fmt)
+
+def _kept(
+    links: dict[tuple[int, int], _Link], before: dict[int, set[int]], depth: dict[int, int]
+) -> dict[tuple[int, int], _Link]:
+    """The links of chains that are long enough."""
+    long: set[int] = set()
+    linked = dict(links.keys())
+    for i in sorted(before, reverse=True):
+        if i in long or (i in linked and depth[i] >= SHORTEST):
+            long |= {i} | before[i]
+        elif i in linked:
+            del links[i, linked[i]]
+    return links
+
+
+class _Gathered:
+    """What was found of a chain so far, last term first."""
+
+    def __init__(self, first: AccumulatorModel) -> None:
+        self.widest, self.fmt = first, first.fmt
+        self.parts: list[np.ndarray] = []
+        self.added: Counter[tuple[str, int]] = Counter()
+        self.ops: dict[tuple[str, int], str] = {}
+        self.steps: set[Step] = set()
+        self.place = ("", 0)
+
+    def at(self, node: Node, kind: AccumulatorModel) -> None:
+        """Goes on to a node that adds."""
+        self.place = (node.file, node.line)
+        self.widest = max(self.widest, kind, key=lambda a: (a.block, a.products))
+        self.ops.setdefault(self.place, node.op)
+        self.steps.add(Step(False, *self.place))
+
+    def add(self, terms: np.ndarray, count: int) -> None:
+        self.parts.append(terms)
+        self.added[self.place] += count
+
+    def through(self, link: _Link) -> None:
+        self.fmt = min(self.fmt, link.fmt, key=lambda f: FORMATS[f].p)
+        self.steps |= set(link.steps)
+
+    def chain(self, value: float, half: float) -> SumChain:
+        terms = np.concatenate([part[::-1] for part in self.parts[::-1]] or [np.zeros(0)])
+        kind, place = self.widest, max(self.added or self.ops, key=lambda p: self.added[p])
+        if self.fmt != kind.fmt:
+            kind = replace(kind, fmt=self.fmt, bits=FORMATS[self.fmt].p - 1, rounding="nearest")
+        steps = frozenset(self.steps)
+        return SumChain(*place, self.ops[place], kind, terms, self.added.total(), value, half, steps)
 
 
 def _blocks(products: np.ndarray, block: int) -> np.ndarray:

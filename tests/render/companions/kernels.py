@@ -76,3 +76,52 @@ def plain(x):
     o = torch.empty_like(x)
     plain_kernel[(1,)](x, o, x.numel())
     return o
+
+
+@triton.jit
+def rescaled_kernel(x, o, n, B: tl.constexpr, ACC: tl.constexpr):
+    row, top = tl.program_id(0), -float("inf")
+    total = tl.zeros((1,), ACC)
+    for at in range(0, n, B):
+        v = tl.load(x + row * n + at + tl.arange(0, B))
+        most = tl.maximum(top, tl.max(v, 0))
+        part = tl.sum(tl.exp(v - most), 0)
+        total = (total * tl.exp(top - most) + part).to(ACC)
+        top = most
+    tl.store(o + row + tl.arange(0, 1), total.to(tl.float32) + 1.0)
+
+
+def rescaled(x, acc=tl.float32):
+    """Sum of exponentials below the largest, plus one: the sum of an online softmax."""
+    o = torch.empty(x.shape[0])
+    rescaled_kernel[(x.shape[0],)](x, o, x.shape[1], 16, acc)
+    return o
+
+
+@triton.jit
+def squares_kernel(x, o, n):
+    row, mean, spread = tl.program_id(0), 0.0, 0.0
+    for k in range(n):
+        v = tl.load(x + row * n + k)
+        d = v - mean
+        mean += d / (k + 1.0)
+        spread += d * (v - mean)
+    tl.store(o + row, spread / n - mean)
+
+
+def welford(x):
+    o = torch.empty(x.shape[0])
+    squares_kernel[(x.shape[0],)](x, o, x.shape[1])
+    return o
+
+
+@triton.jit
+def polynomial_kernel(x, o, B: tl.constexpr):
+    v = tl.load(x + tl.arange(0, B))
+    tl.store(o + tl.arange(0, B), 1.0 + v * (0.5 + v * (0.25 + v * (0.125 + v * (0.0625 + v * (0.03125 + v))))))
+
+
+def polynomial(x):
+    o = torch.empty_like(x)
+    polynomial_kernel[(1,)](x, o, x.numel())
+    return o

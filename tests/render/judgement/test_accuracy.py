@@ -99,7 +99,7 @@ SHORT = {
     "fp16 partials, summed by torch": (partials(torch.float16, tl.float16, "host"), torch.float16, "partials (fp16)"),
     "bf16 partials": (partials(torch.bfloat16, tl.bfloat16), torch.bfloat16, "partials (bf16)"),
     "fp16 atomics": (atomic(torch.float16), torch.float16, "fp16 accumulator"),
-    "fp16 total of chunks": (chunked, torch.float16, "partials (fp16)"),
+    "fp16 total of chunks": (chunked, torch.float16, "fp16 accumulator"),
     "fp16 accumulator, not hollow": (products.half_acc, torch.float16, "fp16 accumulator"),
 }
 LONG = {

@@ -13,7 +13,7 @@ from render.trace.accumulation.simulate import simulate_accumulator
 from render.trace.accumulation.swamping import swamping
 from render.trace.accumulation.terms import chains
 from render.trace.element import slices_of
-from tests.render.companions.kernels import atomic, lanes, matmul, plain, serial
+from tests.render.companions.kernels import atomic, lanes, matmul, plain, polynomial, rescaled, serial, welford
 
 
 def cut(fn, index, *inputs):
@@ -59,6 +59,31 @@ def test_signs_of_what_is_subtracted():
     (chain,) = cut(serial, (2,), x)
     assert chain.terms.tolist() == (-x[2].double() * 0.5).tolist()
     assert simulate_accumulator("fp16", "nearest", None, chain.terms).sums == chain.value
+
+
+@pytest.mark.parametrize("acc", [tl.float32, tl.float16])
+def test_a_sum_that_is_scaled_on_the_way_is_one_chain(acc):
+    x = torch.randn(2, 128, generator=torch.Generator().manual_seed(2))
+    found = cut(lambda x: rescaled(x, acc), (1,), x)
+    (chain,) = (c for c in found if c.op == "fadd")
+    rows = x[1].double().view(8, 16)
+    top = rows.max(dim=1).values.cummax(0).values  # each part is scaled from its maximum to the last one
+    assert chain.terms == pytest.approx((rows - top[-1]).exp().sum(dim=1).numpy(), rel=1e-5)
+    assert chain.accumulator.fmt == ("fp16" if acc == tl.float16 else "fp32")
+    assert any(step.cast for step in chain.steps) == (acc == tl.float16)
+
+
+def test_what_reads_an_accumulator_in_its_loop_is_no_sum_of_its_own():
+    x = torch.randn(2, 24, generator=torch.Generator().manual_seed(3)) + 5
+    found = swamping(welford, x)
+    assert [(s.op, s.length) for s in found] == [("fadd", 24), ("fadd", 24)]
+    exact = x.double().var(dim=1, correction=0).numpy() * 24
+    (spread,) = (c for c in cut(welford, (1,), x) if c.line == found[1].line and c.length == 24)
+    assert spread.terms.sum() == pytest.approx(exact[1], rel=1e-4)
+
+
+def test_a_polynomial_is_no_accumulator():
+    assert swamping(polynomial, torch.randn(16)) == []
 
 
 def test_atomics_on_one_address():
