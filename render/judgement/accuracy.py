@@ -24,7 +24,7 @@ from render.judgement.unrounded import comparable
 from render.result.decision import EQUAL, Case, Decision
 from render.result.loose import LOOSE, off, reproduced, rounding_of, width_of
 from render.result.margins import SIGMA
-from render.result.records import Evidence
+from render.result.records import Differs, Evidence
 from render.result.verdict import OutputVerdict
 from render.trace.accumulation.swamping import Swamping, of_slices
 from render.trace.declared import DeclaredBand, band_of
@@ -124,6 +124,13 @@ def place(found: Sequence[Accuracy], decision: Decision) -> tuple[str, int] | No
     """The line that keeps the sums of a degraded output."""
     worst = _worst(found) if decision.code == DEGRADED else None
     return None if worst is None or worst.band.cause is None else (worst.band.cause.file, worst.band.cause.line)
+
+
+def named(differs: Differs | None, found: Sequence[Accuracy]) -> Differs | None:
+    """Why the outputs differ, with the low precision called by its name where that is the line."""
+    low = {(c.file, c.line): c.what for a in found if (c := a.band.cause) is not None}
+    what = low.get((differs.file or "", differs.line)) if differs is not None else None
+    return differs if differs is None or what is None else replace(differs, cause=what)
 
 
 def accuracy(entry: Entry, run: Execution, case: Case) -> Accuracy | None:

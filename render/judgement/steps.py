@@ -198,7 +198,7 @@ class Judgement:
             power=power, study=study, witness=d.witness, budget_basis=parts.basis, lines=widths(study, self.options),
             divergence=d.told and d.told.left, guilty=d.told and d.told.guilty,
             resembles=d.told.resembles if d.told else (),
-            differs=parts.differs, downgrade=price, unrounded=d.formulas.answers,
+            differs=accuracy.named(parts.differs, exactness), downgrade=price, unrounded=d.formulas.answers,
             finer=self.finer,
         )  # fmt: skip
         found = with_origins(found, nonfinite(study, decision, run.work, self.options))

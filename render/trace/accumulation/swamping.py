@@ -20,7 +20,7 @@ from render.result.errors import RenderError
 from render.result.records import Evidence
 from render.trace.accumulation.retention import lost, suitable, vrr
 from render.trace.accumulation.simulate import simulate_accumulator, suffices
-from render.trace.accumulation.terms import AccumulatorModel, SumChain, chains
+from render.trace.accumulation.terms import MOST, AccumulatorModel, SumChain, chains
 from render.trace.element import slices_of
 from render.trace.model import NotSliceable, Slice
 
@@ -28,8 +28,6 @@ LOSS = 1e-3
 """Relative root mean square error that an accumulator may have unless told: an fp16 number's spacing. A choice."""
 ELEMENTS = 16
 """Output elements whose sums are looked at, spread evenly over each output."""
-ROWS = 256
-"""Sums of one reduction that are simulated."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def spread(shape: Sequence[int], count: int) -> list[tuple[int, ...]]:
 
 
 def _judged(group: Sequence[SumChain], loss: float) -> Swamping:
-    first, taken = group[0], group[:: max(1, len(group) // ROWS)][:ROWS]
+    first, taken = group[0], group[:: max(1, len(group) // MOST)][:MOST]
     terms, kind = np.stack([c.terms for c in taken]), first.accumulator
     found = simulate_accumulator(kind.simulated, kind.rounding, None, terms, tree=kind.tree)
     bits, chunk = (None, None)

@@ -25,6 +25,8 @@ CHAINS = frozenset(["dot", "fold", "fadd", "fsub", "fma"])
 ROWS = frozenset(["sum", "atomic_sum"])
 SHORTEST = 4
 """Chains of fewer terms are additions, no reductions."""
+MOST = 256
+"""Sums of one operation that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -118,26 +120,39 @@ class _Walk:
         self.owner = np.repeat(np.arange(len(found.nodes)), [n.size for n in found.nodes])
         self.kinds = [_accumulator(n, found) for n in found.nodes]
         known: dict[tuple[int, str] | None, int] = {None: -1}
-        self.mine = [known.setdefault(k and (k.bits, k.fmt), len(known)) for k in self.kinds]
+        self.mine = [known.setdefault((k.bits, k.fmt) if k else None, len(known)) for k in self.kinds]
         same = [-2 if n.op in ROWS or m < 0 else m for n, m in zip(found.nodes, self.mine, strict=True)]
         self.same = np.array(same)[self.owner]
         self.turns: list[int] = []
         self.links = self._linked()
         carried = ((i, p, o) for i, n in enumerate(found.nodes) for p, o in enumerate(self._carried(i, n)))
         self.on = {(i, p): self._goes_on(i, o) for i, p, o in carried}
+        self.count = self._counts()
 
-    def chains(self) -> Iterator[SumChain]:
-        inside = self._inside()
-        for i, node in enumerate(self.found.nodes):
-            kind = self.kinds[i]
-            if kind is None:
-                continue
-            for k in range(node.size):
-                if inside[node.start + k]:
-                    continue
-                found = self._chain(node.start + k)
+    def chains(self, most: int = MOST) -> Iterator[SumChain]:
+        """Sums of `SHORTEST` terms at least that no further sum goes on from, about `most` of one operation."""
+        wanted = ~self._inside() & (self.count >= SHORTEST)
+        for node in self.found.nodes:
+            at = node.start + np.flatnonzero(wanted[node.start : node.stop])
+            for root in at[:: max(1, -(-len(at) // most))].tolist():
+                found = self._chain(root)
                 if np.count_nonzero(found.terms) >= SHORTEST:
                     yield found
+
+    def _counts(self) -> np.ndarray:
+        """How many terms each value sums, at most (float64: a sum that is added to itself doubles them)."""
+        found = np.zeros(len(self.v))
+        for i, node in enumerate(self.found.nodes):
+            if self.kinds[i] is None:
+                continue
+            mine = np.zeros(node.size)
+            if node.op in ROWS or node.op in ("dot", "fma"):
+                mine += 1 if node.op == "fma" else node.operands[int(node.op == "dot")].reshape(node.size, -1).shape[1]
+            for p, o in enumerate(self._carried(i, node)):
+                link = self.links.get((i, p))
+                mine += np.where(self.on[i, p], found[o], 1.0) if link is None else found[link.carried]
+            found[node.start : node.stop] = mine
+        return found
 
     def _inside(self) -> np.ndarray:
         """Values that the chain goes on from: no sum of their own."""
@@ -305,7 +320,7 @@ class _Walk:
 
     def _reduces(self, i: int) -> bool:
         """Whether node i ends a sum of `SHORTEST` terms at least."""
-        return self.kinds[i] is not None and self._chain(self.found.nodes[i].start).length >= SHORTEST
+        return self.kinds[i] is not None and bool(self.count[self.found.nodes[i].start] >= SHORTEST)
 
 
 def _kept(

@@ -117,6 +117,7 @@ def test_sums_that_are_kept_short_are_degraded(name):
     assert (v.label, v.code, v.subtype) == ("Type-I", "RND111", "degraded")
     assert named in v.message and v.file and v.outputs[0].code == "RND111"
     assert any("further off than float32 sums" in note for note in v.notes)
+    assert v.differs is None or named in v.differs.sentence  # not "casts", nor "elementwise arithmetic"
     kinds = {e.name.rpartition("/")[2]: e.kind for e in v.evidence}
     assert (kinds["declared"], kinds["less_accurate"], kinds["loss"]) == ("estimate", "measurement", "measurement")
     assert kinds.get("vrr", "index") == "index"
