@@ -67,6 +67,8 @@ def has_gpu() -> bool:
 
 def on_host(tensor: torch.Tensor) -> bool:
     """Whether a tensor lies in the memory of this machine, whatever it reports to host code."""
+    if type(tensor) is torch.Tensor and not torch._C._is_torch_function_mode_enabled():
+        return tensor.is_cpu
     with torch._C.DisableTorchFunction():
         return tensor.device.type == "cpu"
 
@@ -107,15 +109,15 @@ class RedirectMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        kwargs = dict(kwargs or {})
         own = _READ.get(func) if func.__hash__ is not None else None
         if own is not None:
-            return own(*args, **kwargs)
+            return own(*args, **kwargs or {})
+        kwargs = dict(kwargs) if kwargs else {}
         if "device" in kwargs:
             kwargs["device"] = on_cpu(kwargs["device"])
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
-        if any(is_gpu(a) for a in args):
+        if any(map(is_gpu, args)):
             args = tuple(_CPU if is_gpu(a) else a for a in args)
         elif func is torch.Tensor.to and len(args) > 1:
             args = (args[0], on_cpu(args[1]), *args[2:])

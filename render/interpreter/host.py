@@ -53,11 +53,13 @@ from render.interpreter.hosted.overloads import (
     operation,
     rounded_to,
     start_of,
+    tensors_of,
     written_arguments,
 )  # fmt: skip
 from render.interpreter.hosted.table import RULES
 from render.interpreter.hosted.unwritten import WHOLE, Void, filled, of_nothing, void_of
 from render.interpreter.memory import Envelope
+from render.interpreter.memory.host_side import EXACTLY
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.threads import Lock
@@ -186,7 +188,7 @@ class HostTracker(TorchDispatchMode):
                 result = RULES[op.name](call)
         out = func(*args, **kwargs)
         self.followed += 1
-        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
+        outputs = [t for t in tensors_of(out) if is_plain(t)]
         outputs += [t for t in targets if not any(t is o for o in outputs)]
         for tensor, one in zip(outputs, one_each(result, len(outputs)), strict=True):
             self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
@@ -242,6 +244,8 @@ class HostTracker(TorchDispatchMode):
             return self._placed(op, out)
         if op.name in _SHAPE_ONLY and not op.written:
             return self._placed(op, func(*args, **kwargs))
+        if op.name == "copy" and self.lazy and self._only_moves(*args[:2]):
+            return self._copy(func, args, kwargs)
         rounds = rounded_to(op, args, kwargs) if op.cause else None
         if rounds is None and not op.opaque and not self._concerned(op, args, kwargs):
             out = func(*args, **kwargs)
@@ -261,11 +265,10 @@ class HostTracker(TorchDispatchMode):
     ) -> Any:
         """Run an operation that may read or overwrite elements with bounds, or that rounds plain ones to `rounds`."""
         targets = written_arguments(op, args, kwargs)
-        leaves, _ = tree_flatten((args, kwargs))
         skip = {id(t) for t in targets} if op.overwrites else {
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
         }  # fmt: skip
-        reads = {id(t): t for t in leaves if is_plain(t) and id(t) not in skip}
+        reads = {id(t): t for t in tensors_of((args, kwargs)) if id(t) not in skip and is_plain(t)}
         if self._may_wait(op, reads, rounds):
             return self._defer(func, op, args, kwargs, reads, rounds)
         if self.deferred:
@@ -283,13 +286,16 @@ class HostTracker(TorchDispatchMode):
         self.followed += 1
         before = {start_of(t) for t in reads.values()}
         prepared = all(start_of(reads[k]) in self._prepared for k in known)
+        plain = rounds is None and not op.opaque and self.lazy and not self.exact
+        if plain and all(e is EXACTLY for e in known.values()):
+            return self._of_points(func, args, kwargs, before, targets, prepared)
         site = site or (host_site() if rounds is not None else None)
         void = void_of(self.memory, op, func, args, kwargs, known)
         known = filled(known)
         result, steps = self._bounds_of(func, op, args, kwargs, known, site)
         seen = self.before(func, args, kwargs, known) if steps is None else None
         out = func(*args, **kwargs)
-        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
+        outputs = [t for t in tensors_of(out) if is_plain(t)]
         found = one_each(result, len(outputs))
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
         open_ = self.exact or any(is_wide(e) for e in known.values())
@@ -308,6 +314,37 @@ class HostTracker(TorchDispatchMode):
                 self._attach(target, first, mine, prepared, void, void.flags(target))
         if steps is None:
             self.after(seen, out)
+        return out
+
+    def _of_points(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int], targets: list[torch.Tensor],
+        prepared: bool,
+    ) -> Any:  # fmt: skip
+        """Run an operation that rounds nothing, on operands that came of kernels and are exact all the same."""
+        out = func(*args, **kwargs)
+        made = [t for t in tensors_of(out) if is_plain(t) and start_of(t) not in read]
+        for tensor in (*made, *(t for t in targets if not any(t is m for m in made))):
+            self._attach(tensor, Exact(), NO_TAINT, prepared)
+        return out
+
+    def _only_moves(self, target: torch.Tensor, source: torch.Tensor | None = None) -> bool:
+        """Whether a copy rounds nothing, and takes nothing along but bounds."""
+        if source is None or target.dtype != source.dtype or not (self.deferred or self.memory.knows_bounds()):
+            return False
+        if not (is_plain(target) and is_plain(source)):
+            return False
+        for t in (source, target):
+            self._settle(t)
+        return target.numel() > 0 and self.memory.may_copy(target, source)
+
+    def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run such a copy."""
+        out = func(*args, **kwargs)
+        self.memory.copied(args[0], args[1])
+        self.memory.read_by_host(args[1])
+        self.followed += 1
+        if start_of(args[1]) in self._prepared:
+            self._prepared.add(start_of(args[0]))
         return out
 
     def _known(self, tensor: torch.Tensor) -> dict[int, Envelope]:
@@ -360,7 +397,7 @@ class HostTracker(TorchDispatchMode):
         starts = {start_of(t) for t in reads.values()}
         for t in reads.values():
             self.memory.read_by_host(t)
-        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
+        outputs = [t for t in tensors_of(out) if is_plain(t)]
         made = [
             Made.of(i, t)
             for i, t in enumerate(outputs)
@@ -447,7 +484,7 @@ class HostTracker(TorchDispatchMode):
             return None, None
         finally:
             self.lazy, self._paused, self._within = before
-        outputs = [t for t in tree_flatten(out)[0] if is_plain(t)]
+        outputs = [t for t in tensors_of(out) if is_plain(t)]
         found = [self.memory.host_envelope(t) for t in outputs]
         bounds = tuple(
             None if e is not None and e.taints - self._given_taints(args, kwargs)
@@ -457,7 +494,7 @@ class HostTracker(TorchDispatchMode):
         return bounds, outputs
 
     def _given_taints(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
-        leaves = [t for t in tree_flatten((args, kwargs))[0] if is_plain(t)]
+        leaves = [t for t in tensors_of((args, kwargs)) if is_plain(t)]
         return NO_TAINT.union(*(e.taints for t in leaves if (e := self.memory.host_envelope(t)) is not None))
 
     def _note(self, op: OverloadRule, fmt: Format) -> HostSite:

@@ -239,7 +239,7 @@ def cast(call: Call, pair: Pair, src: torch.dtype, dst: torch.dtype) -> Found:
     """torch's conversion: round to nearest even; float64 reaches narrower formats through float32."""
     a, b = FORMAT_OF.get(src), FORMAT_OF.get(dst)
     if a is None:
-        return _of_integers(call, pair, src, b)
+        return Bounds(*pair) if src == dst and src in INTEGERS else _of_integers(call, pair, src, b)
     if b is None:
         return _to_integers(pair, dst)
     lo, hi = pair

@@ -250,6 +250,14 @@ class Memory:
         `void` are taints of those elements alone that come from memory that nothing has written."""
         host_side.carry(self, tensor, lo, hi, taint, written, void)
 
+    def may_copy(self, target: torch.Tensor, source: torch.Tensor) -> bool:
+        """Whether bounds are all there is to take along when elements are copied to another storage."""
+        return host_side.may_copy(self, target, source)
+
+    def copied(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Host code copied elements of the same type: their bounds go along, with the bits that they hold for."""
+        host_side.copied(self, target, source)
+
     def host_envelope(self, tensor: torch.Tensor) -> Envelope | None:
         """What a host operation should know of an operand; None: nothing, all of it is written and exact."""
         return host_side.host_envelope(self, tensor)

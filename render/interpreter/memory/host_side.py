@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from render.interpreter.memory.findings import MemoryFinding
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT, Envelope
 from render.interpreter.memory.registry import Storage, address
-from render.interpreter.memory.strided import bits_view, byte_range, byte_view, element_view
+from render.interpreter.memory.strided import bits_view, byte_range, byte_view, element_view, element_views
 from render.interpreter.memory.unwritten import forget_contents, unwritten_in
 from render.ops.dtypes import FORMAT_OF
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from render.interpreter.memory.core import Memory
 
 _NOTHING = np.empty(0)
-_WRITTEN = np.ones(1, np.bool_)
+EXACTLY = Envelope(_NOTHING, _NOTHING, np.ones(1, np.bool_), True, NO_TAINT)
+"""Of elements without bounds and taints: their values hold."""
 
 
 def mark_unwritten(memory: Memory, tensor: torch.Tensor) -> None:
@@ -110,6 +112,30 @@ def carry(
         byte_view(storage.taint_map, storage, tensor)[~written] = memory.taint_index(taint | void)
 
 
+def may_copy(memory: Memory, target: torch.Tensor, source: torch.Tensor) -> bool:
+    """See `Memory.may_copy`."""
+    kind = FORMAT_OF.get(source.dtype) or INTEGERS.get(source.dtype)
+    origin = memory.find(address(source)) if source.numel() else None
+    if kind is None or origin is None or not overlaps(origin, source) or list(origin.shadows) != [kind.name]:
+        return False
+    storage = memory.register(target)
+    both = not (origin.taint or storage.taint) and origin.taint_map is storage.taint_map is None
+    return both and origin is not storage and origin.written is None and all(n == kind.name for n in storage.shadows)
+
+
+def copied(memory: Memory, target: torch.Tensor, source: torch.Tensor) -> None:
+    """See `Memory.copied`."""
+    origin, storage = memory.register(source), memory.register(target)
+    (given,) = origin.shadows.values()
+    mark_written(storage, target)
+    storage.touched_by_kernel(*byte_range(storage, target))
+    shadow = memory.shadow_of(storage, given.fmt)
+    shadow.among.clear()
+    of = element_views((given.lo, given.hi, given.stamp), origin, source)
+    for into, one in zip(element_views((shadow.lo, shadow.hi, shadow.stamp), storage, target), of, strict=True):
+        into[...] = one
+
+
 def computed_of_nothing(memory: Memory, tensor: torch.Tensor, lanes: int, op: str, site: Site) -> int:
     """See `Memory.computed_of_nothing`."""
     storage = memory.register(tensor)
@@ -147,4 +173,4 @@ def host_envelope(memory: Memory, tensor: torch.Tensor) -> Envelope | None:
         return None
     if storage.shadows or storage.taint_map is not None or partly:
         return read(memory, storage, tensor)
-    return Envelope(_NOTHING, _NOTHING, _WRITTEN, True, storage.taint)
+    return replace(EXACTLY, taints=storage.taint) if storage.taint else EXACTLY

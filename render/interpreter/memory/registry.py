@@ -244,6 +244,8 @@ def address(tensor: torch.Tensor) -> int:
 
 def span(tensor: torch.Tensor) -> int:
     """Bytes from the first to behind the last element."""
+    if tensor.is_contiguous():
+        return tensor.numel() * tensor.element_size()
     if tensor.numel() == 0:
         return 0
     last = sum((n - 1) * st for n, st in zip(tensor.shape, tensor.stride(), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 
@@ -10,10 +12,14 @@ from render.interpreter.memory.registry import Storage, address, span
 
 def element_view(array: np.ndarray, storage: Storage, tensor: torch.Tensor) -> np.ndarray:
     """`array`, one entry per element of the storage, in the tensor's shape (writable, shares memory)."""
-    size = tensor.element_size()
-    first = (address(tensor) - storage.base) // size
-    strides = tuple(st * array.itemsize for st in tensor.stride())
-    return _strided(array, tuple(tensor.shape), first, strides)
+    return element_views((array,), storage, tensor)[0]
+
+
+def element_views(arrays: Iterable[np.ndarray], storage: Storage, tensor: torch.Tensor) -> list[np.ndarray]:
+    """`element_view` of each."""
+    shape, steps = tuple(tensor.shape), tensor.stride()
+    first = (address(tensor) - storage.base) // tensor.element_size()
+    return [_strided(a, shape, first, tuple(st * a.itemsize for st in steps)) for a in arrays]
 
 
 def _strided(array: np.ndarray, shape: tuple[int, ...], first: int, strides: tuple[int, ...]) -> np.ndarray:

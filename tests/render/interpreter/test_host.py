@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -426,3 +427,72 @@ def test_numpy_writes_into_fresh_memory_count(world):
     with Driver(memory=world.memory) as d:
         got = d.load(x, np.arange(4)[None])
     assert got.v[0].tolist() == [1, 2, 3, 4] and not world.memory.findings
+
+
+VIEWS: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: x,
+    lambda x: x.t().reshape(4, 3).t() if x.is_contiguous() else x,
+    lambda x: x.flatten()[:12].reshape(3, 4),
+    lambda x: x[:, :1].expand(3, 4),
+    lambda x: x[1:2],
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32], ids=str)
+@pytest.mark.parametrize("kind", ["bounded", "tainted", "partly written", "overwritten", "into bounds", "into itself"])
+def test_a_copy_takes_the_same_along_in_one_step_as_by_its_rule(kind, dtype):
+    """The second world is not lazy: every copy there goes by the rule of casts."""
+    for seed, view in enumerate(VIEWS * 2):
+        seen = []
+        for lazy in (True, False):
+            world, r = World(), rng(seed)
+            world.tracker.lazy = lazy
+            real = torch.float32 if dtype == torch.int32 else dtype
+            x, other = (world.result(r.normal(size=(3, 4)) * 8, r.random((3, 4)), real) for _ in range(2))
+            with world.tracker:
+                x, other = (t if dtype == real else t.to(dtype) for t in (x, other))
+                out = torch.zeros(3, 8, dtype=dtype)
+                if kind == "tainted":
+                    world.memory.carry(x[1], None, None, frozenset([world.memory.taint("RND302", "x", SITE(), "x")]))
+                if kind == "partly written":
+                    out = torch.empty(3, 8, dtype=dtype)
+                    y = torch.empty(3, 4, dtype=dtype)
+                    y[0] = x[0]
+                    x = y if seed % 2 else x
+                if kind == "into bounds":
+                    out[:, 2:6] = other
+                if kind == "into itself":
+                    out = torch.cat([x, x], 1)
+                    x = out[:, 4:]
+                out[:, 1::2] = view(x)
+                if kind == "overwritten":
+                    x.zero_()
+                    out[0, 3] = 5
+            seen.append((world.memory.envelope(out), out))
+        (a, one), (b, two) = seen
+        assert torch.equal(one, two) or kind == "partly written"
+        assert (a is None) == (b is None)
+        if a is not None and b is not None:
+            for name in ("lo", "hi", "written"):
+                assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=name != "written"), (seed, name)
+            assert len(a.taints) == len(b.taints)
+
+
+class SITE(NamedTuple):
+    file: str = "x.py"
+    line: int = 1
+
+
+def test_most_copies_take_one_step(world, monkeypatch):
+    x = world.result(BASE, 0.25)
+    taken = []
+    copied = world.memory.copied
+    monkeypatch.setattr(world.memory, "copied", lambda *tensors: (taken.append(1), copied(*tensors)))
+    with world.tracker:
+        out = torch.zeros_like(x)
+        for j in range(4):
+            out[:, j] = x[:, 3 - j]
+        out[:, 0] = x[:, 0].half()
+    assert len(taken) == 4
+    lo, hi = world.ends(out[:, 1:])
+    assert np.array_equal(lo, BASE[:, 2::-1] - 0.25) and np.array_equal(hi, BASE[:, 2::-1] + 0.25)
