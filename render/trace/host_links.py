@@ -6,6 +6,7 @@ formulas become nodes. The others stand here, and what has no rule is refused by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from render.ops.dtypes import FORMAT_OF
 from render.ops.formulas import HALF_POWERS, Refused, glu
 from render.ops.rows import Joined, along, axes_of, mean
 from render.trace.host import HostStep
-from render.trace.host_nodes import Formulas, Making, Numbers
+from render.trace.host_nodes import Formulas, Making, Numbers, Value
 from render.trace.model import ABSENT, LEAF, NotSliceable
 
 Rule = Callable[[Making], Numbers]
@@ -137,6 +138,70 @@ def _gated(make: Making) -> Numbers:
     first, gate = (make.read(x, h.reshape(-1).numpy()[make.wanted]) for h in halves)
     n = Formulas(make, make.inner)
     return make.cast(glu(n, n.of(first), n.of(gate)).numbers, make.inner, make.fmt)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _spaced(make: Making) -> Numbers:
+    """linspace and logspace: from the nearer end, as many steps as lie between; all in the format of the result."""
+    own = _owned(make)
+    first, end = (_number(make, make.argument(name)) for name in ("start", "end"))
+    last = int(make.argument("steps")) - 1
+    early = (make.wanted < (last + 1) // 2) | (last == 0)
+    step = (own(end) - own(first)) / own(max(last, 1))
+    found = own(np.where(early, first, end)) + own(np.where(early, make.wanted, make.wanted - last)) * step
+    if base_name(make.step.name) == "logspace":
+        base = own(_number(make, make.argument("base", 10.0)))
+        return make.cast(make.function("pow", make.inner, base.numbers, found.numbers), make.inner, make.fmt)
+    return found.numbers
+
+
+def _counted(make: Making) -> Numbers:
+    """arange: start + i step."""
+    n = Formulas(make, make.inner)
+    step = n.number(_number(make, make.argument("step", 1)))
+    found = n.of(make.constants(make.wanted.astype(np.float64), make.inner)) * step
+    return make.cast((found + _number(make, make.argument("start", 0))).numbers, make.inner, make.fmt)
+
+
+def _windowed(weights: Callable[[Making], tuple[float, ...]]) -> Rule:
+    """Sums of the weights times 1, cos t, cos 2t with t = 2 pi i / N, N one less for a window that is not periodic."""
+
+    def rule(make: Making) -> Numbers:
+        n, own = Formulas(make, make.fmt), _owned(make)
+        terms = []
+        for k, weight in enumerate(weights(make)):
+            turn = own(make.wanted) * own(2 * math.pi * k / _across(make))
+            cosine = make.cast(make.function("cos", make.inner, turn.numbers), make.inner, make.fmt)
+            terms.append(n.of(cosine) * own(weight) if k else own(weight))
+        return sum(terms[-2::-1], terms[-1]).numbers
+
+    return rule
+
+
+def _owned(make: Making) -> Callable[[Any], Value]:
+    """Numbers as the format of the result has them: torch rounds them before it computes with them, or does not."""
+    n = Formulas(make, make.fmt)
+    wide: Callable[[Any], np.ndarray] = lambda x: np.asarray(x, np.float64).reshape(-1)  # noqa: E731
+    return lambda x: n.of(make.cast(make.constants(wide(x), make.inner), make.inner, make.fmt))
+
+
+def _across(make: Making) -> int:
+    return max(int(make.argument("window_length")) - (not make.argument("periodic", True)), 1)
+
+
+def _tent(make: Making) -> Numbers:
+    """bartlett_window: up to 1 in the middle, and down again."""
+    own, across = _owned(make), _across(make)
+    late = make.wanted > across // 2
+    return (own(np.where(late, 2, 0)) + own(np.where(late, -make.wanted, make.wanted)) * own(2 / across)).numbers
+
+
+def _number(make: Making, x: Any) -> float:
+    if not isinstance(x, (int, float)):
+        raise make.refuse("its ends are tensors")
+    return float(x)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
@@ -330,6 +395,12 @@ _OWN: dict[str, Rule] = {
     "cumprod": _scanned("prod"),
     "cummax": _scanned("max"),
     "cummin": _scanned("min"),
+    **dict.fromkeys(("linspace", "logspace"), _spaced),
+    "arange": _counted,
+    "hann_window": _windowed(lambda make: (0.5, -0.5)),
+    "hamming_window": _windowed(lambda make: (make.argument("alpha", 0.54), -make.argument("beta", 0.46))),
+    "blackman_window": _windowed(lambda make: (0.42, -0.5, 0.08)),
+    "bartlett_window": _tent,
     **dict.fromkeys(("sort", "topk", "kthvalue", "median"), _ranked),
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _multiplied),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added),

@@ -64,9 +64,13 @@ class Making:
 
     def constant(self, x: float, fmt: Format) -> Numbers:
         """A Python number as the operation reads it: the number itself, or the nearest one of fp32; one value."""
-        near = float(np.float32(x)) if fmt.bits < 64 else x
-        ends = (np.array([min(x, near)]), np.array([min(x, near)]), np.array([max(x, near)]))
-        return self.cutter.add(LEAF, {"source": "constant"}, self.step, (), *ends)
+        return self.constants(np.array([x]), fmt)
+
+    def constants(self, x: np.ndarray, fmt: Format) -> Numbers:
+        """As `constant`, one value of each."""
+        near = np.float32(x).astype(np.float64) if fmt.bits < 64 else x
+        low, high = np.minimum(x, near), np.maximum(x, near)
+        return self.cutter.add(LEAF, {"source": "constant"}, self.step, (), low, low, high)
 
     def grouped(self, x: torch.Tensor, joined: Joined) -> tuple[Numbers, np.ndarray, np.ndarray, np.ndarray]:
         """(rows of an operand of the result's shape, which ones, and of each wanted element its row among them and its

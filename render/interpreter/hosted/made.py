@@ -1,11 +1,12 @@
-"""Tables that torch makes of numbers alone: what their own roundings may be off, in float32 or float64 inside.
+"""Tables that torch makes of numbers alone: what their own roundings may be off. u is that of the table's own format,
+in which torch computes them, bf16 and fp16 too (ATen's RangeFactories and TensorFactories); m = max(|start|, |end|).
 
-linspace   start + i step up to the middle, end - (n - 1 - i) step from there; step, product and sum round, each by at
-           most u (|end - start| + max(|start|, |end|)): 4 u max(|start|, |end|) in all.
-arange     start + i step: the same, with the last element for the end.
+linspace   start + i step up to the middle, end - (n - 1 - i) step from there. Both ends are rounded, their difference,
+           n - 1, the step, i, the product (at most m) and the sum: 8 u m, and products of these.
+arange     start + i step in float32 for narrower formats: 4 u of the last element.
 logspace   base^x, x of a linspace: relative |ln base| times the error of x, and the error of pow.
-windows    sums of at most three cosines c_k cos(2 pi k i / N), sum |c_k| <= 1, or of i / N: the argument is at most
-           4 pi and off by 4 u of itself, the cosine by 2 ulp, products and sums by u each: 64 u for all of them.
+windows    sums of at most three cosines c_k cos(2 pi k i / N), sum |c_k| <= 1, or of i / N, each operation rounded: the
+           argument is at most 4 pi and off by 4 u of itself, the cosine by 2 ulp, products and sums by u each: 64 u.
 
 Where numbers and table are whole and exact in the format, as in `arange(n)`, nothing rounds.
 """
@@ -52,7 +53,7 @@ def linspace(call: Call) -> Result:
     fmt, numbers = _format(call), _numbers(call)
     if fmt is None or numbers is None:
         return None
-    return _around(call, _wide(call), 4 * inner_of(fmt).u * max(map(abs, numbers[:2])), fmt)
+    return _around(call, _wide(call), 9 * fmt.u * max(map(abs, numbers[:2])), fmt)
 
 
 def arange(call: Call) -> Result:
@@ -73,10 +74,10 @@ def logspace(call: Call) -> Result:
         return None
     inner, value = inner_of(fmt), _wide(call)
     size = max(map(abs, numbers[:2]))
-    relative = abs(math.log(base)) * 5 * inner.u * size + call.profile.fn("pow", inner.name).r + inner.u
+    relative = abs(math.log(base)) * 9 * fmt.u * size + call.profile.fn("pow", inner.name).r + 2 * fmt.u
     return _around(call, value, np.expm1(relative) * np.abs(value), fmt)
 
 
 def window(call: Call) -> Result:
     fmt = _format(call)
-    return None if fmt is None else _around(call, _wide(call), 64 * inner_of(fmt).u, fmt)
+    return None if fmt is None else _around(call, _wide(call), 64 * fmt.u, fmt)

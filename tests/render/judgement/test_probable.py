@@ -50,9 +50,9 @@ def data(n=4096, rows=8, seed=0):
     return torch.randn(rows, n, generator=torch.Generator().manual_seed(seed)).half() + 1.0
 
 
-@pytest.mark.parametrize("kernel", [sums, in_two])
-def test_a_hollow_bound_of_a_right_kernel_is_probably_round_off(kernel):
-    v = classify(kernel, data(), ref=wide, device="sm_80")
+@pytest.mark.parametrize(("kernel", "n"), [(sums, 4096), (in_two, 8192)])
+def test_a_hollow_bound_of_a_right_kernel_is_probably_round_off(kernel, n):
+    v = classify(kernel, data(n), ref=wide, device="sm_80")
     assert (v.label, v.code, v.subtype) == ("Type-I", "RND120", "probabilistic")
     (band,) = [e for e in v.evidence if e.name.endswith("/band")]
     assert band.kind == "estimate" and band.value <= 1

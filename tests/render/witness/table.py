@@ -310,6 +310,15 @@ HOST_COMPOSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str
     "activations": (lambda x: torch.nn.functional.gelu(torch.nn.functional.silu(_selu(x).sigmoid())), ()),
     "half activations": (lambda x: torch.nn.functional.gelu(torch.nn.functional.silu(_selu(x).half())), ()),
     "shrunk": (lambda x: torch.nn.functional.softshrink(_selu(x), 0.3), ()),
+    "tables": (
+        lambda x: _selu(x) * torch.linspace(0.5, 1.5, 2 * N) + torch.arange(0.0, 0.3 * N, 0.15).half() * _selu(-x)
+        + torch.logspace(-1, 1, 2 * N).bfloat16() * x, ("linspace", "arange", "logspace"),
+    ),
+    "windows": (
+        lambda x: _selu(x) * torch.hann_window(2 * N) + _selu(-x) * torch.hamming_window(2 * N, False)
+        + x * torch.blackman_window(2 * N) * torch.bartlett_window(2 * N),
+        ("hann_window", "hamming_window", "blackman_window", "bartlett_window"),
+    ),
     "choices": (lambda x: torch.nn.functional.elu(torch.nn.functional.softplus(_selu(x) - 0.3) - 1), ()),
     "of three": (lambda x: torch.lerp(_selu(x), x, 0.75) + torch.addcmul(x, _selu(x), x, value=0.3), ()),
     "double": (lambda x: (_selu(x).double().exp() @ x.double()).float(), ()),
