@@ -73,15 +73,22 @@ class Followed(np.ndarray):
             result = func(*_bare(args), **{k: _bare(x) for k, x in kwargs.items()})
             return _beside(f"numpy.{func.__name__}", FUNCTIONS[func], args, said, lambda: result)
         result = super().__array_function__(func, types, args, kwargs)
-        if np.ndim(result) == 0:
+        if not isinstance(result, np.ndarray) or result.ndim == 0:
             _read(args)
-        if type(result) is not np.ndarray or result.dtype.kind != "f":
-            return result
-        found = _followed(result, None)
-        found.lost = next(_lost(args), "") or (
+        missed = next(_lost(args), "") or (
             f"{_here()}: numpy.{func.__name__}" if any(map(_of_kernel, flattened(args))) else ""
         )
-        return found
+
+        def marked(x: Any) -> Any:
+            if isinstance(x, list | tuple):
+                return type(x)(*map(marked, x)) if hasattr(x, "_fields") else type(x)(map(marked, x))
+            if type(x) is not np.ndarray or x.dtype.kind != "f":
+                return x
+            found = _followed(x, None)
+            found.lost = missed
+            return found
+
+        return marked(result)
 
     def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
         result = _bare(self).astype(dtype, *args, **keywords)

@@ -32,6 +32,8 @@ COMPARATORS: tuple[tuple[str, str, Any], ...] = (
     ("numpy.testing", "assert_almost_equal", None),
     ("numpy.testing", "assert_array_equal", None),
     ("numpy.testing", "assert_equal", None),
+    ("numpy.testing", "assert_array_almost_equal_nulp", None),
+    ("numpy.testing", "assert_array_max_ulp", None),
     ("triton.testing", "assert_close", None),
     ("triton.testing", "allclose", True),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from render.front.history import history, launches
@@ -24,9 +25,23 @@ _STEPS = 64
 def compared(place: Region, now: int) -> tuple[Region, Region, int] | None:
     """(one side, the other side, time of that operation) behind a value; None where it is no comparison."""
     for left, right, time in _candidates(place, now):
-        if left.size == right.size and (left.cell.kernel or right.cell.kernel) and _computed(left, right, time):
-            return left, right, time
+        fitting = fitted(left, right) if left.cell.kernel or right.cell.kernel else None
+        if fitting is not None and _computed(left, right, time):
+            return *fitting, time
     return None
+
+
+def fitted(left: Region, right: Region) -> tuple[Region, Region] | None:
+    """Both in one shape, where they differ by sizes of 1 at most."""
+    if left.size == right.size:
+        return left, right
+    one, two = _squeezed(left), _squeezed(right)
+    return (one, two) if one.size == two.size else None
+
+
+def _squeezed(x: Region) -> Region:
+    kept = [i for i, n in enumerate(x.size) if n != 1]
+    return replace(x, size=tuple(x.size[i] for i in kept), stride=tuple(x.stride[i] for i in kept))
 
 
 def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]:

@@ -62,6 +62,7 @@ FUNCTIONS: Mapping[Any, Function] = {
     np.var: _var, np.std: lambda *args, **keywords: torch.sqrt(_var(*args, **keywords)), np.linalg.norm: _norm,
     np.dot: _dot, np.einsum: torch.einsum, np.where: torch.where, np.concatenate: torch.concatenate,
     np.stack: torch.stack, np.outer: torch.outer, np.clip: torch.clamp, np.tril: torch.tril, np.triu: torch.triu,
+    np.isclose: torch.isclose,
 }  # fmt: skip
 METHODS = tuple(f.__name__ for f in FUNCTIONS if hasattr(np.ndarray, f.__name__))
 """Of an array, for the functions of these names."""

@@ -1,12 +1,13 @@
 """Numbers that left torch in watched code, so that what was made of them can be made again.
 
 `.item()` and `.tolist()` hand out a `Scalar`: a float that knows its recipe, the element it was and what Python's
-arithmetic did with it since. Torch hands such a number on by its value, so it is found again by its value; where the
-user's code writes the same number it is taken as written. `float(t)` is a plain float: handed on as it is, it is found
-by its value; a float that turns up later and was neither written nor there before may have been computed from it.
+arithmetic did with it since; so does `float(t)` where it stands in a script or a cell. Torch hands such a number on by
+its value, so it is found again by its value; where the user's code writes the same number it is taken as written. In
+other files `float(t)` is a plain float: handed on as it is, it is found by its value; a float that turns up later and
+was neither written nor there before may have been computed from it.
 
 Where one number is subtracted from another, or asked whether it equals it, the tensors that they were read from are
-put against each other (`met`).
+put against each other (`met`); numbers that Python computed, or of tensors that differ in shape, as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from render.entry.target import is_tool_file
+from render.front.script import Float
 from render.interpreter.hosted.numbers import ARITHMETIC, MATH, Ends, LeftNumbers, MathFunction
 from render.interpreter.hosted.overloads import HostSite, host_site
 from render.interpreter.scope import PatchScope
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from render.front.tape import Cell, Region, Tape
 
 LookedAt = Callable[["Region", FrameType], bool]
-Met = Callable[[tuple["Region", int], tuple["Region", int]], None]
+Met = Callable[["Scalar", "Scalar"], None]
 _LISTED = 1 << 14
 """Lists of more elements are handed out as plain floats."""
 
@@ -45,9 +47,6 @@ class ReadElement:
     index: int
     site: HostSite
 
-    def cells(self) -> Iterator[Cell]:
-        yield self.place.cell
-
     def value(self, at: Callable[[Region], torch.Tensor]) -> Any:
         return _reader(self.site)(at(self.place).reshape(-1)[self.index])
 
@@ -59,13 +58,22 @@ class Recipe:
     function: Callable[..., Any]
     operands: tuple[Any, ...]
 
-    def cells(self) -> Iterator[Cell]:
-        for x in self.operands:
-            if isinstance(x, ReadElement | Recipe):
-                yield from x.cells()
-
     def value(self, at: Callable[[Region], torch.Tensor]) -> Any:
-        return self.function(*(x.value(at) if isinstance(x, ReadElement | Recipe) else x for x in self.operands))
+        """Operands first; a sum over a list is as deep as the list is long."""
+        known: dict[int, Any] = {}
+        todo: list[Any] = [self]
+        while todo:
+            x = todo[-1]
+            operands = x.operands if isinstance(x, Recipe) else ()
+            left = [y for y in operands if isinstance(y, ReadElement | Recipe) and id(y) not in known]
+            if left:
+                todo += left
+                continue
+            if id(x) not in known:
+                known[id(x)] = x.value(at) if isinstance(x, ReadElement) else x.function(
+                    *(known.get(id(y), y) if isinstance(y, ReadElement | Recipe) else y for y in operands))  # fmt: skip
+            todo.pop()
+        return known[id(self)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +102,8 @@ class Scalar(float):
     left: LeftScalars
     source: tuple[Region, int] | None
     """The tensor that it was read from as it is, and when."""
+    alone: Region | None
+    """A tensor of this number alone, if one was made."""
 
     def __reduce__(self) -> tuple[type[float], tuple[float]]:
         return float, (float(self),)
@@ -110,8 +120,8 @@ class Scalar(float):
 
     def _met(self, other: object) -> None:
         """Two numbers are put against each other: a comparison of the tensors that they were read from, perhaps."""
-        if isinstance(other, Scalar) and self.source is not None and other.source is not None:
-            self.left.met(self.source, other.source)
+        if isinstance(other, Scalar):
+            self.left.met(self, other)
 
     def __eq__(self, other: object) -> Any:
         self._met(other)
@@ -160,10 +170,10 @@ class LeftScalars:
     """What left torch under one tape."""
 
     def __init__(self, met: Met = lambda one, two: None) -> None:
-        """`met` is told of two tensors whose numbers are put against each other, each with its time."""
+        """`met` is told of two numbers that are put against each other."""
         self.met = met
         self._alive: WeakValueDictionary[float, Scalar] = WeakValueDictionary()
-        self._plain: dict[float, ReadElement] = {}
+        self._plain: dict[float, list[ReadElement]] = {}
         self._numbers = LeftNumbers(lambda *_: 0, lambda file: not is_tool_file(file))
 
     def fresh(self) -> LeftScalars:
@@ -172,13 +182,19 @@ class LeftScalars:
 
     def scalar(self, value: float, recipe: ReadElement | Recipe, source: tuple[Region, int] | None = None) -> Scalar:
         found = Scalar(value)
-        found.recipe, found.left, found.source = recipe, self, source
+        found.recipe, found.left, found.source, found.alone = recipe, self, source, None
         self._alive[float(value)] = found
         return found
 
+    def pair(self, *values: Any) -> list[Any]:
+        """Floats that left as plain ones, as they are followed: equal ones are the last two. Others as they are."""
+        known = [self._plain.get(x, []) if type(x) is float else [] for x in values]
+        back = [2 if values[0] == values[1] and len(known[1]) > 1 else 1, 1]
+        return [self.scalar(x, k[-i]) if k else x for x, k, i in zip(values, known, back, strict=True)]
+
     def leaves(self, value: float, element: ReadElement) -> None:
         """As a plain float."""
-        self._plain[value] = element
+        self._plain[value] = [*self._plain.get(value, [])[-1:], element]
         self._numbers.note(value, Ends(value, value))
 
     def lost(self, value: float) -> None:
@@ -196,12 +212,26 @@ class LeftScalars:
             return value
         if found.taint:
             return Untold(value)
-        return value if self._numbers.is_written(value) else self._plain[value]
+        return value if self._numbers.is_written(value) else self._plain[value][-1]
 
 
 def rests_on(values: Iterable[Any]) -> list[Cell]:
     """The storages that numbers among these values were read from."""
-    return [cell for x in values if isinstance(x, ReadElement | Recipe) for cell in x.cells()]
+    return list(dict.fromkeys(x.place.cell for x in elements(values)))
+
+
+def elements(values: Iterable[Any]) -> Iterator[ReadElement]:
+    """What numbers among these values were read from, each once."""
+    todo: list[Any] = list(values)
+    seen: set[int] = set()
+    while todo:
+        x = todo.pop()
+        if isinstance(x, ReadElement | Recipe) and id(x) not in seen:
+            seen.add(id(x))
+            if isinstance(x, ReadElement):
+                yield x
+            else:
+                todo += x.operands
 
 
 def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: LookedAt) -> None:
@@ -238,11 +268,27 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
             tape.left.leaves(value, found[0])
         return value
 
+    def real(x: Any = 0.0) -> float:
+        """`float(x)` where it is written so."""
+        found = taken(x) if isinstance(x, tensor) and x.is_floating_point() and x.numel() == 1 else None
+        value = float(x) if found is None else plain(x)
+        return value if found is None else tape.left.scalar(value, found[0], (tape.place(x), tape.now))
+
+    scope.set(Float, "of", real)
     scope.set(tensor, "item", number)
     scope.set(tensor, "tolist", elements)
     scope.set(tensor, "__float__", whole)
     for name in MATH:
         scope.set(math, name, MathFunction(name))
+    near = math.isclose
+
+    def isclose(a: Any, b: Any, **tolerances: Any) -> bool:
+        one, two = tape.left.pair(a, b)
+        if isinstance(one, Scalar) and not busy():
+            one._met(two)
+        return near(a, b, **tolerances)
+
+    scope.set(math, "isclose", isclose)
 
 
 def _filled(values: Any, elements: Iterator[ReadElement], left: LeftScalars, source: tuple[Region, int]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import linecache
@@ -12,7 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
+from typing import Any
 
 import render_triton
 from render.entry.target import not_python
@@ -62,6 +64,25 @@ def invocation(words: Sequence[str], module: bool = False) -> Invocation:
         tests = f"render run -- pytest {name}" if path.is_dir() else None
         raise RenderError(NOT_FOUND, f"{name} {kind}", tests or "give a Python file, or -m package.module")
     return Invocation("file", name, rest)
+
+
+class Float:
+    """`float` as scripts call it: what it makes of a tensor is followed while somebody follows."""
+
+    of: Callable[[Any], float] = float
+    NAME = "__render_float__"
+
+    @classmethod
+    def called(cls, tree: ast.Module) -> ast.Module:
+        """The tree with calls of `float` by that name, if `float` is Python's own in it."""
+        for node in ast.walk(tree):
+            name = getattr(node, "id", None) if isinstance(getattr(node, "ctx", None), ast.Store) else None
+            if "float" in (name, getattr(node, "arg", None)):
+                return tree
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float":
+                node.func.id = cls.NAME
+        return tree
 
 
 @dataclass(frozen=True)
@@ -136,7 +157,7 @@ def _file(what: Invocation) -> int | None:
         return None
     try:
         text = importlib.util.decode_source(source)
-        code = compile(text, str(path), "exec", dont_inherit=True)
+        code = _compiled(text, str(path))
     except (SyntaxError, UnicodeDecodeError, ValueError) as error:
         raise not_python(path, error) from None
     if package and _RELATIVE.search(text):
@@ -148,10 +169,14 @@ def _file(what: Invocation) -> int | None:
     return None
 
 
+def _compiled(text: str, name: str) -> CodeType:
+    return compile(Float.called(ast.parse(text, name)), name, "exec", dont_inherit=True)
+
+
 def _main(path: Path) -> ModuleType:
     main = ModuleType("__main__")
     main.__file__, main.__builtins__ = str(path), __builtins__  # type: ignore[attr-defined]
-    main.__dict__["__cached__"] = None
+    main.__dict__["__cached__"], main.__dict__[Float.NAME] = None, Float.of
     sys.modules["__main__"] = main
     return main
 
@@ -188,7 +213,7 @@ def _cells(path: Path, source: bytes, main: ModuleType) -> None:
         )
         name = f"{path}#cell{number}"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-        exec(compile(text, name, "exec", dont_inherit=True), main.__dict__)
+        exec(_compiled(text, name), main.__dict__)
 
 
 def _module(what: Invocation) -> int | None:

@@ -21,7 +21,17 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from render.front.scalars import Assembled, LeftScalars, ReadElement, Recipe, Untold, flattened, rests_on
+from render.front.scalars import (
+    Assembled,
+    LeftScalars,
+    ReadElement,
+    Recipe,
+    Scalar,
+    Untold,
+    elements,
+    flattened,
+    rests_on,
+)
 from render.interpreter.arguments import KernelCall
 from render.interpreter.cuda_redirect import on_host
 from render.interpreter.graphs import unrecorded
@@ -35,6 +45,7 @@ RANDOM = of_form(Form.RANDOM)
 _POINTERS = 1 << 16
 """Integer tensors of up to so many elements are searched for addresses."""
 _SWEEP = 1024
+_LARGEST_OF = {torch.float16: 65504.0, torch.bfloat16: 2.0**127}
 
 
 @dataclass(eq=False)
@@ -215,6 +226,16 @@ class Tape(Untracked, TorchDispatchMode):
                              func=Assembled(tuple(tensor.shape), tensor.dtype), args=tuple(told),
                              made=(self.place(tensor),))  # fmt: skip
         self._add(step, any(c.kernel for c in step.reads))
+
+    def number(self, x: Scalar) -> Region:
+        """A tensor of one number that left, in the narrowest format that it was computed from and that holds it."""
+        if x.alone is None:
+            narrowest = min((e.place.dtype for e in elements([x.recipe])), key=lambda dtype: dtype.itemsize)
+            fits = abs(x) < _LARGEST_OF.get(narrowest, 0.0) or narrowest.itemsize > 2
+            made = torch.full((), float(x), dtype=narrowest if fits else torch.bfloat16)
+            self.assembled(made, x)
+            x.alone = self.place(made)
+        return x.alone
 
     def asked(self, tensor: torch.Tensor) -> None:
         """Host code takes the tensor's address."""

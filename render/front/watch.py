@@ -20,7 +20,7 @@ from render.entry.target import is_tool_file
 from render.front import scalars
 from render.front.arrays import follow, lost, taken, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
-from render.front.differences import compared, opposed
+from render.front.differences import compared, fitted, opposed
 from render.front.judge import ComparedSide, judge
 from render.front.names import in_sight, names_of, only_looked_at, shows, user_frame
 from render.front.session import WatchedSession
@@ -74,6 +74,9 @@ Operand = tuple[Region, torch.Tensor | None]
 """Where it lies, and the tensor as it is, where it is at hand."""
 
 
+_AT_A_LINE = 8
+
+
 @dataclass(frozen=True)
 class _Read:
     """A value that host code read, which may be a difference."""
@@ -107,6 +110,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self._outer: Watch | None = None
         self._stack = contextlib.ExitStack()
         self._known: dict[Any, Compared] = {}
+        self._asked: dict[tuple[str, int], int] = {}
         profile_called(self.options.device)
 
     @property
@@ -253,17 +257,37 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 file, line = read.frame.f_code.co_filename, read.line
                 self._judged((left, None), (right, None), until, file, line, read.frame)
 
-    def _met(self, one: tuple[Region, int], two: tuple[Region, int]) -> None:
-        """Numbers of two tensors are put against each other: judged where the tensors are a result and a reference."""
-        (left, right), until = (one[0], two[0]), max(one[1], two[1])
-        if self._busy or not listening() or left.size != right.size or not opposed(left, right, until):
+    def _met(self, one: scalars.Scalar, two: scalars.Scalar) -> None:
+        """Two numbers are put against each other: judged where they, or the tensors that they were read from, are a
+        result and a reference."""
+        if self._busy or not listening():
+            return
+        left, right, until = self._sides(one, two)
+        if not opposed(left, right, until):
             return
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and (is_tool_file(frame.f_code.co_filename) or shows(frame)):
             frame = frame.f_back
         mine, other = (left, right) if left.cell.kernel else (right, left)
-        if frame is not None:
+        if frame is not None and self._may_ask(frame, mine is one.alone or mine is two.alone):
             self._judged((mine, None), (other, None), until, frame.f_code.co_filename, frame.f_lineno, frame)
+
+    def _sides(self, one: scalars.Scalar, two: scalars.Scalar) -> tuple[Region, Region, int]:
+        """The tensors that two numbers come from, if their elements fit each other; else of each number its own."""
+        if one.source and two.source and (fitting := fitted(one.source[0], two.source[0])):
+            return *fitting, max(one.source[1], two.source[1])
+        with self._own():
+            left, right = map(self.tape.number, (one, two))
+        return left, right, self.tape.now
+
+    def _may_ask(self, frame: FrameType, numbers: bool) -> bool:
+        """Single numbers are judged `_AT_A_LINE` times for each line: a loop over elements has many."""
+        at = frame.f_code.co_filename, frame.f_lineno
+        self._asked[at] = self._asked.get(at, 0) + numbers
+        if self._asked[at] > _AT_A_LINE:
+            self.note(f"{relative(at[0])}:{at[1]}: the first {_AT_A_LINE} numbers that are compared here are judged; "
+                      "compare tensors to have all of them judged")  # fmt: skip
+        return not numbers or self._asked[at] <= _AT_A_LINE
 
     def _judged(
         self, one: Operand, two: Operand, until: int, file: str, line: int, frame: FrameType | None

@@ -8,6 +8,7 @@ import math
 import pickle
 import unittest
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import triton
 import triton.language as tl
 
 import render
+from render.front.script import Invocation, run
 from render.front.watch import Watch
 from render.result.options import Options
 
@@ -181,6 +183,11 @@ MEETINGS: list[Callable[[Any, Any], Any]] = [
     lambda a, b: abs(a.item() - b.sum(0, keepdim=True).item()),
     lambda a, b: b.sum(0, keepdim=True).item() - a.item() > 0.1,
     lambda a, b: a.tolist() == pytest.approx([b.sum(0, keepdim=True).item()]),
+    lambda a, b: abs(a.item() - b.sum().item()),
+    lambda a, b: a.item() == sum(b.tolist()),
+    lambda a, b: round(2 * a.item(), 3) == round(2 * b.sum().item(), 3),
+    lambda a, b: math.isclose(float(a), float(b.sum())),
+    lambda a, b: (a - b.sum()).abs().item() > 1,
     almost,
 ]
 
@@ -202,3 +209,43 @@ def test_a_course_of_results_is_no_comparison() -> None:
         assert abs(a - b) > 0 and a != b and a < b
         assert a - 1.0 > 0 and x[0].item() != a
     assert not watch.comparisons
+
+
+def test_a_sum_of_a_long_list_is_made_again() -> None:
+    x = torch.linspace(0.5, 2, 3000)
+    with Watch(Options(budget=False, diagnose=False)) as watch:
+        torch.allclose(scaled(x[:N], 1 / sum(x.tolist())), x[:N] / x.sum())
+    assert [v.label for v in watch.verdicts] == ["Type-I"]
+
+
+def test_of_many_numbers_in_a_line_the_first_are_judged() -> None:
+    x = torch.linspace(0.5, 2, 12)
+    with Watch(Options(budget=False, diagnose=False)) as watch:
+        for got, want in zip(scaled(x, 0.3).tolist(), x.tolist(), strict=True):
+            assert abs(got - 0.3 * want) < 1
+    assert [v.label for v in watch.verdicts] == ["Type-I"] * 8 and "the first 8 numbers" in watch.notes[0]
+
+
+SCRIPT = """
+import torch
+from {module} import total
+def number(t):
+    return float(t)
+x = torch.linspace(0.5, 2, 50)
+a = number(total(x, {factor}))
+b = number(x.sum())
+assert isinstance(a, float) and float("2.5") == 2.5 and float() == 0.0
+print(abs(a - b) / b)
+"""
+
+
+@pytest.mark.parametrize(("factor", "label"), [(1.0, "Type-I"), (1.01, "Type-II")])
+@pytest.mark.parametrize("own", [False, True])
+def test_float_is_followed_in_a_script(own: bool, factor: float, label: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    text = SCRIPT.format(module=__name__, factor=factor)
+    script.write_text(text + "def of(float):\n    return float\n" if own else text)
+    with Watch(Options(budget=False, diagnose=False)) as watch:
+        ended = run(Invocation("file", str(script)))
+    assert ended.exit_code == 0
+    assert [v.label for v in watch.verdicts] == ([] if own else [label])
