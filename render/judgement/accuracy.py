@@ -128,9 +128,11 @@ def place(found: Sequence[Accuracy], decision: Decision) -> tuple[str, int] | No
 
 def named(differs: Differs | None, found: Sequence[Accuracy]) -> Differs | None:
     """Why the outputs differ, with the low precision called by its name where that is the line."""
+    if differs is None:
+        return None
     low = {(c.file, c.line): c.what for a in found if (c := a.band.cause) is not None}
-    what = low.get((differs.file or "", differs.line)) if differs is not None else None
-    return differs if differs is None or what is None else replace(differs, cause=what)
+    one, other = (differs.file or "", differs.line), (differs.by_file or "", differs.by_line)
+    return replace(differs, cause=low.get(one, differs.cause), by=low.get(other, differs.by))
 
 
 def accuracy(entry: Entry, run: Execution, case: Case) -> Accuracy | None:

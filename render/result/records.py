@@ -383,7 +383,7 @@ class Differs:
         here = f"{self.cause}{_at(self.file, self.line)}"
         if self.tipped:
             assert self.seen is not None
-            tip = f"{self.by}{_at(self.by_file, self.by_line)}" if self.by_key != self.key else "roundings before it"
+            tip = f"{self.by}{_at(self.by_file, self.by_line)}" if self.by != self.cause else "roundings before it"
             return f"{self.seen.sentence}: the last rounding ({here}) falls the other way, tipped by {tip}"
         return f"{here}: {_share(self.share)} of the mean square error of a typical execution"
 

@@ -18,7 +18,7 @@ from render.result.decision import Case
 from render.result.loose import rounding_of
 from render.result.margins import probable
 from render.trace.accumulation.swamping import spread
-from render.trace.accumulation.terms import LowSum, Step, low_sums
+from render.trace.accumulation.terms import LowSum, RoundedAt, low_sums
 from render.trace.adjoint import Contributions, contributions_of
 from render.trace.batch import batches
 from render.trace.element import slices_of
@@ -100,11 +100,11 @@ def _over(error: float, rounding: float, square: float) -> float:
     return 0.0 if error == 0 else error / reach if reach else math.inf
 
 
-def _undeclared(parts: Contributions, low: dict[Step, LowSum], last: float) -> dict[LowSum, float]:
+def _undeclared(parts: Contributions, low: dict[RoundedAt, LowSum], last: float) -> dict[LowSum, float]:
     """Mean squares of low-precision sums inside; the element's one last rounding is declared."""
     found: dict[LowSum, float] = {}
     for (cause, file, line), square in parts.squares.items():
-        one = low.get(Step(cause == "cast", file, line))
+        one = low.get(RoundedAt(cause == "cast", file, line))
         if one is not None:
             own = last if (cause, file, line) == parts.end else 0.0
             found[one] = found.get(one, 0.0) + max(0.0, square - own)

@@ -64,10 +64,10 @@ class SumChain:
     length: int
     value: float
     half: float
-    steps: frozenset[Step]
+    steps: frozenset[RoundedAt]
 
 
-class Step(NamedTuple):
+class RoundedAt(NamedTuple):
     """A place that rounds a sum, by a cast or by arithmetic."""
 
     cast: bool
@@ -94,10 +94,10 @@ class LowSum(NamedTuple):
         return f"low-precision partials ({self.fmt})" if self.stored else f"{self.fmt} accumulator"
 
 
-def low_sums(found: Slice) -> dict[Step, LowSum]:
+def low_sums(found: Slice) -> dict[RoundedAt, LowSum]:
     """What rounds every such sum of the slice: accumulators of `SHORTEST` terms at least, and what is stored of one."""
     walk = _Walk(found)
-    low = {Step(True, one.file, one.line): one for one in walk.partials()}
+    low = {RoundedAt(True, one.file, one.line): one for one in walk.partials()}
     for chain in walk.chains():
         if FORMATS[chain.accumulator.fmt].p < FORMATS["fp32"].p:
             low |= dict.fromkeys(chain.steps, LowSum(chain.file, chain.line, chain.accumulator.fmt, False))
@@ -110,7 +110,7 @@ class _Link(NamedTuple):
     carried: np.ndarray
     factor: np.ndarray
     fmt: str
-    steps: tuple[Step, ...]
+    steps: tuple[RoundedAt, ...]
 
 
 class _Walk:
@@ -230,16 +230,16 @@ class _Walk:
         if node.op == "fmul":
             a, b = (o[numbers - node.start] for o in node.operands)
             factors = [(a, self.v[b]), (b, self.v[a])]
-            steps += (Step(False, node.file, node.line),)
+            steps += (RoundedAt(False, node.file, node.line),)
         for factor, by in factors:
             end = self._uncast(factor, fmt)
             if end is not None and self._again(i, int(self.owner[end[0][0]])):
                 return _Link(end[0], by, end[1], steps + end[2])
         return None
 
-    def _uncast(self, numbers: np.ndarray, fmt: str) -> tuple[np.ndarray, str, tuple[Step, ...]] | None:
+    def _uncast(self, numbers: np.ndarray, fmt: str) -> tuple[np.ndarray, str, tuple[RoundedAt, ...]] | None:
         """(what was cast, the shortest format on the way, where); None where it is of several operations."""
-        steps: tuple[Step, ...] = ()
+        steps: tuple[RoundedAt, ...] = ()
         while True:
             node = self.found.nodes[self.owner[numbers[0]]]
             if numbers.min() < node.start or numbers.max() >= node.stop:
@@ -248,7 +248,7 @@ class _Walk:
                 return numbers, fmt, steps
             to = node.attrs["dst"]
             fmt = min(fmt, to if to in FORMATS else fmt, key=lambda f: FORMATS[f].p)
-            numbers, steps = node.operands[0][numbers - node.start], (*steps, Step(True, node.file, node.line))
+            numbers, steps = node.operands[0][numbers - node.start], (*steps, RoundedAt(True, node.file, node.line))
 
     def _chain(self, root: int) -> SumChain:
         """The chain that ends here, first term first."""
@@ -345,7 +345,7 @@ class _Gathered:
         self.parts: list[np.ndarray] = []
         self.added: Counter[tuple[str, int]] = Counter()
         self.ops: dict[tuple[str, int], str] = {}
-        self.steps: set[Step] = set()
+        self.steps: set[RoundedAt] = set()
         self.place = ("", 0)
 
     def at(self, node: Node, kind: AccumulatorModel) -> None:
@@ -353,7 +353,7 @@ class _Gathered:
         self.place = (node.file, node.line)
         self.widest = max(self.widest, kind, key=lambda a: (a.block, a.products))
         self.ops.setdefault(self.place, node.op)
-        self.steps.add(Step(False, *self.place))
+        self.steps.add(RoundedAt(False, *self.place))
 
     def add(self, terms: np.ndarray, count: int) -> None:
         self.parts.append(terms)
