@@ -23,18 +23,21 @@ ROUND, BUG = "Type-I", "Type-II"
 
 @dataclass(frozen=True)
 class Posted:
-    """A command, the label of each comparison by the text of its line, and how the script itself ends."""
+    """A command, the label of each comparison by the text of its line, and how the script itself ends.
+
+    `script_exit` is None where that hangs on the last bits of two matrix products of the processor's library.
+    """
 
     words: tuple[str, ...]
     says: tuple[tuple[str, str], ...]
-    script_exit: int = 0
+    script_exit: int | None = 0
     module: bool = False
 
     def __str__(self) -> str:
         return " ".join(self.words)
 
 
-def posted(words: str, *says: tuple[str, str], ends: int = 0, module: bool = False) -> Posted:
+def posted(words: str, *says: tuple[str, str], ends: int | None = 0, module: bool = False) -> Posted:
     return Posted(tuple(words.split()), says, ends, module)
 
 
@@ -51,7 +54,7 @@ QUICK = [
     posted("mypkg.check", ("assert_close(", ROUND), ("assert_close(", BUG), ends=1, module=True),
     posted("pipeline_two_stage.py", ("x.exp()", ROUND), ("y / y.sum()", BUG), ends=1),
     posted("unittest_style.py", ("torch.allclose(", BUG), ends=1),
-    posted("tf32_surprise.py", ("assert_close(", ROUND)),
+    posted("tf32_surprise.py", ("assert_close(", ROUND), ends=None),
     posted("split_k_atomics.py", ("print(", BUG)),
     posted("inline_ptx.py", ("assert_close(", ROUND)),
     posted("item_half_sum.py", ("rel err", ROUND), ("MISMATCH", ROUND)),
@@ -133,7 +136,7 @@ def check(case: Posted, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [label for _, label in said] == [label for _, label in case.says], said
     for (line, _), (text, _) in zip(said, case.says, strict=True):
         assert text in line
-    assert ended == case.script_exit
+    assert case.script_exit is None or ended == case.script_exit
     wrong = [verdict for _, verdict in verdicts if verdict.label == BUG]
     for verdict in wrong if case.words[0] in WHERE else []:
         assert f"{verdict.file}:{verdict.line}".endswith(WHERE[case.words[0]])
