@@ -36,6 +36,7 @@ from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.hosted.overloads import operation
+from render.ops.foreach import one_by_one
 from render.reference.oracle import Oracle
 from render.result.defects import caught
 from render.result.elements import Divergence
@@ -297,6 +298,7 @@ class _Parts(TorchDispatchMode):
         super().__init__()
         self.kept, self.depth = kept, 0
 
+    @one_by_one
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = operation(func).name

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from render.entry.execution import on_cpu
 from render.entry.inputs import Inputs
 from render.explain.study import Study
+from render.ops.foreach import one_by_one
 from render.reference.oracle import Oracle
 from render.result.decision import Case, compare
 from render.result.defects import caught
@@ -174,6 +175,7 @@ class _Masks(TorchDispatchMode):
         super().__init__()
         self.step = step
 
+    @one_by_one
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if self.step == 0:

@@ -29,6 +29,7 @@ from render.interpreter.hosted.call import values
 from render.interpreter.hosted.overloads import host_site, operation
 from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
+from render.ops.foreach import one_by_one
 from render.reference.oracle import Oracle
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
@@ -61,6 +62,7 @@ class StepTracker(HostTracker):
         self._makers: dict[int, int] = {}
         self._nested = False
 
+    @one_by_one
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -40,6 +40,7 @@ from render.interpreter.hosted.overloads import HostSite, host_site, operation, 
 from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.no_gpu import Untracked
 from render.ops.aten import Form, of_form
+from render.ops.foreach import one_by_one
 
 RANDOM = of_form(Form.RANDOM)
 _POINTERS = 1 << 16
@@ -323,6 +324,7 @@ class Tape(Untracked, TorchDispatchMode):
                 step.made, step.foreign = False, True
 
     # host operations
+    @one_by_one
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -65,6 +65,7 @@ from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.threads import Lock
 from render.ops.aten import ATEN, Form, of_form
 from render.ops.dtypes import FORMAT_OF
+from render.ops.foreach import one_by_one
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
@@ -207,6 +208,7 @@ class HostTracker(TorchDispatchMode):
             self._paused -= 1
             self.lock.release()
 
+    @one_by_one
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

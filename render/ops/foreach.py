@@ -1,0 +1,68 @@
+"""Operations on lists of tensors, as optimisers and the clipping of gradients call them: one plain operation each.
+
+PyTorch documents `torch._foreach_*` as the plain operation on every tensor of the list, and its kernels on a CPU are
+that loop (aten/src/ATen/native/ForeachOpsKernels.cpp), so whoever follows operations follows the plain ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import torch
+
+_PREFIX = "aten::_foreach_"
+_NAMED = {"norm": torch.linalg.vector_norm}
+"""Those whose plain operation goes by another name."""
+_OF_NUMBERS = {"maximum": torch.clamp_min, "minimum": torch.clamp_max}
+_KEYWORDS = frozenset(["alpha", "dtype", "memory_format"])
+
+
+def each(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Callable[[], Any]] | None:
+    """Calls of the plain operation, one a tensor, that together are `func`; None where it is no operation on lists."""
+    schema = func._schema
+    if not schema.name.startswith(_PREFIX):
+        return None
+    name, in_place = schema.name.removeprefix(_PREFIX).removesuffix("_"), schema.name.endswith("_")
+    plain = _NAMED.get(name) or getattr(torch, name, getattr(torch.Tensor, f"{name}_", None) if in_place else None)
+    if plain is None:
+        return None
+    lists = [(s.name, v) for s, v in zip(schema.arguments, args, strict=False)] + list(kwargs.items())
+    # factors of a list of products may come as a tensor of numbers
+    lists = [(n, v.tolist() if n == "scalars" and isinstance(v, torch.Tensor) else v) for n, v in lists]
+    calls = []
+    for k in range(len(args[0] if isinstance(args[0], list | tuple) else args[1])):
+        own = [(n, v[k] if isinstance(v, list | tuple) else v) for n, v in lists]
+        named = {n: v for n, v in own if n in _KEYWORDS}
+        one = [v for n, v in own if n not in _KEYWORDS]
+        if name in ("addcmul", "addcdiv") and len(one) == 4:
+            named["value"] = one.pop()
+        chosen = _OF_NUMBERS.get(name, plain) if not isinstance(one[-1], torch.Tensor) else plain
+        calls.append(partial(_written if in_place else _called, chosen, name, one, named))
+    return calls
+
+
+def _called(plain: Callable[..., Any], _: str, one: Sequence[Any], named: dict[str, Any]) -> Any:
+    return plain(*one, **named)
+
+
+def _written(plain: Callable[..., Any], name: str, one: Sequence[Any], named: dict[str, Any]) -> Any:
+    """In place, where a tensor has such a method."""
+    method = getattr(torch.Tensor, f"{name}_", None)
+    return method(*one, **named) if method is not None else one[0].copy_(plain(*one, **named))
+
+
+def one_by_one(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+    """For `__torch_dispatch__` of a mode that follows operations: it sees the plain ones."""
+
+    @wraps(dispatch)
+    def dispatched(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        calls = each(func, args, kwargs or {}) if "_foreach_" in str(getattr(func, "__name__", "")) else None
+        if calls is None:
+            return dispatch(self, func, types, args, kwargs)
+        with self:
+            out = [call() for call in calls]
+        return out if func._schema.returns else None
+
+    return dispatched

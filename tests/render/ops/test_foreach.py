@@ -1,0 +1,101 @@
+"""Operations on lists of tensors are the plain ones, in every overload that torch has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+from render.interpreter.session import Session
+from render.ops.foreach import each
+
+UNKNOWN = {"_foreach_copy", "_foreach_zero", "_foreach_powsum"}
+"""Those without a plain operation that Python reaches; they stay operations without a rule."""
+
+
+def overloads():
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        if name.startswith("aten::_foreach") and not name.endswith("out"):
+            base, _, overload = name.removeprefix("aten::").partition(".")
+            yield pytest.param(getattr(getattr(torch.ops.aten, base), overload or "default"), id=f"{base}.{overload}")
+
+
+def arguments(func):
+    draw = torch.Generator().manual_seed(0)
+    tensors = lambda: [torch.rand(3, 3, generator=draw) * 0.8 + 0.1 for _ in range(3)]  # noqa: E731
+    for spec in func._schema.arguments:
+        kind = str(spec.type)
+        if spec.has_default_value() and spec.name != "value":
+            continue
+        if kind == "List[Tensor]":
+            yield tensors()
+        elif kind.startswith("List["):
+            yield [2, 0.5, 3]
+        elif kind == "Tensor":
+            yield torch.tensor([0.5, 2.0, 4.0] if spec.name == "scalars" else 0.7)
+        else:
+            yield 3
+
+
+@pytest.mark.parametrize("func", list(overloads()))
+def test_the_plain_operation_on_each(func):
+    whole, apart = list(arguments(func)), list(arguments(func))
+    calls = each(func, apart, {})
+    if func._schema.name.removeprefix("aten::") in UNKNOWN:
+        assert calls is None
+        return
+    out, own = func(*whole), [call() for call in calls]
+    for a, b in zip(out if func._schema.returns else whole[0], own, strict=True):
+        assert torch.equal(a, b)
+    if not func._schema.returns:
+        assert all(torch.equal(a, b) for a, b in zip(whole[0], apart[0], strict=True))
+
+
+def test_a_plain_operation_is_none_of_them():
+    assert each(torch.ops.aten.add.Tensor, [torch.ones(2), torch.ones(2)], {}) is None
+
+
+@triton.jit
+def gradient(X, G, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    tl.store(G + i, x * x / 3 + 0.1)
+
+
+def updated(kind, foreach):
+    weight = torch.nn.Parameter(torch.linspace(-1, 1, 8))
+    weight.grad = torch.empty(8)
+    with render.cpu(), Session(device="any") as session:
+        gradient[(1,)](weight.detach(), weight.grad, N=8)
+        torch.nn.utils.clip_grad_norm_([weight], 1.0, foreach=foreach)
+        kind([weight], lr=1e-2, foreach=foreach).step()
+        return weight.detach(), session.envelope(weight.detach())
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop])
+def test_an_optimiser_and_clipping_are_followed(kind):
+    (value, listed), (other, looped) = updated(kind, True), updated(kind, False)
+    assert not listed.taints and not looped.taints
+    assert (listed.hi > listed.lo).any() and (listed.hi - listed.lo).max() < 1e-5
+    assert ((listed.lo <= other.numpy()) & (other.numpy() <= listed.hi)).all()
+    assert ((looped.lo <= value.numpy()) & (value.numpy() <= looped.hi)).all()
+
+
+def test_a_reference_with_an_optimiser_has_an_exact_value():
+    def step(x):
+        out = torch.empty_like(x)
+        gradient[(1,)](x, out, N=x.numel())
+        return x - 0.1 * out
+
+    def reference(x):
+        weight = torch.nn.Parameter(x.clone())
+        weight.grad = x * x / 3 + 0.1
+        torch.optim.SGD([weight], lr=0.1, foreach=True).step()
+        return weight.detach()
+
+    verdict = render.classify(step, torch.linspace(-1, 1, 8), ref=reference, device="any")
+    assert verdict.label in ("Type-I", "Equal"), verdict
+    wrong = render.classify(lambda x: step(x) * 1.001, torch.linspace(-1, 1, 8), ref=reference, device="any")
+    assert wrong.label == "Type-II", wrong
