@@ -17,8 +17,8 @@ from tests.kernels.cases import CASES, Case, call, load
 # Left out, as the stock interpreter is wrong or stops there: blocks under `not` and `and`, bf16, block pointers,
 # constexpr annotations that are strings, kernels in closures.
 NOT_STOCK = {"mse_loss", "varlen_sum", "matmul_bf16", "block_pointer_matmul", "rms_norm", "gelu"}
-# Their exp, sin and cos are numpy's float32 ones there, up to two ulp off by processor; ours are the exact result rounded
-# once. It may tip the rounding of the output.
+# Their exp, sin and cos are numpy's float32 ones there, up to two ulp off by processor; ours are the exact result
+# rounded once. It may tip the rounding of the output.
 FUNCTIONS = {"cross_entropy", "flash_attention", "fused_softmax", "rotary", "swiglu"}
 STOCK = [case for case in CASES if case.kernel not in NOT_STOCK]
 
