@@ -31,7 +31,7 @@ def each(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Callabl
     lists = [(s.name, v) for s, v in zip(schema.arguments, args, strict=False)] + list(kwargs.items())
     # factors of a list of products may come as a tensor of numbers
     lists = [(n, v.tolist() if n == "scalars" and isinstance(v, torch.Tensor) else v) for n, v in lists]
-    calls = []
+    calls: list[Callable[[], Any]] = []
     for k in range(len(args[0] if isinstance(args[0], list | tuple) else args[1])):
         own = [(n, v[k] if isinstance(v, list | tuple) else v) for n, v in lists]
         named = {n: v for n, v in own if n in _KEYWORDS}
