@@ -27,12 +27,13 @@ from interval_ops.profiles.profile import Profile
 _F64 = (np.float64, np.float64)
 
 
-def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "") -> Pair:
+def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "", quick: bool = False) -> Pair:
     """Bounds of the function `name` over the interval `a`, computed in `fmt` (below fp32: in fp32, then rounded).
 
-    `entry`: the profile's entry with the error, where it is not that of the function's own name. An argument outside
-    the domain gives top. Raises MissingRule where the profile has no error bound, KeyError for an unknown function. A
-    common mistake: sin and cos at the end points only, which misses their interior extrema.
+    `entry`: the profile's entry with the error, where it is not that of the function's own name. `quick`: fp64 by the
+    machine's library, granted `kernels.LIBM` in place of `doubles.ERROR`. An argument outside the domain gives top.
+    Raises MissingRule where the profile has no error bound, KeyError for an unknown function. A common mistake: sin and
+    cos at the end points only, which misses their interior extrema.
     """
     wide, function, entry = (fmt if fmt.bits == 64 else FP32), FUNCTIONS[name], entry or name
     error = error_of(entry, fmt, wide, profile)
@@ -41,7 +42,7 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "") ->
         kernel = _exp_through_exp2(is_point(a), error)
     else:
         evaluate = function.evaluate
-        if wide.bits == 64 and function.double is not None:
+        if wide.bits == 64 and function.double is not None and not quick:
             evaluate, error = function.double, replace(error, libm=doubles.ERROR)
         kernel = _kernel(function, evaluate, is_point(a), error)
     lo, hi, same = elementwise(kernel, a, _F64)

@@ -62,6 +62,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.host_side import EXACTLY
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
+from render.interpreter.memory.shadow import with_values
 from render.interpreter.threads import Lock
 from render.ops.aten import ATEN, Form, of_form
 from render.ops.dtypes import FORMAT_OF
@@ -191,7 +192,7 @@ class HostTracker(TorchDispatchMode):
         self.followed += 1
         outputs = [t for t in tensors_of(out) if is_plain(t)]
         outputs += [t for t in targets if not any(t is o for o in outputs)]
-        for tensor, one in zip(outputs, one_each(result, len(outputs)), strict=True):
+        for tensor, one in zip(outputs, one_each(result, [tuple(t.shape) for t in outputs]), strict=True):
             self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
         return out
 
@@ -298,7 +299,7 @@ class HostTracker(TorchDispatchMode):
         seen = self.before(func, args, kwargs, known) if steps is None else None
         out = func(*args, **kwargs)
         outputs = [t for t in tensors_of(out) if is_plain(t)]
-        found = one_each(result, len(outputs))
+        found = one_each(result, [tuple(t.shape) for t in outputs])
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
         open_ = self.exact or any(is_wide(e) for e in known.values())
         written = {id(t) for t in targets}
@@ -405,12 +406,12 @@ class HostTracker(TorchDispatchMode):
             for i, t in enumerate(outputs)
             if t.numel() and start_of(t) not in starts and (not op.opaque or is_coarse(t))
         ]
-        launches, count = self._launches, len(outputs)
+        launches, shapes = self._launches, [tuple(t.shape) for t in outputs]
 
         def evaluate() -> None:
             known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t)) is not None}
             self.followed += 1
-            found = one_each(self._bounds_of(func, op, args, kwargs, known, site)[0], count)
+            found = one_each(self._bounds_of(func, op, args, kwargs, known, site)[0], shapes)
             taint = NO_TAINT.union(*(e.taints for e in known.values()))
             open_ = any(is_wide(e) for e in known.values())
             for one in made:
@@ -532,6 +533,5 @@ class HostTracker(TorchDispatchMode):
                 self.memory.host_write(tensor)
                 return
         if not self.mute:  # the value that came out is legal by definition, whatever the rule says
-            v = values(tensor).astype(np.float64, copy=False)
-            lo, hi = np.minimum(lo, v), np.maximum(hi, v)
-        self.memory.carry(tensor, lo, hi, taint, written, void.why)
+            lo, hi = with_values(values(tensor), lo, hi)
+        self.memory.carry(tensor, lo, hi, taint, written, void.why, fresh=not self.mute)

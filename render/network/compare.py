@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from interval_ops.allocator import large_blocks_kept
 from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
@@ -57,10 +58,12 @@ def compare_models(
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "asked"')
     if not inputs:
         inputs = next((m.module.inputs() for m in (mine, theirs) if isinstance(m.module, Program)), ())
-    traces = first(inputs, seed), second(inputs, seed)
+    with large_blocks_kept():
+        traces = first(inputs, seed), second(inputs, seed)
     sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
     sides.every = bounds == "all"
-    return judged(sides, *traces, match, start, end)
+    with large_blocks_kept():
+        return judged(sides, *traces, match, start, end)
 
 
 class TwoSides:
@@ -171,7 +174,7 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
         near = all(sights[at].near() for at in wanted)
         own = ExactWalk(sides.reference, "reference", pairs, handing("of_own"), wanted, own=True, errors=not near)
         own.run(sides.inputs, sides.seed)
-        for sight in sights.values():
+        for sight in (sights[at] for at in wanted):
             sight.stability(own=True)
             if sight.record.unstable:
                 sight.declare(precision()(sight.pair.key))

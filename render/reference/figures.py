@@ -90,14 +90,14 @@ def _etas(
     for i in range(y.size):
         a, b, e, o = np.float64(y[i]), np.float64(z[i]), exact[i], own[i]
         t, r = _gap(a, e), _gap(b, o)
-        if t != 0.0:
-            t = t / (scale * moved[i] + unit * abs(e) + floor) if t == t else math.inf
-        if r != 0.0:
-            r = r / (scale * shift[i] + unit * abs(o) + floor) if r == r else math.inf
-        t, r = t if t == t else 0.0, r if r == r else 0.0
-        first, second = max(first, t), max(second, r)
-        bad += (t > limit) & (r <= limit)
-        weak += (r > limit) & (t <= limit)
+        t, r = t if t == t else math.inf, r if r == r else math.inf
+        room, other = scale * moved[i] + unit * abs(e) + floor, scale * shift[i] + unit * abs(o) + floor
+        if t > first * room:  # the division, where it makes a difference
+            first = max(first, t / room)
+        if r > second * other:
+            second = max(second, r / other)
+        bad += (t > limit * room) & (not r > limit * other)
+        weak += (r > limit * other) & (not t > limit * room)
         nonfinite += (not abs(a) < math.inf) & (abs(b) < math.inf) & (abs(e) < math.inf)
     return first, second, bad, weak, nonfinite
 

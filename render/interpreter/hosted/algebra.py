@@ -20,18 +20,16 @@ import numpy as np
 
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.arithmetic import selection
-from interval_ops.bounds import Pair
+from interval_ops.arithmetic.broadcast import BLOCK
+from interval_ops.bounds import Pair, each
 from interval_ops.formats.model import FP64, Format
-from interval_ops.functions import derivatives, elementary
+from interval_ops.functions import derivatives
+from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import exact_profile, inner_of, number, same_rank
 from render.ops.formulas import Formula
 
 _UP = 1.0 + 2.0**-40
-
-
-def unary(name: str, x: Pair, fmt: Format, profile: Profile) -> Pair:
-    return elementary.unary(name, x, fmt, profile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +93,10 @@ def by_reciprocal(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
 
 
 class Pairs:
-    """Natural interval extension in `fmt`, which is float32 or float64."""
+    """Natural interval extension in `fmt`, which is float32 or float64; `quick`: functions are (`elementary.unary`)."""
 
-    def __init__(self, fmt: Format, profile: Profile) -> None:
-        self.fmt, self.profile = fmt, profile
+    def __init__(self, fmt: Format, profile: Profile, quick: bool = False) -> None:
+        self.fmt, self.profile, self.quick = fmt, profile, quick
 
     def of(self, pair: Pair) -> Interval:
         return Interval(pair, self)
@@ -107,7 +105,7 @@ class Pairs:
         return Interval(number(x, self.fmt), self)
 
     def call(self, name: str, x: Interval) -> Interval:
-        return Interval(unary(name, x.pair, self.fmt, self.profile), self)
+        return Interval(unary(name, x.pair, self.fmt, self.profile, quick=self.quick), self)
 
     def larger(self, a: Interval, b: Interval) -> Interval:
         x, y = same_rank([a.pair, b.pair])
@@ -204,7 +202,7 @@ class Errors:
     """Errors of a formula in `fmt` (float32 or float64), with the functions' errors of `profile`."""
 
     def __init__(self, fmt: Format, profile: Profile) -> None:
-        self.fmt, self.profile, self.exact = fmt, profile, Pairs(FP64, exact_profile())
+        self.fmt, self.profile, self.exact = fmt, profile, _exact(fmt)
         self.u = 0.0 if profile.muted("arith") else fmt.u
         self.tiny = 0.0 if profile.muted("arith") else max(fmt.half_subnormal, 2.0**-1074)
 
@@ -262,22 +260,29 @@ class Errors:
         return self.made(range_, error, True)
 
 
-def range_of(formula: Formula, pair: Pair, turns: tuple[float, ...], keywords: dict[str, Any]) -> Pair:
+def _exact(fmt: Format) -> Pairs:
+    """Arithmetic without rounding but float64's own, finer than results in `fmt` ask for."""
+    return Pairs(FP64, exact_profile(), quick=fmt.bits < 64)
+
+
+def range_of(formula: Formula, pair: Pair, fmt: Format, turns: tuple[float, ...], keywords: dict[str, Any]) -> Pair:
     """Exact range of a formula of one operand that is monotone between its turns (to 2^-40 relative)."""
-    lo, hi = (np.asarray(end, np.float64) for end in pair)
-    exact = Pairs(FP64, exact_profile())
+    lo, hi = each(pair, lambda end: np.asarray(end, np.float64))
+    exact = _exact(fmt)
 
     def at(x: np.ndarray, y: np.ndarray) -> Pair:
         found: Pair = formula(exact, exact.of((x, y)), **keywords).pair
         return found
 
-    (low, high), (low2, high2) = at(lo, lo), at(hi, hi)
-    low, high = np.minimum(low, low2), np.maximum(high, high2)
+    low, high = at(lo, lo)
+    if lo is not hi:
+        other = at(hi, hi)
+        low, high = np.minimum(low, other[0]), np.maximum(high, other[1])
     for turn in turns:
         inside = (lo <= turn + 2.0**-40) & (hi >= turn - 2.0**-40)
         if inside.any():
             room = abs(turn) * 2.0**-40
-            x = np.full(lo.shape, turn)
+            x = np.full((1,) * lo.ndim, turn)
             first, last = at(x - room, x + room)
             low, high = np.where(inside, np.minimum(low, first), low), np.where(inside, np.maximum(high, last), high)
     return low, high
@@ -290,23 +295,35 @@ def enclosed(
     """What torch may make of a formula in `fmt` (float32 or float64) and its exact value, over a box.
 
     The natural extension with every rounding, and where the formula's pieces are known the exact range with the largest
-    error at a point around it; both hold, so what is in both counts.
+    error at a point around it; both hold, so what is in both counts. Block by block: what stands between operand and
+    result then stays in the cache.
     """
+    if len(pairs) == 1 and pairs[0][0].size > BLOCK:
+        return _in_blocks(pairs[0], lambda p: enclosed(formula, computed, [p], fmt, profile, turns, keywords))
     with np.errstate(all="ignore"):
         natural = Pairs(fmt, profile)
         lo, hi = computed(natural, *(natural.of(p) for p in pairs), **keywords).pair
         if turns is None or len(pairs) > 1:
             if formula is not computed:
-                exact = Pairs(FP64, exact_profile())
+                exact = _exact(fmt)
                 low, high = formula(exact, *(exact.of(p) for p in pairs), **keywords).pair
                 lo, hi = np.minimum(lo, low), np.maximum(hi, high)
             return lo, hi
         errors = Errors(fmt, profile)
         error = computed(errors, *(errors.of(p) for p in pairs), **keywords).error
-        low, high = range_of(formula, pairs[0], turns, keywords)
+        low, high = range_of(formula, pairs[0], fmt, turns, keywords)
         low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
         usable = np.isfinite(error) & ~np.isnan(low) & ~np.isnan(high)
         if formula is not computed:  # the natural extension is that of another formula: the exact range belongs to it
-            exact_low, exact_high = range_of(formula, pairs[0], turns, keywords)
+            exact_low, exact_high = range_of(formula, pairs[0], fmt, turns, keywords)
             lo, hi = np.minimum(lo, exact_low), np.maximum(hi, exact_high)
         return np.where(usable, np.fmax(low, lo), lo), np.where(usable, np.fmin(high, hi), hi)
+
+
+def _in_blocks(pair: Pair, rule: Callable[[Pair], Pair]) -> Pair:
+    flat = each(pair, lambda end: np.ascontiguousarray(end).reshape(-1))
+    out = np.empty((2, flat[0].size))
+    for start in range(0, flat[0].size, BLOCK):
+        cut = slice(start, start + BLOCK)
+        out[:, cut] = rule(each(flat, lambda end, cut=cut: end[cut]))  # type: ignore[misc]
+    return out[0].reshape(pair[0].shape), out[1].reshape(pair[0].shape)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.bounds import Pair, is_point
+from interval_ops.bounds import Pair, each
 from interval_ops.formats.model import Format
 from render.interpreter.hosted.call import Call, Result, finished, inner_of, number, same_rank
 from render.interpreter.hosted.products import dot
@@ -29,21 +30,24 @@ _UP = 1.0 + 2.0**-20
 
 
 def attention(call: Call) -> Result:
-    """Without dropout; key and value have as many heads as the query."""
+    """Without dropout; heads of key and value serve as many neighbouring heads of the query each."""
     q, k, v = call.args[:3]
     fmt = FORMAT_OF.get(q.dtype)
-    if fmt is None or q.dim() < 3 or q.shape[:-2] != k.shape[:-2] or k.shape[:-1] != v.shape[:-1]:
+    if fmt is None or q.dim() < 3 or k.dim() != q.dim() or k.shape[:-1] != v.shape[:-1] or not k.shape[-3]:
+        return None
+    times, odd = divmod(q.shape[-3], k.shape[-3])
+    if odd or q.shape[:-3] != k.shape[:-3]:
         return None
     if call.get("dropout_p") or not k.shape[-2] or not q.numel():
         return None
     inner, n = inner_of(fmt), k.shape[-2]
 
-    def rows(pair: Pair) -> Pair:
-        return tuple(np.ascontiguousarray(e, np.float64).reshape(-1, *e.shape[-2:]) for e in pair)  # type: ignore[return-value]
+    def rows(x: torch.Tensor, often: int = 1) -> Pair:
+        whole = each(call.pair(x), lambda e: np.repeat(e, often, -3) if often > 1 else e)
+        return each(whole, lambda e: np.ascontiguousarray(e, np.float64).reshape(-1, *e.shape[-2:]))
 
-    queries, keys, weights = (rows(call.pair(t)) for t in (q, k, v))
-    turned: Pair = tuple(np.ascontiguousarray(e.transpose(0, 2, 1)) for e in keys)  # type: ignore[assignment]
-    scores = dot(call, queries, (turned[0], turned[0]) if is_point(keys) else turned, fmt)
+    queries, keys, weights = rows(q), rows(k, times), rows(v, times)
+    scores = dot(call, queries, each(keys, lambda e: np.ascontiguousarray(e.transpose(0, 2, 1))), fmt)
     if scores is None:
         return None
     given = call.get("scale")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -278,12 +278,22 @@ def each_result(result: Result) -> tuple[Found, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def one_each(result: Result, count: int) -> tuple[Found, ...]:
-    """What is known of each of `count` results; a rule knows the first ones, nothing of the others."""
+def one_each(result: Result, shapes: Sequence[tuple[int, ...]]) -> tuple[Found, ...]:
+    """What is known of each result; a rule knows the first ones, nothing of the others.
+
+    Steps may end in something of another shape than the operation (weights where a kernel gives log-sums): not it.
+    """
     if isinstance(result, Exact):
-        return (result,) * count
-    found = each_result(result)
-    return (*found, *(None,) * (count - len(found))) if len(found) <= count else (None,) * count
+        return (result,) * len(shapes)
+    found = each_result(result)[: len(shapes) + 1]
+    found = (*found, *(None,) * (len(shapes) - len(found))) if len(found) <= len(shapes) else (None,) * len(shapes)
+    return tuple(None if isinstance(f, Bounds) and not _fits(f.lo.shape, shape) else f
+                 for f, shape in zip(found, shapes, strict=True))  # fmt: skip
+
+
+def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
+    """Whether an array broadcasts to a shape."""
+    return len(shape) <= len(into) and all(a in (1, b) for a, b in zip(shape[::-1], into[::-1], strict=False))
 
 
 @contextmanager

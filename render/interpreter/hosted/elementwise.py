@@ -12,9 +12,10 @@ from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.bounds import Pair
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
+from interval_ops.functions.elementary import unary
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.algebra import by_reciprocal, enclosed, quotient, unary
+from render.interpreter.hosted.algebra import by_reciprocal, enclosed, quotient
 from render.interpreter.hosted.call import (
     Bounds,
     Call,

@@ -17,9 +17,10 @@ import torch
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.bounds import Pair, each
 from interval_ops.formats.model import FP64, Format
+from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import welford
-from render.interpreter.hosted.algebra import quotient, unary
+from render.interpreter.hosted.algebra import quotient
 from render.interpreter.hosted.call import Call, Result, Rule, exact_profile, number_pair, same_rank
 from render.interpreter.hosted.rows import UP, Rows, relative, unit
 from render.ops.aten import Aten

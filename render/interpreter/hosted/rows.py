@@ -11,10 +11,11 @@ from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.bounds import Pair, each
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64, Format
+from interval_ops.functions.elementary import unary
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import prod_axis, sum_axis
-from render.interpreter.hosted.algebra import by_reciprocal, unary
+from render.interpreter.hosted.algebra import by_reciprocal
 from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, same_rank
 from render.interpreter.hosted.elementwise import by_formula
 from render.ops.aten import Aten

@@ -244,11 +244,12 @@ class Memory:
 
     def carry(
         self, tensor: torch.Tensor, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int],
-        written: np.ndarray | None = None, void: frozenset[int] = NO_TAINT,
+        written: np.ndarray | None = None, void: frozenset[int] = NO_TAINT, fresh: bool = False,
     ) -> None:  # fmt: skip
         """Host code wrote the tensor from kernel results: attach bounds (None: exact), taint and the written flags;
-        `void` are taints of those elements alone that come from memory that nothing has written."""
-        host_side.carry(self, tensor, lo, hi, taint, written, void)
+        `void` are taints of those elements alone that come from memory that nothing has written. `fresh`: nobody else
+        holds these bounds, contiguous and in the tensor's shape."""
+        host_side.carry(self, tensor, lo, hi, taint, written, void, fresh)
 
     def may_copy(self, target: torch.Tensor, source: torch.Tensor) -> bool:
         """Whether bounds are all there is to take along when elements are copied to another storage."""

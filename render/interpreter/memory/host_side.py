@@ -80,7 +80,7 @@ def mark_written(storage: Storage, tensor: torch.Tensor, written: np.ndarray | N
 
 def carry(
     memory: Memory, tensor: torch.Tensor, lo: np.ndarray | None, hi: np.ndarray | None, taint: frozenset[int],
-    written: np.ndarray | None, void: frozenset[int] = NO_TAINT,
+    written: np.ndarray | None, void: frozenset[int] = NO_TAINT, fresh: bool = False,
 ) -> None:  # fmt: skip
     """See `Memory.carry`."""
     if tensor.numel() == 0:
@@ -93,7 +93,9 @@ def carry(
     kind = FORMAT_OF.get(tensor.dtype) or INTEGERS.get(tensor.dtype)
     if lo is not None and hi is not None and kind is not None and _covers(storage, tensor):
         shape = tuple(tensor.shape)
-        low, high = (np.array(np.broadcast_to(end, shape), np.float64, order="C").reshape(-1) for end in (lo, hi))
+        if not fresh:
+            lo, hi = (np.array(np.broadcast_to(end, shape), np.float64, order="C") for end in (lo, hi))
+        low, high = lo.reshape(-1), hi.reshape(-1)
         memory.shadow_of(storage, kind, (low, high, bits_view(storage, tensor).reshape(-1).copy()))
     elif lo is not None and hi is not None and kind is not None:
         shadow = memory.shadow_of(storage, kind)

@@ -159,3 +159,19 @@ def overlapping(where: Where, mem: np.ndarray, bounded: Bounded, events: np.ndar
                 p += st[0, 2]
                 m += st[1, 2]
     return found
+
+
+def with_values(v: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds and the values between them, in new arrays; NaN where any of the three is."""
+    out = np.empty((2, v.size))
+    flat = [np.ascontiguousarray(np.broadcast_to(x, v.shape)).reshape(-1) for x in (v, lo, hi)]
+    _join(flat[0], flat[1].astype(np.float64, copy=False), flat[2].astype(np.float64, copy=False), out[0], out[1])
+    return out[0].reshape(v.shape), out[1].reshape(v.shape)
+
+
+@compiled
+def _join(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    for i in range(v.size):
+        x, a, z = np.float64(v[i]), lo[i], hi[i]
+        low[i] = x if x < a or x != x else a
+        high[i] = x if x > z or x != x else z

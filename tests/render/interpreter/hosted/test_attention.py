@@ -70,6 +70,21 @@ def test_attention_holds_every_choice_and_every_order(dtype, causal, radius):
                 assert inside(online(q, k, v, causal, g), found)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_heads_of_keys_serve_groups_of_the_query(dtype):
+    g = rng(4)
+    grouped = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)  # noqa: E731
+    for heads, groups in ((4, 2), (6, 2), (3, 1)):
+        shapes = (2, heads, 5, 8), (2, groups, 5, 8), (2, groups, 5, 8)
+        operands = [boxed(g, s, dtype, 1e-3) for s in shapes]
+        found, out = bounds(grouped, operands)
+        assert inside(out.double(), found)
+        for q, k, v in picks(g, operands, 12):
+            assert inside(grouped(q, k, v), found)
+        width = np.median((found.hi - found.lo) / (np.abs(out.double().numpy()) + 0.1))
+        assert width < 0.1  # heads that are mixed up differ by more
+
+
 def online(q, k, v, causal, g):
     """Softmax with a running maximum over blocks of keys, in float32, weights cast to the operands' type."""
     scores = (q.float() @ k.float().transpose(-1, -2)) / q.shape[-1] ** 0.5

@@ -1,0 +1,66 @@
+"""Formulas over large tensors go block by block, with the same bounds as any part of them alone."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from support import rng, trials
+
+from interval_ops.arithmetic.broadcast import BLOCK
+from interval_ops.formats.model import FP32
+from render.interpreter.hosted.algebra import enclosed, range_of
+from render.interpreter.hosted.call import Bounds, Exact, host_profile, one_each
+from render.ops import formulas
+
+KNOWN = {"silu": (-1.2784645427610738,), "sigmoid": (), "gelu": (-0.7517915246935645,), "softplus": ()}
+
+
+def exactly(name, x):
+    x = mpmath.mpf(float(x))
+    if name == "gelu":
+        return x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+    return {
+        "silu": lambda: x / (1 + mpmath.exp(-x)),
+        "sigmoid": lambda: 1 / (1 + mpmath.exp(-x)),
+        "softplus": lambda: mpmath.log1p(mpmath.exp(x)) if x < 20 else x,
+    }[name]()
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("wide", [False, True])
+def test_blocks_are_what_their_parts_are(name, wide):
+    g = rng(1)
+    lo = g.standard_normal((3, BLOCK // 2)) * 4
+    hi = lo + np.abs(g.standard_normal(lo.shape)) * 0.1 if wide else lo
+    formula = getattr(formulas, name)
+
+    def found(a, b):
+        pair = (a, b) if wide else (a, a)
+        return enclosed(formula, formula, [pair], FP32, host_profile(), KNOWN[name], {})
+
+    whole, parts = found(lo, hi), [found(a[None], b[None]) for a, b in zip(lo, hi, strict=True)]
+    for i in (0, 1):
+        assert np.array_equal(whole[i], np.concatenate([p[i] for p in parts]))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_ranges_hold_exact_values_in_many_bits(name):
+    g = rng(2)
+    mpmath.mp.prec = 160
+    count = trials(300)
+    lo = np.concatenate([g.standard_normal(count) * 10.0 ** g.integers(-6, 2, count), [-1.3, -0.8, 0.0, 30.0]])
+    hi = lo + np.abs(lo) * 10.0 ** g.integers(-12, 0, lo.size)
+    low, high = range_of(getattr(formulas, name), (lo, hi), FP32, KNOWN[name], {})
+    for part in (0.0, 0.5, 1.0):
+        x = np.clip(lo + part * (hi - lo), lo, hi)
+        values = [exactly(name, v) for v in x]
+        assert all(a <= y <= b for a, y, b in zip(low, values, high, strict=True))
+
+
+def test_a_result_of_another_shape_is_none_of_the_operation():
+    four, one = Bounds(np.zeros((1, 4, 9, 9)), np.zeros((1, 4, 9, 9))), Bounds(np.zeros(()), np.zeros(()))
+    assert one_each((four, four), [(1, 4, 9, 9), (1, 4, 9)]) == (four, None)
+    assert one_each((one, one), [(2, 3)]) == (None,)
+    assert one_each(one, [(2, 3), ()]) == (one, None)
+    assert one_each(Exact(), [(2,), ()]) == (Exact(), Exact())
