@@ -17,7 +17,7 @@ from render.front.tape import Cell, Given, HostOperation, Launched, Region
 from render.ops.aten import base_name
 
 _AGAINST = frozenset(
-    ["sub", "rsub", "eq", "ne", "mse_loss", "huber_loss", "smooth_l1_loss", "_cdist_forward", "isclose"]
+    ["sub", "rsub", "eq", "ne", "mse_loss", "huber_loss", "smooth_l1_loss", "_cdist_forward", "isclose", "dist"]
 )
 _STEPS = 64
 
@@ -54,6 +54,8 @@ def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]
         if not isinstance(step, HostOperation) or step.time in seen:
             continue
         seen.add(step.time)
+        if cell.pair is not None:
+            yield *cell.pair, step.time - 1
         operands = [x for x in step.args if isinstance(x, Region)]
         if len(operands) >= 2 and _name(step.func) in _AGAINST:
             yield operands[0], operands[1], step.time - 1

@@ -57,8 +57,14 @@ def in_sight(frame: FrameType | None, known: Callable[[torch.Tensor], Region | N
 
 def names_of(places: tuple[Region, Region], until: int, names: list[Name], file: str, line: int) -> tuple[str, str]:
     """Of two operands of a comparison in this line."""
-    written = next(_operands(file, line), ("out", "reference"))
-    left, right = (_variable(p, until, names) or text for p, text in zip(places, written, strict=True))
+    called = [_variable(p, until, names) for p in places]
+    others = {name for _, name in names}
+
+    def fits(written: tuple[str, str]) -> bool:
+        return all((text not in others) if name is None else True for name, text in zip(called, written, strict=True))
+
+    written = next(filter(fits, _operands(file, line)), ("out", "reference"))
+    left, right = (name or text for name, text in zip(called, written, strict=True))
     return left, right
 
 

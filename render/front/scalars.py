@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from render.entry.target import is_tool_file
-from render.front.script import Float
+from render.front.script import CalledFloat
 from render.interpreter.hosted.numbers import ARITHMETIC, MATH, Ends, LeftNumbers, MathFunction
 from render.interpreter.hosted.overloads import HostSite, host_site
 from render.interpreter.scope import PatchScope
@@ -274,7 +274,7 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
         value = float(x) if found is None else plain(x)
         return value if found is None else tape.left.scalar(value, found[0], (tape.place(x), tape.now))
 
-    scope.set(Float, "of", real)
+    scope.set(CalledFloat, "of", real)
     scope.set(tensor, "item", number)
     scope.set(tensor, "tolist", elements)
     scope.set(tensor, "__float__", whole)

@@ -66,7 +66,7 @@ def invocation(words: Sequence[str], module: bool = False) -> Invocation:
     return Invocation("file", name, rest)
 
 
-class Float:
+class CalledFloat:
     """`float` as scripts call it: what it makes of a tensor is followed while somebody follows."""
 
     of: Callable[[Any], float] = float
@@ -170,13 +170,13 @@ def _file(what: Invocation) -> int | None:
 
 
 def _compiled(text: str, name: str) -> CodeType:
-    return compile(Float.called(ast.parse(text, name)), name, "exec", dont_inherit=True)
+    return compile(CalledFloat.called(ast.parse(text, name)), name, "exec", dont_inherit=True)
 
 
 def _main(path: Path) -> ModuleType:
     main = ModuleType("__main__")
     main.__file__, main.__builtins__ = str(path), __builtins__  # type: ignore[attr-defined]
-    main.__dict__["__cached__"], main.__dict__[Float.NAME] = None, Float.of
+    main.__dict__["__cached__"], main.__dict__[CalledFloat.NAME] = None, CalledFloat.of
     sys.modules["__main__"] = main
     return main
 

@@ -53,7 +53,7 @@ _LARGEST_OF = {torch.float16: 65504.0, torch.bfloat16: 2.0**127}
 class Cell:
     """One storage: its bytes, its dtype when it was first seen, the steps that wrote it in their order.
 
-    `kernel`: a kernel's result went into it. `asked`: host code took its address.
+    `kernel`: a kernel's result went into it. `asked`: host code took its address. `pair`: two tensors that it compares.
     """
 
     address: int
@@ -63,6 +63,7 @@ class Cell:
     steps: list[TapeStep] = field(default_factory=list)
     kernel: bool = False
     asked: bool = False
+    pair: tuple[Region, Region] | None = None
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,11 @@ class Tape(Untracked, TorchDispatchMode):
             self.assembled(made, x)
             x.alone = self.place(made)
         return x.alone
+
+    def likened(self, found: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> None:
+        """A function that says how like two tensors are made `found` of them."""
+        if all(map(plain, (found, one, two))):
+            self.place(found).cell.pair = self.place(one), self.place(two)
 
     def asked(self, tensor: torch.Tensor) -> None:
         """Host code takes the tensor's address."""

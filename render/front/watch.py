@@ -394,6 +394,9 @@ class _Listener(TorchFunctionMode):
                     watch.tape.loaded(out)
                 elif isinstance(args[0], list | tuple | float):
                     watch.tape.assembled(out, args[0])
+        if func is torch.cosine_similarity and len(args) >= 2 and isinstance(out, torch.Tensor):
+            with watch._own():
+                watch.tape.likened(out, args[0], args[1])
         if watch._reads:
             watch.flush()
         return taken(args[0], out) if func in _TAKING and args else out
