@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from render.entry.execution import on_cpu
 from render.entry.inputs import Inputs
 from render.explain.study import Study
-from render.ops.foreach import one_by_one
 from render.reference.oracle import Oracle
+from render.reference.shadow import one_by_one
 from render.result.decision import Case, compare
 from render.result.defects import caught
 

@@ -29,8 +29,8 @@ from render.interpreter.hosted.call import values
 from render.interpreter.hosted.overloads import host_site, operation
 from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
-from render.ops.foreach import one_by_one
 from render.reference.oracle import Oracle
+from render.reference.shadow import one_by_one
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
-from interval_ops.allocator import large_blocks_kept, trim
+from interval_ops.allocator import large_blocks_kept as large_blocks_kept
+from interval_ops.allocator import trim
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder

@@ -16,10 +16,9 @@ from render.network.judge import LIMIT, Sight
 from render.network.pairs import Pair
 from render.network.slopes import linearised
 from render.network.walks import UNIT
-from render.ops.foreach import one_by_one
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable, error_of
-from render.reference.shadow import F64, default_dtype, is_float
+from render.reference.shadow import F64, default_dtype, is_float, one_by_one
 from render.result.defects import caught
 
 MOST = 4

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from interval_ops.allocator import large_blocks_kept
 from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
+from render.interpreter.session import large_blocks_kept
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.closer import Loss, look, operation_of
 from render.network.declared import declared

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from render.network.capture import Model, copied, hooked, leaves, unchanged
 from render.network.declared import AutocastSwitch
 from render.network.walks import plain_attention
-from render.ops.foreach import one_by_one
+from render.reference.shadow import one_by_one
 from render.result.errors import RenderError
 
 Event = list[Any]

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from render.entry.execution import default_dtype as default_dtype
-from render.ops.foreach import one_by_one
+from render.ops.foreach import one_by_one as one_by_one
 from render.reference import local_error as noise
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
 from render.reference.trail import Trail
