@@ -24,7 +24,7 @@ from render.result.loose import LOOSE, reproduced, width_of
 from render.result.margins import SIGMA
 from render.result.records import Evidence
 from render.result.verdict import Verdict
-from render.trace.accumulation.swamping import Swamping, of_run
+from render.trace.accumulation.swamping import Swamping, evidence_of, of_run
 from render.trace.declared import DeclaredBand, band_of
 from render.trace.observed import observed
 
@@ -169,7 +169,7 @@ def _evidence(
         from render.companions.dual_delta.report import sentence
 
         said.append(Evidence("measurement", "companions/dual_delta", dual.outcome, sentence(dual)))
-    said += [one for s in swamping for one in s.evidence]
+    said += evidence_of(swamping)
     return [*said, Evidence("estimate", "companions/advice", row.advice, row.advice)]
 
 

@@ -28,6 +28,7 @@ from render.result.verdict import BudgetItem
 if TYPE_CHECKING:
     from render.entry.execution import Entry, Execution
     from render.result.verdict import OutputVerdict
+    from render.trace.accumulation.swamping import Swamping
     from render.trace.adjoint import Contributions
     from render.trace.model import Slice
 
@@ -110,6 +111,7 @@ class Budget:
     """The causes, largest share first, what the shares were taken from, what to say of it, and why results differ.
 
     `gains`: per output, how many times narrower its median half width was without the largest cause, if that was run.
+    `sums`: what the accumulators behind the elements that were cut out lose on their own terms.
     """
 
     items: list[BudgetItem]
@@ -118,6 +120,7 @@ class Budget:
     differs: Differs | None = None
     gathered: Gathered | None = None
     gains: tuple[float, ...] = ()
+    sums: tuple[Swamping, ...] = ()
 
 
 NOTHING = Budget([], BudgetBasis())
@@ -166,7 +169,19 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     left = [f"{name}: {why}" for name, why in missing.items() if name not in gathered.elements]
     note = f"the budget leaves out {left[0]}" if left else None
     basis = BudgetBasis("first order", tuple(covered), tuple(left))
-    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES), gathered)
+    sums = _sums([one for one in found if isinstance(one, Slice)])
+    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES), gathered, sums=sums)
+
+
+def _sums(slices: Sequence[Slice]) -> tuple[Swamping, ...]:
+    """The accumulators of slices; nothing where one cannot be summed again, which is no part of a verdict."""
+    from render.trace.accumulation.swamping import of_slices
+    from render.trace.model import MISHAPS
+
+    try:
+        return tuple(of_slices(slices))
+    except MISHAPS:
+        return ()
 
 
 def _contributions(slices: Sequence[Slice]) -> list[Contributions | Exception]:

@@ -26,7 +26,7 @@ from render.result.loose import LOOSE, off, reproduced, rounding_of, width_of
 from render.result.margins import SIGMA
 from render.result.records import Differs, Evidence
 from render.result.verdict import OutputVerdict
-from render.trace.accumulation.swamping import Swamping, of_slices
+from render.trace.accumulation.swamping import Swamping, evidence_of, of_slices
 from render.trace.declared import DeclaredBand, band_of
 
 DEGRADED, PROBABLE, POWERLESS = "RND111", "RND120", "RND301"
@@ -80,8 +80,6 @@ class Accuracy:
         )
         yield Evidence("estimate", f"{path}/declared", band.declared, f"{said} own; {band.sentence}")
         yield Evidence("measurement", f"{path}/less_accurate", self.outside, self.sentence)
-        for each in self.sums:
-            yield from each.evidence
 
 
 def decided(
@@ -124,6 +122,13 @@ def place(found: Sequence[Accuracy], decision: Decision) -> tuple[str, int] | No
     """The line that keeps the sums of a degraded output."""
     worst = _worst(found) if decision.code == DEGRADED else None
     return None if worst is None or worst.band.cause is None else (worst.band.cause.file, worst.band.cause.line)
+
+
+def simulated(found: Sequence[Accuracy], others: Sequence[Swamping]) -> Iterator[Evidence]:
+    """What accumulators lose on their own terms: of the outputs that were looked at here, and of `others`."""
+    mine = [s for a in found for s in a.sums]
+    known = {(s.file, s.line) for s in mine}
+    return evidence_of([*mine, *(s for s in others if (s.file, s.line) not in known)])
 
 
 def named(differs: Differs | None, found: Sequence[Accuracy]) -> Differs | None:

@@ -208,7 +208,7 @@ class Judgement:
         scope = scope_of(run, self.inputs, self.options.seed, d.covered, left_out, self.provenance)
         proved = {j.case.name: self._proved(j) for j in judged}
         bands = (*(b.evidence for b in d.bands), *(e for a in exactness for e in a.evidence))
-        evidence = (*evidence_of(found, proved), *bands)
+        evidence = (*evidence_of(found, proved), *bands, *accuracy.simulated(exactness, parts.sums))
         found = replace(found, timing=self._timing(began), scope=scope, evidence=evidence)
         weakest = cache(partial(weak_reference, self.references.oracle)) if decision.code == CARRIES else None
         by_name = {j.case.name: j.case for j in judged}

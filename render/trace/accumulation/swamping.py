@@ -130,6 +130,15 @@ def of_slices(slices: Sequence[Slice], loss: float = LOSS) -> list[Swamping]:
     return sorted(longest.values(), key=lambda s: (s.file, s.line, s.op))
 
 
+def evidence_of(found: Sequence[Swamping]) -> Iterator[Evidence]:
+    """Of each line the reduction that loses most."""
+    known: set[tuple[str, int]] = set()
+    for each in sorted(found, key=lambda s: -s.measured):
+        if (each.file, each.line) not in known:
+            known.add((each.file, each.line))
+            yield from each.evidence
+
+
 def spread(shape: Sequence[int], count: int) -> list[tuple[int, ...]]:
     """Places of `count` elements, evenly over an array of this shape."""
     size = int(np.prod(shape))

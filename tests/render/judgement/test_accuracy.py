@@ -128,6 +128,9 @@ def test_sums_in_float32_are_not(name):
     launch, dtype = LONG[name]
     v = render.classify(launch, *draw(2048, dtype), ref=products.reference)
     assert v.label == "Type-I" and v.subtype not in ("degraded", "probabilistic")
+    lost = {e.name.rpartition("/")[2]: e for e in v.evidence if e.name.startswith("accumulators/")}
+    assert lost["loss"].kind == "measurement" and "this fp32 accumulator loses" in lost["loss"].text
+    assert lost["vrr"].kind == "index" and 0 < lost["loss"].value < 1e-3 < lost["vrr"].value <= 1
 
 
 def test_rows_in_lanes_of_float16():
