@@ -57,6 +57,8 @@ class Context:
     linear: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
     control_taint: frozenset[int] = frozenset()
     files: set[str] = field(default_factory=set)
+    home: Site = NOWHERE
+    """The kernel's `def`: the place of what happens to its arguments."""
     num_warps: int = 4
     printer: Callable[[str], None] = print
     roundings: int = 0
@@ -100,14 +102,14 @@ class Context:
         return len(self.linear)
 
     def site(self) -> Site:
-        """Innermost frame of the user's own kernel code."""
+        """Innermost frame of the user's own kernel code; before its body runs, its `def`."""
         frame = sys._getframe(1)
         files = self.files
         while frame is not None:
             if frame.f_code.co_filename in files:
                 return Site(frame.f_code.co_filename, frame.f_lineno)
             frame = frame.f_back  # type: ignore[assignment]
-        return NOWHERE
+        return self.home
 
     def model(self, cause: str) -> Profile:
         """The profile to use for an error of this cause at this line: muted if the session asked for that."""

@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
 from render.interpreter.arguments import Converter, KernelCall, constant_value, constexpr_names, grid_of
+from render.interpreter.context import Site
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Meter, metered
 from render.interpreter.language import Language
@@ -131,6 +132,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
     described = {k: _describe(v) for k, v in arguments.items()}
     ctx.steps, ctx.activity = Steps(ctx, math.prod(extents), session.steps), Activity()
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
+    ctx.home = Site(code.file, code.line)
     constant = constexpr_names(kernel)
     session.memory.begin_launch(record)
     meter = Meter(bool(ctx.mute))

@@ -133,9 +133,14 @@ class _Printer:
 
     def _headline(self, block: Headline) -> Iterator[Text]:
         label = block.label.upper()
-        line = _apart(f"  {label}  {block.message}", block.code, self.width)
-        line.stylize(_STYLES.get(block.label, "bold"), 2, 2 + len(label))
-        yield line
+        lead = f"  {label}  "
+        beside = len(lead) + len(block.code) + 2
+        fits = beside + len(block.message) <= self.width
+        room = max(20, (self.width if fits else min(self.width, WIDTH)) - beside)
+        for i, part in enumerate(_wrap(block.message, room) or [""]):
+            line = Text(" " * len(lead) + part) if i else _apart(lead + part, block.code, self.width)
+            line.stylize(_STYLES.get(block.label, "bold") if not i else "", 2, len(lead) - 2)
+            yield line
         if block.title:
             yield from self._hanging("  ", block.title, body="dim")
 

@@ -16,7 +16,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.bounds import is_point
-from render.interpreter.context import NOWHERE, Context, Site
+from render.interpreter.context import Context, Site
 from render.interpreter.events import Attributes, Listener
 from render.interpreter.handle import Handle
 from render.interpreter.memory.reading import load_quietly
@@ -245,7 +245,7 @@ class Recorder(Listener):
             self.overflow()
             return
         current = self.passes[-1]
-        site = self.context.site() if len(current.linear) else NOWHERE
+        site = self.context.site() if len(current.linear) else self.context.home
         found = attrs() if callable(attrs) else attributes(op, given, outs[0]) if attrs is None else attrs
         current.entries.append(Recorded(op, site, handles, tuple(fresh), found))
 

@@ -249,3 +249,12 @@ def test_float_is_followed_in_a_script(own: bool, factor: float, label: str, tmp
         ended = run(Invocation("file", str(script)))
     assert ended.exit_code == 0
     assert [v.label for v in watch.verdicts] == ([] if own else [label])
+
+
+def test_what_a_number_brings_along_has_a_place() -> None:
+    x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
+    with render.watch() as w:
+        torch.allclose(scaled(x, 0.3 / x.sum().item()), x * (0.3 / x.sum()), rtol=1e-12, atol=0)
+    (verdict,) = w.verdicts
+    place = (__file__, scale_kernel.fn.__code__.co_firstlineno + 1)
+    assert (verdict.file, verdict.line) == place and "<unknown>" not in verdict.to_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_source_that_cannot_be_read_leaves_the_place() -> None:
     text = shown(type_i("/nowhere/k.py"))
     assert "--> /nowhere/k.py:9:9" in text
     assert "^" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_a_long_headline_is_wrapped_and_keeps_its_code(width: int) -> None:
+    message = (
+        "cannot tell: an operation of the host has no rule, at a place with a name as long as this, somewhere in it"
+    )
+    verdict = replace(inconclusive(), message=message)
+    screen = [line.plain for line in terminal.short(verdict, width)]
+    head = screen[: next(i for i, line in enumerate(screen) if line.startswith("  out"))]
+    assert head[0].endswith("  RND301") and head[0].startswith("  INCONCLUSIVE  cannot tell")
+    assert all(len(line) <= width for line in head)
+    assert " ".join(" ".join(head).split()).replace(" RND301", "").startswith(f"INCONCLUSIVE {message}")
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 200])
