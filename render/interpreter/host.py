@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten
 
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
@@ -41,6 +41,7 @@ from render.interpreter.hosted.call import (
     values,
 )
 from render.interpreter.hosted.decomposed import composed, decomposition
+from render.interpreter.hosted.given_numbers import GivenNumbers
 from render.interpreter.hosted.numbers import Ends, LeftNumbers
 from render.interpreter.hosted.overloads import (
     OWN_ROOTS,
@@ -77,7 +78,6 @@ ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted
 _MADE = of_form(Form.MADE)
 _SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
-_FILLS = frozenset(["full", "full_like", "new_full", "fill", "scalar_tensor"])
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
 _SAME = torch.ops.aten.clone.default
 
@@ -176,24 +176,17 @@ class HostTracker(TorchDispatchMode):
         taint |= self._of_nothing(func, [t for t in tensors if not any(t is x for x in targets)])
         small = all(t.dim() == 0 for t in tensors if t.is_floating_point())
         dtype = tensors[0].dtype if tensors and small and tensors[0].is_floating_point() else torch.float64
-        held: dict[float, torch.Tensor] = {x: torch.tensor(x, dtype=dtype) for x in ends}
-        pairs = {id(held[x]): (np.array(e.lo), np.array(e.hi)) for x, e in ends.items()}
-        known |= {k: Envelope(*pair, np.ones((), np.bool_), True, NO_TAINT) for k, pair in pairs.items()}
-        put = lambda x: held.get(x, x) if isinstance(x, float) else x  # noqa: E731
-        result: Result = None
-        if op.name in _FILLS:
-            first = next(iter(ends.values()))
-            result = Bounds(*(np.array(end) for end in (first.lo, first.hi)))
-        elif op.name in RULES and not op.opaque:
-            call = Call(func, tree_map(put, args), tree_map(put, kwargs), known, self.memory.profile)
-            with contextlib.suppress(Exception), np.errstate(all="ignore"), muted(self._muted_at(host_site())):
-                result = RULES[op.name](call)
+        given = GivenNumbers.of(func, args, kwargs, ends, dtype, known)
+        seen = self.before(func, given.args, given.kwargs, given.known)
+        with muted(self._muted_at(host_site())):
+            result = None if op.opaque and op.name in RULES else given.bounds(op.name, self.memory.profile)
         out = func(*args, **kwargs)
         self.followed += 1
         outputs = [t for t in tensors_of(out) if is_plain(t)]
         outputs += [t for t in targets if not any(t is o for o in outputs)]
         for tensor, one in zip(outputs, one_each(result, [tuple(t.shape) for t in outputs]), strict=True):
             self._attach(tensor, one, self._taints(func, one, tensor, taint, True, host_site()), False)
+        self.after(seen, out)
         return out
 
     @contextlib.contextmanager

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from render.interpreter.host import HostTracker
-from render.interpreter.hosted.call import Bounds, Exact, Result, values
+from render.interpreter.hosted.call import Bounds, Exact, Result, known_pair
 from render.interpreter.hosted.overloads import HostSite, OverloadRule, is_plain
 from render.interpreter.memory import Envelope
 
@@ -31,9 +31,8 @@ class Rederived(HostTracker):
                 return torch.float64
             if not (isinstance(x, torch.Tensor) and is_plain(x) and x.is_floating_point()):
                 return x
-            e = known.get(id(x))
-            v = values(x) if e is None else e.lo / 2 + e.hi / 2
-            return torch.tensor(v, dtype=torch.float64).reshape(x.shape)
+            lo, hi = known_pair(x, known)
+            return torch.tensor(lo.astype(np.float64) / 2 + hi / 2)
 
         default = torch.get_default_dtype()
         with self.silent():

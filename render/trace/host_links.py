@@ -198,6 +198,14 @@ def _tent(make: Making) -> Numbers:
     return (own(np.where(late, 2, 0)) + own(np.where(late, -make.wanted, make.wanted)) * own(2 / across)).numbers
 
 
+def _filled(make: Making) -> Numbers:
+    """One number everywhere."""
+    for name in ("fill_value", "value", "s"):
+        if (x := make.argument(name)) is not None:
+            return make.elements(x) if isinstance(x, torch.Tensor) else make.elements(_number(make, x))
+    raise make.refuse("what it is filled with is not known")
+
+
 def _number(make: Making, x: Any) -> float:
     if not isinstance(x, (int, float)):
         raise make.refuse("its ends are tensors")
@@ -397,6 +405,7 @@ _OWN: dict[str, Rule] = {
     "cummin": _scanned("min"),
     **dict.fromkeys(("linspace", "logspace"), _spaced),
     "arange": _counted,
+    **dict.fromkeys(("full", "full_like", "new_full", "fill", "scalar_tensor"), _filled),
     "hann_window": _windowed(lambda make: (0.5, -0.5)),
     "hamming_window": _windowed(lambda make: (make.argument("alpha", 0.54), -make.argument("beta", 0.46))),
     "blackman_window": _windowed(lambda make: (0.42, -0.5, 0.08)),

@@ -60,7 +60,10 @@ class Making:
         if not isinstance(x, torch.Tensor):
             return np.broadcast_to(self.constant(float(x), fmt or self.fmt), (self.size,))
         places = np.arange(x.numel()).reshape(tuple(x.shape) if side is None else side)
-        return self.read(x, np.broadcast_to(places, self.shape).reshape(-1)[self.wanted])
+        found = self.read(x, np.broadcast_to(places, self.shape).reshape(-1)[self.wanted])
+        if x.dim() == 0 and x.dtype == torch.float64 and self.inner.bits < 64:  # a number, which is read as one of fp32
+            return self.cast(found, FORMAT_OF[x.dtype], FP32)
+        return found
 
     def constant(self, x: float, fmt: Format) -> Numbers:
         """A Python number as the operation reads it: the number itself, or the nearest one of fp32; one value."""

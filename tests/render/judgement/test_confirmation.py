@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -354,4 +356,48 @@ def test_a_wrong_rule_of_the_host_accuses_nobody(how: str, monkeypatch: pytest.M
 def test_a_table_that_is_wrong_is_a_bug_all_the_same(factor: float) -> None:
     x = torch.randn(B, generator=torch.Generator().manual_seed(0))
     found = render.classify(weighed, x, ref=lambda x: stepped(x) * factor)
+    assert (found.label, found.code) == ("Type-II", "RND201")
+
+
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "divisor": lambda h: h / (h.abs().max().item() + 1.0),
+    "in place": lambda h: h.clone().mul_(math.sqrt((h * h).sum().item())),
+    "filled": lambda h: h * torch.full_like(h, h.max().item()),
+    "factor of a sum": lambda h: torch.add(h, h, alpha=h.max().item()),
+    "factor of a product": lambda h: torch.addcmul(h, h, h, value=h.max().item()),
+    "slope": lambda h: torch.nn.functional.leaky_relu(h, h.abs().mean().item()),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_left_torch_is_followed_through_what_uses_it(name: str) -> None:
+    """The right program is round-off, the wrong one a bug with a witness."""
+    x = torch.randn(B, generator=torch.Generator().manual_seed(3))
+    ones = torch.full((B,), 0.7)
+
+    def given(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        multiplying[(1,)](x, ones, out, len(x))
+        return out
+
+    found = [
+        render.classify(lambda x, f=f: NUMBERS[name](given(x)) * f, x, ref=lambda x: NUMBERS[name](x * ones))
+        for f in (1.0, 1.02)
+    ]
+    assert [(v.label, v.code) for v in found[1:]] == [("Type-II", "RND201")] and found[0].label == "Type-I"
+    assert found[1].witness is not None and found[1].witness.status == "agrees"
+
+
+def test_a_host_in_float64_takes_what_a_kernel_moved_as_it_is() -> None:
+    """Of elements without bounds it has no array of ends, and no step of it is without a rule."""
+    x = torch.randn(B, generator=torch.Generator().manual_seed(3)).bfloat16()
+
+    def moved(x: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+        one, two = torch.empty_like(x), torch.empty_like(x)
+        multiplying[(1,)](x, torch.ones_like(x), one, len(x))
+        multiplying[(1,)](torch.tanh(one), torch.full_like(x, factor), two, len(x))
+        return two
+
+    assert render.classify(moved, x, ref=torch.tanh).label == "Type-I"
+    found = render.classify(lambda x: moved(x, 1.5), x, ref=torch.tanh)
     assert (found.label, found.code) == ("Type-II", "RND201")

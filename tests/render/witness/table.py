@@ -314,6 +314,11 @@ HOST_COMPOSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str
         lambda x: _selu(x) * torch.linspace(0.5, 1.5, 2 * N) + torch.arange(0.0, 0.3 * N, 0.15).half() * _selu(-x)
         + torch.logspace(-1, 1, 2 * N).bfloat16() * x, ("linspace", "arange", "logspace"),
     ),
+    "filled": (
+        lambda x: _selu(x) * torch.full_like(x, _selu(x).max().item()).fill_(_selu(x).min().item())
+        + torch.full((2 * N,), _selu(x).max().item()) * x.new_full((2 * N,), _selu(x).min().item())
+        + torch.scalar_tensor(_selu(x).max().item()), ("full", "full_like", "new_full", "fill", "scalar_tensor"),
+    ),
     "windows": (
         lambda x: _selu(x) * torch.hann_window(2 * N) + _selu(-x) * torch.hamming_window(2 * N, False)
         + x * torch.blackman_window(2 * N) * torch.bartlett_window(2 * N),
