@@ -11,7 +11,7 @@ import ast
 import operator
 import textwrap
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
@@ -85,11 +85,19 @@ def selection(fn: Any) -> str | None:
     Such a function computes nothing, so what it chooses in each order of its operands is what it does.
     """
     source = source_of(fn)
-    return None if source is None else _choices(source)
+    made = None if source is None else _choices(source)
+    return None if made is None else _extreme(*made)
+
+
+def chooses(fn: Any) -> bool:
+    """Whether a function only compares and chooses, whatever: what it rounds on the way reaches no result."""
+    source = source_of(fn)
+    return source is not None and _choices(source) is not None
 
 
 @lru_cache(maxsize=256)
-def _choices(source: str) -> str | None:
+def _choices(source: str) -> tuple[list[str], dict[Any, tuple[Any, ...]]] | None:
+    """Parameters, and what is chosen in each order of them; None where it does anything else, or by other tests."""
     try:
         function = ast.parse(textwrap.dedent(source)).body[0]
     except SyntaxError:
@@ -110,7 +118,7 @@ def _choices(source: str) -> str | None:
             return None
         if found.setdefault((values, places), chosen) != chosen:
             return None
-    return _extreme(names, found)
+    return names, found
 
 
 def _extreme(names: list[str], found: Mapping[Any, tuple[Any, ...]]) -> str | None:
@@ -173,6 +181,9 @@ class Choice:
             return _COMPARED[type(node.ops[0])](i, j)
         if isinstance(node, ast.BinOp):
             return self._logic(node.op, self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.BoolOp):
+            join = ast.BitAnd() if isinstance(node.op, ast.And) else ast.BitOr()
+            return reduce(partial(self._logic, join), map(self._value, node.values))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.Invert):
             return self._logic(ast.BitXor(), True, self._value(node.operand))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.where" and len(node.args) == 3:

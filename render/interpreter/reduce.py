@@ -21,6 +21,7 @@ from render.interpreter import open_integers as opened
 from render.interpreter.builder import related
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.combine import (
+    chooses,
     combine_kind,
     componentwise,
     linear_recurrence,
@@ -86,6 +87,10 @@ class Reductions:
     def _selection(self, fn: Any, parts: list[Handle]) -> str | None:
         """The rule of a function that compares and chooses, where it holds: no value may be NaN."""
         return None if any(_has_nan(h) for h in parts) else selection(fn)
+
+    def _chooses(self, fn: Any, parts: list[Handle]) -> bool:
+        """Whether nothing that the function rounds reaches a result: it computes for a test of types, say."""
+        return chooses(fn) and not any(_has_nan(h) for h in parts)
 
     def _single(self, x: Handle, axis: int, kind: str) -> Handle:
         out = self._native(x, axis, kind)
@@ -243,7 +248,7 @@ class Reductions:
         agreed = self._orders_agree(parts, axis, fn)
         before = self.ctx.roundings
         out = self._halves(parts, axis, fn)
-        if self.ctx.roundings == before and agreed:
+        if agreed and (self.ctx.roundings == before or self._chooses(fn, parts)):
             return out
         known = self._every_order(parts, axis, fn) if self.ctx.profile.trees else None
         if known is not None:
@@ -395,7 +400,7 @@ class Reductions:
             if found is not None:
                 return [self._bounded(h, ends) for h, ends in zip(out, found, strict=True)]
             apart = self._check_associative(parts, axis, fn, "associative_scan")
-            if self.ctx.roundings > before:
+            if self.ctx.roundings > before and (apart or not self._chooses(fn, parts)):
                 out = self._order_taint(out, not apart, "associative_scan")
         for h in out:
             self._emit("scan", parts, h, kind="steps", axis=axis, reverse=reverse)

@@ -11,7 +11,9 @@ in any order (Higham, ASNA, sec. 3.1), |f| being the operation on magnitudes. Co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -157,6 +159,39 @@ def added(call: Call) -> Result:
     return finished(arithmetic.add(pair, own, inner, call.profile), fmt, call.profile)
 
 
+class _Gradient(Call):
+    """The one of several results that is asked for.
+
+    Below float32 torch's CPU keeps sums in the type of the result: over the places of the kernel for the input
+    (`col2im`), over images for the weight (`slow_conv2d_backward`).
+    """
+
+    place = 0
+
+    def stored_sums(self, profile: Profile) -> int:
+        """Roundings to the type of the result besides the last."""
+        count = self.x.shape[0] if self.place else math.prod(self.args[2].shape[2:])
+        return 0 if profile.muted("accumulation") else count
+
+    def run(self, pick: Callable[[Any], Any], op: Any = None) -> Any:
+        return super().run(pick, op)[self.place]
+
+
+def convolution_gradients(product: Aten) -> Rule:
+    """Each result is linear in the cotangent and in the weight or the input; the bias' in the cotangent alone."""
+    one = linear(replace(product, name="convolution_backward"))
+
+    def rule(call: Call) -> Result:
+        found: list[Any] = []
+        for place in (i for i, wanted in enumerate(call.get("output_mask")) if wanted):
+            part = _Gradient(call.op, call.args, call.kwargs, call.known, call.device)
+            part.place = place
+            found.append(one(part))
+        return tuple(found)
+
+    return rule
+
+
 def linear(op: Aten) -> Rule:
     """Any operation that is linear in its operands together (sums) or in each (products)."""
 
@@ -188,14 +223,17 @@ def linear(op: Aten) -> Rule:
     return rule
 
 
-SCATTERED = frozenset(["index_add", "scatter_add"])
+SCATTERED = frozenset(["index_add", "scatter_add", "convolution_backward"])
+"""How many addends meet is told by the operation itself."""
 
 
 def _landing(call: Call, floats: list[torch.Tensor]) -> int:
     """The most addends that meet in one element, its own included: the operation on ones."""
     ones = {id(t): np.ones(tuple(t.shape)) for t in floats}
     kept = {k: v for k, v in call.kwargs.items() if k != "alpha"}
-    found = _run(Call(call.op, call.args, kept, call.known, call.device), ones, signed=False)
+    alone = copy(call)
+    alone.kwargs = kept
+    found = _run(alone, ones, signed=False)
     return int(found.max(initial=0.0)) + 1
 
 
@@ -274,4 +312,5 @@ def _rounding(
     cut = 0.0 if profile.muted("operand") or inner == FP64 or not reads else 2.0**-9
     peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items()), default=0.0)
     floor = blocks * theta * 2.0**model.emin * (2 * peak + 1)  # subnormal operands are aligned at the least exponent
-    return (math.expm1(min(blocks * theta, 700.0)) + cut) * size * _UP + floor
+    stored = call.stored_sums(profile) * fmt.u if isinstance(call, _Gradient) and fmt != inner else 0.0
+    return (math.expm1(min(blocks * theta, 700.0)) + cut + math.expm1(stored)) * size * _UP + floor

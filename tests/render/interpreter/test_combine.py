@@ -11,7 +11,7 @@ import triton.language as tl
 import witness_zoo
 from support import rng
 
-from render.interpreter.combine import Linear, Welford, componentwise, linear_recurrence, selection, welford
+from render.interpreter.combine import Linear, Welford, chooses, componentwise, linear_recurrence, selection, welford
 from render.interpreter.session import Session
 
 M, N = 8, 16
@@ -183,6 +183,63 @@ SELECTIONS = {
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_functions_that_compare_and_choose_are_recognised(name: str) -> None:
     assert selection(getattr(zoo, name)) == SELECTIONS[name]
+
+
+@triton.jit
+def is_float(x):
+    return (x + tl.zeros((1,), tl.int1)).dtype.is_floating()
+
+
+@triton.jit
+def last_largest(v, i, w, j):
+    take = v > w
+    same = v == w
+    if is_float(v):
+        nan = v != v
+        take |= nan and (w == w)
+    take |= same & (i > j)
+    return tl.where(take, v, w), tl.where(take, i, j)
+
+
+@triton.jit
+def last_largest_of_rounded(v, i, w, j):
+    take = (v > w) | ((v + 0.0 == w) & (i > j))
+    return tl.where(take, v, w), tl.where(take, i, j)
+
+
+@triton.jit
+def running_kernel(X, Out, At, fn: tl.constexpr, N: tl.constexpr, SCAN: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i)
+    if SCAN:
+        best, at = tl.associative_scan((x, i), 0, fn)
+        tl.store(Out + i, best)
+        tl.store(At + i, at)
+    else:
+        best, at = tl.reduce((x, i), 0, fn)
+        tl.store(Out, best)
+        tl.store(At, at)
+
+
+def test_what_only_chooses_is_told_from_what_computes() -> None:
+    pure = {"larger", "smaller", "larger_with_index", "smaller_with_index", "last_with_index", "first"}
+    assert {name for name in SELECTIONS if chooses(getattr(zoo, name))} == pure
+    assert chooses(last_largest) and not chooses(last_largest_of_rounded)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(("fn", "tainted"), [(last_largest, False), (last_largest_of_rounded, True)])
+def test_what_a_choice_rounds_for_a_test_of_types_reaches_nothing(fn, tainted: bool, scan: bool) -> None:
+    x, out, at = normal(N), torch.zeros(N), torch.zeros(N, dtype=torch.int32)
+    x[3] = x[9] = x.max()
+    with Session("sm_80") as s:
+        running_kernel[(1,)](x, out, at, fn, N, scan)
+    found = s.envelope(out)
+    assert bool(s.taints) is tainted
+    best = torch.cummax(x, 0)
+    n = N if scan else 1
+    assert torch.equal(out[:n], best.values[-n:]) and torch.equal(at[:n].long(), best.indices[-n:])
+    assert found is not None and bool(found.taints) is tainted
 
 
 @pytest.mark.parametrize("name", [name for name, kind in SELECTIONS.items() if kind])

@@ -1,14 +1,17 @@
-"""Convolutions of a CPU are bounded in float32, whatever torch's switches for CUDA say."""
+"""Convolutions, in float32 on a CPU whatever torch's switches for CUDA say, and their gradients against definitions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from support import rng
 
 from interval_ops.profiles.profile import load_profile
+from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Call
 from render.interpreter.hosted.table import RULES
+from render.interpreter.memory import Envelope, Memory
 
 
 @pytest.mark.parametrize("switch", [True, False])
@@ -30,3 +33,67 @@ def test_operands_are_cut_where_the_target_has_such_units(switch):
         torch.backends.cudnn.allow_tf32 = kept
     assert widths["torch-cpu"] < 4 * (36 + 8) * 2.0**-24  # two sides, one rounding per addend, and some
     assert (widths["cuda-eager"] > 2.0**-9) == switch
+
+
+def by_definition(
+    g: np.ndarray, x: np.ndarray, w: np.ndarray, stride: int, pad: int, dilation: int, groups: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gradients of a convolution over one axis: each product of the forward sum once, for input and for weight."""
+    dx, dw = np.zeros_like(x), np.zeros_like(w)
+    for b, o, i in np.ndindex(*g.shape):
+        first = o // (w.shape[0] // groups) * w.shape[1]
+        for c, k in np.ndindex(*w.shape[1:]):
+            at = i * stride - pad + k * dilation
+            if 0 <= at < x.shape[2]:
+                dx[b, first + c, at] += g[b, o, i] * w[o, c, k]
+                dw[o, c, k] += g[b, o, i] * x[b, first + c, at]
+    return dx, dw, g.sum((0, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("stride", "pad", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 1, 2, 4)]
+)
+def test_gradients_of_a_convolution_hold_those_of_every_point(stride, pad, dilation, groups, dtype):
+    r = rng(7 + stride)
+    x, w = r.normal(size=(2, 4, 11)), r.normal(size=(8, 4 // groups, 3))
+    n = (11 + 2 * pad - 2 * dilation - 1) // stride + 1
+    given = [torch.from_numpy(a).to(dtype) for a in (r.normal(size=(2, 8, n)), x, w)]
+    mask, how = [True, True, True], ([8], [stride], [pad], [dilation], False, [0], groups)
+    op = torch.ops.aten.convolution_backward.default
+    for radius in (0.0, 0.01):
+        known, boxes = {}, []
+        for t in given:
+            v = t.double().numpy()
+            boxes.append((v - radius * np.abs(v), v + radius * np.abs(v)))
+            known[id(t)] = Envelope(*boxes[-1], np.ones(v.shape, np.bool_), True, frozenset())
+        found = RULES["convolution_backward"](Call(op, (*given, *how, mask), {}, known, load_profile("torch-cpu")))
+        sizes = by_definition(*(np.abs(t.double().numpy()) for t in given), stride, pad, dilation, groups)
+        for trial in range(4):
+            points = [lo + (hi - lo) * r.integers(0, 2, lo.shape) for lo, hi in boxes] if trial else [
+                t.double().numpy() for t in given]  # fmt: skip
+            for bound, exact in zip(found, by_definition(*points, stride, pad, dilation, groups), strict=True):
+                assert ((bound.lo <= exact) & (exact <= bound.hi)).all()
+        for bound, own, size in zip(found, op(*given, *how, mask), sizes, strict=True):
+            v = own.double().numpy()
+            assert ((bound.lo <= v) & (v <= bound.hi)).all()
+            u, least = {
+                torch.float32: (2.0**-24, 1e-36),
+                torch.float16: (2.0**-11, 1e-6),
+                torch.float64: (2e-15, 1e-40),
+            }[dtype]
+            assert (bound.hi - bound.lo <= 8 * radius * size + 4 * 48 * u * size + least).all()
+        weight = RULES["convolution_backward"](
+            Call(op, (*given, *how, [False, True, False]), {}, known, load_profile("torch-cpu"))
+        )
+        assert len(weight) == 1 and np.array_equal(weight[0].lo, found[1].lo)
+
+
+def test_gradients_of_inputs_round_as_well():
+    memory = Memory()
+    with HostTracker(memory):
+        w = torch.randn(2, 3, 3, requires_grad=True)
+        (found,) = torch.autograd.grad(torch.nn.functional.conv1d(torch.randn(1, 3, 9), w).sum(), w)
+        memory.deferred(found)
+    known = memory.host_envelope(found)
+    assert known is not None and (known.lo < known.hi).all() and not known.taints
