@@ -1,7 +1,9 @@
 """The other direction: which single change of a kernel repairs its accuracy.
 
 Candidates are found by their shape in the source; each is carried out and run, and is told only if the changed kernel
-still computes the same function (in wider formats), and both its bound and its observed error shrink.
+still computes the same function (in wider formats) and gives the same formats, and both its bound and its observed
+error shrink. Errors are measured as Dual-Delta does, |y - exact| / (1 + |exact|): the last rounding of a large element
+would hide what smaller ones gain.
 """
 
 from __future__ import annotations
@@ -14,23 +16,24 @@ import numpy as np
 
 from render.companions.called import Called
 from render.companions.demotion.certify import Bench, Failed
-from render.companions.demotion.rewrites import Change, mean_of, unfused, welford
+from render.companions.demotion.rewrites import HALF, Change, mean_of, unfused, welford, wide_sums
 from render.companions.demotion.sites import Edits, call_name, kernels
 from render.entry.execution import Entry
 from render.entry.inputs import Inputs
 
 SHRINK = 1.5
-"""Factor by which bound and error must shrink to be told; a choice."""
+"""Factor by which the largest and the root mean square error must shrink to be told; a choice."""
+NARROWER = 1.05
+"""The same of the bound, which holds the worst of every order of the sums that are left; a choice."""
 _SAME = 1e-4
 """Of the largest exact value: what the changed function may differ by in wider formats."""
-_HALF = ("float16", "bfloat16", "float8e5", "float8e4nv")
 _IMPORT = "from triton.language.extra import libdevice\n"
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """One change: `bound`, `error`: how many times the median width and the largest observed error shrink (infinite:
-    nothing is left, or there was no bound before). `source`: the changed file."""
+    """One change: `bound`, `error`: how many times the median width and the largest observed error shrink, of
+    1 + |exact| (infinite: nothing is left, or there was no bound before). `source`: the changed file."""
 
     what: str
     line: int
@@ -59,22 +62,26 @@ def promotions(called: Called, inputs: Inputs, device: str = "any") -> list[Prom
         except Failed:
             continue
         if same and before is not None and after is not None:
-            bound, error = (b / a if a else np.inf if b else 1.0 for b, a in zip(before, after, strict=True))
-            if min(bound, error) >= SHRINK:
+            bound, error, mean = (b / a if a else np.inf if b else 1.0 for b, a in zip(before, after, strict=True))
+            if bound >= NARROWER and min(error, mean) >= SHRINK:
                 found.append(Promotion(what, line, bound, error, source))
     return sorted(found, key=lambda p: -p.error)
 
 
-def _measured(bench: Bench, entry: Entry) -> tuple[float, float] | None:
-    """(median width of the bound, largest observed error), infinite where there is none."""
+def _measured(bench: Bench, entry: Entry) -> tuple[float, float, float] | None:
+    """(median width of the bound, largest and root mean square observed error), infinite where there is none."""
     run = entry.run()
-    widths, errors = [], []
+    if [o.tensor.dtype for o in run.outputs] != [o.tensor.dtype for o in bench.base.outputs]:
+        return None  # an output in more bits is another interface
+    found = []
     for out, exact in zip(run.outputs, bench.exact, strict=True):
-        with np.errstate(invalid="ignore"):
-            widths.append(np.median(np.nan_to_num(out.hi - out.lo, nan=np.inf)))
-            gap = np.abs(out.value - exact)
-        errors.append(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
-    return float(max(widths)), float(max(errors))
+        with np.errstate(all="ignore"):
+            scale = 1 + np.abs(exact)
+            width, gap = (out.hi - out.lo) / scale, np.abs(out.value - exact) / scale
+            width, gap = (np.where(np.isnan(x), np.inf, x) for x in (width, gap))
+            found.append((np.median(width), gap.max(initial=0.0), np.sqrt(np.mean(np.square(gap)))))
+    width, worst, mean = (float(max(x)) for x in zip(*found, strict=True))
+    return width, worst, mean
 
 
 def _same(bench: Bench, source: str) -> bool:
@@ -89,17 +96,19 @@ def _same(bench: Bench, source: str) -> bool:
 
 
 def candidates(source: str) -> Iterator[tuple[str, int, str]]:
-    """(what, line, changed source) of every change that fits."""
-    for function in kernels(ast.parse(source)):
-        for node in ast.walk(function):
-            for what, changes in _of(node, function):
-                edits = Edits(source)
-                for at, text in changes:
-                    edits.replace(edits.start(at), edits.end(at), text)
-                text = edits.applied()
-                if "libdevice." in text and "import libdevice" not in text:
-                    text = _with_import(text)
-                yield what, node.lineno, text  # type: ignore[attr-defined]
+    """(what, line, changed source) of every change that fits, each text once."""
+    tree, known = ast.parse(source), {source}
+    single = (change for f in kernels(tree) for node in ast.walk(f) for change in _of(node, f))
+    for what, changes in (*wide_sums(tree), *single):
+        edits = Edits(source)
+        for at, text in changes:
+            edits.replace(edits.start(at), edits.end(at), text)
+        text = edits.applied()
+        if "libdevice." in text and "import libdevice" not in text:
+            text = _with_import(text)
+        if text not in known:
+            known.add(text)
+            yield what, changes[-1][0].lineno, text
 
 
 def _with_import(text: str) -> str:
@@ -110,7 +119,7 @@ def _with_import(text: str) -> str:
 
 
 def _of(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
-    if isinstance(node, ast.Attribute) and node.attr in _HALF:
+    if isinstance(node, ast.Attribute) and node.attr in HALF:
         yield "fp32 instead of half precision", [(node, "tl.float32")]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         if _is_call(node.left, "exp") and _one(node.right):

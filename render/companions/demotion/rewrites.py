@@ -11,11 +11,12 @@ import ast
 import copy
 from collections.abc import Iterator
 
-from render.companions.demotion.sites import call_name
+from render.companions.demotion.sites import call_name, kernels
 
 Change = tuple[str, list[tuple[ast.expr | ast.stmt, str]]]
 DEPTH = 4
 """Assignments that are followed back from a name."""
+HALF = ("float16", "bfloat16", "float8e5", "float8e4nv")
 WELFORD = "the variance by Welford's update"
 
 
@@ -136,6 +137,44 @@ def _with(node: ast.expr, name: str, new: ast.expr) -> ast.expr:
     return found
 
 
+def wide_sums(tree: ast.Module) -> Iterator[Change]:
+    """A sum that is kept in half precision in fp32: every assignment of it at once (what a loop carries has one type),
+    and partial sums or formats that the launcher chooses."""
+    jitted = kernels(tree)
+    for function in jitted:
+        named: dict[str, list[ast.expr]] = {}
+        for s in ast.walk(function):
+            target = s.targets[0] if isinstance(s, ast.Assign) else s.target if isinstance(s, ast.AugAssign) else None
+            if isinstance(target, ast.Name) and isinstance(s, ast.Assign | ast.AugAssign):
+                named.setdefault(target.id, []).append(s.value)
+        for values in named.values():
+            halves = [h for value in values for h in _kept_in(value)]
+            if len(values) > 1 and halves:
+                yield "fp32 accumulator", [(h, "tl.float32") for h in halves]
+    for function in (n for n in tree.body if isinstance(n, ast.FunctionDef) and n not in jitted):
+        if function.name in ("make_inputs", "reference"):
+            continue
+        for call in (n for n in ast.walk(function) if isinstance(n, ast.Call)):
+            for h in filter(_half, [*call.args, *(k.value for k in call.keywords)]):
+                if isinstance(call.func, ast.Subscript):
+                    yield "fp32 instead of half precision", [(h, "tl.float32")]
+                elif call_name(call) in ("empty", "zeros", "full"):
+                    yield "fp32 partials", [(h, "torch.float32")]
+
+
+def _half(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in HALF
+
+
+def _kept_in(value: ast.expr) -> Iterator[ast.expr]:
+    """The half formats that decide in what `value` is kept: of the tile that a loop starts with, of a dot's result, of
+    a cast of all of it."""
+    for call in (n for n in ast.walk(value) if isinstance(n, ast.Call)):
+        yield from (k.value for k in call.keywords if k.arg in ("dtype", "out_dtype") and _half(k.value))
+        if call_name(call) in ("zeros", "full") or (call is value and call_name(call) == "to"):
+            yield from filter(_half, call.args)
+
+
 def unfused(node: ast.BinOp, function: ast.FunctionDef) -> Iterator[Change]:
     """A product whose sum or difference may be fused or not: its factor taken out, or the product rounded by itself."""
     if isinstance(node.op, ast.Sub):
@@ -169,4 +208,4 @@ def _text(node: ast.expr) -> str:
     return f"({ast.unparse(node)})" if isinstance(node, ast.BinOp) else ast.unparse(node)
 
 
-__all__ = ["WELFORD", "Change", "mean_of", "unfused", "welford"]
+__all__ = ["HALF", "WELFORD", "Change", "mean_of", "unfused", "welford", "wide_sums"]

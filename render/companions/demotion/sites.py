@@ -1,9 +1,10 @@
 """What of a kernel may be demoted, and the kernel's source with a choice of it carried out.
 
-A site is a name of a jitted function (all assignments to it at once, so that what a loop carries keeps one type), or
-the operands of one `tl.dot`. Demoting `x = e` gives `x = (e).to(tl.float16)`: what is computed from x alone is then
-computed in that format, Python scalars included. Functions that take no half precision, and dots, get their arguments
-back in fp32. The edits are insertions into the user's text; everything else stays as it is.
+A site is a name of a jitted function (all assignments to it at once, and to the names that a loop hands on to it, so
+that what it carries keeps one type), or the operands of one `tl.dot`. Demoting `x = e` gives `x = (e).to(tl.float16)`:
+what is computed from x alone is then computed in that format, Python scalars included. Functions that take no half
+precision, and dots, get their arguments back in fp32. The edits are insertions into the user's text; everything else
+stays as it is.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ _WIDE_ONLY = frozenset(
 
 @dataclass(frozen=True)
 class Spot:
-    """`kind`: load, operation, accumulator, dot. `name`: a name, or `dot` with its place; `lines`: its assignments."""
+    """`kind`: load, operation, accumulator, dot. `name`: a name, or `dot` with its place; `lines`: its assignments.
+    `also`: further names that have to keep the same type."""
 
     function: str
     name: str
     kind: str
     lines: tuple[int, ...]
     formats: tuple[str, ...]
+    also: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -83,11 +86,14 @@ def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[S
                     named.setdefault(name, []).append(node)
             elif isinstance(node, ast.For):
                 barred |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
-        for name, nodes in named.items():
-            if name not in barred and {_float(n, seen) for n in nodes} - {None} == {True}:
-                kind = "accumulator" if len(nodes) > 1 else "load" if _calls(nodes[0], "load") else "operation"
+        for names in _handed_on(named):
+            nodes = sorted((n for name in names for n in named[name]), key=lambda n: n.lineno)
+            if not barred & set(names) and {_float(n, seen) for n in nodes} - {None} == {True}:
+                loads = all(_calls(n, "load") for n in nodes)
+                kind = "load" if loads else "accumulator" if len(named[names[0]]) > 1 else "operation"
                 allowed = tuple(f for f in formats if f in TYPES and (f not in NARROW or kind == "load"))
-                sites.append(Spot(function.name, name, kind, tuple(n.lineno for n in nodes), allowed))
+                lines = tuple(n.lineno for n in nodes)
+                sites.append(Spot(function.name, names[0], kind, lines, allowed, tuple(names[1:])))
         sites += [
             Spot(function.name, f"dot:{call.lineno}:{call.col_offset}", "dot", (call.lineno,), tuple(formats))
             for call in ast.walk(function)
@@ -96,11 +102,24 @@ def found_sites(source: str, seen: FloatLines, formats: Sequence[str]) -> list[S
     return sorted((s for s in sites if s.formats), key=lambda s: (s.lines[0], s.name))
 
 
+def _handed_on(named: Mapping[str, list[ast.stmt]]) -> list[list[str]]:
+    """The names in groups: with one that is assigned several times those that are assigned to it as they are."""
+    groups = {name: [name] for name in named}
+    for name, nodes in named.items():
+        for value in (getattr(n, "value", None) for n in nodes if len(nodes) > 1 and isinstance(n, ast.Assign)):
+            if isinstance(value, ast.Name) and value.id in named and groups[value.id] is not groups[name]:
+                groups[name] += groups[value.id]
+                for other in groups[value.id]:
+                    groups[other] = groups[name]
+    return list({id(g): g for g in groups.values()}.values())
+
+
 def rewritten(source: str, choice: Choice) -> str:
     """The text with the choice carried out."""
     edits = Edits(source)
     for function in kernels(ast.parse(source)):
-        mine = {site.name: fmt for site, fmt in choice.items() if site.function == function.name}
+        chosen = [(site, fmt) for site, fmt in choice.items() if site.function == function.name]
+        mine = {name: fmt for site, fmt in chosen for name in (site.name, *site.also)}
         if choice:
             _promoted(function, mine, edits)
         for node in ast.walk(function):
@@ -149,9 +168,20 @@ def _demoted(node: ast.stmt, name: str, fmt: str, edits: Edits) -> None:
         sign = edits.between(node.target, value).replace("=", "").strip()
         edits.replace(edits.end(node.target), edits.start(value), f" = ({name} {sign} (")
         edits.insert(edits.end(value), f")){to}")
+    elif _number(value):
+        edits.insert(edits.start(value), "tl.full((), ")
+        edits.insert(edits.end(value), f", tl.float32){to}")
     else:
         edits.insert(edits.start(value), "(")
         edits.insert(edits.end(value), f"){to}")
+
+
+def _number(value: ast.expr) -> bool:
+    """Whether it is a number of Python, as in `0.0` and `-float("inf")`, which has no `to`."""
+    known = ast.Constant | ast.UnaryOp | ast.BinOp | ast.unaryop | ast.operator | ast.expr_context
+    calls = {id(n.func) for n in ast.walk(value) if isinstance(n, ast.Call) and call_name(n) == "float"}
+    return all(isinstance(n, known) or id(n) in calls or (isinstance(n, ast.Call) and id(n.func) in calls)
+               for n in ast.walk(value))  # fmt: skip
 
 
 def _promoted(function: ast.FunctionDef, mine: Mapping[str, str], edits: Edits) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from benchmarks.companions.demotion import SUBJECTS, Subject, checked, measured, target
 from render.cli import app
+from render.companions.called import called
 from render.companions.demotion.boxes import Box, box
 from render.companions.demotion.certify import Bench, Certified
 from render.companions.demotion.proposal import propose
@@ -61,6 +62,50 @@ def test_edits_nest_and_keep_what_is_not_ascii():
     assert body[7] == "    é = (tl.load(X)).to(tl.float8e5).to(tl.float32)  # ∑"
     assert body[8] == "    y = (tl.exp((tl.log((é).to(tl.float32))).to(tl.float32))).to(tl.bfloat16)"
     assert body[9] == "    y = (y * (é)).to(tl.bfloat16)"
+
+
+ONLINE = """import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, B: tl.constexpr):
+    r = tl.program_id(0)
+    m = -float("inf")
+    s = 0.0
+    for at in range(0, n, B):
+        v = tl.load(x + r * n + at + tl.arange(0, B))
+        top = tl.maximum(m, tl.max(v, 0))
+        s = s * tl.exp(m - top) + tl.sum(tl.exp(v - top), 0)
+        m = top
+    for at in range(0, n, B):
+        v = tl.load(x + r * n + at + tl.arange(0, B))
+        tl.store(y + r * n + at + tl.arange(0, B), tl.exp(v - m) / s)
+
+
+def softmax(x):
+    y = torch.empty_like(x)
+    kernel[(x.shape[0],)](x, y, x.shape[1], 16)
+    return y
+
+
+def make_inputs(seed=0):
+    return (torch.randn(4, 64, generator=torch.Generator().manual_seed(seed)),)
+"""
+
+
+def test_what_a_loop_carries_from_a_number_and_from_another_name(tmp_path):
+    path = tmp_path / "online.py"
+    path.write_text(ONLINE)
+    what = called(path)
+    b = Bench(what, what.inputs(0), 1e-2, 1e-2)
+    sites = {s.name: s for s in b.sites(("fp16",))}
+    assert {n: s.kind for n, s in sites.items()} == {"m": "accumulator", "s": "accumulator", "v": "load"}
+    assert sites["m"].also == ("top",)
+    text = b.text({sites["m"]: "fp16"})
+    assert 'm = tl.full((), -float("inf"), tl.float32).to(tl.float16)' in text and "m = (top).to(tl.float16)" in text
+    found = b(dict.fromkeys(sites.values(), "fp16"))
+    assert found.usage < 1 and found.why == ""
 
 
 def test_the_certificate_is_that_of_the_rewritten_kernel():

@@ -39,10 +39,50 @@ BODIES = {
 }  # fmt: skip
 
 
-def written(tmp_path, body):
+SUM = (
+    "    acc = tl.zeros((4,), tl.float16)\n    for k in range(0, B, 4):\n"
+    "        x = tl.load(X + k + tl.arange(0, 4)){0}\n        {1}\n    acc = acc {2}\n"
+    "    tl.store(Y + tl.arange(0, 4), acc)\n"
+)
+HALF_TAIL = "\n\ndef run(x):\n    y = torch.empty(4, dtype=x.dtype)\n    k[(1,)](x, y, 64.0, 256)\n    return y\n"
+PARTIALS = (
+    "    j = tl.arange(0, 4)\n    p = tl.program_id(0)\n    q = X + p * 8 + j\n"
+    "    tl.store(Y + p * 4 + j, tl.load(q) + tl.load(q + 4))\n"
+    "\n\n@triton.jit\ndef total(W, Y, S: tl.constexpr):\n    j = tl.arange(0, 4)\n"
+    "    acc = tl.zeros((4,), tl.float32)\n    for s in range(S):\n"
+    "        acc += tl.load(W + s * 4 + j).to(tl.float32)\n    tl.store(Y + j, acc)\n"
+)
+PARTIALS_TAIL = (
+    "\n\ndef run(x):\n    w = torch.empty(8, 4, dtype=torch.float16)\n    y = torch.empty(4)\n"
+    "    k[(8,)](x, w, 64.0, 64)\n    total[(1,)](w, y, 8)\n    return y\n"
+)
+SUMS = {  # body, tail, inputs, what
+    "in fp16": (SUM.format("", "acc += x", "* 1.0"), HALF_TAIL, torch.randn(256).half(), "accumulator"),
+    "in fp16 through casts": (SUM.format(".to(tl.float32)", "acc = (acc.to(tl.float32) + x).to(tl.float16)", "+ 0.0"),
+                              HALF_TAIL, torch.randn(256).half(), "accumulator"),
+    "partials of the launcher": (PARTIALS, PARTIALS_TAIL, torch.randn(64), "partials"),
+}  # fmt: skip
+
+
+def written(tmp_path, body, tail=TAIL):
     path = tmp_path / "kernel.py"
-    path.write_text(HEAD + body + TAIL)
+    path.write_text(HEAD + body + tail)
     return called(path)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_that_are_kept_short_are_widened_as_a_whole(tmp_path, name):
+    body, tail, x, word = SUMS[name]
+    target = written(tmp_path, body, tail)
+    found = promotions(target, of_call(target.fn, (x,), {}))
+    assert found and found[0].what == f"fp32 {word}" and found[0].error >= 1.5 and found[0].bound > 1.05
+
+
+def test_an_output_in_more_bits_is_no_repair(tmp_path):
+    target = written(tmp_path, LOAD + "    tl.store(Y + i, x * 3.0)\n",
+                     TAIL.replace("empty_like(x)", "empty(64, dtype=torch.float16)"))  # fmt: skip
+    assert any(what == "fp32 partials" for what, _, _ in candidates(target.path.read_text()))
+    assert promotions(target, of_call(target.fn, (torch.rand(64),), {})) == []
 
 
 @pytest.mark.parametrize("name", BODIES)
