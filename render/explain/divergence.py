@@ -37,7 +37,7 @@ from render.interpreter.handle import Handle
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.hosted.overloads import operation
 from render.reference.oracle import Oracle
-from render.reference.shadow import one_by_one
+from render.reference.shadow import in_parts
 from render.result.defects import caught
 from render.result.elements import Divergence
 from render.trace.dependence import Reached
@@ -298,7 +298,7 @@ class _Parts(TorchDispatchMode):
         super().__init__()
         self.kept, self.depth = kept, 0
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = operation(func).name

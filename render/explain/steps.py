@@ -30,7 +30,7 @@ from render.interpreter.hosted.overloads import host_site, operation
 from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
 from render.reference.oracle import Oracle
-from render.reference.shadow import one_by_one
+from render.reference.shadow import in_parts
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
 
@@ -62,7 +62,7 @@ class StepTracker(HostTracker):
         self._makers: dict[int, int] = {}
         self._nested = False
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

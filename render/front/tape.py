@@ -40,7 +40,7 @@ from render.interpreter.hosted.overloads import HostSite, host_site, operation, 
 from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.no_gpu import Untracked
 from render.ops.aten import Form, of_form
-from render.ops.foreach import one_by_one
+from render.ops.parts import in_parts
 
 RANDOM = of_form(Form.RANDOM)
 _POINTERS = 1 << 16
@@ -330,7 +330,7 @@ class Tape(Untracked, TorchDispatchMode):
                 step.made, step.foreign = False, True
 
     # host operations
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -92,7 +92,7 @@ class Context:
     """What lets other programs run, where the programs of the launch wait for each other."""
     _muted: dict[str, Profile] = field(default_factory=dict)
 
-    def one_by_one(self) -> None:
+    def in_parts(self) -> None:
         """What follows has an order, or concerns one turn of a loop alone."""
         if self.turns:
             raise OneByOne
@@ -147,7 +147,7 @@ class Context:
         return UnsupportedOp(op, getattr(missing, "reason", "") or str(missing), site.file, site.line)
 
     def taint(self, code: str, op: str, message: str) -> frozenset[int]:
-        self.one_by_one()
+        self.in_parts()
         if self.active is not None:  # it may come from programs that take no part
             raise Diverge(self.active)
         return frozenset((self.add_taint(code, op, self.site(), message),))

@@ -67,7 +67,7 @@ from render.interpreter.memory.shadow import with_values
 from render.interpreter.threads import Lock
 from render.ops.aten import ATEN, Form, of_form
 from render.ops.dtypes import FORMAT_OF
-from render.ops.foreach import one_by_one
+from render.ops.parts import in_parts
 
 if TYPE_CHECKING:
     from render.interpreter.memory import Memory
@@ -202,7 +202,7 @@ class HostTracker(TorchDispatchMode):
             self._paused -= 1
             self.lock.release()
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -100,7 +100,7 @@ class LiftedBuilder(Builder):
         if elem.fmt is None:
             return super()._atomic(kind, ptr, value, cmp, mask)
         ctx = self.ctx
-        ctx.one_by_one()
+        ctx.in_parts()
         if ctx.active is not None:
             raise Diverge(ctx.active)
         ctx.ordered, shape = True, (ctx.programs, *ptr.shape)

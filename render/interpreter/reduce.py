@@ -38,7 +38,8 @@ _UFUNCS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin,
     "xor": np.bitwise_xor, "or": np.bitwise_or, "and": np.bitwise_and,
 }  # fmt: skip
-TRUTHS = {"or": "any", "max": "any", "and": "all", "min": "all", "prod": "all"}
+TRUTHS = {kind: "any" if f in (np.fmax, np.bitwise_or) else "all" for kind, f in _UFUNCS.items()
+          if f not in (np.add, np.bitwise_xor)}  # fmt: skip
 """What a reduction of truth values is."""
 FLOATS = frozenset(kind for kind, f in _UFUNCS.items() if not f.__name__.startswith("bitwise"))
 """Reductions of numbers."""

@@ -18,7 +18,7 @@ from render.network.slopes import linearised
 from render.network.walks import UNIT
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable, error_of
-from render.reference.shadow import F64, default_dtype, is_float, one_by_one
+from render.reference.shadow import F64, default_dtype, in_parts, is_float
 from render.result.defects import caught
 
 MOST = 4
@@ -96,7 +96,7 @@ class _Steps(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         before = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, (args, kwargs or {}))
         out = func(*args, **(kwargs or {}))

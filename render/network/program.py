@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from render.network.capture import Model, copied, hooked, leaves, unchanged
 from render.network.declared import AutocastSwitch
 from render.network.walks import plain_attention
-from render.reference.shadow import one_by_one
+from render.reference.shadow import in_parts
 from render.result.errors import RenderError
 
 Event = list[Any]
@@ -55,7 +55,7 @@ class OperationLog(TorchDispatchMode):
         with _disable_current_modes():
             self.events.append([way, name, [self.number(t) for t in leaves(given)]])
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         try:
             given = [written(x, self.number) for x in (list(args), kwargs or {})]

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from render.entry.execution import default_dtype as default_dtype
-from render.ops.foreach import one_by_one as one_by_one
+from render.ops.parts import in_parts as in_parts
 from render.reference import local_error as noise
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
 from render.reference.trail import Trail
@@ -292,7 +292,7 @@ class ShadowMode(TorchDispatchMode):
         """Forget every shadow: those of large inputs would otherwise live as long as the notes."""
         self.shadows = Shadows()
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if noise.base_name(func) == "nan_to_num":  # what it puts in their place is a number of the operand's own type
@@ -456,7 +456,7 @@ class NarrowWatch(Trail):
         self.drawn = False
         self.elements = 0
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         made = [x for x in tree_leaves(out) if is_float(x)]

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from render.ops.foreach import one_by_one
+from render.ops.parts import in_parts
 from render.reference.local_error import PRODUCTS, base_name
 from render.result.errors import RenderError
 
@@ -41,7 +41,7 @@ class Tf32Products(TorchDispatchMode):
         super().__init__()
         self.nearest = nearest
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = base_name(func)
         if name in PRODUCTS:

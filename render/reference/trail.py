@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.ops.aten import base_name
-from render.ops.foreach import one_by_one
+from render.ops.parts import in_parts
 
 _SILENT = frozenset([
     "_to_copy", "detach", "alias", "lift_fresh", "lift", "view", "_unsafe_view", "clone", "_local_scalar_dense",
@@ -49,7 +49,7 @@ class Trail(TorchDispatchMode):
             if isinstance(x, torch.Tensor):
                 self._remember(x)
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = base_name(func._schema.name)

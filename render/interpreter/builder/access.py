@@ -212,7 +212,7 @@ class AccessOperations(Base):
     def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:
         ctx = self.ctx
         ctx.unordered.barrier()
-        ctx.one_by_one()
+        ctx.in_parts()
         if ctx.active is not None:
             raise Diverge(ctx.active)
         ctx.ordered, ctx.locks = True, ctx.locks or kind in ("cas", "xchg")
@@ -289,12 +289,12 @@ class AccessOperations(Base):
         held = truths(cond)[1] if cond.lo is not None else cond.v
         part = mask_of(self, cond.shape)
         if not (held if part is None else held | ~part.v).all():
-            self.ctx.one_by_one()
+            self.ctx.in_parts()
             site = self.ctx.site()
             self.ctx.note(f"device assertion failed at {site.file}:{site.line}: {message}")
 
     def create_print(self, prefix: str, hex_: bool, args: list[Handle], is_signed: list[bool]) -> None:
-        self.ctx.one_by_one()
+        self.ctx.in_parts()
         ids = self.ctx.pids
         for h in args or []:
             for i, pid in enumerate(ids):

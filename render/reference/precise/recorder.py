@@ -17,8 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from render.ops.aten import ATEN, Form, named, of_form
-from render.ops.foreach import one_by_one
 from render.ops.formulas import Refused
+from render.ops.parts import in_parts
 from render.reference.local_error import RANDOM, base_name
 from render.reference.precise.cells import F64, RecordedCells
 from render.reference.precise.choices import ORDERED, followed, integers
@@ -77,7 +77,7 @@ class CellRecorder(TorchDispatchMode):
         super().__init__()
         self.cells = RecordedCells()
 
-    @one_by_one
+    @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]

@@ -9,7 +9,7 @@ import triton.language as tl
 
 import render
 from render.interpreter.session import Session
-from render.ops.foreach import each
+from render.ops.parts import each
 
 UNKNOWN = {"_foreach_copy", "_foreach_zero", "_foreach_powsum"}
 """Those without a plain operation that Python reaches; they stay operations without a rule."""

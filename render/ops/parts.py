@@ -1,16 +1,20 @@
-"""Operations on lists of tensors, as optimisers and the clipping of gradients call them: one plain operation each.
+"""Operations that are several plain ones: on lists of tensors, and on complex numbers.
 
-PyTorch documents `torch._foreach_*` as the plain operation on every tensor of the list, and its kernels on a CPU are
-that loop (aten/src/ATen/native/ForeachOpsKernels.cpp), so whoever follows operations follows the plain ones.
+Whoever follows operations follows the plain ones, in place of the whole (`in_parts`). PyTorch documents
+`torch._foreach_*`, which optimisers and the clipping of gradients call, as the plain operation on every tensor of the
+list, and its kernels on a CPU are that loop (aten/src/ATen/native/ForeachOpsKernels.cpp). Complex numbers are taken
+apart by `render.ops.complexes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import torch
+
+from render.ops.complexes import of_parts, plain_of
 
 _PREFIX = "aten::_foreach_"
 _NAMED = {"norm": torch.linalg.vector_norm}
@@ -53,16 +57,27 @@ def _written(plain: Callable[..., Any], name: str, one: Sequence[Any], named: di
     return method(*one, **named) if method is not None else one[0].copy_(plain(*one, **named))
 
 
-def one_by_one(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+@cache
+def _way(func: Any) -> Callable[..., Any] | bool | None:
+    """True for an operation on lists, what puts one on complex numbers together, or None: looked up at each step."""
+    if type(func) is not torch._ops.OpOverload:
+        return None
+    return func._schema.name.startswith(_PREFIX) or plain_of(func)
+
+
+def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     """For `__torch_dispatch__` of a mode that follows operations: it sees the plain ones."""
 
     @wraps(dispatch)
     def dispatched(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        calls = each(func, args, kwargs or {}) if "_foreach_" in str(getattr(func, "__name__", "")) else None
-        if calls is None:
-            return dispatch(self, func, types, args, kwargs)
-        with self:
-            out = [call() for call in calls]
-        return out if func._schema.returns else None
+        way = _way(func)
+        if way is True and (calls := each(func, args, kwargs or {})) is not None:
+            with self:
+                out = [call() for call in calls]
+            return out if func._schema.returns else None
+        if callable(way) and (whole := of_parts(func, way, args, kwargs or {})) is not None:
+            with self:
+                return whole()
+        return dispatch(self, func, types, args, kwargs)
 
     return dispatched
