@@ -18,6 +18,7 @@ from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
 from render.interpreter.session import large_blocks_kept
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
+from render.network.choices import chosen as choices_within_rounding
 from render.network.closer import Loss, look, operation_of
 from render.network.declared import declared
 from render.network.judge import Sight, decide
@@ -184,6 +185,7 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
     if beyond:
         _bounded(sides, "reference", pairs, sights, beyond)
     look(list(sights.values()), pairs, sides.reference, lambda key: precision()(key))
+    choices_within_rounding(sides, pairs, sights, lambda key: precision()(key))
     return causes, notes
 
 

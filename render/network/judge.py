@@ -128,6 +128,11 @@ class Sight:
         self.record.kind = FIRST_ORDER
         return bool(np.isfinite(self.z).all())
 
+    @property
+    def leaves(self) -> bool:
+        """Whether exact values say that the target leaves."""
+        return self.exact is not None and (self.record.apart > 1 or self.record.unstable > 0)
+
     def declare(self, unit: float) -> None:
         """`unit`: u that autocast declares for this region on either side; errors are counted in the coarser one."""
         if unit > self.unit:
@@ -238,7 +243,8 @@ def decide(sight: Sight, causes: frozenset[str]) -> tuple[Label, str, str]:
         return "Type-I", "RND110", f"the reference loses {lost} what the conditioning explains, the target {other}"
     if sight.exact is None:
         return "Inconclusive", "RND302", r.taints[0] if r.taints else "the region could not be followed"
-    return "Type-I", _cause(causes, sight), "round-off"
+    turned = f"; {r.turned} choices that lie within rounding fell otherwise" if r.turned else ""
+    return "Type-I", _cause(causes, sight), f"round-off{turned}"
 
 
 def _cause(causes: frozenset[str], sight: Sight) -> str:

@@ -28,6 +28,10 @@ class Pair:
     def __post_init__(self) -> None:
         self.equal = [same(a, b) for a, b in zip(self.target, self.reference, strict=True)]
 
+    def at(self, side: str) -> Tensors:
+        """What one side had, "target" or "reference"."""
+        return self.target if side == "target" else self.reference
+
     @property
     def all_equal(self) -> bool:
         return all(self.equal)

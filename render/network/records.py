@@ -22,7 +22,8 @@ class LeafRecord:
     to this module). `difference` is relative to the largest element. `apart`: how far the two unrounded functions are
     from each other, in units of what rounded constants explain. `eta_*`: error of a side in units of what the
     conditioning and one rounding of the output explain; `kappa`: the target's bound in the same unit. `*_out_*`: how
-    many elements of a side lie outside a bound. `operation`: the one that loses the digits, where one was looked for.
+    many elements of a side lie outside a bound. `turned`: choices (experts, maxima) that fell otherwise within
+    rounding. `operation`: the one that loses the digits, where one was looked for.
     """
 
     name: str
@@ -49,6 +50,7 @@ class LeafRecord:
     disjoint: int = 0
     nonfinite: int = 0
     unbounded: int = 0
+    turned: int = 0
     kind: str = RIGOROUS
     operation: str = ""
     taints: tuple[str, ...] = ()

@@ -137,7 +137,7 @@ class RegionWalk:
             entry, exit_ = (self.pairs.get(Key(name, self.calls[name] - 1, way)) for way in ("in", "out"))
             if self.whole or entry is None or exit_ is None:
                 return forward(*args, **kwargs)
-            own = exit_.target if self.side == "target" else exit_.reference
+            own = exit_.at(self.side)
             wanted = self.wants(exit_)
             with _disable_current_modes():
                 if (stateless and len(own) == 1 and not wanted) or (wanted and self.known(exit_.key)):
@@ -177,6 +177,10 @@ def array(x: torch.Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).numpy()
 
 
+MOVES = Unit(native=False, casts=False, inputs=UNIT, cancelling=UNIT)
+"""What moves: every input and parameter by `UNIT` of itself."""
+
+
 class ExactWalk(RegionWalk):
     """`see` gets (value, movement, whether that is an estimate) in float64; `own`: from this side's own activations.
 
@@ -191,8 +195,8 @@ class ExactWalk(RegionWalk):
         self.ready: tuple[torch.Tensor, torch.Tensor] | None = None
         self.errors = errors
         self.own = own
-        unit = Unit(native=False, casts=False, inputs=UNIT, cancelling=UNIT)
-        self.mode = ShadowMode(unit if errors else None)
+        self.held = _memory_of(self.model.module)
+        self.mode = ShadowMode(MOVES if errors else None)
 
     def scope(self) -> Any:
         return self.mode
@@ -221,8 +225,24 @@ class ExactWalk(RegionWalk):
 
     def anchor(self, pair: Pair, place: int, tensor: torch.Tensor) -> None:
         given = (pair.reference if self.own and self.side == "reference" else pair.target)[place]
-        if tensor.is_floating_point():
-            self.mode.shadows.lend(tensor, given)
+        if not tensor.is_floating_point():
+            return
+        native = pair.at(self.side)[place] if self.model.compiler is None else None
+        if given is not native and not pair.equal[place] and self._is_own(tensor):
+            tensor.copy_(given)  # what is chosen by numbers (experts, maxima, masks) is chosen by these
+        self.mode.shadows.lend(tensor, given)
+
+    def _is_own(self, tensor: torch.Tensor) -> bool:
+        """Whether the run itself made all of this tensor's memory: no parameter, table or part of another tensor."""
+        storage = tensor.untyped_storage()
+        whole = tensor.is_contiguous() and tensor.nbytes == storage.nbytes() and not tensor.is_inference()
+        return whole and storage._cdata not in self.held
+
+
+def _memory_of(module: nn.Module) -> set[int]:
+    """Storages of what modules hold: parameters, buffers and tensors among their plain attributes."""
+    own = [t for m in module.modules() for t in leaves(list(vars(m).values()))]
+    return {t.untyped_storage()._cdata for t in (*module.parameters(), *module.buffers(), *own)}
 
 
 class BoundedWalk(RegionWalk):
