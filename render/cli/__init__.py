@@ -16,7 +16,9 @@ from render.cli.leave import leave
 def main() -> None:
     """Entry point of `render` and of `python -m render`."""
     from render.cli.serving.client import served
+    from render.cli.surroundings import streams
 
+    streams()
     code = served(sys.argv[1:])
     if code is not None:
         leave(code)

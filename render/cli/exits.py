@@ -13,11 +13,12 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TextIO
 
 import typer
 
 from render.cli.files import writable
+from render.cli.surroundings import fitting, unwritable
 from render.report.text import place
 from render.result import codes
 from render.result.defects import inside
@@ -39,6 +40,7 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         _decided.clear()
         try:
+            fitting()
             code = command(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):  # typer's own: it prints the usage line and exits 2
             raise
@@ -46,13 +48,22 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             _say(["interrupted" + (f": {stop}" if str(stop) else "")])
             code = INTERRUPTED
         except BrokenPipeError:  # `render ... | head`: the reader has gone, and that is no error of ours
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _into_nothing(sys.stdout)
             code = _decided[-1] if _decided else TYPE_I
         except Exception as error:  # the boundary between the program and its user
-            code = report(error, kwargs.get("json"))
+            full = unwritable(error) if isinstance(error, OSError) else None
+            if full is not None:
+                _into_nothing(sys.stdout)
+            code = report(full or error, kwargs.get("json"))
         raise typer.Exit(code or 0)
 
     return run
+
+
+def _into_nothing(stream: TextIO) -> None:
+    """What is still to be written there is not."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def decided(code: int) -> int:
@@ -145,5 +156,6 @@ _WORDS: dict[type[Exception], Callable[[Any], tuple[list[str], int]]] = {
 
 
 def _say(lines: list[str]) -> None:
-    for line in lines:
-        typer.echo(line, err=True)
+    with contextlib.suppress(OSError):  # nobody hears it
+        for line in lines:
+            typer.echo(line, err=True)

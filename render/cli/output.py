@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from render.cli.files import STDOUT
+from render.cli.surroundings import width
 from render.result.errors import RenderError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_PIPED_WIDTH = 100
 
 
 def console() -> Console:
@@ -29,8 +27,7 @@ def console() -> Console:
             """The reader of `render ... | head` has gone: `exits.guarded` keeps the command's exit code."""
             raise BrokenPipeError
 
-    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else _PIPED_WIDTH
-    return Pipe(width=width, highlight=False, markup=False, emoji=False)
+    return Pipe(width=width(sys.stdout), highlight=False, markup=False, emoji=False)
 
 
 def give(

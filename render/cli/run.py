@@ -17,12 +17,15 @@ from render.cli.exits import decided, guarded
 from render.cli.files import STDOUT, writable
 from render.cli.limits import MEMORY, TIMEOUT, limited
 from render.cli.options import given, taking
+from render.cli.surroundings import unwritable, width
 from render.result.codes import combined
 from render.result.errors import RenderError
 from render.result.options import ASSUMED, REPORT
 from render.result.progress import Doing, progress
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from render.front.script import Ended
     from render.front.watch import Compared, Watch
 
@@ -121,16 +124,22 @@ class _Show:
     def __init__(self, out: TextIO, quiet: bool, verbose: bool) -> None:
         from rich.console import Console
 
-        width = None if out.isatty() or os.environ.get("COLUMNS") else 100
-        self.console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+        class ReportStream(Console):
+            def on_broken_pipe(self) -> None:
+                """Its reader has gone, and the script goes on."""
+                raise BrokenPipeError
+
+        self.console = ReportStream(file=out, width=width(out), highlight=False, markup=False, emoji=False)
         self.quiet, self.verbose = quiet, verbose
+        self.lost: OSError | None = None
         self.shown: set[int] = set()
 
     def __call__(self, found: Compared) -> None:
         from render.report.saved import keep
         from render.report.text import place
 
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
         where = f"{place(found.file, found.line)}  {found.name} against {found.reference}"
         verdict = found.verdict
         if verdict is None:
@@ -147,7 +156,7 @@ class _Show:
         self._say(where)
         form = partial(terminal.full, verbose=True) if self.verbose else terminal.short
         for line in form(verdict, self.console.width, exit_code=verdict.exit_code):
-            self.console.print(line, soft_wrap=True)
+            self._print(line)
 
     def end(self, watch: Watch, ended: Ended, title: str, code: int) -> None:
         from render.report import terminal
@@ -174,10 +183,20 @@ class _Show:
                 "  help: compare with torch.testing.assert_close(actual, expected), or use `render classify FILE`"
             )
         elif len(watch.comparisons) > 1 or self.quiet:
-            self.console.print(terminal.summary(verdicts, self.console.width, code))
+            self._print(terminal.summary(verdicts, self.console.width, code))
+        if self.lost is not None and (full := unwritable(self.lost)):
+            raise full
 
     def _say(self, text: str) -> None:
-        self.console.print(f"render: {text}", soft_wrap=True)
+        self._print(f"render: {text}")
+
+    def _print(self, line: str | Text) -> None:
+        """A stream that takes nothing is no error of the script's."""
+        if self.lost is None:
+            try:
+                self.console.print(line, soft_wrap=True)
+            except OSError as error:
+                self.lost = error
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ def entry(x):
 INPUTS = "\ndef make_inputs():\n    return (torch.randn(32),)\n"
 REFERENCE = "\ndef reference(x):\n    return x * 2\n"
 GOOD = IMPORTS + KERNEL + ENTRY + INPUTS + REFERENCE
+COMPARED = "\nx = torch.randn(32)\nassert torch.allclose(entry(x), reference(x))\n"
 FAILURES = (
     "raise ValueError('no')", "raise KeyError('k')", "raise ImportError('i')", "raise NotImplementedError", "1 / 0",
     "undefined_name", "[][1]", "None.shape", "assert False", "raise SystemExit(0)", "raise SystemExit(3)",
@@ -48,15 +49,17 @@ STRANGE = (
 
 @dataclass(frozen=True)
 class Kind:
-    """One command: `files` by name, `arguments`, the exit codes that are right, and words that must be told."""
+    """One command: `files` by name, `arguments`, the exit codes that are right, and words that must be told; variables
+    (None: not set), `streams` as a shell redirects them."""
 
     name: str
     arguments: tuple[str, ...]
     files: dict[str, str | bytes] = field(default_factory=dict)
     codes: tuple[int, ...] = (2,)
     words: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str | None] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    streams: str = ""
 
 
 def classify(name: str, text: str | bytes = GOOD, *arguments: str, codes: tuple[int, ...] = (2,), words: tuple[str, ...] = (),
@@ -294,6 +297,30 @@ def _environments() -> Iterator[Kind]:
         "NUMBA_CACHE_DIR": "/proc/nothing", "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "0", "RENDER_FULL_TRACEBACK": "1", "TZ": "nope",
     }.items():  # fmt: skip
         yield Kind(f"environment: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (0,), (), {name: value})
+    bare: dict[str, str | None] = {"HOME": None, "XDG_CACHE_HOME": None, "LC_ALL": "C", "TERM": "dumb"}
+    refused: dict[str, str] = {"NUMBA_DISABLE_JIT": "1", "NUMBA_NUM_THREADS": "0"}
+    for name, environment in {
+        "no home": bare,
+        "COLUMNS=0": {"COLUMNS": "0"},
+        "warnings": {"PYTHONWARNINGS": "error"},
+    }.items():
+        for command in (("classify", "k.py"), ("run", "-q", "s.py")):
+            files = {"k.py": GOOD, "s.py": GOOD + COMPARED}
+            yield Kind(f"environment: {command[0]}, {name}", command, files, (0,), ("RND100",), environment)
+    for name, value in refused.items():
+        yield Kind(f"environment: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (2,), (name,), {name: value})
 
 
-_GROUPS = (_files, _entries, _inputs, _references, _options, _kernels, _environments)
+def _streams() -> Iterator[Kind]:
+    """Streams that are closed, full, or whose reader has gone: 0, or 2 where the report cannot be written."""
+    for command, reports in ((("classify", "k.py"), 1), (("run", "s.py"), 2)):
+        for streams, full in {
+            ">&-": 0, "2>&-": 0, ">&- 2>&- <&-": 0, ">/dev/full": 1, "2>/dev/full": 2, "| head -c 5 >/dev/null": 0,
+            "2>&1 | head -n 1 >/dev/null": 0,
+        }.items():  # fmt: skip
+            files = {"k.py": GOOD, "s.py": GOOD + COMPARED}
+            code = 2 if full == reports else 0
+            yield Kind(f"streams: {command[0]} {streams}", command, files, (code,), (), {"COLUMNS": "80"}, (), streams)
+
+
+_GROUPS = (_files, _entries, _inputs, _references, _options, _kernels, _environments, _streams)

@@ -74,9 +74,7 @@ def test_source_that_cannot_be_read_leaves_the_place() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 def test_a_long_headline_is_wrapped_and_keeps_its_code(width: int) -> None:
-    message = (
-        "cannot tell: an operation of the host has no rule, at a place with a long name, somewhere in it"
-    )
+    message = "cannot tell: an operation of the host has no rule, at a place with a long name, somewhere in it"
     verdict = replace(inconclusive(), message=message)
     screen = [line.plain for line in terminal.short(verdict, width)]
     head = screen[: next(i for i, line in enumerate(screen) if line.startswith("  out"))]

@@ -1,0 +1,52 @@
+"""What a command finds around it: its streams, its folder, the variables that libraries read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TextIO
+
+from render.result.errors import RenderError
+
+_PIPED_WIDTH = 100
+_UNWRITABLE = frozenset([errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
+
+
+def streams() -> None:
+    """Standard streams that are closed lead nowhere: what is opened later must not come in their places."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for as long as the process lives
+
+
+def fitting() -> None:
+    """Raises RenderError where no command can do its work."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise RenderError("RND901", "the working folder does not exist any more", "change to another one") from None
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        raise RenderError("RND902", "NUMBA_DISABLE_JIT is set, and RENDER's own loops have to be compiled", "unset it")
+    threads = os.environ.get("NUMBA_NUM_THREADS", "1")
+    if not threads.isdigit() or not int(threads):
+        raise RenderError("RND902", f"NUMBA_NUM_THREADS is {threads!r}, no number of threads", "unset it, or say 1")
+
+
+def width(stream: TextIO) -> int | None:
+    """Of a console on `stream`: as COLUMNS says, or a fixed one off a terminal; None: the terminal's."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
+    return None if stream.isatty() and not columns else _PIPED_WIDTH
+
+
+def unwritable(error: OSError) -> RenderError | None:
+    """What the user is told where a stream takes no more; None where it is another error."""
+    if error.filename is not None or error.errno not in _UNWRITABLE:
+        return None
+    return RenderError("RND901", f"the report cannot be written: {error.strerror}", "make room, or write it elsewhere")
