@@ -197,7 +197,7 @@ def method_kernel(x, out, N: tl.constexpr):
 def unsupported_kernel(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
     v = tl.load(x + i)
-    v = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [v], dtype=tl.float32, is_pure=True, pack=1)
+    v = tl.inline_asm_elementwise("prmt.b32 $0, $1;", "=r,r", [v], dtype=tl.float32, is_pure=True, pack=1)
     tl.store(out + i, v)
 
 

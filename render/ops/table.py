@@ -192,6 +192,6 @@ EXACT: dict[str, Rule] = {
 UNSUPPORTED: dict[str, str] = {
     "approx_divf": "the error of div.approx is documented only for divisors up to 2^126; write x / y or tl.fdiv(x, y)",
     "extern_elementwise": "the error of an arbitrary device library function is not known",
-    "inline_asm": "assembly other than single PTX instructions with a documented error",
+    "inline_asm": "assembly other than straight-line PTX of instructions with a documented error",
 }
 """Builder methods without a rule, and why."""

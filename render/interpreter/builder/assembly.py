@@ -1,4 +1,4 @@
-"""Inline PTX of one instruction that has a rule; everything else is refused by name.
+"""Inline PTX of instructions that have a rule; everything else is refused by name.
 
 An instruction is the operation of the language, or the function of the vendor's library, that compiles to it, with that
 one's error in the profile. Sources: PTX ISA 8 and 9, floating-point and conversion instructions.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import triton.language as tl
@@ -18,6 +18,7 @@ from interval_ops.bounds import Pair
 from interval_ops.formats.model import Format
 from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import MissingRule, Profile
+from render.interpreter.builder.assembly_text import Straight
 from render.interpreter.builder.floats import dispatch
 from render.interpreter.handle import Handle
 from render.interpreter.values import VALUES
@@ -27,12 +28,12 @@ from render.ops.rule import Apply, Rule, Shape
 if TYPE_CHECKING:
     from render.interpreter.builder.base import Base
 
-_TEXT = re.compile(r"\{?\s*([a-z0-9_.]+)\s+(\$\d(?:\s*,\s*\$\d)*)\s*;?\s*\}?")
 _TYPES: Mapping[str, tuple[Any, str]] = {
     "f32": (tl.float32, "fr"), "f64": (tl.float64, "dl"), "f16": (tl.float16, "h"), "bf16": (tl.bfloat16, "h"),
     "s32": (tl.int32, "r"), "u32": (tl.uint32, "r"), "s64": (tl.int64, "l"), "u64": (tl.uint64, "l"),
 }  # fmt: skip
 """Element type and register classes of a PTX type."""
+_CLASSES = dict(_TYPES.values())
 _DIRECTIONS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 
 
@@ -105,32 +106,40 @@ INSTRUCTIONS: Mapping[str, Instruction] = _known()
 
 
 def run(builder: Base, text: str, constraints: str, operands: Sequence[Handle], types: Sequence[Any]) -> Handle:
-    """The result of one instruction. Raises UnsupportedOp with the user's line for everything else."""
-    found = _TEXT.fullmatch(text.strip())
-    if found is None:
-        first = (text.replace("{", " ").split() or ["assembly"])[0].rstrip(";")
-        builder.unsupported("inline_asm", f"{first}: assembly of more than one instruction has no rule")
+    """The result of straight-line text. Raises UnsupportedOp with the user's line for everything else."""
+
+    def refuse(why: str) -> NoReturn:
+        builder.unsupported("inline_asm", why)
         raise AssertionError
-    name = found[1]
-    known = INSTRUCTIONS.get(name.replace(".ftz", ""))
-    why = _hindrance(builder, name, known, constraints, operands, types)
-    order = [int(x) - 1 for x in re.findall(r"\d", found[2])][1:]
-    if known is not None and sorted(order) != list(range(len(known.types) - 1)):
-        why = why or "it does not use $0 for its result and each operand once"
-    if why or known is None:
-        builder.unsupported("inline_asm", f"{name} has no rule: {why}")
-        raise AssertionError
-    return _computed(builder, known, [operands[i] for i in order])
+
+    def compute(name: str, given: list[Handle]) -> Handle:
+        known = INSTRUCTIONS.get(name.replace(".ftz", ""))
+        why = _hindrance(builder, name, known)
+        if known is None or why:
+            refuse(f"{name} has no rule: {why}")
+        if len(given) != len(known.types) - 1:
+            refuse(f"{name} takes {', '.join(known.types[1:])}")
+        return _computed(builder, known, given)
+
+    if not builder.ctx.profile.name.startswith(("sm_", "any")):
+        refuse(f"{builder.ctx.profile.name} has no PTX")
+    given = [getattr(t, "scalar", t) for t in types] + [h.dtype.scalar for h in operands]
+    classes = [c.strip("=& ") for c in constraints.split(",")]
+    here = f"here {', '.join(map(str, given))} as {constraints}"
+    if (
+        len(types) != 1
+        or len(given) != len(classes)
+        or any(c not in _CLASSES.get(g, "") for g, c in zip(given, classes, strict=True))
+    ):
+        refuse(f"of {text.strip()[:40]} no such operands: {here}")
+    kinds = {name: [_TYPES[t][0] for t in known.types[1:]] for name, known in INSTRUCTIONS.items()}
+    found = Straight(builder, operands, refuse, compute, kinds).run(text)
+    if found.dtype.scalar != given[0]:
+        refuse(f"it gives {found.dtype.scalar}, {here}")
+    return found
 
 
-def _hindrance(
-    builder: Base,
-    name: str,
-    known: Instruction | None,
-    constraints: str,
-    operands: Sequence[Handle],
-    types: Sequence[Any],
-) -> str:
+def _hindrance(builder: Base, name: str, known: Instruction | None) -> str:
     """Why an instruction cannot be taken; "" if it can."""
     device = builder.ctx.profile.name
     if known is None:
@@ -139,21 +148,9 @@ def _hindrance(
         return (
             f"of {kind} there are {', '.join(near[:6])}" if near else "its meaning or its error is not documented here"
         )
-    if not device.startswith(("sm_", "any")):
-        return f"{device} has no PTX"
     if device.startswith("sm_") and int(re.sub(r"\D", "", device)) < known.since:
         return f"{device} does not have it"
-    if ".ftz" in name and not known.ftz:
-        return "with flushed subnormals"
-    kinds = [_TYPES[t] for t in known.types]
-    classes = [c.strip("=& ") for c in constraints.split(",")]
-    given = [getattr(t, "scalar", t) for t in types] + [h.dtype.scalar for h in operands]
-    fits = len(given) == len(classes) == len(kinds)
-    if not fits or any(
-        g != dtype or c not in register for g, c, (dtype, register) in zip(given, classes, kinds, strict=True)
-    ):
-        return f"it takes and gives {', '.join(known.types)}, here {', '.join(map(str, given))} as {constraints}"
-    return ""
+    return "with flushed subnormals" if ".ftz" in name and not known.ftz else ""
 
 
 def _computed(builder: Base, known: Instruction, operands: list[Handle]) -> Handle:

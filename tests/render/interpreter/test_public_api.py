@@ -125,7 +125,7 @@ CALLS: dict[str, str] = {
 }
 
 REFUSED: dict[str, str] = {
-    "inline_asm_elementwise": "tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], tl.float32, True, 1)",
+    "inline_asm_elementwise": "tl.inline_asm_elementwise('prmt.b32 $0, $1;', '=r,r', [x], tl.float32, True, 1)",
 }
 
 TESTED_ELSEWHERE = {"dot_scaled": "tests/render/interpreter/builder/test_scaled_dots.py"}

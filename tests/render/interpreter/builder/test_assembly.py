@@ -1,4 +1,4 @@
-"""Inline PTX: single instructions with a rule hold the exact value and their documented error; the rest is refused."""
+"""Inline PTX: instructions with a rule hold the exact value and their documented error; the rest is refused."""
 
 from __future__ import annotations
 
@@ -115,14 +115,21 @@ def test_conversions(text: str, how: str, to: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(("text", "how", "device", "why"), [
-    ("mov.b32 $0, $1;", "=f,f", "any", "mov.b32 has no rule"),
+    ("prmt.b32 $0, $1;", "=f,f", "any", "prmt.b32 has no rule"),
     ("tanh.approx.bf16 $0, $1;", "=f,f", "any", "of tanh there are tanh.approx.f32"),
     ("tanh.approx.f32 $0, $1;", "=f,f", "sm_70", "sm_70 does not have it"),
     ("tanh.approx.ftz.f32 $0, $1;", "=f,f", "any", "flushed subnormals"),
     ("tanh.approx.f32 $0, $1;", "=r,f", "gfx942", "gfx942 has no PTX"),
     ("tanh.approx.f32 $0, $1;", "=h,f", "any", "here fp32, fp32 as =h,f"),
-    ("add.rn.f32 $0, $1, $1;", "=f,f", "any", "add.rn.f32 has no rule"),
-    ("ex2.approx.f32 $0, $1; mul.f32 $0, $0, $0;", "=f,f", "any", "more than one instruction"),
+    ("add.rn.f32 $0, $1;", "=f,f", "any", "add.rn.f32 takes f32, f32"),
+    ("cvt.rni.s32.f32 $0, $1; neg.f32 $0, $0;", "=f,f", "any", "it takes fp32, .0 is int32"),
+    ("setp.lt.f32 p, $1, 1.0; @p mov.f32 $0, $1;", "=f,f", "any", "does not write .0 everywhere"),
+    ("setp.lt.f32 p, $1, 1.0; @p mov.f32 a, $1; neg.f32 $0, a;", "=f,f", "any", "nothing has written a where"),
+    ("setp.lt.f32 p, $1, 1.0; @p mov.f32 a, $1; @!p neg.f32 $0, a;", "=f,f", "any", "nothing has written a where"),
+    ("setp.ne.f32 p, $1, 1.0; selp.f32 $0, $1, $1, p;", "=f,f", "any", "setp.ne.f32 has no rule"),
+    ("@q mov.f32 $0, $1;", "=f,f", "any", "nothing has written q"),
+    ("neg.f32 $1, $1; mov.f32 $0, $1;", "=f,f", "any", "it writes the operand .1"),
+    ("{ mov.f32 $0, $1; bra L; }", "=f,f", "any", "bra has no rule"),
     ("nope", "=f,f", "any", "nope"),
 ])  # fmt: skip
 def test_everything_else_is_refused_by_name(text: str, how: str, device: str, why: str) -> None:
@@ -130,6 +137,47 @@ def test_everything_else_is_refused_by_name(text: str, how: str, device: str, wh
     with pytest.raises(render.UnsupportedOp, match=why) as caught, Session(device):
         one[(1,)](x, torch.empty(4), 4, text, how)
     assert caught.value.line
+
+
+SOFTPLUS = """{ .reg .pred p; .reg .f32 a, b<2>;
+    setp.gt.f32 p, $1, 2.5;
+    @p  mov.f32 $0, $1;
+    @!p mul.f32 a, $1, 1.4426950408889634;
+    @!p ex2.approx.ftz.f32 a, a;
+    @!p add.f32 b0, a, 1.0;
+    @!p lg2.approx.ftz.f32 b1, b0;
+    @!p mul.f32 $0, b1, 0f3F317218; }"""
+
+
+def test_straight_text_is_run_under_its_guards() -> None:
+    x = torch.tensor(POINTS, dtype=torch.float32)
+    out = torch.empty_like(x)
+    lo, hi = envelope(one, x, out, "sm_80", SOFTPLUS, "=r,r")
+    exact = np.where(x > 2.5, x.double(), torch.nn.functional.softplus(x.double()))
+    assert np.all((lo <= exact) & (exact <= hi)) and np.all(hi - lo <= 1e-6 * (1 + np.abs(exact)))
+    assert np.all((lo == hi) == (x.numpy() > 2.5)) and np.all((lo <= out.numpy()) & (out.numpy() <= hi))
+
+
+@triton.jit
+def clipped(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i) * 0.1
+    tl.store(o_ptr + i, tl.inline_asm_elementwise(TEXT, "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1))
+
+
+@pytest.mark.parametrize("text", [
+    "setp.lt.f32 p, $1, 0.1; selp.f32 $0, $1, -7.0, p;",
+    "setp.lt.f32 p, $1, 0.1; mov.b32 $0, -7.0; @p mov.b32 $0, $1;",
+    "setp.lt.f32 p, $1, 0.1; @!p mov.b32 $0, -7.0; @p mov.b32 $0, $1;",
+    "setp.ge.f32 p, $1, 0.1; setp.neu.f32 q, $1, $1; @p mov.f32 a, -7.0; @!p mov.f32 a, $1; @q neg.f32 a, a; "
+    "mov.f32 $0, a;",
+])  # fmt: skip
+def test_an_open_predicate_leaves_both_ways(text: str) -> None:
+    """1 * 0.1 is on either side of 0.1 or on it, by how the product is rounded; 0.5 and 2 are not."""
+    x = torch.tensor([0.5, 1.0, 2.0, 1.0])
+    lo, hi = envelope(clipped, x, torch.empty_like(x), "any", text)
+    assert hi[0] < 0.0501 and lo[0] > 0.0499 and lo[2] == hi[2] == -7.0
+    assert np.all(lo[1::2] == -7.0) and np.all(hi[1::2] >= np.float32(0.1) - 1e-8)
 
 
 def test_every_instruction_has_what_it_names() -> None:
