@@ -7,7 +7,8 @@
                     the last place of the largest value that is computed
     SATIRE-style    first order, backward: sum over all roundings of max |dy/dz_k| u max |z_k|, slopes as intervals
                     over the whole box, so that what cancels in a slope cancels; second-order terms are left out
-    render          how far the bound of torch's float32 code reaches from its value, the worst of 4096 points, 512 of dots
+    render          how far the bound of torch's float32 code reaches from its value, the worst of 4096 points
+                    (512 of dots)
     seen            the largest error of that code at these points, against float64
 
 All in float32, operations + - * / sqrt. Boxes and expressions are those of the FPBench collection (fpbench.org), for

@@ -10,6 +10,7 @@ Absence of a difference is no equivalence: only TOST says that two errors are eq
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -149,7 +150,11 @@ def _ks(d1: Array, d2: Array) -> Test:
     name, null = "Kolmogorov-Smirnov", "one distribution"
     if not d1.size:
         return _missing(name, null, "no samples")
-    found = stats().ks_2samp(d1, d2)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # where ties forbid the exact p-value, the asymptotic one is taken
+        found = stats().ks_2samp(d1, d2)
     return Test(name, null, float(found.statistic), float(found.pvalue), "conservative: the samples are paired")
 
 
@@ -206,14 +211,15 @@ def brown_forsythe(d1: Array, d2: Array) -> Test:
         return _missing(name, null, "fewer than three samples")
     gap = np.abs(d1 - np.median(d1)) - np.abs(d2 - np.median(d2))
     if np.ptp(gap) == 0:
-        return Test(name, null, 0.0, 1.0 if gap[0] == 0 else 0.0, "the same deviations")
+        return Test(name, null, 0.0, 1.0 if gap[0] == 0 else 0.5 ** (gap.size - 1), "the same deviations: by signs")
     found = stats().ttest_1samp(gap, 0.0)
     return Test(name, null, float(found.statistic), float(found.pvalue))
 
 
 def tost(d1: Array, d2: Array, margin: float) -> Equivalence:
     """The larger of two one-sided t tests on ln D1 - ln D2 against ln margin; with zero errors on d against an additive
-    margin of (margin - 1) times the mean of D2."""
+    margin of (margin - 1) times the mean of D2. Where all differences are one number there is no t: then p is that of a
+    sign test, 2^-n, of n pairs in a row within the margin if at most half of all are."""
     note, limit = "", math.log(margin)
     if d1.size and (d1 > 0).all() and (d2 > 0).all():
         x = np.log(d1) - np.log(d2)
@@ -226,7 +232,7 @@ def tost(d1: Array, d2: Array, margin: float) -> Equivalence:
         return Equivalence(margin, ratio, math.nan, "fewer than two samples")
     if np.ptp(x) == 0:
         inside = abs(x[0]) < limit or x[0] == 0
-        return Equivalence(margin, ratio, 0.0 if inside else 1.0, note or "no variance")
+        return Equivalence(margin, ratio, 0.5**x.size if inside else 1.0, note or "no variance: by signs")
     error = float(x.std(ddof=1)) / math.sqrt(x.size)
     if not limit > 0 or not error > 0:
         return Equivalence(margin, ratio, 1.0, note)

@@ -108,6 +108,16 @@ LEVEL, REPEATS = 0.05, 1000
 LIMIT = LEVEL + 3 * math.sqrt(LEVEL * (1 - LEVEL) / REPEATS)
 
 
+@pytest.mark.parametrize(("n", "equal"), [(2, False), (5, False), (6, True), (20, True)])
+def test_few_pairs_that_are_all_tied_are_no_proof(n, equal):
+    """Six in a row within the margin: 2^-6, times three by Holm."""
+    x = np.linspace(1, 2, n)
+    found = analysed(x, x.copy())
+    assert found.equivalence[0].p == 0.5**n and (found.outcome == "equivalent") == equal
+    same = brown_forsythe(np.tile([0.0, 2.0], 2), np.ones(4))  # every deviation is larger by one
+    assert same.p == 2 * 0.5**4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0, 0.9])
 @pytest.mark.parametrize("kind", ["normal", "gumbel", "lognormal"])
