@@ -182,13 +182,11 @@ class Oracle:
     def _spread(self, base: list[np.ndarray]) -> Carried:
         """The ends around E = `base`, which the plain reference gave."""
         try:
-            values, spread, mode = self._carried(Unit(native=False), widened=True)
+            spread, mode = self._reach(Unit(native=False), True, base)
         except Exception as error:
             caught(error, "error bound of the reference")
             spread = [np.full(x.shape, FALLBACK * _scale(x)) for x in base]
             return self._ends(base, spread), ASSUMED, [f"no error bound of the reference: {_why(error)}"]
-        # The error belongs to the values beside it, which composite operations take from their definition.
-        spread = [reach + deviation(v, x) for reach, v, x in zip(spread, values, base, strict=True)]
         return self._ends(base, spread), _quality(mode), list(mode.notes)
 
     def _beside(self) -> OracleResult:
@@ -224,7 +222,7 @@ class Oracle:
         """
         try:
             unit = Unit(native=False, casts=False, inputs=inputs)
-            _, reach, mode = self._carried(unit, widened=exact.widened)
+            reach, mode = self._reach(unit, exact.widened)
         except Exception as error:  # as with `radius`: not known is an answer
             caught(error, "what the inputs do to the reference")
             exact.notes.append(f"what the inputs do to the reference is not known: {_why(error)}")
@@ -242,7 +240,7 @@ class Oracle:
         """
         unit = Unit(native=True, attainable=True, least=least, scale=scale, inputs=scale * inputs, tf32=self.tf32)
         try:
-            _, reach, _ = self._carried(unit, False, made)
+            reach, _ = self._reach(unit, False) if made is None else self._carried(unit, False, made)[1:]
         except Exception as error:  # as with `radius`
             caught(error, "what a careful implementation of the reference loses")
             return None
@@ -273,8 +271,7 @@ class Oracle:
 
     def casts(self, exact: OracleResult) -> list[np.ndarray]:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""
-        _, reach, _ = self._carried(Unit(native=False, arithmetic=False), widened=exact.widened)
-        return reach
+        return self._reach(Unit(native=False, arithmetic=False), exact.widened)[0]
 
     def of_float64(self, exact: OracleResult, i: int) -> np.ndarray:
         """How far E's own evaluation may be off in output i, casts and constants of the reference aside."""
@@ -324,11 +321,26 @@ class Oracle:
             return None
         return [array(x) for _, x in found], watch
 
+    def _reach(
+        self, unit: Unit, widened: bool, base: list[np.ndarray] | None = None
+    ) -> tuple[list[np.ndarray], ShadowMode]:
+        """(errors, mode) of such a run, around `base` where its own values are others; those are not kept."""
+
+        def found() -> tuple[list[np.ndarray], ShadowMode]:
+            values, errors, mode = self._carried(unit, widened, kept=False)
+            if base is not None:  # composite operations take theirs from their definition
+                errors = [reach + deviation(v, x) for reach, v, x in zip(errors, values, base, strict=True)]
+            return errors, mode
+
+        errors, mode = self.memo(("reach", unit, widened), found)
+        return list(errors), mode
+
     def _carried(
-        self, unit: Unit, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None
-    ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
+        self, unit: Unit, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None,
+        kept: bool = True,
+    ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:  # fmt: skip
         """(values, errors, mode) of one run with float64 and error bounds beside it."""
-        if made is not None or lost is not None:
+        if made is not None or lost is not None or not kept:
             return self._carry(unit, widened, made, lost)
         values, errors, mode = self.memo((unit, widened), lambda: self._carry(unit, widened))
         return list(values), list(errors), mode
@@ -339,6 +351,9 @@ class Oracle:
         mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
         mode.made, mode.lost = made, lost
         inputs = self.inputs.upcast() if widened else self.inputs.clone()
+        for x in inputs.values.values():
+            if is_float(x) and x.layout is torch.strided:
+                mode.shadows.lend(x, x)
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.
             fused = FusedAttention(mode) if unit.native else nullcontext()

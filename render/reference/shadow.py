@@ -68,13 +68,25 @@ class Twin:
     dtype: torch.dtype
     values: torch.Tensor
     errors: torch.Tensor | None = None
-    pending: bool = False
-    """The values are numbers lent by somebody, not yet copied and widened."""
+    lent: bool = False
+    """The values are somebody else's numbers, to be read only: a small part of them is widened where it is used."""
 
 
 def _like(x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
     """The view of a shadow that x is of its storage."""
     return torch.as_strided(flat, x.size(), x.stride(), x.storage_offset())
+
+
+def _reach(x: torch.Tensor) -> int:
+    """Elements of its storage from the first to the last of x."""
+    return 1 + sum((n - 1) * step for n, step in zip(x.size(), x.stride(), strict=True)) if x.numel() else 0
+
+
+def _widened(x: torch.Tensor, flat: torch.Tensor, copy: bool = False) -> torch.Tensor:
+    """`_like` in float64, of this part alone."""
+    first = x.storage_offset()
+    part = flat[first : first + _reach(x)].to(F64, copy=copy)
+    return torch.as_strided(part, x.size(), x.stride(), part.storage_offset())
 
 
 class Shadows:
@@ -89,15 +101,18 @@ class Shadows:
 
     def of(self, x: torch.Tensor) -> torch.Tensor:
         """The shadow of x, aliasing what x aliases; an unknown storage is taken at its present values, as exact."""
-        return _like(x, self._twin(x).values)
+        twin = self._twin(x)
+        return _widened(x, twin.values) if twin.lent else _like(x, twin.values)
 
     def error_of(self, x: torch.Tensor) -> torch.Tensor | None:
-        errors = self._twin(x).errors
-        return None if errors is None else _like(x, errors)
+        twin = self._twin(x)
+        if twin.lent and self._error:
+            return _widened(x, twin.values, copy=True).abs_().mul_(self._error)
+        return None if twin.errors is None else _like(x, twin.errors)
 
     def put(self, x: torch.Tensor, value: torch.Tensor, error: torch.Tensor | None) -> None:
         """Set the shadow of x (a whole new storage, or part of a known one)."""
-        twin = self._twin(x)
+        twin = self._own(x)
         _like(x, twin.values).copy_(value)
         if twin.errors is None:
             if error is None:
@@ -156,10 +171,23 @@ class Shadows:
             twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values, errors)
             self._grown += values.nbytes
             self._sweep()
-        elif twin.pending:
-            twin.values, twin.pending = twin.values.to(F64, copy=True), False
-            twin.errors = twin.values.abs().mul_(self._error) if self._error else None
+        elif twin.lent and (self._error or twin.values.dtype != F64) and 2 * _reach(x) >= twin.values.numel():
+            return self._own(x)
         return twin
+
+    def _own(self, x: torch.Tensor) -> Twin:
+        """The twin of x with numbers of its own."""
+        twin = self._twins.get(x.untyped_storage()._cdata)
+        if twin is None or twin.dtype != x.dtype or not twin.lent:
+            return self._twin(x)
+        twin.values, twin.lent = twin.values.to(F64, copy=True), False
+        twin.errors = twin.values.abs().mul_(self._error) if self._error else None
+        return twin
+
+    def keep(self, x: torch.Tensor) -> None:
+        """The storage of x is going to change; what its shadow was lent of it must not."""
+        if x.untyped_storage()._cdata in self._twins:
+            self._own(x)
 
     def _sweep(self) -> None:
         if len(self._twins) > self._next_sweep or self._grown > SWEEP_BYTES:
@@ -304,9 +332,15 @@ class ShadowMode(TorchDispatchMode):
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = {x.untyped_storage()._cdata for x in inputs}
         mutable = func._schema.is_mutable
+        if func.is_view:  # nothing to repeat, and no shadow of all that it is a part of
+            out = func(*args, **kwargs)
+            if known.issuperset(x.untyped_storage()._cdata for x in tree_leaves(out) if is_float(x)):
+                return out
         twins = tree_map(self._twin(mutable), (args, kwargs))
         errors = [self.shadows.error_of(x) if is_float(x) else None for x in inputs] if self.unit else []
         errors = [e.clone() if mutable and e is not None else e for e in errors]
+        for x in (x for x in inputs if mutable and is_float(x)):
+            self.shadows.keep(x)
         out = func(*args, **kwargs)
         if mutable:
             self._drop_reinterpreted(func, args)

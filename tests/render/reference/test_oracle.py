@@ -227,3 +227,27 @@ def test_tf32_products_widen_the_radius():
     plain, tf32 = oracle(torch.matmul, *SQUARE), oracle(torch.matmul, *SQUARE, tf32=True)
     exact = plain.exact()
     assert (tf32.radius(exact)[0] > 50 * plain.radius(exact)[0]).all()
+
+
+def rows_in_place(x, scale):
+    for row in x:  # small parts of what came from outside, and then all of it
+        row.mul_(scale).add_(row.half().float())
+    return x * x.flip(0)
+
+
+def rows_apart(x, scale):
+    rows = [(row * scale).clone() for row in x]
+    return (whole := torch.stack([row + row.half().float() for row in rows])) * whole.flip(0)
+
+
+@pytest.mark.parametrize("inputs", [0.0, 2.0**-20])
+def test_inputs_that_are_overwritten_part_by_part_are_those_that_came(inputs):
+    x, scale = randn(6, 8), randn(8, seed=1)
+    before, found = x.clone(), []
+    for fn in (rows_in_place, rows_apart):
+        here = oracle(fn, x, scale)
+        exact = here.exact()
+        found.append((exact.values[0], *exact.ends(0), *here.sensitivity(exact, inputs)[0]))
+    assert torch.equal(x, before)
+    for one, other in zip(*found, strict=True):
+        assert np.allclose(one, other, rtol=1e-4, atol=0)  # movements are differences
