@@ -30,7 +30,7 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield Table("header", "", ((words.header(v),),))
     yield headline(v)
     for output in v.outputs:
-        yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output)))
+        yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output, words.lane(v))))
         yield Picture(output.name, output.uses)
     equal = v.headline == "Equal"
     yield from _rows("differs", "why the outputs differ", _lines("" if equal else words.differs(v)))

@@ -15,6 +15,8 @@ from render.report.text import number, percent
 from render.result.usage import Usage
 
 INSIDE, OUTSIDE, UNKNOWN = "#3b82c4", "#d1495b", "#8a8a8a"
+LETTER = 6.2
+"""Width of a letter of the pictures' size, on the wide side."""
 
 
 class Bin(NamedTuple):
@@ -89,9 +91,10 @@ def heatmap(usage: Usage, side: int = 288) -> str:
     th, tw = usage.tile
     cell = max(6.0, min(24.0, side / max(rows, columns)))
     left, top = 8, 20
-    width, height = max(left + columns * cell + 8, 250), top + rows * cell + 46
     what = "element" if th == tw == 1 else f"{th} x {tw} tile"
-    parts = [_text(left, 12, f"largest usage per {what}, {usage.shape[0]} x {usage.shape[1]} output")]
+    title = f"largest usage per {what}, {usage.shape[0]} x {usage.shape[1]} output"
+    width, height = max(left + columns * cell, left + LETTER * len(title), 242) + 8, top + rows * cell + 46
+    parts = [_text(left, 12, title)]
     values = [value for row in usage.grid for value in row]
     largest = max((value for value in values if 0 <= value <= 1), default=0.0)
     for i, row in enumerate(usage.grid):

@@ -57,8 +57,8 @@ def output_title(output: OutputVerdict, reference: str) -> str:
     return f"{title}  vs  {reference}" if reference else title
 
 
-def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
-    """(name, sentence) of the facts about one output, most familiar first."""
+def output_rows(output: OutputVerdict, lane: str = "") -> Iterator[tuple[str, str]]:
+    """(name, sentence) of the facts about one output, most familiar first; `lane`: of what its values are."""
     n = output.elements
     if n:
         yield "allclose", _allclose(output)
@@ -70,7 +70,7 @@ def output_rows(output: OutputVerdict) -> Iterator[tuple[str, str]]:
     if output.tainted:
         yield "tainted", f"{output.tainted} / {n} elements have no bound ({percent(output.tainted / n)})"
     if n:
-        yield from _worst(output)
+        yield from _worst(output, lane)
         yield from _blamed(output)
     elif output.detail:  # shapes or dtypes that cannot be compared: there are no numbers to say it
         yield "", output.detail
@@ -115,7 +115,7 @@ def _usage(worst: float) -> str:
     return f", worst element uses {percent(worst)} of its bound"
 
 
-def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
+def _worst(output: OutputVerdict, lane: str) -> Iterator[tuple[str, str]]:
     where = f" at {index(output.worst_index)}"
     outside = output.outside_reference or output.outside_exact or output.outside_device or output.nonfinite_mismatch
     gap = abs(output.got - output.ref) if outside else output.max_abs_diff
@@ -128,7 +128,7 @@ def _worst(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         words = f"outside, {number(output.usage, 3)}x" if output.usage > 1 else f"{percent(output.usage)} used"
         used = f"   [{words}]"
     bound = interval(output.low, output.high)
-    yield "", f"  got {number(output.got)}   ref {number(output.ref)}   bound {bound}{used}"
+    yield "", f"  got {number(output.got)}{lane}   ref {number(output.ref)}   bound {bound}{used}"
 
 
 def _blamed(output: OutputVerdict) -> Iterator[tuple[str, str]]:

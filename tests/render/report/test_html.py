@@ -11,6 +11,7 @@ import pytest
 from render.report import html
 from render.result.verdict import Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii, usage
+from tests.support import rng
 
 VOID = {"meta", "br"}
 
@@ -98,3 +99,17 @@ def test_elements_without_a_bound_use_nothing_of_it() -> None:
 
 def test_scalar_output() -> None:
     parsed(html.fragment(type_i(outputs=(output(np.array(0.5), shape=(), worst_index=()),))))
+
+
+def test_the_page_of_a_large_output_is_small() -> None:
+    large = rng(0).uniform(0, 1.2, (2048, 2048))
+    page = html.page(type_ii(outputs=(output(large, shape=large.shape, elements=large.size),)))
+    parsed(page)
+    assert "<svg" in page and len(page.encode()) < 1_000_000
+
+
+def test_values_that_no_device_makes_are_marked() -> None:
+    """The interpreter's values keep the operands that tensor cores round."""
+    marked = "got -5.935534 (operands not rounded)"
+    assert marked in parsed(html.page(type_i())).text
+    assert marked not in parsed(html.page(type_i(budget=()))).text

@@ -48,3 +48,13 @@ def test_pictures_need_no_script_and_no_network() -> None:
 def test_a_picture_is_no_wider_than_its_page() -> None:
     drawn = svg._svg(480, 100, "title", [])
     assert 'viewBox="0 0 480 100"' in drawn and "max-width:100%" in drawn
+
+
+@pytest.mark.parametrize("size", [(2, 2), (100, 130), (2048, 2048), (3, 40000)])
+def test_words_stay_in_the_picture(size: tuple[int, int]) -> None:
+    """A letter of size 11 is 5.5 wide on the average; 6 is on the safe side."""
+    root = ET.fromstring(svg.heatmap(counted(np.zeros(size))))
+    words = [t for t in root.iter() if t.tag.endswith("text")]
+    assert words
+    for text in words:
+        assert float(text.attrib["x"]) + 6 * len(text.text or "") <= float(root.attrib["width"])
