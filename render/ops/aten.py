@@ -139,10 +139,13 @@ _all(Form.RANDOM, """
     rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
     exponential random randint_like
 """)  # fmt: skip
-_all(Form.MOVE, "clone cat stack flip roll rot90 repeat tril triu _unsafe_view copy where masked_fill", integers=True)
+_all(Form.MOVE, """
+    clone cat stack flip roll rot90 repeat tril triu _unsafe_view copy where masked_fill index gather scatter take
+    embedding index_select
+""", integers=True)  # fmt: skip
 _all(Form.MOVE, """
     alias detach lift_fresh view reshape contiguous expand t transpose permute squeeze unsqueeze select slice
-    narrow split chunk unbind index gather scatter take embedding index_select pad constant_pad_nd
+    narrow split chunk unbind pad constant_pad_nd
     diag diagonal diag_embed fill zero as_strided unfold movedim swapaxes masked_select index_put masked_scatter put
     slice_scatter select_scatter diagonal_scatter resize set _reshape_alias im2col replication_pad1d replication_pad2d
     reflection_pad1d reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex one_hot split_with_sizes
@@ -158,9 +161,10 @@ _rows("amax", lambda n, x: n.most(x), form=Form.ORDER)
 _rows("amin", lambda n, x: n.least(x), form=Form.ORDER)
 _formula("max", lambda n, x, y: n.larger(x, y), None, form=Form.ORDER, operands=2, row=ATEN["amax"].row)
 _formula("min", lambda n, x, y: n.smaller(x, y), None, form=Form.ORDER, operands=2, row=ATEN["amin"].row)
+_all(Form.ORDER, "sort topk", integers=True)
 _all(Form.ORDER, """
     clamp clamp_min clamp_max hardtanh fmax fmin aminmax floor ceil trunc round
-    sign sort topk kthvalue median cummax cummin max_pool2d_with_indices relu6
+    sign kthvalue median cummax cummin max_pool2d_with_indices relu6
 """)  # fmt: skip
 _formula("neg", lambda n, x: -x, None, form=Form.EXACT)
 _formula("abs", lambda n, x: abs(x), None, form=Form.EXACT)
@@ -217,9 +221,9 @@ _all(Form.PRODUCT, """
     mm bmm addmm baddbmm addbmm mv dot vdot addmv convolution _convolution mkldnn_convolution linear mkldnn_linear
     _trilinear
 """)  # fmt: skip
-_all(Form.CHOICE, "logical_not logical_and logical_or", integers=True)
+_all(Form.CHOICE, "logical_not logical_and logical_or gt lt ge le eq ne", integers=True)
 _all(Form.CHOICE, """
-    gt lt ge le eq ne isnan isinf isfinite isposinf isneginf logical_xor any all
+    isnan isinf isfinite isposinf isneginf logical_xor any all
     argmax argmin signbit count_nonzero searchsorted bucketize histc bincount equal allclose isin
 """)  # fmt: skip
 _rows("_softmax _safe_softmax", r.softmax, "x")

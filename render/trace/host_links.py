@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
-from interval_ops.formats.model import Format
+from interval_ops.formats.model import FP64, Format
 from render.interpreter.hosted.products import kind_of
 from render.ops.aten import ATEN, Aten, Form, base_name, of_form
 from render.ops.dtypes import FORMAT_OF
@@ -116,9 +116,9 @@ def _jointly(name: str) -> Rule:
 def _converted(place: int) -> Rule:
     def rule(make: Making) -> Numbers:
         x = make.step.args[place]
-        if x.dtype not in FORMAT_OF:
+        if x.is_complex():
             raise make.refuse("it converts from another type")
-        return make.cast(make.elements(x), FORMAT_OF[x.dtype], make.fmt)
+        return make.cast(make.elements(x), FORMAT_OF.get(x.dtype, FP64), make.fmt)
 
     return rule
 

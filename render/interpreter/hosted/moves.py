@@ -9,8 +9,9 @@ import torch
 
 from interval_ops.bounds import Pair
 from interval_ops.formats import casting
-from interval_ops.formats.model import FP32, FP64, Format
+from interval_ops.formats.model import FP32, FP64
 from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Result
+from render.interpreter.hosted.places import ranks
 from render.interpreter.memory.integers import INTEGERS
 from render.ops.dtypes import FORMAT_OF
 
@@ -59,18 +60,32 @@ def _index(decided: bool, shape: tuple[int, ...], count: int) -> Found:
 def ordered(call: Call) -> Result:
     """sort, topk, kthvalue and median along a dimension: order statistics are nondecreasing in every element."""
     dim = _dim(call, -1 if call.x.dim() else 0)
-    if dim is None or not call.x.is_floating_point():
+    if dim is None or not (call.x.is_floating_point() or call.is_open(call.x)):
         return None
     if "dim" not in call.named:  # the median of all
         return None if np.isnan(np.concatenate([e.ravel() for e in call.pair(call.x)])).any() else ends(call)
     dim %= max(call.x.dim(), 1)
-    _, loose, decided = _rows(call, dim)
+    rows, loose, decided = _rows(call, dim)
     lo, hi = (call.run(call.at(end))[0].numpy() for end in (0, 1))
     spoilt = np.moveaxis(loose, -1, dim) if call.x.dim() else loose.reshape(())
+    of_all = lo.ndim == call.x.dim() > 0
     if lo.ndim < spoilt.ndim:
         spoilt = spoilt.squeeze(dim)
     lo, hi = (np.where(spoilt, np.nan, end) for end in (lo, hi))
-    return Bounds(lo, hi), _index(decided, lo.shape, call.x.shape[dim] if call.x.dim() else 1)
+    if decided or not of_all or call.x.shape[dim] == 0:
+        return Bounds(lo, hi), _index(decided, lo.shape, call.x.shape[dim] if call.x.dim() else 1)
+    return Bounds(lo, hi), _ranked(call, rows, spoilt, dim, lo.shape[dim])
+
+
+def _ranked(call: Call, rows: Pair, spoilt: np.ndarray, dim: int, count: int) -> Found:
+    """Places of the first ranks of sort and topk; any where NaN may be, or where rows are long."""
+    name, n = call.op._schema.name, rows[0].shape[-1]
+    descending = bool(call.get("largest", True)) if "topk" in name else bool(call.get("descending", False))
+    found = ranks(rows, descending, bool(call.get("stable", False))) if call.get("sorted", True) else None
+    if found is None or not ("topk" in name or "sort" in name):
+        return _index(False, (*call.x.shape[:dim], count, *call.x.shape[dim + 1 :]), n)
+    first, last = (np.moveaxis(end[..., :count], -1, dim).astype(np.float64) for end in found)
+    return Bounds(np.where(spoilt, 0.0, first), np.where(spoilt, n - 1.0, last))
 
 
 def extreme(call: Call) -> Result:
@@ -239,7 +254,7 @@ def cast(call: Call, pair: Pair, src: torch.dtype, dst: torch.dtype) -> Found:
     """torch's conversion: round to nearest even; float64 reaches narrower formats through float32."""
     a, b = FORMAT_OF.get(src), FORMAT_OF.get(dst)
     if a is None:
-        return Bounds(*pair) if src == dst and src in INTEGERS else _of_integers(call, pair, src, b)
+        return _of_integers(call, pair, src, dst)
     if b is None:
         return _to_integers(pair, dst)
     lo, hi = pair
@@ -249,12 +264,17 @@ def cast(call: Call, pair: Pair, src: torch.dtype, dst: torch.dtype) -> Found:
     return Bounds(*casting.cast_interval(lo, hi, a, b, call.profile))
 
 
-def _of_integers(call: Call, pair: Pair, src: torch.dtype, dst: Format | None) -> Bounds | None:
-    """Integers that are open, as floats; None for other types and for integers that float64 may not hold."""
+def _of_integers(call: Call, pair: Pair, src: torch.dtype, dst: torch.dtype) -> Found:
+    """Integers that are open, as others or as floats; None for other types and for what float64 may not hold."""
+    if src not in INTEGERS or src == dst:
+        return Bounds(*pair) if src in INTEGERS else None
     lo, hi = (end.astype(np.float64) for end in pair)
-    if src not in INTEGERS or dst is None or not ((lo >= -EXACT) & (hi <= EXACT)).all():
+    if not ((lo >= -EXACT) & (hi <= EXACT)).all():
         return None
-    return Bounds(*casting.cast_interval(lo, hi, FP64, dst, call.profile))
+    fmt = FORMAT_OF.get(dst)
+    return (
+        _to_integers((lo, hi), dst) if fmt is None else Bounds(*casting.cast_interval(lo, hi, FP64, fmt, call.profile))
+    )
 
 
 def _to_integers(pair: Pair, dst: torch.dtype) -> Found:

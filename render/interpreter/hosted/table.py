@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.library import joint
 from interval_ops.reduction import scan
-from render.interpreter.hosted import attention, made
+from render.interpreter.hosted import attention, made, open_places
 from render.interpreter.hosted import elementwise as e
 from render.interpreter.hosted import moves as m
 from render.interpreter.hosted import norms as n
@@ -31,16 +33,18 @@ _OWN: dict[str, Rule] = {
     "logical_and": m.both,
     "logical_or": m.either,
     **dict.fromkeys(("isnan", "isinf", "isfinite"), m.classified),
+    **dict.fromkeys(("index", "gather", "take", "embedding", "index_select"), open_places.picked),
+    "scatter": open_places.scattered,
     "max_pool2d_with_indices": m.pooled,
     "aminmax": m.both_extremes,
     "round": m.rounded_to_places,
     "nan_to_num": m.without_nan,
     "neg": e.negated,
     "abs": e.absolute,
-    "add": e.scaled_sum(ATEN["add"], arithmetic.add),
-    "sub": e.scaled_sum(ATEN["sub"], arithmetic.sub),
+    "add": open_places.of_integers(e.scaled_sum(ATEN["add"], arithmetic.add), np.add),
+    "sub": open_places.of_integers(e.scaled_sum(ATEN["sub"], arithmetic.sub), np.subtract),
     "rsub": e.reversed_sub(ATEN["rsub"]),
-    "mul": e.binary(arithmetic.mul),
+    "mul": open_places.of_integers(e.binary(arithmetic.mul), np.multiply),
     "div": e.divided,
     "floor_divide": e.floor_divided,
     "remainder": e.remainder,
