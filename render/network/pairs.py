@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 import torch
 
 from render.network.capture import Crossing, Key, ModuleRun, Tensors
+from render.reference import figures
 
 
 @dataclass
@@ -41,9 +42,9 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Equal in every bit but the sign of zero and of NaN, dtype aside."""
     if a.is_floating_point() != b.is_floating_point() or a.is_complex() != b.is_complex():
         return False
-    if a.dtype != b.dtype:
-        a, b = (x.to(torch.float64) if x.is_floating_point() else x.to(torch.int64) for x in (a, b))
-    return torch.equal(a, b) or (a.is_floating_point() and bool(((a == b) | (a.isnan() & b.isnan())).all()))
+    if not a.is_floating_point():
+        return torch.equal(a, b) if a.dtype == b.dtype else torch.equal(a.to(torch.int64), b.to(torch.int64))
+    return figures.alike(figures.flat(a), figures.flat(b))
 
 
 def fits(a: Crossing | None, b: Crossing | None) -> bool:

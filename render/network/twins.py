@@ -30,6 +30,8 @@ LONGEST = 1 << 18
 """Sums of so many magnitudes are still bounded in float32."""
 UP = 1.0 + 2.0**-22
 """Makes a rounding to float32 an upper bound."""
+LITTLE = 2.0**-5
+"""Of the bound of a sum's roundings: what a coarser bound of the operands' difference may add to it."""
 LARGEST = 2.0**60
 """Magnitudes up to here have products and sums that float32 holds."""
 
@@ -111,7 +113,7 @@ class LinearTwin:
             return None
         if not 0 < module.in_features < LONGEST or not entry.target[0].numel():
             return None
-        most = max(float(t.detach().abs().max()) for t in tensors if t.numel())
+        most = max(max(-float(low), float(high)) for low, high in (t.detach().aminmax() for t in tensors if t.numel()))
         return cls(module, entry) if most < LARGEST else None
 
     def exact(self, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -129,13 +131,21 @@ class LinearTwin:
         size, w = self.module.in_features, self.module.weight.detach().float().abs()
         x, other = (t[0].reshape(-1, size).float() for t in (self.entry.target, self.entry.reference))
         apart = (other - x).abs_().mul_(UP)
-        reach = nn.functional.linear(apart, w)
+        reach = self._reach(apart, w)
         rows, columns = x.abs().add_(apart).amax(-1).mul_(UP).double().numpy(), w.amax(-1).double().numpy()
         own = None if self.module.bias is None else self.module.bias.detach().double().numpy()
         mag = self.sums.reshape(-1, w.shape[0]).add_(reach).numpy()
         known = LinearSums(exact.reshape(mag.shape), mag, reach.numpy(), rows, columns, own, size)
         found, self.sums = known.bounds(self.module.weight.dtype, device), None
         return None if found is None else Bounds(*(end.reshape(exact.shape) for end in (found.lo, found.hi)))
+
+    def _reach(self, apart: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
+        assert self.sums is not None
+        lengths = (torch.linalg.vector_norm(t.double(), dim=-1) * UP for t in (apart, w))
+        above = torch.outer(*(n.float() for n in lengths)).mul_(UP)
+        little = LITTLE * self.module.in_features * 2.0**-24
+        return above if float(above.mean()) <= little * float(self.sums.mean()) else nn.functional.linear(apart, w)
 
 
 __all__ = ["LinearTwin", "is_torchs", "one_module", "twins"]

@@ -28,6 +28,7 @@ from render.interpreter.hosted.call import Bounds, Result, rounding_of, values
 from render.interpreter.hosted.call import narrower as is_narrower
 from render.interpreter.hosted.overloads import HostSite, OverloadRule
 from render.interpreter.memory import Envelope
+from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
 from render.network.pairs import Pair
@@ -314,8 +315,7 @@ class BoundedWalk(RegionWalk):
         mark = (*(id(x) for x in given[:2]), tensor.data_ptr(), tensor._version)
         if mark != self.carried:  # what one module returned is mostly the next one's operand
             self.carried = mark
-            ends = [values(x) for x in given]
-            memory.carry(tensor, np.minimum.reduce(ends), np.maximum.reduce(ends), frozenset(), None)
+            memory.carry(tensor, *hull_of(*map(values, given)), frozenset(), fresh=True)
 
 
 class RegionTracker(HostTracker):

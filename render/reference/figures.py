@@ -40,6 +40,15 @@ def _gap(a: float, b: float) -> float:
 
 
 @compiled
+def alike(y: Array, z: Array) -> bool:
+    """Whether nothing differs, but for the sign of zero and of NaN."""
+    for i in range(y.size):  # noqa: SIM110
+        if _gap(np.float64(y[i]), np.float64(z[i])) != 0.0:
+            return False
+    return True
+
+
+@compiled
 def differences(y: Array, z: Array) -> tuple[int, float, float]:
     """(how many differ, the largest difference, the largest finite |z|); a NaN on one side differs without a size."""
     count, most, size = 0, 0.0, 0.0

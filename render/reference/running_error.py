@@ -30,6 +30,8 @@ STEP = 2.0**16
 TINY = 2.0**-40
 SAFETY = 4.0
 TRIALS = 3
+CACHED = 1 << 15
+"""Elements of which a dozen arrays stay in the cache."""
 _CASTS = frozenset(["_to_copy", "copy", "fill", "full", "scalar_tensor", "full_like", "new_full"])
 _PUTS = frozenset(["index_put", "_index_put_impl", "put"])
 _ELEMENTWISE = noise.EXACT_OPS | noise.ARITHMETIC | noise.FUNCTIONS | noise.TERMS.keys() | _CASTS
@@ -234,9 +236,20 @@ def _direct(op: Movable, values: list[Any]) -> Errors | None:
             return None
         moved = torch.as_tensor(abs(b) * e + abs(a) * f if op.name == "mul" else e + f, dtype=F64)
         moved = moved if moved.shape == values[0].shape else moved.expand(values[0].shape)
+        if op.name in _SUMS and bool(moved.sum().isfinite()) and bool(values[0].isinf().any()):
+            return _beside_infinities(values[0], (a, b), moved)
     else:
         return None
     return {0: moved} if bool(moved.sum().isfinite()) and bool(values[0].sum().isfinite()) else None
+
+
+def _beside_infinities(value: torch.Tensor, operands: tuple[Any, Any], moved: torch.Tensor) -> Errors | None:
+    """A sum with infinite operands, as a mask makes: these stay where they are. None where finite ones overflowed."""
+    given = [torch.as_tensor(x, dtype=F64).isinf() for x in operands]
+    infinite = value.isinf()
+    if bool(value.isnan().any()) or not torch.equal(infinite, (given[0] | given[1]).expand(value.shape)):
+        return None
+    return {0: moved.masked_fill(infinite, 0.0)}
 
 
 _MOVES = of_form(Form.MOVE)
@@ -320,13 +333,25 @@ def _gaps(moved: np.ndarray, value: np.ndarray, by: float, out: np.ndarray) -> N
 
 
 def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:
+    """As `_softmax_rows`; along the last axis in parts that stay in the cache."""
+    x, dim = op.leaves[op.tensors[0]], op.args[1]
+    error = op.errors.get(op.tensors[0], torch.zeros_like(value))
+    rows = CACHED // max(value.shape[-1], 1) if value.dim() else 0
+    if value.numel() <= CACHED or not rows or dim not in (-1, value.dim() - 1):
+        return _softmax_rows(op.name, value, x, error, dim, dtype, unit)
+    parts = zip(*(t.reshape(-1, value.shape[-1]).split(rows) for t in (value, x, error)), strict=True)
+    return torch.cat([_softmax_rows(op.name, y, z, e, -1, dtype, unit) for y, z, e in parts]).view(value.shape)
+
+
+def _softmax_rows(
+    name: str, value: torch.Tensor, x: torch.Tensor, error: torch.Tensor, dim: int, dtype: torch.dtype, unit: noise.Unit
+) -> torch.Tensor:
     """y_i' <= y_i e^{e_i} / sum_j y_j e^{-e_j}, and for log_softmax the logarithm of that."""
-    dim, logs = op.args[1], op.name == "_log_softmax"
+    logs = name == "_log_softmax"
     y = value.exp() if logs else value
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
     own = unit.terms(value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
-    error = op.errors.get(op.tensors[0], torch.zeros_like(value))
-    error = torch.where(op.leaves[op.tensors[0]].isfinite(), error, 0.0)  # a mask moves by nothing
+    error = torch.where(x.isfinite(), error, 0.0)  # a mask moves by nothing
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
         found: torch.Tensor = own * inner + grown + u * value.abs() + floor

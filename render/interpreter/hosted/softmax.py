@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from interval_ops.arithmetic.broadcast import BLOCK
 from interval_ops.bounds import Pair
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
@@ -52,13 +53,17 @@ def softmax(call: Call, logs: bool = False) -> Result:
     rows = Rows(call)
     if not rows.usable or call.get("half_to_float", False):
         return None
-    lo, hi = rows.pair
+    error = _log_error if logs else _softmax_error
+    shape = rows.pair[0].shape
+    flat = [end.reshape(-1, shape[-1]) for end in rows.pair]
+    out, step = np.empty((2, *flat[0].shape)), max(1, BLOCK // max(shape[-1], 1))
     with np.errstate(all="ignore"):
-        finite = (np.isfinite(lo) & np.isfinite(hi)).all(-1, keepdims=True)
-        masked = all_masked(lo, hi)
-        low, high = (_log_error if logs else _softmax_error)(lo, hi, rows.n, rows.inner, rows.profile)
-        low, high = (np.where(finite | masked, end, np.nan) for end in (low, high))
-    return rows.full((low, high))
+        for start in range(0, len(flat[0]), step):  # what stands between operands and results stays in the cache
+            lo, hi = (end[start : start + step] for end in flat)
+            fine = (np.isfinite(lo) & np.isfinite(hi)).all(-1, keepdims=True) | all_masked(lo, hi)
+            ends = error(lo, hi, rows.n, rows.inner, rows.profile)
+            out[:, start : start + step] = [np.where(fine, end, np.nan) for end in ends]
+    return rows.full((out[0].reshape(shape), out[1].reshape(shape)))
 
 
 def all_masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:

@@ -175,3 +175,20 @@ def _join(v: np.ndarray, lo: np.ndarray, hi: np.ndarray, low: np.ndarray, high: 
         x, a, z = np.float64(v[i]), lo[i], hi[i]
         low[i] = x if x < a or x != x else a
         high[i] = x if x > z or x != x else z
+
+
+def hull_of(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest of three arrays of one shape, in new ones; NaN where any is."""
+    out, flat = np.empty((2, a.size)), [np.ascontiguousarray(x).reshape(-1) for x in (a, b, c)]
+    _hull(flat[0], flat[1], flat[2], out[0], out[1])
+    return out[0].reshape(a.shape), out[1].reshape(a.shape)
+
+
+@compiled
+def _hull(a: np.ndarray, b: np.ndarray, c: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    for i in range(a.size):
+        x, y, z = np.float64(a[i]), np.float64(b[i]), np.float64(c[i])
+        least, most = (x, y) if x < y else (y, x)
+        nan = x + y + z if x != x or y != y or z != z else 0.0
+        low[i] = nan if nan != 0.0 else z if z < least else least
+        high[i] = nan if nan != 0.0 else z if z > most else most

@@ -67,6 +67,21 @@ def test_of_one_operand_it_is_the_bound_of_the_product():
     assert ratio.min() > 0.999 and ratio.max() < 1.001
 
 
+@pytest.mark.parametrize("apart", [0.0, 1e-7, 1e-4, 1.0])
+def test_a_coarse_reach_is_above_and_adds_little(apart):
+    torch.manual_seed(6)
+    layer = nn.Linear(200, 30)
+    x = torch.randn(10, 200) * 10.0 ** torch.randint(-3, 4, (10, 1))
+    other = x * (1 + apart * torch.randn(10, 200))
+    found = twin(layer, x, other)
+    found.exact(UNIT)
+    w, d = layer.weight.detach().abs(), (other - x).abs()
+    reach, sums = found._reach(d, w).double(), found.sums.double()
+    exact = d.double() @ w.double().t()
+    assert (reach * (1 + 2.0**-12) >= exact).all()
+    assert reach.mean() <= exact.mean() * (1 + 2.0**-12) + 2.0**-5 * 200 * 2.0**-24 * sums.mean()
+
+
 def test_the_movement_is_that_of_moved_operands():
     torch.manual_seed(5)
     layer, x = nn.Linear(64, 9), torch.randn(3, 64)

@@ -62,3 +62,38 @@ def test_numbers_that_a_shadow_took_over_are_its_own() -> None:
     assert got == [[exact] * 8, [3 * (2 * exact + 1)] * 8, [5.0] * 4 + [2 * exact] * 4]
     assert bool((mode.error(y) > mode.error(z).reshape(-1)).all())
     assert mode.error(z)[0].abs().max() < mode.error(z)[1].min()
+
+
+@pytest.mark.parametrize("name", ["_softmax", "_log_softmax"])
+def test_softmax_in_parts_is_what_it_is_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(3, 50, 40, dtype=torch.float64, generator=generator)
+    x[:, :, 30:] = torch.where(torch.rand(3, 50, 10, generator=generator) < 0.5, -torch.inf, x[:, :, 30:])
+    error = x.abs().nan_to_num(posinf=0.0) * 2.0**-20
+    func = getattr(torch.ops.aten, name).default
+    found = []
+    for size in (1 << 20, 128):
+        monkeypatch.setattr(running_error, "CACHED", size)
+        operation = Movable(func, (x, -1, False), {}, [error], default_dtype)
+        found.append(error_of(operation, operation.run(), [torch.float32], Unit(native=True), False)[0])
+    assert torch.equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_a_mask_moves_by_nothing_and_the_rest_by_its_errors(name: str) -> None:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(4, 6, 6, dtype=torch.float64, generator=generator)
+    mask = torch.zeros(6, 6, dtype=torch.float64).masked_fill(torch.ones(6, 6).triu(1) > 0, -torch.inf)
+    error = x.abs() * 2.0**-20
+    operation = Movable(getattr(torch.ops.aten, name).Tensor, (x, mask), {}, [error, None], default_dtype)
+    found = error_of(operation, operation.run(), [torch.float64], Unit(native=False), False)[0]
+    seen = mask.isfinite().expand(x.shape)
+    assert bool((found[~seen] == 0).all()) and bool((found[seen] >= error[seen]).all())
+    assert bool((found[seen] <= error[seen] + 2.0**-50 * x[seen].abs()).all())
+
+
+def test_infinities_that_overflow_makes_are_not_exact() -> None:
+    x = torch.full((3,), 1.7e308, dtype=torch.float64)
+    operation = Movable(torch.ops.aten.add.Tensor, (x, x), {}, [x * 2.0**-50, None], default_dtype)
+    found = error_of(operation, operation.run(), [torch.float64], Unit(native=False), False)[0]
+    assert not bool(found.isfinite().any()) or bool((found > 0).all())
