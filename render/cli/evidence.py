@@ -48,7 +48,9 @@ def command(
     out = console()
     out.print(f"{verdict.headline}  {verdict.code}  {verdict.message}", soft_wrap=True)
     for fact in verdict.evidence:
-        out.print(f"  {fact.kind:12} {fact.text}", soft_wrap=True)
+        value = f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
+        told = fact.text if any(c.isdigit() for c in fact.text) or value in fact.text else f"{fact.text}: {value}"
+        out.print(f"  {fact.kind:12} {told}", soft_wrap=True)
     return verdict.exit_code
 
 

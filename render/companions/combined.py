@@ -163,8 +163,8 @@ def _evidence(
                      f"median width {fields.width:.3g} times the default tolerance")]  # fmt: skip
     if band is not None:
         said.append(Evidence("estimate", "companions/band", band.declared,
-                             f"errors at {band.declared:.3g} of {SIGMA:g} sd of the declared precision, "
-                             f"{band.own:.3g} of the kernel's own; {band.sentence}"))  # fmt: skip
+                             f"errors of {band.declared:.3g} times {SIGMA:g} sd of the declared precision, "
+                             f"{band.own:.3g} times those of the kernel's own; {band.sentence}"))  # fmt: skip
     if dual is not None:
         from render.companions.dual_delta.report import sentence
 

@@ -76,9 +76,10 @@ class Accuracy:
     def evidence(self) -> Iterator[Evidence]:
         path, band = f"outputs/{self.band.output}", self.band
         said = (
-            f"errors at {band.declared:.3g} of {SIGMA:g} sd of the declared precision, {band.own:.3g} of the kernel's"
+            f"errors of {band.declared:.3g} times {SIGMA:g} sd of the declared precision, {band.own:.3g} times those "
+            f"of the kernel's own; {band.sentence}"
         )
-        yield Evidence("estimate", f"{path}/declared", band.declared, f"{said} own; {band.sentence}")
+        yield Evidence("estimate", f"{path}/declared", band.declared, said)
         yield Evidence("measurement", f"{path}/less_accurate", self.outside, self.sentence)
 
 
