@@ -95,7 +95,14 @@ def _known() -> dict[str, Instruction]:
         found[f"cvt.{written}.f32.f64"] = Instruction((f, "f64"), library=f"double2float_{name}")
     for written, name in (("rni", "rint"), ("rzi", "trunc"), ("rmi", "floor"), ("rpi", "ceil")):
         found[f"cvt.{written}.f32.f32"] = Instruction((f, f), library=name, ftz=True)
-    for half, since in (("f16", 0), ("bf16", 80)):
+    for half, since, full in (("f16", 0, 0), ("bf16", 80, 90)):
+        for op in ("add", "sub", "mul"):
+            found |= {f"{op}{way}.{half}": Instruction((half,) * 3, f"create_f{op}", since=full) for way in ("", ".rn")}
+        found[f"fma.rn.{half}"] = Instruction((half,) * 4, "create_fma", since=since)
+        found[f"max.{half}"] = Instruction((half,) * 3, "create_maxnumf", since=80)
+        found[f"min.{half}"] = Instruction((half,) * 3, "create_minnumf", since=80)
+        found[f"neg.{half}"] = Instruction((half, half), "create_fneg", since=since)
+        found[f"abs.{half}"] = Instruction((half, half), "create_fabs", since=since)
         found[f"cvt.rn.{half}.f32"] = Instruction((half, f), "create_fp_trunc", since=since)
         found[f"cvt.rz.{half}.f32"] = Instruction((half, f), "create_fp_to_fp", since=since)
         found[f"cvt.f32.{half}"] = Instruction((f, half), "create_fp_ext", since=90 if half == "bf16" else 0)

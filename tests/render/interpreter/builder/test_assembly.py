@@ -38,6 +38,22 @@ def cast(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr, HOW: tl.constexpr, T
     tl.store(o_ptr + i, y)
 
 
+@triton.jit
+def of_halves(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr, HOW: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    y = tl.load(x_ptr + (i + 5) % B)
+    z = tl.load(x_ptr + (i + 11) % B)
+    to: tl.constexpr = o_ptr.dtype.element_ty
+    if COUNT == 1:
+        r = tl.inline_asm_elementwise(TEXT, HOW, [x], dtype=to, is_pure=True, pack=1)
+    elif COUNT == 2:
+        r = tl.inline_asm_elementwise(TEXT, HOW, [x, y], dtype=to, is_pure=True, pack=1)
+    else:
+        r = tl.inline_asm_elementwise(TEXT, HOW, [x, y, z], dtype=to, is_pure=True, pack=1)
+    tl.store(o_ptr + i, r)
+
+
 POINTS = np.array([0.25, 1e-3, 0.1, 0.5, 0.9, 1.0, 1.5, 2.75, -0.3, -1.0, -2.5, 3.0, 7.25, 1e-30, 100.0, 0.125])
 
 
@@ -96,6 +112,39 @@ def test_rounding_modes_hold_the_exact_result_rounded(op: str, direction: str) -
     finite = np.isfinite(exact)
     assert np.all((lo <= rounded)[finite] & (rounded <= hi)[finite])
     assert np.all((hi - lo)[finite] <= 8 * np.spacing(np.abs(near[finite]) + np.abs(y.numpy()[finite])))
+
+
+HALVES: dict[str, Callable[..., torch.Tensor]] = {
+    "add": torch.add, "sub.rn": torch.sub, "mul": torch.mul, "fma.rn": lambda x, y, z: x * y + z, "max": torch.fmax,
+    "min": torch.fmin, "neg": torch.neg, "abs": torch.abs,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "device", "why"), [
+    ("add.bf16 $0, $1, $2;", "sm_80", "sm_80 does not have it"),
+    ("add.ftz.f16 $0, $1, $2;", "any", "flushed subnormals"),
+])  # fmt: skip
+def test_halves_that_a_target_lacks_or_flushes_are_refused(text: str, device: str, why: str) -> None:
+    x = torch.ones(4, dtype=torch.bfloat16 if "bf16" in text else torch.float16)
+    with pytest.raises(render.UnsupportedOp, match=why), Session(device):
+        of_halves[(1,)](x, torch.empty_like(x), 4, text, "=h,h,h", 2)
+
+
+@pytest.mark.parametrize("op", HALVES)
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_halves_round_once(op: str, half: torch.dtype) -> None:
+    """The exact result in float64 (products and sums of a few halves fit), rounded to nearest, in a narrow bound."""
+    x = torch.tensor(POINTS).to(half)
+    operands = [x, x.roll(-5), x.roll(-11)][: {"fma.rn": 3, "neg": 1, "abs": 1}.get(op, 2)]
+    exact = HALVES[op](*(t.double() for t in operands))
+    count = len(operands)
+    text = f"{op}.{'f16' if half == torch.float16 else 'bf16'} {', '.join(f'${k}' for k in range(count + 1))};"
+    how = ",".join(["=h", *["h"] * count])
+    lo, hi = envelope(of_halves, x, torch.empty_like(x), "sm_90", text, how, count)
+    near = exact.to(half).double().numpy()
+    ulp = np.abs(near) * torch.finfo(half).eps + float(torch.finfo(half).smallest_normal)
+    scale = (operands[0].double() * operands[1].double()).abs().numpy() * torch.finfo(half).eps if count == 3 else 0.0
+    assert np.all((lo <= near) & (near <= hi)) and np.all(hi - lo <= 2 * ulp + 2 * scale)
 
 
 @pytest.mark.parametrize(("text", "how", "to"), [
