@@ -61,6 +61,32 @@ def welford_without_guard(m2_a, n_a, mean_a, m2_b, n_b, mean_b):
 
 
 @triton.jit
+def raw_squares(mean_x, count_x, m_x, mean_y, count_y, m_y):
+    count = count_x + count_y
+    least = tl.maximum(count, 1)
+    mc_x = mean_x * count_x
+    mc_y = mean_y * count_y
+    mean = (mc_x + mc_y) / least
+    return mean, count, m_x + mc_x * mean_x + m_y + mc_y * mean_y - count * mean * mean
+
+
+@triton.jit
+def not_raw_squares(mean_x, count_x, m_x, mean_y, count_y, m_y):
+    count = count_x + count_y
+    mean = (mean_x * count_x + mean_y * count_y) / tl.maximum(count, 2)
+    return mean, count, m_x + mean_x * count_x * mean_x + m_y + mean_y * count_y * mean_y - count * mean * mean
+
+
+@triton.jit
+def spread_kernel(x, mean, var, n, fn: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i, mask=i < n, other=0.0)
+    m, count, m2 = tl.reduce((v, (i < n).to(tl.float32), tl.zeros([N], tl.float32)), 0, fn)
+    tl.store(mean, m)
+    tl.store(var, m2 / count)
+
+
+@triton.jit
 def not_welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
     delta = mean_b - mean_a
     n = n_a + n_b

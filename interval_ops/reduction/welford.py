@@ -20,6 +20,13 @@ every order. A computed d is at most eta_d = 2e + u (R + 2e) off, so by Minkowsk
 between (sqrt(M0) -+ eta_d sqrt(H))^2, H = sum h <= W log2(W) / 4 (by the entropy inequality H2(p) >= 4 p (1 - p)), or
 depth W / 4 in a balanced tree; then its own roundings: three per product and a division, two additions per merge.
 
+Raw squares. With M2 = M2_a + w_a mean_a^2 + M2_b + w_b mean_b^2 - w mean^2 instead, Q = M2 + w mean^2 of the computed
+values is Q_a + Q_b but for the roundings of that merge, whatever the error of the means. Let S = sum w x^2, t = S +
+sum |M2|, b = (sqrt(S) + e sqrt(W))^2, which bounds the sums of w mean^2 over parts that share no element (Cauchy and
+Minkowski). At most six roundings of a term give g (|Q_a| + |Q_b| + 2 (w_a mean_a^2 + w_b mean_b^2) + w mean^2) a merge,
+g = 6 u / (1 - 6 u), so over K merges in a chain, or K levels of a tree, |Q - exact| <= E = K g (t + 3 b) / (1 - K g).
+At the end M2 = Q - W mean^2 is E + W e (2 |mean| + e) off.
+
 Source: Chan, Golub, LeVeque, Algorithms for Computing the Sample Variance, Am. Stat. 37 (1983), for the formula. A
 common mistake: evaluating one tree in interval arithmetic, where mean_a occurs twice: its width doubles at every level,
 and another tree leaves it all the same.
@@ -46,11 +53,12 @@ def reduce_axis(
     profile: Profile,
     guarded: bool,
     weighted: bool = False,
+    raw: bool = False,
 ) -> tuple[Pair, Pair] | None:
     """Bounds of (mean, M2) over `axis`, which is removed; None where the rule does not hold.
 
     Operands have one full shape; `weight` are exact values. `guarded`: r is 0 where w is 0. `weighted`: the mean is
-    (w_a mean_a + w_b mean_b) / w instead. The rule needs fp32 or
+    (w_a mean_a + w_b mean_b) / w instead; `raw`: and M2 by raw squares, with max(w, 1) for w. The rule needs fp32 or
     fp64, weights that are integers of 0 and more, and a total that the format holds exactly. Rows with operands that
     are not finite, or where a step may overflow, get NaN in both ends.
     """
@@ -67,8 +75,15 @@ def reduce_axis(
         depth = np.ceil(np.log2(w.shape[1])) if profile.trees else None
         off = rounding.of_mean(w, spread, reach, depth)
         low, high = _means(xl, xh, w, total, reach, off)
-        bottom, top = _scatter((xl, xh), (sl, sh), w, total, spread, reach, off, rounding, depth)
+        if raw:
+            bottom, top = _raw_squares((xl, xh), (sl, sh), w, total, reach, off, rounding, depth)
+            low, high = (
+                np.where(total == 0, pick(end, 0), end) for pick, end in ((np.minimum, low), (np.maximum, high))
+            )
+        else:
+            bottom, top = _scatter((xl, xh), (sl, sh), w, total, spread, reach, off, rounding, depth)
         good = np.isfinite(off + top) & (4 * ((spread + off) ** 2 + reach) * (total + 1) + top < fmt.max)
+        good &= 4 * (reach + off) ** 2 * (total + 1) < (fmt.max if raw else np.inf)
         good &= np.isfinite(xl + xh + sl + sh).all(1)
         if not guarded:
             good &= (w == 0).sum(1) < 2
@@ -135,6 +150,23 @@ def _scatter(
     size = np.maximum(np.abs(sl), np.abs(sh)).sum(1) + between_high
     lost = (relative * size + 2 * n * rounding.eta * (total + 2)) * _UP
     return sl.sum(1) + between_low - lost, sh.sum(1) + between_high + lost
+
+
+def _raw_squares(
+    x: Pair, m2: Pair, w: Array, total: Array, reach: Array, off: Array, rounding: _Rounding, depth: float | None
+) -> Pair:
+    """Bounds of the computed M2 by raw squares."""
+    n, u = w.shape[1], rounding.u
+    sl, sh = m2
+    root_low, root_high = _exact_root(*x, w, total, reach)
+    squares = (w * np.maximum(np.abs(x[0]), np.abs(x[1])) ** 2).sum(1) * (1 + (n + 4) * 2.0**-52)
+    size = squares + np.maximum(np.abs(sl), np.abs(sh)).sum(1)
+    means = (np.sqrt(squares) + off * np.sqrt(total)) ** 2 * _UP
+    grown = (n - 1 if depth is None else depth) * 6 * u / (1 - 6 * u) * _UP
+    lost = np.where(grown < 0.5, grown / (1 - grown) * (size + 3 * means), np.inf)
+    lost += total * off * (2 * reach + 3 * off) + 8 * n * rounding.eta * (1 + reach + off) * (total + 1)
+    lost = (lost + (2 * n + 16) * 2.0**-52 * (size + root_high**2)) * _UP
+    return sl.sum(1) + root_low**2 - lost, sh.sum(1) + root_high**2 + lost
 
 
 def _exact_root(xl: Array, xh: Array, w: Array, total: Array, reach: Array) -> Pair:

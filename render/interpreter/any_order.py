@@ -92,7 +92,7 @@ def _moments(fn: Any, parts: Sequence[Handle], model: Model) -> Along | None:
 
     def rule(full: Sequence[Pair], axis: int) -> Ends | None:
         mean, m2, weight = (full[k] for k in (found.mean, found.m2, found.weight))
-        got = moments.reduce_axis(mean, m2, weight[0], axis, fmt, profile, found.guarded, found.weighted)
+        got = moments.reduce_axis(mean, m2, weight[0], axis, fmt, profile, found.guarded, found.weighted, found.raw)
         return None if got is None else _placed(len(full), {found.mean: got[0], found.m2: got[1]})
 
     return rule

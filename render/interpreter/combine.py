@@ -58,13 +58,14 @@ class LogSumExp(NamedTuple):
 
 class Welford(NamedTuple):
     """Positions of mean, M2 and weight; `guarded`: the share is 0 where both weights are 0; `weighted`: the mean is
-    (w_a mean_a + w_b mean_b) / w."""
+    (w_a mean_a + w_b mean_b) / w; `raw`: with max(w, 1) for w, and M2 is a difference of raw squares."""
 
     mean: int
     m2: int
     weight: int
     guarded: bool
     weighted: bool = False
+    raw: bool = False
 
 
 def combine_kind(fn: Any) -> str | None:
@@ -252,6 +253,8 @@ def welford(fn: Any) -> Welford | None:
     outputs = [_inverted(e) for e in outputs]
     for mean, m2, weight in permutations(range(3)):
         total = _commutative("+", left[weight], right[weight])
+        if outputs[weight] == total and _by_raw_squares(left, right, outputs, (mean, m2, weight)):
+            return Welford(mean, m2, weight, True, True, True)
         delta = ("-", right[mean], left[mean])
         for guarded in (True, False):
             share = _commutative("*", right[weight], ("inverse", total))
@@ -265,6 +268,19 @@ def welford(fn: Any) -> Welford | None:
             if outputs[mean] == _commutative("*", both, ("inverse", total)) and not guarded:
                 return Welford(mean, m2, weight, guarded, True)
     return None
+
+
+def _by_raw_squares(
+    left: list[Expression], right: list[Expression], outputs: list[Expression], places: tuple[int, int, int]
+) -> bool:
+    """Whether the mean is sum(w mean) / max(w, 1), and M2 the sum of M2 + w mean^2 less w mean^2 of both."""
+    mean, m2, weight = places
+    total = _commutative("+", left[weight], right[weight])
+    both = _commutative("+", *(_commutative("*", x[weight], x[mean]) for x in (left, right)))
+    made = _commutative("*", both, ("inverse", _commutative("max", total, ("number", 1.0))))
+    squares = (_commutative("*", x[weight], x[mean], x[mean]) for x in (left, right))
+    parts = _commutative("+", left[m2], right[m2], *squares)
+    return outputs[mean] == made and outputs[m2] == ("-", parts, _commutative("*", total, made, made))
 
 
 def _inverted(e: Expression) -> Expression:

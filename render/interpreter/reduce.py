@@ -215,7 +215,7 @@ class Reductions:
         weight = np.broadcast_to(parts[found.weight].v, shape)
         profile = self.ctx.model("accumulation")
         got = rules.reduce_axis(
-            (mean[0], mean[1]), (m2[0], m2[1]), weight, axis + 1, fmt, profile, found.guarded, found.weighted
+            (mean[0], mean[1]), (m2[0], m2[1]), weight, axis + 1, fmt, profile, found.guarded, found.weighted, found.raw
         )
         if got is None:
             return None

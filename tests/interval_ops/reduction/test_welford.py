@@ -17,12 +17,12 @@ TREE = SM90.chosen(sum_order="tree")
 DTYPES = {FP32: np.float32, FP64: np.float64}
 
 
-def bounds(x, w, s=None, fmt=FP32, profile=SM90, guarded=True):
+def bounds(x, w, s=None, fmt=FP32, profile=SM90, guarded=True, raw=False):
     """((mean lo, hi), (M2 lo, hi)) of one row of points or of a pair."""
     pair = x if isinstance(x, tuple) else (x, x)
     s = np.zeros_like(pair[0]) if s is None else s
     wide = [np.asarray(a, np.float64)[None] for a in (*pair, s, s, w)]
-    got = welford.reduce_axis((wide[0], wide[1]), (wide[2], wide[3]), wide[4], 1, fmt, profile, guarded)
+    got = welford.reduce_axis((wide[0], wide[1]), (wide[2], wide[3]), wide[4], 1, fmt, profile, guarded, raw, raw)
     return None if got is None else [(float(lo[0]), float(hi[0])) for lo, hi in got]
 
 
@@ -34,12 +34,20 @@ def merge(a, b, dtype, off):
     return dtype(a[0] + dtype(d * r)), dtype(dtype(a[1] + b[1]) + square), w
 
 
+def merge_raw(a, b, dtype, off):
+    """The same by raw squares."""
+    one, other, w = dtype(a[0] * a[2]), dtype(b[0] * b[2]), dtype(a[2] + b[2])
+    mean = dtype(dtype(dtype(one + other) / max(w, dtype(1))) * dtype(1 + off))
+    sums = dtype(dtype(dtype(a[1] + dtype(one * a[0])) + b[1]) + dtype(other * b[0]))
+    return mean, dtype(sums - dtype(dtype(w * mean) * mean)), w
+
+
 def division(dtype, draw):
     """Two roundings off in fp32, as div.full.f32 may be; correctly rounded in fp64."""
     return float(draw.choice([0.0, 2.0**-23, -(2.0**-23)])) if dtype == np.float32 else 0.0
 
 
-def any_order(parts, dtype, draw):
+def any_order(parts, dtype, draw, merge=merge):
     parts = list(parts)
     style = draw.integers(3)
     while len(parts) > 1:
@@ -51,7 +59,7 @@ def any_order(parts, dtype, draw):
     return parts[0]
 
 
-def balanced(parts, dtype, draw):
+def balanced(parts, dtype, draw, merge=merge):
     while len(parts) > 1:
         half = len(parts) // 2
         pairs = zip(parts[:half], parts[half:], strict=True)
@@ -80,17 +88,18 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("fmt", DTYPES, ids=lambda f: f.name)
-def test_every_order_lies_inside(case, fmt):
-    r, dtype = rng(71), DTYPES[fmt]
+@pytest.mark.parametrize("raw", [False, True])
+def test_every_order_lies_inside(case, fmt, raw):
+    r, dtype, how = rng(71), DTYPES[fmt], merge_raw if raw else merge
     for _ in range(4):
         x, w = (np.asarray(a, dtype) for a in CASES[case](r))
         s = np.asarray(r.random(32) * (case == "counts"), dtype)
-        found, trees = bounds(x, w, s, fmt), bounds(x, w, s, fmt, TREE)
+        found, trees = bounds(x, w, s, fmt, raw=raw), bounds(x, w, s, fmt, TREE, raw=raw)
         parts = list(zip(x, s, w, strict=True))
         for k in range(12):
-            got = any_order(parts, dtype, r)
+            got = any_order(parts, dtype, r, how)
             assert all(lo <= float(v) <= hi for v, (lo, hi) in zip(got, found, strict=False)), k
-            got = balanced([parts[i] for i in r.permutation(32)], dtype, r)
+            got = balanced([parts[i] for i in r.permutation(32)], dtype, r, how)
             assert all(lo <= float(v) <= hi for v, (lo, hi) in zip(got, trees, strict=False)), k
         for value, (lo, hi), (low, high) in zip(exact(x, w, s), found, trees, strict=True):
             assert Fraction(lo) <= value <= Fraction(hi)
@@ -104,13 +113,25 @@ def test_the_errors_are_of_the_size_of_the_formula():
     assert (top - bottom) / top < 1e-3
 
 
-def test_inputs_with_a_width():
+def test_raw_squares_cost_digits_of_the_mean():
+    """Six roundings of four second moments, and of the mean as much, at each of so many merges; 1000 scatters here."""
+    x = rng(75).normal(size=64) + 32
+    for profile, merges in ((SM90, 63), (TREE, 6)):
+        _, (bottom, top) = bounds(np.float32(x), np.ones(64), profile=profile, raw=True)
+        assert top - bottom < 2 * (40 * merges + 64) * 2.0**-24 * (x**2).sum()
+    (low, high), (bottom, top) = bounds(x, np.ones(64), profile=SM90.mute("accumulation"), raw=True)
+    assert high - low < 1e-11 and top - bottom < 1e-8
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_inputs_with_a_width(raw):
     r = rng(73)
     c = r.normal(size=16)
-    found = bounds((c - 0.05, c + 0.05), np.ones(16))
+    found = bounds((c - 0.05, c + 0.05), np.ones(16), raw=raw)
     for _ in range(50):
         x = np.float32(c + r.uniform(-0.0499, 0.0499, 16))
-        got = any_order(list(zip(x, np.float32([0] * 16), np.float32([1] * 16), strict=True)), np.float32, r)
+        parts = list(zip(x, np.float32([0] * 16), np.float32([1] * 16), strict=True))
+        got = any_order(parts, np.float32, r, merge_raw if raw else merge)
         assert all(lo <= float(v) <= hi for v, (lo, hi) in zip(got, found, strict=False))
 
 
@@ -131,9 +152,10 @@ def test_rows_without_a_bound():
     assert np.isfinite(bounds(np.arange(8.0), masked)).all()
 
 
-def test_no_weight_at_all():
-    (low, high), (bottom, top) = bounds(np.arange(8.0), np.zeros(8))
-    assert low <= 0.0 and high >= 7.0 and bottom <= 0.0 <= top
+@pytest.mark.parametrize("raw", [False, True])
+def test_no_weight_at_all(raw):
+    (low, high), (bottom, top) = bounds(np.arange(1.0, 9.0), np.zeros(8), raw=raw)
+    assert low <= (0.0 if raw else 1.0) and high >= 8.0 and bottom <= 0.0 <= top
 
 
 def test_muted_it_is_exact():

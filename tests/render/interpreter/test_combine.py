@@ -106,6 +106,17 @@ def test_welford_is_bounded_in_every_order() -> None:
     assert not s.taints
 
 
+@pytest.mark.parametrize("n", [64, 50])
+def test_raw_squares_are_bounded_in_every_order(n: int) -> None:
+    x, mean, var = normal(64) + 3, torch.empty(1), torch.empty(1)
+    with Session("sm_80") as s:
+        zoo.spread_kernel[(1,)](x, mean, var, n, zoo.raw_squares, 64)
+    wide = x[:n].double()
+    assert holds(s, mean, wide.mean().reshape(1)) and holds(s, var, wide.var(correction=0).reshape(1))
+    found = s.envelope(var)
+    assert not s.taints and found is not None and found.hi[0] - found.lo[0] < 1e-2 * var.item()
+
+
 @pytest.mark.parametrize("back", [False, True])
 def test_linear_recurrences(back: bool) -> None:
     a, b = normal(N).abs(), normal(N, seed=197)
@@ -141,7 +152,8 @@ def test_what_a_combine_function_is_taken_for() -> None:
     assert componentwise(zoo.by_component) == ("sum", "max", "prod")
     assert welford(zoo.welford) == Welford(mean=0, m2=1, weight=2, guarded=True)
     assert welford(zoo.welford_without_guard) == Welford(mean=2, m2=0, weight=1, guarded=False)
-    for fn in (zoo.not_linear, zoo.not_welford):
+    assert welford(zoo.raw_squares) == Welford(0, 2, 1, guarded=True, weighted=True, raw=True)
+    for fn in (zoo.not_linear, zoo.not_welford, zoo.not_raw_squares):
         assert linear_recurrence(fn) is None and componentwise(fn) is None and welford(fn) is None
 
 
