@@ -60,6 +60,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         scope.set(math, name, MathFunction(name))
     for name in ("tensor", "as_tensor", "from_numpy"):
         _watch_maker(scope, name, tracker)
+    _watch_one_hot(scope, tracker)
 
 
 def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
@@ -73,6 +74,20 @@ def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
         return out
 
     scope.set(torch, name, maker)
+
+
+def _watch_one_hot(scope: PatchScope, tracker: HostTracker) -> None:
+    """one_hot of a given width as the scatter that it is: its C++ asks for the least and the largest index first, only to
+    refuse them, which would look like branches of the host on integers that are open."""
+    plain = torch.nn.functional.one_hot
+
+    def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if tracker.is_paused or num_classes <= 0 or tensor.dtype != torch.int64 or not tensor.numel():
+            return plain(tensor, num_classes)
+        out = torch.zeros(*tensor.shape, num_classes, dtype=torch.int64, device=tensor.device)
+        return out.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+    scope.set(torch.nn.functional, "one_hot", one_hot)
 
 
 def _asked_outside(tracker: HostTracker) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from support import rng, trials
 
 from render.classify import classify
 from render.interpreter.session import Session
+from render.interpreter.turns import Turns
 from render.result.errors import Endless
 
 
@@ -400,3 +402,23 @@ def test_an_interruption_says_where(turns: int, ctrl_c: None) -> None:
     ):
         chatty[(2,)](flags(2), out)
     assert out.tolist() == [0, 0] and (turns < 100 or s.launches[0].stats.in_turns)
+
+
+@pytest.mark.parametrize("let_go", ["", "paused", "over"])
+def test_an_interrupt_waits_for_the_program_that_runs_and_for_no_other(let_go: str) -> None:
+    """One that has let go gave `back` already, and does not do so again."""
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    program = SimpleNamespace(
+        paused=let_go == "paused", over=let_go == "over", go=threading.Semaphore(0), thread=thread
+    )
+    ctx: Any = SimpleNamespace(steps=SimpleNamespace(cancelled=None))
+    turns = Turns(ctx, lambda *_: None, None, True)
+    turns.ring, turns._running = [program], program  # type: ignore[list-item, assignment]
+    if not let_go:
+        turns.back.release()
+    ending = threading.Thread(target=turns._abandon, args=(KeyboardInterrupt("stopped"),), daemon=True)
+    ending.start()
+    ending.join(60)
+    assert not ending.is_alive() and ctx.steps.cancelled is not None
+    assert not turns.back.acquire(blocking=False) and program.go.acquire(blocking=False)
