@@ -77,8 +77,8 @@ def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
 
 
 def _watch_one_hot(scope: PatchScope, tracker: HostTracker) -> None:
-    """one_hot of a given width as the scatter that it is: its C++ asks for the least and the largest index first, only to
-    refuse them, which would look like branches of the host on integers that are open."""
+    """one_hot of a given width as the scatter that it is: its C++ asks for the least and the largest index first, only
+    to refuse them, which would look like branches of the host on integers that are open."""
     plain = torch.nn.functional.one_hot
 
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
