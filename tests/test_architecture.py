@@ -131,3 +131,14 @@ def _wide() -> set[str]:
 def test_functions_take_few_parameters():
     """What belongs together is a record; compiled kernels take NamedTuples."""
     assert _wide() == set(WIDE)
+
+
+def test_no_dispatch_mode_brings_in_a_compiler():
+    """A mode that does not say otherwise imports all of torch._dynamo when its first operation runs."""
+    silent = []
+    for path in MODULES.values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and "TorchDispatchMode" in map(ast.unparse, node.bases):
+                said = {f.name for f in node.body if isinstance(f, ast.FunctionDef)}
+                silent += [] if "_should_skip_dynamo" in said else [f"{path.name}:{node.lineno} {node.name}"]
+    assert not silent

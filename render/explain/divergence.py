@@ -294,6 +294,11 @@ def reference_steps(oracle: Oracle) -> list[Known] | None:
 class _Parts(TorchDispatchMode):
     """Keeps what torch's own decompositions compute on the way: the product inside of a linear layer, a row's mean."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
     def __init__(self, kept: _Kept) -> None:
         super().__init__()
         self.kept, self.depth = kept, 0
@@ -303,7 +308,8 @@ class _Parts(TorchDispatchMode):
         kwargs = kwargs or {}
         name = operation(func).name
         out = func(*args, **kwargs)
-        steps = None if func._schema.is_mutable or self.depth == DECOMPOSED else decomposition(func)
+        whole = func._schema.is_mutable or self.depth == DECOMPOSED or name == "_to_copy"  # its steps import a compiler
+        steps = None if whole else decomposition(func)
         if self.depth and func.namespace == "aten" and name not in COPIES:
             for leaf in tree_leaves(out):
                 self.kept.keep(name, leaf)

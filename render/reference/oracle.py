@@ -25,6 +25,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from interval_ops.allocator import trim
 from render.entry.execution import default_dtype
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named
@@ -35,6 +36,8 @@ from render.result.defects import caught
 
 ASSUMED = "its error is assumed, not bounded"
 BOUNDED = "its error is bounded"
+LARGE = 1 << 26
+"""Bytes of E from which on what a run of the reference worked in is given back at once."""
 FALLBACK = 2.0**-44
 """Error of E relative to the largest element of the output where it could not be carried; always reported."""
 
@@ -362,6 +365,8 @@ class Oracle:
             values = [array(mode.value(x)) for _, x in found]
             errors = [array(mode.error(x)) for _, x in found]
         mode.release()
+        if sum(x.nbytes for x in values) >= LARGE:
+            trim()
         return values, errors, mode
 
     def _ends(self, base: list[np.ndarray], spread: list[np.ndarray]) -> list[Ends]:
