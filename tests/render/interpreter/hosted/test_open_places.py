@@ -147,3 +147,29 @@ def test_routing_with_ties_on_the_host(route: Callable[..., torch.Tensor]) -> No
 
     assert render.classify(route, x, w, gains, ref=right).label == "Type-I"
     assert render.classify(lambda x, w, g: route(x, w, g * 1.25), x, w, gains, ref=right).label == "Type-II"
+
+
+@triton.jit
+def largest(X, V, At, N: tl.constexpr):
+    r, i = tl.program_id(0), tl.arange(0, N)
+    v, k = tl.max(tl.load(X + r * N + i), 0, return_indices=True)
+    tl.store(V + r, v)
+    tl.store(At + r, k)
+
+
+def test_a_host_that_reads_indices_of_programs_that_were_left_out() -> None:
+    """Slices run single programs again; what the others would have stored is no index, and no fault of the user's."""
+    g = torch.Generator().manual_seed(0)
+    x, gains = torch.randn(6, 16, generator=g), torch.randn(16, generator=g)
+
+    def weighed(x: torch.Tensor, gains: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+        best, at = torch.empty(len(x)), torch.full((len(x),), 1000, dtype=torch.int32)
+        largest[(len(x),)](x * factor, best, at, x.shape[1])
+        return best * gains[at.long()]
+
+    def right(x: torch.Tensor, gains: torch.Tensor) -> torch.Tensor:
+        return x.amax(1) * gains[x.argmax(1)]
+
+    assert render.classify(weighed, x, gains, ref=right).label == "Type-I"
+    found = render.classify(lambda x, gains: weighed(x, gains, 1.01), x, gains, ref=right)
+    assert (found.label, found.code) == ("Type-II", "RND201")
