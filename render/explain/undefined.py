@@ -24,7 +24,8 @@ from render.result.verdict import Finding
 CODE = "RND311"
 FILLERS = (float("nan"), 1234.5)
 FILLED = ("sm_", "gfx")
-"""Targets whose compiler is known to put zeros there (Triton's lowering of masked loads for NVIDIA and AMD)."""
+"""Targets whose compiler is known to put zeros there: Triton's lowering of masked loads for NVIDIA and AMD, which
+tests/render/explain/test_undefined.py reads in what is compiled here."""
 FEW = 4
 """Programs with such lanes run alone where they are at most one in so many."""
 NOT_TRIED = "whether masked-off lanes of loads without `other` reach an output could not be tried"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import triton
 import triton.language as tl
+from lowering import compiled
 
 import render
 
@@ -108,3 +111,52 @@ def test_one_program_with_such_lanes_runs_alone_and_finds_the_same(hands, unguar
     assert ([f.code for f in twice.findings] == ["RND311"]) is reaches
     monkeypatch.setattr("render.explain.undefined._untouched_alone", lambda entry, run: False)
     assert render.classify(entry, torch.randn(n), ref=reference).findings == verdict.findings
+
+
+@triton.jit
+def shifted_kernel(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < tl.load(n)))
+
+
+@triton.jit
+def pipelined_kernel(x, y, n, B: tl.constexpr):
+    i, m = tl.arange(0, B), tl.load(n)
+    acc = tl.zeros([B, B], tl.float32)
+    for k in tl.range(0, 4 * B, B, num_stages=3):
+        v = tl.load(x + i[:, None] * 4 * B + k + i[None, :], mask=k + i[None, :] < m)
+        w = tl.load(x + (k + i)[:, None] * B + i[None, :], mask=(k + i)[:, None] < m)
+        acc = tl.dot(v, w, acc)
+    tl.store(y + i[:, None] * B + i[None, :], acc)
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "target"), [
+    *((shifted_kernel, "fp16", target) for target in (80, 100, "gfx942", "gfx1100")),
+    *((pipelined_kernel, "fp32", target) for target in (80, 100)),
+])  # fmt: skip
+def test_the_targets_that_are_said_to_put_zeros_there_do(kernel, dtype, target):
+    """In the code that Triton makes here: a register is zero before a predicated load, an asynchronous copy has a size
+    that may be 0 (PTX ISA: the rest is filled with zeros), a branch around a load brings zeros, and the offset of a
+    buffer load lies behind the buffer."""
+    texts = compiled(kernel, {"x": dtype, "y": dtype, "n": "i32"}, {"B": 32}, target).asm
+    loads, zeros, copies = [], set(), 0
+    if isinstance(target, int):
+        for line in texts["ptx"].splitlines():
+            if found := re.match(r"\s*mov\.\w+\s+(%\w+), 0x0;", line):
+                zeros.add(found[1])
+            elif found := re.match(r"\s*@!?%p\d+ ld\.global[.\w]* \{([^}]*)\}", line):
+                loads.append(set(found[1].replace(" ", "").split(",")) <= zeros)
+            elif "cp.async" in line and "[" in line:
+                loads.append(re.search(r"\], 0x\w+, %r\d+;", line) is not None)
+                copies += 1
+    else:
+        text = texts["llir"]
+        read = set(re.findall(r"(%\d+) = load <1 x (?!i32)", text))
+        joined = re.findall(r"= phi <1 x \w+> \[ (%\d+), %\d+ \], \[ (\S+), ", text)
+        loads += [other == "zeroinitializer" for one, other in joined if one in read]
+        behind = set(re.findall(r"(%\d+) = select i1 %\d+, i32 %\d+, i32 -2147483648", text))
+        loads += [
+            o in behind for o in re.findall(r"@llvm\.amdgcn\.raw\.ptr\.buffer\.load\S*\(\S+ \S+ \S+, i32 (%\d+)", text)
+        ]
+    assert loads and all(loads)
+    assert copies > 0 or kernel is shifted_kernel or target != 80
