@@ -42,7 +42,7 @@ class GridStats:
 
 @dataclass
 class Grid:
-    """One launch's programs; `body` runs the kernel once for `ctx.pids`."""
+    """One launch's programs; `body` runs the kernel once for `ctx.pids`. `together`: how many run at first."""
 
     ctx: Context
     body: Callable[[], None]
@@ -50,6 +50,7 @@ class Grid:
     on_progress: Callable[[int, int], None] | None = None
     order: Callable[[int], np.ndarray] | None = None
     begin_pass: Callable[[np.ndarray], None] | None = None
+    together: int = 1
     stats: GridStats = field(default_factory=GridStats)
     _split_at: int = 0
     _run_length: int = 0
@@ -66,8 +67,8 @@ class Grid:
         order = None if self.order is None or (whole > ORDERED and self.ctx.part is None) else self.order(whole)
         self.stats.programs = total = whole if order is None else len(order)
         done = 0
-        # The first program runs alone: it shows how large the blocks are, and its own results count.
-        size = min(self.chunk or 1, 1) if total else 0
+        # Unless it is known, the first program runs alone: it shows how large the blocks are; its own results count.
+        size = min(self.together, total)
         while done < total:
             linear = np.arange(done, done + size) if order is None else order[done : done + size]
             try:

@@ -47,7 +47,8 @@ class Settings(TypedDict, total=False):
 
     `profile` stands for that of the named device. `mute` holds causes, or (cause, file, line) triples, whose error
     terms are left out (for attribution only: such bounds are not sound). `chunk` fixes the number of programs that run
-    together, `config` picks an autotune configuration by index, or the one that is tried first by kernel name.
+    together, `together` how many do at first, by launch, where an equal run has shown it. `config` picks an autotune
+    configuration by index, or the one that is tried first by kernel name.
     `undefined` is what masked-off lanes of a load without `other` read (None: 0, as targets lower them); running with
     another value shows whether they reach an output. `builder` makes what executes the operations of a launch, for
     executors with another arithmetic. `change` may plant a fault in the tree of each jitted function before it runs
@@ -61,6 +62,7 @@ class Settings(TypedDict, total=False):
     interval: bool
     profile: Profile | None
     chunk: int | None
+    together: Mapping[int, int]
     mute: Iterable[Any]
     config: int | Mapping[str, int]
     progress: Callable[[int, int], None] | None
@@ -88,6 +90,7 @@ class Session:
         self.profile = _profile(device, settings).mute(*(m for m in self.mute if isinstance(m, str)))
         self.interval = settings.get("interval", True)
         self.chunk = settings.get("chunk")
+        self.together = settings.get("together", {})
         self.config = settings.get("config", 0)
         self.tuned: dict[str, Tuned] = {}
         self.progress = settings.get("progress")

@@ -48,6 +48,7 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
         return [NotSliceable("the session", "it runs with a builder of its own")] * len(wanted)
     if not hasattr(run.session, "writers"):
         return [NotSliceable("the session", "it keeps no record of stores")] * len(wanted)
+    call = replace(call, options={**call.options, "together": _together(run)})
     unstored = [NotSliceable("the host", f"no kernel stored {name}{list(where)}") for name, where in wanted]
     found: list[Slice | NotSliceable] = list(unstored)
     todo: dict[int, list[Place]] = {}
@@ -79,6 +80,12 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
     if getattr(run.session, "host_steps", 0):
         _through_host(call, run, wanted, found)
     return [_left_alone(run, w, f) if f is none else f for w, f, none in zip(wanted, found, unstored, strict=True)]
+
+
+def _together(run: Execution) -> dict[int, int]:
+    """How many programs of each launch ran at once where nothing kept them apart: as many may when it is repeated."""
+    stats = [launch.stats for launch in run.session.launches]
+    return {i: s.chunk_size for i, s in enumerate(stats) if not (s.sequential or s.in_turns or s.rollbacks)}
 
 
 def _left_alone(run: Execution, wanted: Wanted, none: Slice | NotSliceable) -> Slice | NotSliceable:

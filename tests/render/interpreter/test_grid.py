@@ -66,6 +66,19 @@ def test_bounds_do_not_depend_on_the_chunk():
     assert len(set(seen)) == 1
 
 
+@pytest.mark.parametrize("together", [2, 7, 30, 1000])
+def test_programs_that_are_known_to_run_together_do_so_from_the_first_on(together):
+    seen = []
+    for known in ({}, {0: together}):
+        x, offsets, out = ragged()
+        with Session("any", together=known) as s:
+            zoo.ragged_kernel[(30,)](x, offsets, out, 8)
+        env = s.envelope(out)
+        seen.append((env.lo.tobytes(), env.hi.tobytes(), out.numpy().tobytes()))
+    assert seen[0] == seen[1] and s.launches[0].programs == 30
+    assert (s.launches[0].chunks == 1) == (together >= 30)
+
+
 def test_runs_of_programs_that_agree_are_not_cut_up():
     """Runs of 40 programs with a loop of its own length each: only chunks that span two of them split."""
     runs, length, n = 8, 40, 32

@@ -39,8 +39,13 @@ def entry(name):
 def described(found):
     if isinstance(found, NotSliceable):
         return str(found)
-    nodes = [(n.op, n.line, n.start, [o.tolist() for o in n.operands], n.v.tolist()) for n in found.nodes]
-    return nodes, found.root, found.programs, found.notes, (found.v, found.lo, found.hi)
+    v = np.concatenate([*(n.v for n in found.nodes), [0.0]])  # how values are grouped depends on who ran together
+    each = sorted(
+        (n.op, n.line, float(n.v[k]), tuple(str(v[o[k]].tolist()) for o in n.operands))
+        for n in found.nodes
+        for k in range(n.size)
+    )
+    return each, v[found.root], found.programs, found.notes, (found.v, found.lo, found.hi)
 
 
 @pytest.mark.parametrize("name", CALLS)
