@@ -14,7 +14,7 @@ under a bound of many tolerances, with accumulators that suffice, is explained b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,12 +84,15 @@ class Accuracy:
 
 
 def decided(
-    entry: Entry, run: Execution, cases: Sequence[Case], decision: Decision
+    entry: Entry, run: Execution, cases: Sequence[Case], decision: Decision, causes: Collection[str] = ()
 ) -> tuple[tuple[Accuracy, ...], Decision]:
-    """(what was found, the decision in its light); a code of its own stands, a probabilistic one names the sums."""
+    """(what was found, the decision in its light); a code of its own stands, a probabilistic one names the sums.
+
+    `causes`: those of the budget, which tells arithmetic in few bits from others where the run's own do not.
+    """
     if decision.label != "Type-I" or decision.code not in (EQUAL, PROBABLE):
         return (), decision
-    if not any(c[0] in LOW for c in run.session.causes):
+    if LOW.isdisjoint(causes) and not any(c[0] in LOW for c in run.session.causes):
         return (), decision
     found = [one for case in cases if _asked(case) and (one := accuracy(entry, run, case)) is not None]
     of = {case.name: case for case in cases}

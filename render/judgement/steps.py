@@ -181,8 +181,9 @@ class Judgement:
         notes += [parts.note] if parts.note else []
         price = (narrowed(study, run) or downgrade(study, run, parts)) if decision.label == "Type-I" else None
         notes += [price.sentence] if price else []
+        known, keys = [j.case for j in judged], {i.key for i in parts.items}
         exactness, decision = (
-            ((), decision) if price or d.weak else accuracy.decided(self.entry, run, [j.case for j in judged], decision)
+            ((), decision) if price or d.weak else accuracy.decided(self.entry, run, known, decision, keys)
         )
         notes += [one.sentence for one in exactness if one.worse]
         what_ifs, more = what_if(study, run, self.options)

@@ -139,6 +139,35 @@ def test_rows_in_lanes_of_float16():
     assert (short.code, long.subtype == "degraded") == ("RND111", False)
 
 
+@triton.jit
+def decaying(X, Y, n, C, BLOCK: tl.constexpr, KEPT: tl.constexpr):
+    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), KEPT)
+    for t in range(n):
+        total = total * 0.75 + tl.load(X + t * C + c)
+    tl.store(Y + c, total)
+
+
+@pytest.mark.parametrize(("kept", "code"), [(tl.float16, "RND111"), (tl.float32, "RND1")])
+def test_a_sum_that_decays_and_casts_nothing(kept, code):
+    """No cast, dot or atomic: arithmetic in fp16 alone keeps the sum short."""
+
+    def launch(x):
+        y = torch.empty(x.shape[1], dtype=x.dtype)
+        decaying[(x.shape[1] // 32,)](x, y, *x.shape, 32, kept)
+        return y
+
+    def reference(x):
+        weights = 0.75 ** torch.arange(len(x) - 1, -1, -1, dtype=torch.float64)
+        return (x.double() * weights[:, None]).sum(0).to(x.dtype)
+
+    torch.manual_seed(0)
+    v = render.classify(launch, torch.randn(40, 64).half(), ref=reference)
+    assert v.label == "Type-I" and v.code.startswith(code)
+    assert (v.subtype == "degraded") == (kept == tl.float16)
+    assert kept == tl.float32 or "fp16 accumulator" in v.message
+
+
 def in_short_parts(a, b):
     k = a.shape[1] // 16
     return sum((a[:, i : i + k] @ b[i : i + k]).float() for i in range(0, a.shape[1], k)).to(a.dtype)
