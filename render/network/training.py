@@ -36,11 +36,12 @@ MINE = 2.0**-40
 Ends = tuple[np.ndarray, np.ndarray]
 State = dict[str, torch.Tensor]
 Loss = Callable[[Any], torch.Tensor]
+Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
 def compare_training(
     target: nn.Module, reference: nn.Module, *inputs: Any, loss: Loss | None = None,
-    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None = None, steps: int = 1, seed: int = 0,
+    optimizer: Optimizer | None = None, steps: int = 1, seed: int = 0,
     device: str = "torch-cpu", bounds: str = "all",
 ) -> NetworkVerdict:  # fmt: skip
     """Judge gradients (and, with an optimiser, the parameters after `steps` steps) by the parameters' own names.
@@ -48,7 +49,7 @@ def compare_training(
     `loss` makes a scalar of what the model returns; by default the sum of squares, or the result if it is one. `first`
     names the module whose forward pass or buffers are another, if one's are (`compare_models`); else the module nearest
     to the loss whose gradient is another, for the backward pass reaches it first. `bounds`: "all", or "none" for
-    figures of first order alone; what an optimiser makes of gradients has none.
+    figures of first order alone.
     """
     if bounds not in ("all", "none"):
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "none"')
@@ -58,8 +59,8 @@ def compare_training(
     if not common:
         raise RenderError("RND902", "the two models share no parameter", "gradients are matched by name")
     records = [_judged(name, mine[name], theirs[name], exact[0][name], exact[1][name]) for name in reversed(common)]
-    if bounds == "all" and (steps == 1 or optimizer is None) and any(r.differing for r in records):
-        known = _bounded(target, inputs, loss, seed, device)
+    if bounds == "all" and any(r.differing for r in records):
+        known = _bounded(target, inputs, loss, optimizer, steps, seed, device)
         for record in records:
             _against(record, known.get(record.at), mine[record.at], exact[0][record.at], exact[1][record.at])
     bug = next((r for r in records if r.label == "Type-II"), None)
@@ -75,8 +76,7 @@ def compare_training(
 
 def _steps(
     model: nn.Module, inputs: Sequence[Any], loss: Loss | None,
-    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None, steps: int, seed: int,
-    dtype: torch.dtype | None,
+    optimizer: Optimizer | None, steps: int, seed: int, dtype: torch.dtype | None,
 ) -> State:  # fmt: skip
     """Gradients of the last step, buffers, and with an optimiser the parameters after it, by name."""
     model = copy.deepcopy(model)
@@ -104,12 +104,15 @@ def _steps(
     return found | {f"{n} buffer": b for n, b in model.named_buffers() if b.is_floating_point()}
 
 
-def _bounded(model: nn.Module, inputs: Sequence[Any], loss: Loss | None, seed: int, device: str) -> dict[str, Ends]:
-    """(lo, hi) of gradients and buffers whose every operation has a rule; {} where one stops the run."""
+def _bounded(
+    model: nn.Module, inputs: Sequence[Any], loss: Loss | None, optimizer: Optimizer | None, steps: int, seed: int,
+    device: str,
+) -> dict[str, Ends]:  # fmt: skip
+    """(lo, hi) of gradients, buffers and parameters whose every operation has a rule; {} where one stops the run."""
     session = Session(device=device)
     try:
         with session, plain_attention(exact=False):
-            found = _steps(model, inputs, loss, None, 1, seed, None)
+            found = _steps(model, inputs, loss, optimizer, steps, seed, None)
             envelopes = {name: session.envelope(t) for name, t in found.items()}
     except UnsupportedOp:
         return {}

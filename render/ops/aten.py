@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 from typing import Any
 
 from render.ops import formulas as f
@@ -290,6 +291,9 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
         return int(tensors[1].shape[0] * tensors[1].shape[-1]) + 1
     if name in ("convolution", "_convolution"):
         return int(tensors[1].numel() // max(tensors[1].shape[0], 1)) + 1
+    if name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):
+        kernel, rank = args[1], int(name[-2])
+        return int(prod(kernel) if len(kernel) == rank else kernel[0] ** rank) + 1
     if name == "cumsum":
         return int(max(tensors[0].shape, default=1))
     if name in ("index_add", "scatter_add"):

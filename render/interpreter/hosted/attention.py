@@ -18,7 +18,7 @@ import torch
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.bounds import Pair, each
 from interval_ops.formats.model import Format
-from render.interpreter.hosted.call import Call, Result, finished, inner_of, number, same_rank
+from render.interpreter.hosted.call import Bounds, Call, Result, finished, inner_of, number, same_rank
 from render.interpreter.hosted.products import dot
 from render.interpreter.hosted.rows import relative, unit
 from render.interpreter.hosted.softmax import all_masked, exact_softmax
@@ -57,8 +57,28 @@ def attention(call: Call) -> Result:
         scores = arithmetic.mul(scores, factor, inner, call.profile)
         scores = _masked_scores(call, scores, inner)
         low, high = _weighted(scores, weights, n, call, fmt)
+        logs = _log_sums(scores, n, inner, call)
     shape = (*q.shape[:-1], v.shape[-1])
-    return finished((low.reshape(shape), high.reshape(shape)), fmt, call.profile), None
+    found = finished((low.reshape(shape), high.reshape(shape)), fmt, call.profile)
+    return found, Bounds(*(end.reshape(q.shape[:-1]) for end in logs))
+
+
+def _log_sums(scores: Pair, n: int, inner: Format, call: Call) -> Pair:
+    """m + log(sum_j e^{s_j - m}) of each row with a running maximum m; NaN where a row is not finite or all masked."""
+    profile = call.profile
+    u, add = unit(inner, profile, "arith"), unit(inner, profile, "accumulation")
+    e, g = relative("exp", inner, profile), relative("log", inner, profile)
+    fine = (np.isfinite(scores[0]) & np.isfinite(scores[1])).all(-1, keepdims=True) | all_masked(*scores)
+    steps, ends = 2 * (n // BLOCK + 2), []
+    for x, way in zip(scores, (-1, 1), strict=True):
+        top = x.max(-1)
+        value = top + np.log(np.exp(x - top[..., None]).sum(-1))
+        # the sum: exponentials, their arguments, additions, a rescaling per block; the logarithm, and m + it
+        lost = (steps + 1) * (e + 2 * u) + n * add + u * (math.log(n) + 1)
+        room = (lost + g * math.log(n) + 2 * u * (np.abs(value) + np.abs(top) + math.log(n))) * _UP
+        room = room + (n + 16) * 2.0**-50 * (1 + np.abs(top) + np.abs(value))
+        ends.append(np.where(fine[..., 0], value + way * room, np.nan))
+    return ends[0], ends[1]
 
 
 def _masked_scores(call: Call, scores: Pair, inner: Format) -> Pair:

@@ -26,6 +26,8 @@ def decomposition(func: Any) -> Callable[..., Any] | None:
     """The steps of an overload, as a function with its arguments; None if there are none."""
     if not isinstance(func, OpOverload):
         return None
+    if func.name() == "aten::_scaled_dot_product_flash_attention_for_cpu_backward":
+        return attention_gradients
     if func in _table():
         return _table()[func]
     return func.decompose if composed(func) else None
@@ -35,3 +37,30 @@ def decomposition(func: Any) -> Callable[..., Any] | None:
 def composed(func: Any) -> bool:
     """Whether torch itself only ever runs it as other operations."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+def attention_gradients(
+    grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, logsumexp: torch.Tensor,
+    dropout_p: float, is_causal: bool, *, attn_mask: torch.Tensor | None = None, scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Gradients of attention from what its forward pass kept, as torch's fused CPU kernel computes them.
+
+    With P = exp(scale q k' + mask - logsumexp), dS = P (grad v' - rowsum(grad out)): scale dS k, scale dS' q, P' grad.
+    Source: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp; the kernel sums over blocks of keys and rows, which is
+    another order of the same sums. NotImplementedError for narrow types, whose casts between blocks are not followed,
+    for groups of heads, and for dropout.
+    """
+    if q.dtype.itemsize < 4 or q.shape[:-2] != k.shape[:-2] or dropout_p:
+        raise NotImplementedError("attention of another kind")
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q @ k.transpose(-1, -2)) * factor
+    if is_causal:
+        unseen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not()
+        scores = scores.masked_fill(unseen, float("-inf"))
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+    weights = (scores - logsumexp.unsqueeze(-1)).exp()
+    inner = (grad * out).sum(-1, keepdim=True)
+    # the scale on every term: its rounding on the sum is the smaller one
+    moved = weights * (grad @ v.transpose(-1, -2) - inner) * factor
+    return moved @ k, moved.transpose(-1, -2) @ q, weights.transpose(-1, -2) @ grad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -131,7 +132,7 @@ def test_one_step_of_an_optimiser(name):
     """The same step by other code is round-off; another rule is another function, of the step and not of a gradient."""
     first, second, wrong = OPTIMISERS[name]
     model, _ = pair("gru")
-    made = iter([first, second] * 2)
+    made = itertools.cycle([first, second])
     found = render.compare_training(
         model.train(), copy.deepcopy(model), given("gru"), loss=_squares, optimizer=lambda p: next(made)(p)
     )

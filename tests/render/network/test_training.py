@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from types import MethodType
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import render
+from render.network import training
 
 from .models import build, inputs
 
@@ -48,7 +51,7 @@ def test_a_gradient_that_is_cut_off_is_named():
 
 def test_another_optimiser_is_another_step():
     model, x, loss = _decoder()
-    steps = iter((1e-2, 2e-2, 1e-2, 2e-2))
+    steps = itertools.cycle((1e-2, 2e-2))  # of the target and the reference, in turns
     found = render.compare_training(
         model, copy.deepcopy(model), x, loss=loss, optimizer=lambda p: torch.optim.SGD(p, next(steps))
     )
@@ -94,12 +97,13 @@ def _moved(model):
 
 
 def test_a_backward_pass_of_known_operations_has_a_bound():
-    """A record is rigorous only where the target's own step in float64 lies in; what an optimiser makes of it not."""
+    """A record is rigorous only where the target's own step in float64 lies in; what an optimiser makes of it, too."""
     torch.manual_seed(0)
     model, x = Perceptron().train(), torch.randn(8, 6)
     found = render.compare_training(_moved(model), model, x, optimizer=lambda p: torch.optim.SGD(p, 1e-2))
     assert found.label == "Type-I"
-    assert all((r.kind == "rigorous") == r.at.endswith("grad") for r in found.leaves)
+    assert {r.kind for r in found.leaves} == {"rigorous"}
+    assert {r.at.rpartition(" ")[2] for r in found.leaves} == {"grad", "step"}
     assert all(0 < r.width < 0.1 and not r.exact_out_target for r in found.leaves if r.kind == "rigorous")
     cheap = render.compare_training(_moved(model), model, x, bounds="none")
     assert {r.kind for r in cheap.leaves} == {"first-order"} and cheap.label == "Type-I"
@@ -113,3 +117,31 @@ def test_a_gradient_outside_of_that_bound_is_another_function():
     found = render.compare_training(wrong, right, x)
     assert (found.label, found.code, found.first) == ("Type-II", "RND201", "norm"), found.message
     assert "lie outside the target's bound" in found.message
+
+
+OPTIMISERS = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
+    "adamw": lambda p: torch.optim.AdamW(p, 1e-2, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2, centered=False),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2),
+    "adam": lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01, foreach=False),
+}
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_steps_in_float64_and_with_other_orders_of_the_batch_are_inside(name, steps):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 2)), torch.randn(7, 6)
+    rule = OPTIMISERS[name]
+    known = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
+    exact = training._steps(model, (x,), None, rule, steps, 0, torch.float64)
+    assert steps > 1 or sum(n.endswith("step") for n in known) == 6
+    for n, (lo, hi) in known.items():
+        room = 2.0**-40 * float(exact[n].abs().max())
+        assert ((lo - room <= exact[n].numpy()) & (exact[n].numpy() <= hi + room)).all(), n
+    for _ in range(10):
+        other = training._steps(model, (x[torch.randperm(7)],), None, rule, steps, 0, None)
+        for n, (lo, hi) in known.items():
+            y = other[n].double().numpy()
+            assert ((lo <= y) & (y <= hi)).all(), n

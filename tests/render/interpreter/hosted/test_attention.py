@@ -104,6 +104,84 @@ def online(q, k, v, causal, g):
     return (out / total[..., None]).to(q.dtype).double()
 
 
+@pytest.mark.parametrize("radius", [0.0, 1e-2])
+def test_the_log_sums_that_attention_keeps(radius):
+    g = rng(6)
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    for m in (1, 7, 80):
+        operands = [boxed(g, (1, 2, size, 8), torch.float32, radius) for size in (m, m, m)]
+        found, out = bounds(lambda q, k, v: fused(q, k, v, is_causal=True)[1], operands)
+        assert inside(out.double(), found)
+        for q, k, v in picks(g, operands, 10):
+            scores = (q @ k.mT / 8**0.5).masked_fill(~torch.ones(m, m, dtype=torch.bool).tril(), float("-inf"))
+            assert inside(scores.logsumexp(-1), found)
+            assert radius or inside(fused(q.float(), k.float(), v.float(), is_causal=True)[1].double(), found)
+        assert np.median(found.hi - found.lo) < 20 * radius + 1e-4
+
+
+def gradients(attend, operands, weight):
+    given = [x.detach().clone().requires_grad_() for x in operands]
+    with torch.enable_grad():
+        return torch.autograd.grad((attend(*given) * weight).sum(), given)
+
+
+def by_hand(q, k, v, weight, causal, place, g):
+    """The same gradients in float32 with the scale at another place and keys in another order."""
+    scale, order = q.shape[-1] ** -0.5, torch.from_numpy(g.permutation(k.shape[-2]))
+    unseen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril().logical_not()[:, order]
+    k, v = k[..., order, :], v[..., order, :]
+    scores = (q * scale) @ k.mT if place == 0 else q @ (k * scale).mT if place == 1 else (q @ k.mT) * scale
+    scores = scores.masked_fill(unseen, float("-inf")) if causal else scores
+    weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+    moved = weights * (weight @ v.mT - (weight * (weights @ v)).sum(-1, keepdim=True))
+    back = torch.argsort(order)
+    if place == 0:
+        dq, dk = (moved * scale) @ k, (moved * scale).mT @ q
+    else:
+        dq, dk = (moved @ k) * scale, (moved.mT @ q) * scale
+    return dq, dk[..., back, :], (weights.mT @ weight)[..., back, :]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("radius", [0.0, 1e-3])
+def test_gradients_of_fused_attention_hold_every_choice_and_other_orders(causal, radius):
+    g = rng(5)
+    for _ in range(trials(3)):
+        n, m, d = int(g.integers(2, 9)), int(g.integers(9, 70)), int(g.integers(2, 17))
+        operands = [boxed(g, (1, 2, size, d), torch.float32, radius) for size in (n, m, m)]
+        weight = torch.from_numpy(g.standard_normal((1, 2, n, d))).float()
+        attend = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
+        with Session(device="torch-cpu") as session:
+            given = [v.clone().requires_grad_() for v, _, _ in operands]
+            for t, (_, lo, hi) in zip(given, operands, strict=True):
+                session.memory.carry(t.detach(), lo, hi, frozenset())
+            made = torch.autograd.grad((attend(*given) * weight).sum(), given)
+            found = [session.envelope(t) for t in made]
+        assert all(f is not None and not f.taints for f in found), [t.message for t in session.taints.values()]
+        for f, y in zip(found, made, strict=True):
+            assert inside(y.double(), f) and np.isfinite(f.hi - f.lo).all()
+        for point in picks(g, operands, 6):
+            for f, y in zip(found, gradients(attend, point, weight.double()), strict=True):
+                assert inside(y, f)
+            near = [t.float() for t in point]
+            ends = zip(near, operands, strict=True)
+            if all(inside(t.double(), type("E", (), {"lo": lo, "hi": hi})) for t, (_, lo, hi) in ends):
+                tried = [gradients(attend, near, weight)]
+                tried += [by_hand(*near, weight, causal, place, g) for place in (0, 1, 2)]
+                for way in tried:
+                    assert all(inside(y.double(), f) for f, y in zip(found, way, strict=True))
+
+
+def test_gradients_of_other_attention_are_refused_and_not_guessed():
+    x = torch.randn(1, 2, 4, 8)
+    with Session(device="torch-cpu") as session:
+        given = x.bfloat16().requires_grad_()
+        value = given.detach().double().numpy()
+        session.memory.carry(given.detach(), value - 0.1, value + 0.1, frozenset())
+        (made,) = torch.autograd.grad(F.scaled_dot_product_attention(given, given, given).sum(), given)
+        assert session.envelope(made).taints
+
+
 def test_a_mask_hides_and_an_additive_one_shifts():
     g = rng(2)
     operands = [boxed(g, s, torch.float32, 1e-3) for s in ((1, 1, 4, 8), (1, 1, 6, 8), (1, 1, 6, 8))]
