@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from render.front.history import history, launches
-from render.front.tape import Cell, Given, HostOperation, Launched, Region
+from render.front.tape import Cell, DecidedByPython, Given, HostOperation, Launched, Region
 from render.ops.aten import base_name
 
 _AGAINST = frozenset(
@@ -70,7 +70,9 @@ def opposed(left: Region, right: Region, time: int) -> bool:
     mine, its = (left, right) if left.cell.kernel else (right, left)
     one, two = history(mine.cell, time), history(its.cell, time)
     alone = [s for t, s in two.items() if t not in one]
-    return launches(s for t, s in one.items() if t not in two) and any(not isinstance(s, Given) for s in alone)
+    return launches(s for t, s in one.items() if t not in two) and any(
+        not isinstance(s, Given | DecidedByPython) for s in alone
+    )
 
 
 def _name(func: Any) -> str:
@@ -87,4 +89,4 @@ def _computed(left: Region, right: Region, time: int) -> bool:
         return True
     if not launches(mine):
         mine, its = its, mine
-    return launches(mine) and any(not isinstance(s, Given | Launched) for s in its)
+    return launches(mine) and any(not isinstance(s, Given | Launched | DecidedByPython) for s in its)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from types import FunctionType
 from typing import Any
@@ -19,7 +19,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from render.front.scalars import ReadElement, Recipe, Untold
-from render.front.tape import Cell, Given, Holder, HostOperation, Launched, Region, TapeStep
+from render.front.tape import Cell, DecidedByPython, Given, Holder, HostOperation, Launched, Region, TapeStep
 from render.interpreter.arguments import KernelCall
 from render.interpreter.host import ALLOCATIONS
 from render.interpreter.hosted.overloads import HostSite, operation
@@ -140,6 +140,8 @@ class Replay:
                 self._operate(step, bases)
             elif isinstance(step, Launched):
                 self._launch(step, bases)
+            elif isinstance(step, DecidedByPython):
+                _at(step.site)(partial(step.number.value, bases.at))
         return dict(bases.tensors)
 
     def _operate(self, step: HostOperation, bases: _Bases) -> None:

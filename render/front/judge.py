@@ -20,7 +20,7 @@ from render.entry.inputs import Inputs
 from render.entry.resolve import Reference
 from render.front.comparisons import NothingToJudge
 from render.front.history import Apart, apart, history, launches, moves, rerun
-from render.front.tape import Cell, Given, HostOperation, Region, TapeStep
+from render.front.tape import Cell, DecidedByPython, Given, HostOperation, Region, TapeStep
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import Session
 from render.judgement.steps import Judgement
@@ -173,7 +173,7 @@ def _elsewhere(mine: Cell, other: Cell, until: int) -> Given | None:
     given = [step for step in steps if isinstance(step, Given) and not step.made]
     if not given:
         return None
-    if all(isinstance(s, Given) or (isinstance(s, HostOperation) and moves(s)) for s in steps):
+    if all(isinstance(s, Given | DecidedByPython) or (isinstance(s, HostOperation) and moves(s)) for s in steps):
         return given[0]
     inputs = np.concatenate([_MASKS, *(_floats(s) for s in known.values() if isinstance(s, Given))])
     return next((s for s in given if s.foreign and not np.isin(_floats(s), inputs).all()), None)

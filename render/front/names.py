@@ -133,6 +133,31 @@ def only_looked_at(frame: FrameType) -> bool:
     return shows or isinstance(up, ast.Compare | ast.FormattedValue | ast.Assert)
 
 
+def way(frame: FrameType) -> tuple[int, int] | None:
+    """The lines that run, or do not, by what the frame is asking now; None where at most an error depends on it."""
+    code = frame.f_code
+    return _way(code.co_filename, list(code.co_positions())[frame.f_lasti // 2])
+
+
+@lru_cache(512)
+def _way(file: str, at: tuple[int | None, ...]) -> tuple[int, int] | None:
+    tree, above = _parsed(file, "".join(linecache.getlines(file)))
+    nodes = () if tree is None else ast.walk(tree)
+    node: ast.AST | None = next((n for n in nodes if isinstance(n, ast.expr) and _span(n) == at), None)
+    while isinstance(up := above.get(node), ast.expr | ast.keyword):
+        node = up
+    if not isinstance(up, ast.If | ast.While) or node is not up.test:
+        return None
+    leaves = [n for part in (*up.body, *up.orelse) for n in ast.walk(part)]
+    whole: ast.AST | None = up
+    if any(isinstance(n, ast.Return | ast.Break | ast.Continue) for n in leaves):
+        loops = () if any(isinstance(n, ast.Return) for n in leaves) else (ast.For, ast.While)
+        kinds: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, *loops)
+        while whole is not None and not isinstance(whole, kinds):
+            whole = above.get(whole)
+    return getattr(whole, "lineno", 1), getattr(whole, "end_lineno", sys.maxsize)
+
+
 def _span(node: ast.expr) -> tuple[int, int | None, int, int | None]:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 

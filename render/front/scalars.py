@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from render.front.tape import Cell, Region, Tape
 
 LookedAt = Callable[["Region", FrameType], bool]
+Decides = Callable[[Callable[[], "Recipe"], FrameType], None]
 Met = Callable[["Scalar", "Scalar"], None]
 _LISTED = 1 << 14
 """Lists of more elements are handed out as plain floats."""
@@ -123,14 +124,6 @@ class Scalar(float):
         if isinstance(other, Scalar):
             self.left.met(self, other)
 
-    def __eq__(self, other: object) -> Any:
-        self._met(other)
-        return float.__eq__(self, other)
-
-    def __ne__(self, other: object) -> Any:
-        self._met(other)
-        return float.__ne__(self, other)
-
     __hash__ = float.__hash__
 
     def __neg__(self) -> Any:
@@ -156,8 +149,22 @@ def _binary(name: str, function: Callable[[Any, Any], Any]) -> None:
     setattr(Scalar, f"__r{name}__", swapped)
 
 
+def _comparison(name: str, function: Callable[[Any, Any], bool]) -> None:
+    def compared(self: Scalar, other: Any) -> Any:
+        if name in ("eq", "ne"):
+            self._met(other)
+        if isinstance(other, int | float):
+            operands = self.recipe, other.recipe if isinstance(other, Scalar) else other
+            self.left.decides(lambda: Recipe(function, operands), sys._getframe(1))
+        return getattr(float, f"__{name}__")(self, other)
+
+    setattr(Scalar, f"__{name}__", compared)
+
+
 for _function in ARITHMETIC:
     _binary(_function.__name__, _function)
+for _function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+    _comparison(_function.__name__, _function)
 
 
 @cache
@@ -169,16 +176,16 @@ def _mathematical(name: str) -> Callable[[Any], Any]:
 class LeftScalars:
     """What left torch under one tape."""
 
-    def __init__(self, met: Met = lambda one, two: None) -> None:
-        """`met` is told of two numbers that are put against each other."""
-        self.met = met
+    def __init__(self, met: Met = lambda one, two: None, decides: Decides = lambda ask, frame: None) -> None:
+        """`met` is told of two numbers that are put against each other, `decides` of what a frame asks of a number."""
+        self.met, self.decides = met, decides
         self._alive: WeakValueDictionary[float, Scalar] = WeakValueDictionary()
         self._plain: dict[float, list[ReadElement]] = {}
         self._numbers = LeftNumbers(lambda *_: 0, lambda file: not is_tool_file(file))
 
     def fresh(self) -> LeftScalars:
         """As if nothing had left."""
-        return LeftScalars(self.met)
+        return LeftScalars(self.met, self.decides)
 
     def scalar(self, value: float, recipe: ReadElement | Recipe, source: tuple[Region, int] | None = None) -> Scalar:
         found = Scalar(value)
@@ -244,7 +251,9 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
         """Its elements as they are now; None where nobody is to follow them."""
         if busy() or is_tool_file(sys._getframe(2).f_code.co_filename) or not tape.follows(self):
             return None
-        site = host_site()
+        return copied(self, host_site())
+
+    def copied(self: torch.Tensor, site: HostSite) -> list[ReadElement]:
         with torch.no_grad():
             place = tape.place(self.detach().clone())
         return [ReadElement(place, i, site) for i in range(self.numel())]
@@ -274,6 +283,14 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
         value = float(x) if found is None else plain(x)
         return value if found is None else tape.left.scalar(value, found[0], (tape.place(x), tape.now))
 
+    truth = tensor.__bool__
+
+    def decided(self: torch.Tensor) -> bool:
+        if self.numel() == 1 and tape.follows(self):
+            tape.left.decides(lambda: Recipe(bool, (copied(self, host_site())[0],)), sys._getframe(1))
+        return truth(self)
+
+    scope.set(tensor, "__bool__", decided)
     scope.set(CalledFloat, "of", real)
     scope.set(tensor, "item", number)
     scope.set(tensor, "tolist", elements)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
@@ -59,7 +61,7 @@ class Cell:
     address: int
     nbytes: int
     dtype: torch.dtype
-    storage: StorageWeakRef
+    storage: StorageWeakRef | None  # none: a decision
     steps: list[TapeStep] = field(default_factory=list)
     kernel: bool = False
     asked: bool = False
@@ -126,6 +128,23 @@ class Launched(TapeStep):
     args: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
+class DecidedByPython(TapeStep):
+    """Python went one of two ways, as `number` said: steps of that way rest on it."""
+
+    number: Recipe | ReadElement = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class GovernedLines:
+    """A branch or loop that was entered: its lines in a frame that runs, and the decision."""
+
+    frame: FrameType
+    first: int
+    last: int
+    cell: Cell
+
+
 @dataclass(frozen=True)
 class Holder:
     """An object of the user's that holds tensors (a tensor descriptor, a wrapper): their places by attribute."""
@@ -163,6 +182,7 @@ class Tape(Untracked, TorchDispatchMode):
         self.left = LeftScalars()
         self.open = False
         self.watches: list[Any] = []
+        self._ways: list[GovernedLines] = []
 
     def __enter__(self) -> Any:
         self.open = True
@@ -171,6 +191,7 @@ class Tape(Untracked, TorchDispatchMode):
     def __exit__(self, *exc: object) -> None:
         self.open = False
         self.left = LeftScalars()
+        self._ways.clear()
         self._sweep()
         TorchDispatchMode.__exit__(self, *exc)
 
@@ -261,7 +282,7 @@ class Tape(Untracked, TorchDispatchMode):
 
     def _at(self, address: int) -> Cell | None:
         live = (c for c in self._cells.values() if c.address <= address < c.address + max(c.nbytes, 1))
-        return next((c for c in live if not c.storage.expired()), None)
+        return next((c for c in live if c.storage and not c.storage.expired()), None)
 
     def _cell(self, tensor: torch.Tensor) -> Cell:
         if (wrapped := self._wrapped(tensor)) is not None:
@@ -279,7 +300,7 @@ class Tape(Untracked, TorchDispatchMode):
 
     def _sweep(self) -> None:
         """Lets go of storages that are gone; others may still rest on them."""
-        self._cells = {key: cell for key, cell in self._cells.items() if not cell.storage.expired()}
+        self._cells = {key: cell for key, cell in self._cells.items() if cell.storage and not cell.storage.expired()}
         self._next_sweep = 2 * len(self._cells) + _SWEEP
 
     def _given(self, tensor: torch.Tensor, made: bool = False) -> Cell:
@@ -299,7 +320,7 @@ class Tape(Untracked, TorchDispatchMode):
 
     def _pointers(self, data: torch.Tensor) -> Iterator[tuple[int, Cell, int]]:
         """Addresses that host code put into a tensor."""
-        taken = [cell for cell in self._cells.values() if cell.asked and not cell.storage.expired()]
+        taken = [cell for cell in self._cells.values() if cell.asked and cell.storage and not cell.storage.expired()]
         if not taken or data.numel() > _POINTERS:
             return
         for i, value in enumerate(data.view(torch.int64).tolist()):
@@ -405,7 +426,29 @@ class Tape(Untracked, TorchDispatchMode):
             self._add(HostOperation(self._tick(), (drawn.cell,), (place.cell,), host_site(), func=copied,
                                 args=(place, drawn), made=(place,)), kernel)  # fmt: skip
 
+    def decides(self, number: Recipe | ReadElement, frame: FrameType, lines: tuple[int, int]) -> None:
+        """By a number, the code of a frame goes on in these lines, or does not."""
+        cells = tuple(rests_on([number]))
+        if self._paused or not cells:
+            return
+        cell = Cell(0, 0, torch.bool, None)
+        reads = (*cells, *self._decisions())
+        cell.steps.append(DecidedByPython(self._tick(), reads, (cell,), host_site(), True, number=number))
+        self._ways.append(GovernedLines(frame, *lines, cell))
+
+    def _decisions(self) -> tuple[Cell, ...]:
+        """Those that what happens now rests on; frames that are left are let go of."""
+        lines: dict[FrameType, int] = {}
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            lines[frame] = frame.f_lineno
+            frame = frame.f_back
+        self._ways = [w for w in self._ways if w.first <= lines.get(w.frame, -1) <= w.last]
+        return tuple(w.cell for w in self._ways)
+
     def _add(self, step: TapeStep, kernel: bool) -> None:
+        if self._ways:
+            step.reads = tuple(dict.fromkeys((*step.reads, *self._decisions())))
         for cell in step.writes:
             cell.steps.append(step)
             cell.kernel = cell.kernel or kernel

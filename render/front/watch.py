@@ -22,7 +22,7 @@ from render.front.arrays import follow, lost, taken, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared, fitted, opposed
 from render.front.judge import ComparedSide, judge
-from render.front.names import in_sight, names_of, only_looked_at, shows, user_frame
+from render.front.names import in_sight, names_of, only_looked_at, shows, user_frame, way
 from render.front.session import WatchedSession
 from render.front.tape import Region, Tape, plain, unheard
 from render.interpreter.compat import known_keys
@@ -151,7 +151,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 stack.enter_context(_Listener(self))
                 stack.callback(follow(scope, self))
                 scalars.follow(scope, self.tape, lambda: self._busy, self._looked_at)
-                self.tape.left.met = self._met
+                self.tape.left.met, self.tape.left.decides = self._met, self._decides
                 self._heard(stack)
             self._stack = stack.pop_all()
         return self
@@ -271,6 +271,12 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         mine, other = (left, right) if left.cell.kernel else (right, left)
         if frame is not None and self._may_ask(frame, mine is one.alone or mine is two.alone):
             self._judged((mine, None), (other, None), until, frame.f_code.co_filename, frame.f_lineno, frame)
+
+    def _decides(self, ask: Callable[[], scalars.Recipe], frame: FrameType) -> None:
+        """Code of the user's asks something of a number, and goes on as it says."""
+        user = not self._busy and not is_tool_file(frame.f_code.co_filename)
+        if user and (lines := way(frame)) is not None:
+            self.tape.decides(ask(), frame, lines)
 
     def _sides(self, one: scalars.Scalar, two: scalars.Scalar) -> tuple[Region, Region, int]:
         """The tensors that two numbers come from, if their elements fit each other; else of each number its own."""

@@ -258,3 +258,61 @@ def test_what_a_number_brings_along_has_a_place() -> None:
     (verdict,) = w.verdicts
     place = (__file__, scale_kernel.fn.__code__.co_firstlineno + 1)
     assert (verdict.file, verdict.line) == place and "<unknown>" not in verdict.to_json()
+
+
+def refined(x: torch.Tensor, step: Side, least: float) -> torch.Tensor:
+    """Python decides when it is done."""
+    before = 0.0
+    for _ in range(4):
+        x = step(x)
+        now = x.norm().item()
+        if abs(now - before) < least:
+            break
+        before = now
+    return x
+
+
+def chosen(x: torch.Tensor, step: Side, least: float) -> torch.Tensor:
+    if step(x).norm() > least:
+        return step(x) * 1.5
+    return step(x)
+
+
+def told(x: torch.Tensor, step: Side, least: float) -> torch.Tensor:
+    """A check that goes nowhere."""
+    if step(x).sum().item() > least:
+        print("much")
+    assert step(x).norm().item() != least
+    return step(x)
+
+
+WAYS: list[tuple[Callable[[torch.Tensor, Side, float], torch.Tensor], Callable[[torch.Tensor], float]]] = [
+    (refined, lambda x: float((x * 0.3).norm() - (x * 0.3 * 0.3).norm())),
+    (chosen, lambda x: float((x * 0.3).norm())),
+    (told, lambda x: float((x * 0.3).sum())),
+]
+
+
+@pytest.mark.parametrize(("way", "edge"), WAYS, ids=[way.__name__ for way, _ in WAYS])
+@pytest.mark.parametrize("near", [True, False])
+def test_what_python_decides_by_an_open_number_is_told(way: Any, edge: Any, near: bool) -> None:
+    x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
+    least = edge(x) if near else 0.25 * edge(x)
+    with Watch(Options(budget=False, diagnose=False)) as watch:
+        torch.allclose(way(x, lambda x: scaled(x, 0.3), least), way(x, lambda x: x * 0.3, least))
+    last = watch.verdicts[-1]
+    assert (last.label, last.code) == (
+        ("Inconclusive", "RND303") if near and way is not told else ("Type-I", last.code)
+    )
+
+
+def test_what_decides_for_both_sides_is_no_matter_of_theirs() -> None:
+    x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
+    least = float((x * 0.3).sum())
+    with Watch(Options(budget=False, diagnose=False)) as watch:
+        for factor in (0.3, 0.7):
+            y, ref = scaled(x, factor), x * factor
+            if y.sum().item() < 0.5 * least:
+                break
+            torch.allclose(y, ref)
+    assert [v.label for v in watch.verdicts] == ["Type-I", "Type-I"]
