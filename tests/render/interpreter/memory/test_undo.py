@@ -13,6 +13,7 @@ from support import rng, trials
 
 from render.interpreter.memory import Hazard, LaunchInfo, Memory, Retry
 from render.interpreter.memory.envelope import read
+from render.interpreter.memory.registry import address, span
 from render.interpreter.memory.sums import settle
 
 
@@ -253,3 +254,22 @@ def test_a_shared_read_counts_for_all_programs():
     driver = Driver(3)
     assert run_one_by_one(driver, body) == "one by one"
     assert {t.code for t in driver.memory.taints.all.values()} == {"RND305"}
+
+
+def test_a_part_that_no_kernel_wrote_has_no_envelope():
+    """What is known of a tensor's memory counts where kernels wrote, up to its first and from its last byte."""
+    x, memory = torch.zeros(12), Memory()
+    with Driver(memory=memory) as d:
+        d.store(x, np.arange(4, 8)[None], np.ones((1, 4)), 0.25)
+    for start, stop, known in ((0, 4, False), (8, 12, False), (0, 5, True), (7, 12, True), (4, 8, True), (5, 6, True)):
+        assert (memory.envelope(x[start:stop]) is not None) == known
+        assert memory.is_known(x[start:stop]) == known
+
+
+@pytest.mark.parametrize("seed", range(trials(20)))
+def test_the_span_of_a_view_ends_behind_its_last_element(seed):
+    g = rng(seed)
+    x = torch.zeros(tuple(int(n) for n in g.integers(1, 5, 3)), dtype=torch.float16)
+    view = x.permute(*g.permutation(3).tolist())[:: int(g.integers(1, 3)), int(g.integers(0, 3)) :]
+    places = [address(view[tuple(i)]) for i in np.ndindex(*view.shape)]
+    assert span(view) == (max(places) + 2 - address(view) if places else 0)
