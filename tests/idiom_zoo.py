@@ -175,6 +175,8 @@ CHECKS = [
     Form("pytest.approx of lists", "import pytest\nprint(out[:9].tolist() == pytest.approx(ref[:9].tolist(), rel=1e-3))\n"),
     Form("unittest", ("import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n"
                       "        self.assertLess((out - ref).abs().max().item(), 10.0)\nunittest.TextTestRunner().run(Test('test'))\n")),
+    Form("math.isclose of floats", "import math\nprint(math.isclose(float(out.sum()), float(ref.sum()), rel_tol=1e-3))\n"),
+    Form("a cosine similarity", "print(torch.nn.functional.cosine_similarity(out, ref, dim=0))\n"),
     Form("isclose, counted", "print((~torch.isclose(out, ref)).sum())\n"),
     Form("a function of one's own", ("def check(name, a, b):\n    bad = (a - b).abs() > 1e-3\n"
                                      "    print(name, int(bad.sum()), 'wrong')\ncheck('affine', out, ref)\n")),
