@@ -176,10 +176,11 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
 def _sums(slices: Sequence[Slice]) -> tuple[Swamping, ...]:
     """The accumulators of slices; nothing where one cannot be summed again, which is no part of a verdict."""
     from render.trace.accumulation.swamping import of_slices
+    from render.trace.accumulation.terms import FEW
     from render.trace.model import MISHAPS
 
     try:
-        return tuple(of_slices(slices))
+        return tuple(of_slices(slices, most=FEW))
     except MISHAPS:
         return ()
 

@@ -115,11 +115,11 @@ def of_run(entry: Entry, run: Execution, loss: float = LOSS, elements: int = ELE
     return of_slices(whole, loss)
 
 
-def of_slices(slices: Sequence[Slice], loss: float = LOSS) -> list[Swamping]:
-    """The same of slices."""
+def of_slices(slices: Sequence[Slice], loss: float = LOSS, most: int = MOST) -> list[Swamping]:
+    """The same of slices, of `most` sums of each operation in them."""
     groups: dict[tuple[Any, ...], list[SumChain]] = defaultdict(list)
     for one in slices:
-        for chain in chains(one):
+        for chain in chains(one, most):
             groups[chain.file, chain.line, chain.op, chain.accumulator, len(chain.terms)].append(chain)
     found = [_judged(group, loss) for group in groups.values()]
     longest: dict[tuple[str, int, str], Swamping] = {}

@@ -27,6 +27,8 @@ SHORTEST = 4
 """Chains of fewer terms are additions, no reductions."""
 MOST = 256
 """Sums of one operation that are looked at."""
+FEW = 8
+"""The same where one would do."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,9 @@ class RoundedAt(NamedTuple):
     line: int
 
 
-def chains(found: Slice) -> list[SumChain]:
-    """Every reduction in the slice."""
-    return list(_Walk(found).chains())
+def chains(found: Slice, most: int = MOST) -> list[SumChain]:
+    """Every reduction in the slice, about `most` of one operation."""
+    return list(_Walk(found).chains(most))
 
 
 class LowSum(NamedTuple):
@@ -98,7 +100,7 @@ def low_sums(found: Slice) -> dict[RoundedAt, LowSum]:
     """What rounds every such sum of the slice: accumulators of `SHORTEST` terms at least, and what is stored of one."""
     walk = _Walk(found)
     low = {RoundedAt(True, one.file, one.line): one for one in walk.partials()}
-    for chain in walk.chains():
+    for chain in walk.chains(FEW):
         if FORMATS[chain.accumulator.fmt].p < FORMATS["fp32"].p:
             low |= dict.fromkeys(chain.steps, LowSum(chain.file, chain.line, chain.accumulator.fmt, False))
     return low
@@ -129,7 +131,7 @@ class _Walk:
         self.on = {(i, p): self._goes_on(i, o) for i, p, o in carried}
         self.count = self._counts()
 
-    def chains(self, most: int = MOST) -> Iterator[SumChain]:
+    def chains(self, most: int) -> Iterator[SumChain]:
         """Sums of `SHORTEST` terms at least that no further sum goes on from, about `most` of one operation."""
         wanted = ~self._inside() & (self.count >= SHORTEST)
         for node in self.found.nodes:
