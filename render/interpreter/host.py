@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_flatten
 
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import CAUSES
+from render.interpreter import arriving
 from render.interpreter.deferred import Deferred, Made
 from render.interpreter.graphs import unrecorded
 from render.interpreter.hosted.call import (
@@ -118,7 +119,7 @@ class HostTracker(TorchDispatchMode):
         self._within: HostSite | None = None
         """The line of an operation whose steps are run."""
         self.deferred = Deferred()
-        memory.deferred = self._settle
+        memory.deferred = self.settle
         self._prepared: set[int] = set()
         self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(OWN_ROOTS))
 
@@ -142,7 +143,7 @@ class HostTracker(TorchDispatchMode):
         """What is known of a tensor that leaves torch."""
         if not is_plain(tensor) or not (self.memory.knows_bounds() or self.deferred):
             return None
-        self._settle(tensor)
+        self.settle(tensor)
         return self.memory.host_envelope(tensor)
 
     def _leaving(self, func: Any, tensor: torch.Tensor) -> Any:
@@ -170,7 +171,7 @@ class HostTracker(TorchDispatchMode):
         targets, leaves = written_arguments(op, args, kwargs), tree_flatten((args, kwargs))[0]
         tensors = [t for t in leaves if is_plain(t)]
         for t in tensors:
-            self._settle(t)
+            self.settle(t)
         known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t)) is not None}
         taint = NO_TAINT.union(*(e.taints for e in known.values()), *(e.taint for e in ends.values()))
         taint |= self._of_nothing(func, [t for t in tensors if not any(t is x for x in targets)])
@@ -211,7 +212,10 @@ class HostTracker(TorchDispatchMode):
             return func(*args, **kwargs)
         op = operation(func)
         if op.view and not self._within:  # most of what a loop over a tensor does, and nothing to follow
-            return func(*args, **kwargs)
+            out = func(*args, **kwargs)
+            if self.numbers and op.name == "lift_fresh" and not self._paused and not self.numbers.making:
+                arriving.made_of_numbers(self, out)
+            return out
         if self.shared:
             with self.lock:
                 return self._dispatched(func, op, args, dict(kwargs))
@@ -227,6 +231,8 @@ class HostTracker(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         if op.view:
             return func(*args, **kwargs)
+        if op.name in ("set", "resize"):
+            return arriving.moved_to(self, func, args, kwargs)
         if op.name in _COMBINING:
             accumulate = (len(args) > 3 and args[3] is True) or bool(kwargs.get("accumulate", False))
             if accumulate or "reduce" in kwargs:
@@ -241,9 +247,13 @@ class HostTracker(TorchDispatchMode):
         if op.name in _SHAPE_ONLY and not op.written:
             return self._placed(op, func(*args, **kwargs))
         if op.name == "copy" and self.lazy and self._only_moves(*args[:2]):
-            return self._copy(func, args, kwargs)
+            return self.copy(func, args, kwargs)
+        if op.name in ("copy", "clone") and not args[0].is_floating_point() and self.concerned(op, args, kwargs):
+            copied = arriving.copy_bytes(self, func, args, kwargs)
+            if copied is not None:
+                return copied
         rounds = rounded_to(op, args, kwargs) if op.cause else None
-        if rounds is None and not op.opaque and not self._concerned(op, args, kwargs):
+        if rounds is None and not op.opaque and not self.concerned(op, args, kwargs):
             out = func(*args, **kwargs)
             for target in written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
@@ -269,7 +279,7 @@ class HostTracker(TorchDispatchMode):
             return self._defer(func, op, args, kwargs, reads, rounds)
         if self.deferred:
             for t in (*reads.values(), *targets):
-                self._settle(t)
+                self.settle(t)
         known = {k: e for k, t in reads.items() if (e := self.memory.host_envelope(t)) is not None}
         for k in known:
             self.memory.read_by_host(reads[k])
@@ -302,7 +312,7 @@ class HostTracker(TorchDispatchMode):
                 mine = self._taints(func, one, tensor, taint, open_, site)
                 self._attach(tensor, one, mine, prepared, void, void.flags(tensor, i))
                 if steps is not None and i < len(steps):
-                    self.after(self.before(_SAME, (steps[i],), {}, self._known(steps[i])), tensor)
+                    self.after(self.before(_SAME, (steps[i],), {}, self.known(steps[i])), tensor)
         first = found[0] if found and len(outputs) == 1 else None
         for target in targets:
             if not any(target is t for t in outputs):
@@ -330,10 +340,10 @@ class HostTracker(TorchDispatchMode):
         if not (is_plain(target) and is_plain(source)):
             return False
         for t in (source, target):
-            self._settle(t)
+            self.settle(t)
         return target.numel() > 0 and self.memory.may_copy(target, source)
 
-    def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run such a copy."""
         out = func(*args, **kwargs)
         self.memory.copied(args[0], args[1])
@@ -343,7 +353,7 @@ class HostTracker(TorchDispatchMode):
             self._prepared.add(start_of(args[0]))
         return out
 
-    def _known(self, tensor: torch.Tensor) -> dict[int, Envelope]:
+    def known(self, tensor: torch.Tensor) -> dict[int, Envelope]:
         found = self.memory.host_envelope(tensor)
         return {} if found is None else {id(tensor): found}
 
@@ -360,7 +370,7 @@ class HostTracker(TorchDispatchMode):
         message = f"host operation {name} has no rule"
         return taint | {self.memory.taint("RND302", name, site or host_site(), message)}  # type: ignore[arg-type]
 
-    def _concerned(self, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def concerned(self, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether any operand has bounds, or waits for them, or is to be overwritten before another's are computed."""
         known, waiting = self.memory.knows_bounds(), bool(self.deferred)
         if not known and not waiting:
@@ -419,7 +429,7 @@ class HostTracker(TorchDispatchMode):
             self.deferred.add(reads.values(), made, evaluate)
         return out
 
-    def _settle(self, tensor: torch.Tensor) -> None:
+    def settle(self, tensor: torch.Tensor) -> None:
         """Compute the bounds of what is pending of this tensor's storage."""
         if self.deferred:
             self._paused += 1

@@ -16,9 +16,11 @@ import torch
 
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
+from render.interpreter.arriving import arrived
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
 from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, MathFunction, Number
+from render.interpreter.hosted.overloads import is_plain
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.scope import PatchScope
@@ -29,6 +31,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     """Follow what leaves torch while `scope` lasts and the tracker is not paused."""
     numbers, tensor = tracker.numbers, torch.Tensor
     item, tolist, numpy_, whole = tensor.item, tensor.tolist, tensor.numpy, tensor.__int__
+    reduce_ = tensor.__reduce_ex__
 
     def number(self: torch.Tensor) -> Any:
         if not _asked_outside(tracker):
@@ -49,16 +52,25 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     def array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         known = _open(tracker, self) if _asked_outside(tracker) else None
         if known is not None:
-            numbers.array_leaves(Ends(0.0, 1.0, known.taints))
+            _as_bytes(tracker, self, known)
         return numpy_(self, *args, **kwargs)
+
+    def reduced(self: torch.Tensor, protocol: Any) -> Any:
+        """For pickle, `torch.save` and `copy.copy`."""
+        known = None if tracker.is_paused else _open(tracker, self)
+        if known is not None:
+            _as_bytes(tracker, self, known)
+        with tracker.silent():
+            return reduce_(self, protocol)
 
     scope.set(tensor, "item", number)
     scope.set(tensor, "tolist", elements)
     scope.set(tensor, "numpy", array)
+    scope.set(tensor, "__reduce_ex__", reduced)
     scope.set(tensor, "__int__", integer)
     for name in MATH:
         scope.set(math, name, MathFunction(name))
-    for name in ("tensor", "as_tensor", "from_numpy"):
+    for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer"):
         _watch_maker(scope, name, tracker)
     _watch_one_hot(scope, tracker)
 
@@ -67,8 +79,12 @@ def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
     plain, numbers = getattr(torch, name), tracker.numbers
 
     def maker(data: Any, *args: Any, **kwargs: Any) -> Any:
-        out = plain(data, *args, **kwargs)
-        if numbers and _asked_outside(tracker):
+        numbers.making = True
+        try:
+            out = plain(data, *args, **kwargs)
+        finally:
+            numbers.making = False
+        if _asked_outside(tracker) and tracker.memory.knows_bounds():
             with tracker.silent():
                 _come_back(tracker, data, out)
         return out
@@ -88,6 +104,14 @@ def _watch_one_hot(scope: PatchScope, tracker: HostTracker) -> None:
         return out.scatter_(-1, tensor.unsqueeze(-1), 1)
 
     scope.set(torch.nn.functional, "one_hot", one_hot)
+
+
+def _as_bytes(tracker: HostTracker, tensor: torch.Tensor, known: Envelope) -> None:
+    """All numbers of a tensor leave at once."""
+    tracker.numbers.array_leaves(Ends(0.0, 1.0, known.taints))
+    if known.lo.shape == tuple(tensor.shape) and known.written.all():
+        with tracker.silent():
+            tracker.numbers.hold(tensor, known.lo, known.hi, known.taints)
 
 
 def _asked_outside(tracker: HostTracker) -> bool:
@@ -136,12 +160,12 @@ def _come_back(tracker: HostTracker, data: Any, out: torch.Tensor) -> None:
     """Bounds for a tensor made of Python numbers, or a taint where nobody followed how it was made."""
     if isinstance(data, torch.Tensor) or not out.numel():
         return
-    if isinstance(data, (np.ndarray, np.generic)):
-        taint = tracker.numbers.array()
-        tracker.memory.carry(out, None, None, taint)
+    if not isinstance(data, (list, tuple, float)):
+        if is_plain(out) and out.is_floating_point() and not tracker.memory.is_known(out):
+            arrived(tracker, out)
         return
     flat = list(_flattened(data))
-    ends = [tracker.numbers.of(x) for x in flat]
+    ends = [_ends_of(tracker, x) for x in flat]
     if not any(e is not None for e in ends) or len(flat) != out.numel():
         return
     taint = NO_TAINT.union(*(e.taint for e in ends if e is not None))
@@ -158,6 +182,17 @@ def _come_back(tracker: HostTracker, data: Any, out: torch.Tensor) -> None:
         lo, hi = np.minimum(lo, low), np.maximum(hi, high)
     v = out.detach().double().numpy()
     tracker.memory.carry(out, np.minimum(lo, v), np.maximum(hi, v), taint)
+
+
+def _ends_of(tracker: HostTracker, x: Any) -> Ends | None:
+    """Of a number among those that a tensor is made of, or of a tensor of one element."""
+    if not isinstance(x, torch.Tensor):
+        return tracker.numbers.of(x)
+    found = _open(tracker, x)
+    if found is None:
+        return None
+    lo, hi = (float(end.reshape(-1)[0]) if end.size else float(x) for end in (found.lo, found.hi))
+    return Ends(lo, hi, found.taints)
 
 
 def _flattened(data: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -54,6 +54,15 @@ def _line() -> tuple[str, int]:
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return "", 0
+
+
+def copies_storage(target: Any, source: Any) -> bool:
+    """Whether a copy takes all bytes of one storage to another, as `copy.deepcopy` and `UntypedStorage.clone` do it."""
+    if not isinstance(source, torch.Tensor) or target.dtype != source.dtype:
+        return False
+    into, of = target.untyped_storage(), source.untyped_storage()
+    plain = into._cdata != of._cdata and target.is_contiguous() and source.is_contiguous()
+    return plain and target.nbytes == into.nbytes() == of.nbytes() == source.nbytes
 
 
 def is_float(x: Any) -> bool:
@@ -156,6 +165,17 @@ class Shadows:
     def drop(self, x: torch.Tensor) -> None:
         """Forget the shadow: the native bits are all that is known."""
         self._twins.pop(x.untyped_storage()._cdata, None)
+
+    def copied(self, target: torch.Tensor, source: torch.Tensor) -> bool:
+        """Whether all bytes of a storage are copied to another one: then its shadow goes with them."""
+        into, twin = target.untyped_storage(), self._twins.get(source.untyped_storage()._cdata)
+        if twin is None or not copies_storage(target, source):
+            return False
+        errors = None if twin.errors is None else twin.errors.clone()
+        copy = replace(twin, storage=StorageWeakRef(into), values=twin.values.clone(), errors=errors)
+        self._twins[into._cdata] = copy
+        self._grown += copy.values.nbytes
+        return True
 
     def matches(self, x: torch.Tensor) -> bool:
         """Does the shadow of x's storage (if any) hold numbers of x's own dtype?"""
@@ -329,6 +349,10 @@ class ShadowMode(TorchDispatchMode):
             args = (*args[:2], most if args[2] is None else args[2], least if args[3] is None else args[3])
         if noise.base_name(func) == "_local_scalar_dense" and is_float(args[0]):
             return self._number(func, args[0])
+        if noise.base_name(func) == "set":  # another storage, with the shadow that it has
+            return func(*args, **kwargs)
+        if noise.base_name(func) == "copy" and not is_float(args[0]) and self.shadows.copied(args[0], args[1]):
+            return func(*args, **kwargs)
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = {x.untyped_storage()._cdata for x in inputs}
         mutable = func._schema.is_mutable

@@ -10,14 +10,19 @@ decides what the host does next: everything from there on is tainted (RND303).
 
 from __future__ import annotations
 
+import hashlib
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import update_wrapper
+from itertools import islice
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
 
 from interval_ops.functions.tables import FUNCTIONS, Monotone
 from render.interpreter.memory.records import NO_TAINT
@@ -36,6 +41,15 @@ class Ends:
         return self.lo == self.hi
 
 
+class Held(NamedTuple):
+    """An array that left as bytes, with its bounds as they were then, in one dimension."""
+
+    tensor: torch.Tensor
+    lo: np.ndarray
+    hi: np.ndarray
+    taint: frozenset[int]
+
+
 class LeftNumbers:
     """What left torch in one session: ends by value."""
 
@@ -52,7 +66,12 @@ class LeftNumbers:
         self.plain: set[float] = set()
         """Values that left as plain floats (`float(t)`): one of them may be equal to a number that is written."""
         self.arrays = False
-        """Whether an array with bounds left for numpy."""
+        """Whether an array with bounds left as bytes: for numpy, pickle, a file."""
+        self.held: dict[bytes, Held] = {}
+        """Bounds of such arrays by their contents: the same bytes that come back have them still."""
+        self.making = False
+        """Whether a tensor is being made whose numbers are looked at afterwards."""
+        self._rounded: dict[torch.dtype, tuple[int, dict[float, list[float]]]] = {}
         self._constants: frozenset[float] = frozenset()
         self.literal: set[float] = set()
         """Numbers that somebody else knows to be of the code: frames of a replay do not show them."""
@@ -86,6 +105,18 @@ class LeftNumbers:
             self.begin()
             self.arrays = True
 
+    def hold(self, tensor: torch.Tensor, lo: np.ndarray, hi: np.ndarray, taint: frozenset[int]) -> None:
+        """An array leaves as bytes."""
+        key, (lo, hi) = _contents(tensor), (np.ravel(lo), np.ravel(hi))
+        old = self.held.get(key)
+        if old is not None:  # two with the same numbers: which one comes back nobody can tell
+            lo, hi, taint = np.minimum(lo, old.lo), np.maximum(hi, old.hi), taint | old.taint
+        self.held[key] = Held(tensor.detach(), lo, hi, taint)
+
+    def held_of(self, tensor: torch.Tensor) -> Held | None:
+        """Bounds of a tensor that has the contents of an array that left; None for any other."""
+        return self.held.get(_contents(tensor)) if self.held else None
+
     def branch(self, what: str) -> None:
         message = f"{what} decides what the host does; the other way was not run"
         self.branched |= {self.taint("RND303", "host branch", message)}
@@ -108,6 +139,29 @@ class LeftNumbers:
         message = "a float that Python may have computed from one that left torch"
         return Ends(value, value, frozenset({self.taint("RND302", "host number", message)}))
 
+    def rounded(self, value: float, dtype: torch.dtype) -> Ends | None:
+        """`of` for a number that was rounded to a type before anybody saw it."""
+        if not self or not math.isfinite(value) or (value.is_integer() and abs(value) <= 2):
+            return None
+        count, seen = self._rounded.get(dtype, (0, {}))
+        for key in islice(self.known, count, None):
+            seen.setdefault(_in(dtype, key), []).append(key)
+        self._rounded[dtype] = len(self.known), seen
+        written = any(_in(dtype, c) == value for c in self._written())
+        ends = [self.known[key] for key in seen.get(value, ())]
+        if written:
+            ends.append(Ends(value, value))
+        if ends:
+            taint = NO_TAINT.union(*(e.taint for e in ends))
+            return Ends(min(e.lo for e in ends), max(e.hi for e in ends), taint)
+        return self.of(value)
+
+    def _written(self) -> Iterator[float]:
+        yield from self._constants
+        yield from self.literal
+        for frame in self._frames():
+            yield from _constants_of(frame.f_code)
+
     def is_written(self, value: float) -> bool:
         """Whether the user's code writes this number, or had it before anything left."""
         if value in self._constants or value in self.literal:
@@ -127,6 +181,16 @@ class LeftNumbers:
             return NO_TAINT
         message = "an array that was made outside of torch after a number with bounds had left"
         return frozenset({self.taint("RND302", "host array", message)})
+
+
+def _contents(tensor: torch.Tensor) -> bytes:
+    flat = tensor.detach().contiguous().reshape(-1)
+    return str(tensor.dtype).encode() + hashlib.blake2b(flat.view(torch.uint8).numpy().tobytes()).digest()
+
+
+def _in(dtype: torch.dtype, value: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) if dtype == torch.float32 else float(torch.tensor(value, dtype=dtype))
 
 
 def _constants_of(code: CodeType) -> set[float]:

@@ -23,7 +23,7 @@ from render.ops.dtypes import FORMAT_OF
 OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep, "<")
 """Files that begin so are not the user's."""
 COPIES = frozenset(["copy", "_to_copy"])
-_OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential", "set", "resize"])
+_OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential"])
 """In place these do not read what they overwrite."""
 
 

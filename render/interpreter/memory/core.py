@@ -251,6 +251,10 @@ class Memory:
         holds these bounds, contiguous and in the tensor's shape."""
         host_side.carry(self, tensor, lo, hi, taint, written, void, fresh)
 
+    def stored_as(self, tensor: torch.Tensor) -> torch.dtype | None:
+        """The one type that numbers with bounds in this tensor's storage have."""
+        return host_side.stored_as(self, tensor)
+
     def may_copy(self, target: torch.Tensor, source: torch.Tensor) -> bool:
         """Whether bounds are all there is to take along when elements are copied to another storage."""
         return host_side.may_copy(self, target, source)

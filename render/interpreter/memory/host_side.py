@@ -114,6 +114,24 @@ def carry(
         byte_view(storage.taint_map, storage, tensor)[~written] = memory.taint_index(taint | void)
 
 
+def stored_as(memory: Memory, tensor: torch.Tensor) -> torch.dtype | None:
+    """See `Memory.stored_as`."""
+    storage = memory.find(address(tensor)) if tensor.numel() else None
+    if storage is None or len(storage.shadows) != 1:
+        return None
+    (name,) = storage.shadows
+    return next((t for table in (FORMAT_OF, INTEGERS) for t, kind in table.items() if kind.name == name), None)
+
+
+def bits_as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """The bytes of a contiguous tensor as numbers of another type, in one dimension; None where they are no whole."""
+    first, size = tensor.storage_offset() * tensor.element_size(), tensor.numel() * tensor.element_size()
+    if first % dtype.itemsize or size % dtype.itemsize:
+        return None
+    empty = torch.empty(0, dtype=dtype)
+    return empty.set_(tensor.untyped_storage(), first // dtype.itemsize, (size // dtype.itemsize,), (1,))
+
+
 def may_copy(memory: Memory, target: torch.Tensor, source: torch.Tensor) -> bool:
     """See `Memory.may_copy`."""
     kind = FORMAT_OF.get(source.dtype) or INTEGERS.get(source.dtype)

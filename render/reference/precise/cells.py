@@ -94,6 +94,14 @@ class RecordedCells:
                 twin = self._keep(x, torch.from_numpy(self.given_values(flat)))
         return torch.as_strided(twin, x.size(), x.stride(), x.storage_offset())
 
+    def copy_storage(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """All bytes of a storage go to another one, and its cells with them."""
+        into, of = target.untyped_storage(), source.untyped_storage()
+        if (twin := self._twins.get(of._cdata)) is not None:
+            self._twins[into._cdata] = StorageWeakRef(into), twin[1], twin[2].clone()
+        if (why := self.loose(source)) is not None:
+            self.loosen(target, why)
+
     def given_values(self, x: torch.Tensor) -> Ids:
         """New cells that hold what x holds."""
         return self.graph.add(Leaf(x.detach().to(F64, copy=True).reshape(-1).numpy()), tuple(x.shape))

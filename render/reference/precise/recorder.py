@@ -28,7 +28,7 @@ from render.reference.precise.graph import Ids
 from render.reference.precise.products import PRODUCTS
 from render.reference.precise.rows import ROWS, by_rows
 from render.reference.precise.scatter import SCATTER
-from render.reference.shadow import is_float
+from render.reference.shadow import copies_storage, is_float
 
 RULES = ELEMENTWISE | ROWS | PRODUCTS | COMPOSITES | SCATTER
 REFUSED = {
@@ -80,6 +80,11 @@ class CellRecorder(TorchDispatchMode):
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if base_name(func) == "set":  # another storage, with the cells that it has
+            return func(*args, **kwargs)
+        if base_name(func) == "copy" and not is_float(args[0]) and copies_storage(args[0], args[1]):
+            self.cells.copy_storage(args[0], args[1])
+            return func(*args, **kwargs)
         inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = {x.untyped_storage()._cdata for x in inputs}
         mutable = func._schema.is_mutable

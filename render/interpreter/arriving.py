@@ -1,0 +1,119 @@
+"""Numbers that reach tensors below torch's operations: other storages, bytes of files and arrays, Python's data.
+
+`copy.deepcopy` and `UntypedStorage.clone` copy bytes, `torch.load`, pickles and numpy bring memory that nobody saw
+being made, and `o[i] = x` makes a tensor of a number. What has the contents of numbers with bounds has their bounds;
+what came from outside after others had left has a taint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP64
+from render.interpreter.hosted.call import host_profile, values
+from render.interpreter.hosted.numbers import Ends, Held
+from render.interpreter.hosted.overloads import host_site, is_plain, operation, start_of
+from render.interpreter.memory.host_side import bits_as
+from render.interpreter.memory.records import NO_TAINT
+from render.interpreter.memory.registry import address
+from render.ops.dtypes import FORMAT_OF
+
+if TYPE_CHECKING:
+    from render.interpreter.host import HostTracker
+
+SAME = torch.ops.aten.clone.default
+
+
+def copy_bytes(tracker: HostTracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """Run a copy of numbers with bounds whose bits are seen as integers, as `copy.deepcopy` makes one."""
+    source = args[-1] if len(args) > 1 and isinstance(args[1], torch.Tensor) else args[0]
+    if not all(is_plain(t) and t.is_contiguous() and t.dtype == source.dtype for t in (args[0], source)):
+        return None
+    tracker.settle(source)
+    dtype = tracker.memory.stored_as(source)
+    if dtype is None:
+        return None
+    with tracker.silent():
+        made = func(*args, **kwargs) if source is args[0] else args[0]
+        if made.is_contiguous() and is_plain(made):
+            into, of = (bits_as(t, dtype) for t in (made, source))
+            if into is not None and of is not None and tracker.memory.may_copy(into, of):
+                run = (lambda *_: made) if source is args[0] else (lambda *_: func(*args, **kwargs))
+                seen = tracker.before(SAME, (of,), {}, tracker.known(of))
+                found: torch.Tensor = tracker.copy(run, (into, of), {})
+                tracker.after(seen, into)
+                return found
+    return None
+
+
+def moved_to(tracker: HostTracker, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor gets another storage, with what is known of that, or its storage another size."""
+    before = start_of(args[0]) if is_plain(args[0]) else 0
+    resized = func._schema.name == "aten::resize_"
+    known = resized and before and tracker.concerned(operation(func), args, kwargs)
+    out = func(*args, **kwargs)
+    if not is_plain(out):
+        return out
+    if resized and start_of(out) != before:
+        if known:  # the numbers went along, their bounds did not
+            message = "resize_ moves a tensor whose numbers have bounds"
+            taint = tracker.memory.taint("RND302", "resize_", host_site(), message)  # type: ignore[arg-type]
+            tracker.memory.carry(out, None, None, frozenset({taint}))
+        else:
+            tracker.memory.mark_unwritten(out)
+    elif (
+        not resized
+        and tracker.memory.knows_bounds()
+        and out.is_floating_point()
+        and tracker.memory.find(address(out)) is None
+    ):
+        arrived(tracker, out)
+    return out
+
+
+def made_of_numbers(tracker: HostTracker, tensor: torch.Tensor) -> None:
+    """Torch made a tensor of Python's numbers, as for `o[i] = x`: each is rounded to its type."""
+    if not is_plain(tensor) or not tensor.is_floating_point() or not tensor.numel():
+        return
+    with tracker.silent():
+        found = [tracker.numbers.rounded(x, tensor.dtype) for x in tensor.reshape(-1).tolist()]
+        if any(e is not None for e in found):
+            v = values(tensor).astype(np.float64).reshape(-1)
+            ends = [Ends(x, x) if e is None else e for x, e in zip(v.tolist(), found, strict=True)]
+            lo, hi = (np.array([getattr(e, end) for e in ends]) for end in ("lo", "hi"))
+            fmt, shape = FORMAT_OF[tensor.dtype], tuple(tensor.shape)
+            low, high = (lo, hi) if fmt == FP64 else casting.cast_interval(lo, hi, FP64, fmt, host_profile())
+            taint = NO_TAINT.union(*(e.taint for e in ends))
+            lo, hi = np.minimum(np.minimum(lo, low), v), np.maximum(np.maximum(hi, high), v)
+            tracker.memory.carry(tensor, lo.reshape(shape), hi.reshape(shape), taint)
+
+
+def arrived(tracker: HostTracker, tensor: torch.Tensor) -> None:
+    """A tensor whose numbers come from outside torch: those that left before, or who knows which."""
+    held = tracker.numbers.held_of(tensor) or _same_bytes(tracker, tensor)
+    if held is None:
+        if tracker.numbers:
+            tracker.memory.carry(tensor, None, None, tracker.numbers.array())
+        return
+    source = held.tensor.reshape(tensor.shape)
+    seen = tracker.before(SAME, (source,), {}, tracker.known(source)) if torch.equal(source, tensor) else None
+    tracker.memory.carry(tensor, held.lo.reshape(tensor.shape), held.hi.reshape(tensor.shape), held.taint)
+    if seen is not None:
+        tracker.after(seen, tensor)
+
+
+def _same_bytes(tracker: HostTracker, tensor: torch.Tensor) -> Held | None:
+    """Memory with bounds that has the contents of this tensor: nobody saw them leave, by an address for example."""
+    bits = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    for storage in tracker.memory.registry:
+        if storage.nbytes != bits.size or not storage.shadows or not np.array_equal(storage.raw, bits):
+            continue
+        source = torch.empty(0, dtype=tensor.dtype).set_(storage.keep, 0, (tensor.numel(),), (1,))
+        found = tracker.memory.host_envelope(source)
+        if found is not None and found.lo.shape == source.shape and found.written.all():
+            return Held(source, found.lo, found.hi, found.taints)
+    return None
