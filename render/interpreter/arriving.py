@@ -15,7 +15,7 @@ import torch
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import Ends, Held
+from render.interpreter.hosted.numbers import Ends, LeftArray
 from render.interpreter.hosted.overloads import host_site, is_plain, operation, start_of
 from render.interpreter.memory.host_side import bits_as
 from render.interpreter.memory.records import NO_TAINT
@@ -106,7 +106,7 @@ def arrived(tracker: HostTracker, tensor: torch.Tensor) -> None:
         tracker.after(seen, tensor)
 
 
-def _same_bytes(tracker: HostTracker, tensor: torch.Tensor) -> Held | None:
+def _same_bytes(tracker: HostTracker, tensor: torch.Tensor) -> LeftArray | None:
     """Memory with bounds that has the contents of this tensor: nobody saw them leave, by an address for example."""
     bits = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
     for storage in tracker.memory.registry:
@@ -115,5 +115,5 @@ def _same_bytes(tracker: HostTracker, tensor: torch.Tensor) -> Held | None:
         source = torch.empty(0, dtype=tensor.dtype).set_(storage.keep, 0, (tensor.numel(),), (1,))
         found = tracker.memory.host_envelope(source)
         if found is not None and found.lo.shape == source.shape and found.written.all():
-            return Held(source, found.lo, found.hi, found.taints)
+            return LeftArray(source, found.lo, found.hi, found.taints)
     return None

@@ -41,7 +41,7 @@ class Ends:
         return self.lo == self.hi
 
 
-class Held(NamedTuple):
+class LeftArray(NamedTuple):
     """An array that left as bytes, with its bounds as they were then, in one dimension."""
 
     tensor: torch.Tensor
@@ -67,7 +67,7 @@ class LeftNumbers:
         """Values that left as plain floats (`float(t)`): one of them may be equal to a number that is written."""
         self.arrays = False
         """Whether an array with bounds left as bytes: for numpy, pickle, a file."""
-        self.held: dict[bytes, Held] = {}
+        self.held: dict[bytes, LeftArray] = {}
         """Bounds of such arrays by their contents: the same bytes that come back have them still."""
         self.making = False
         """Whether a tensor is being made whose numbers are looked at afterwards."""
@@ -111,9 +111,9 @@ class LeftNumbers:
         old = self.held.get(key)
         if old is not None:  # two with the same numbers: which one comes back nobody can tell
             lo, hi, taint = np.minimum(lo, old.lo), np.maximum(hi, old.hi), taint | old.taint
-        self.held[key] = Held(tensor.detach(), lo, hi, taint)
+        self.held[key] = LeftArray(tensor.detach(), lo, hi, taint)
 
-    def held_of(self, tensor: torch.Tensor) -> Held | None:
+    def held_of(self, tensor: torch.Tensor) -> LeftArray | None:
         """Bounds of a tensor that has the contents of an array that left; None for any other."""
         return self.held.get(_contents(tensor)) if self.held else None
 
