@@ -12,6 +12,7 @@ from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Call
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope, Memory
+from render.ops.aten import addends
 
 
 @pytest.mark.parametrize("switch", [True, False])
@@ -97,3 +98,9 @@ def test_gradients_of_inputs_round_as_well():
         memory.deferred(found)
     known = memory.host_envelope(found)
     assert known is not None and (known.lo < known.hi).all() and not known.taints
+
+
+def test_averages_count_their_window():
+    x = torch.zeros(1, 1, 20, 20)
+    assert addends("avg_pool2d", (x, [9, 9], [1, 1]), 144) == addends("avg_pool2d", (x, [9], [1]), 144) == 82
+    assert addends("avg_pool1d", (x[0], [100]), 1) == 101
