@@ -8,11 +8,13 @@ apart by `render.ops.complexes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial, wraps
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.ops.complexes import of_parts, plain_of
 
@@ -65,6 +67,16 @@ def _way(func: Any) -> Callable[..., Any] | bool | None:
     return func._schema.name.startswith(_PREFIX) or plain_of(func)
 
 
+@contextmanager
+def _again(mode: TorchDispatchMode) -> Iterator[None]:
+    """The mode sees operations from within its own dispatch; what it does besides when it is entered was done."""
+    TorchDispatchMode.__enter__(mode)
+    try:
+        yield
+    finally:
+        TorchDispatchMode.__exit__(mode, None, None, None)
+
+
 def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     """For `__torch_dispatch__` of a mode that follows operations: it sees the plain ones."""
 
@@ -72,11 +84,11 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     def dispatched(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         way = _way(func)
         if way is True and (calls := each(func, args, kwargs or {})) is not None:
-            with self:
+            with _again(self):
                 out = [call() for call in calls]
             return out if func._schema.returns else None
         if callable(way) and (whole := of_parts(func, way, args, kwargs or {})) is not None:
-            with self:
+            with _again(self):
                 return whole()
         return dispatch(self, func, types, args, kwargs)
 

@@ -8,8 +8,12 @@ import triton
 import triton.language as tl
 
 import render
+from render.front.tape import Tape
 from render.interpreter.session import Session
 from render.ops.parts import each
+from render.reference.precise.recorder import CellRecorder
+from render.reference.shadow import ShadowMode
+from render.reference.trail import Trail
 
 UNKNOWN = {"_foreach_copy", "_foreach_zero", "_foreach_powsum"}
 """Those without a plain operation that Python reaches; they stay operations without a rule."""
@@ -55,6 +59,20 @@ def test_the_plain_operation_on_each(func):
 
 def test_a_plain_operation_is_none_of_them():
     assert each(torch.ops.aten.add.Tensor, [torch.ones(2), torch.ones(2)], {}) is None
+
+
+@pytest.mark.parametrize("mode", [ShadowMode, CellRecorder, Trail, Tape])
+def test_a_mode_leaves_torch_as_it_was(mode):
+    patched = ("tensor", "as_tensor", "tolist", "new_tensor")
+
+    def names():
+        return {(owner, n): vars(owner).get(n) for owner in (torch, torch.Tensor) for n in patched}
+
+    before, x = names(), torch.ones(3)
+    with mode():
+        torch._foreach_mul_([x], 2.0)
+        torch.view_as_real(torch.polar(x, x) * 2)
+    assert names() == before
 
 
 @triton.jit
