@@ -21,7 +21,7 @@ import numpy as np
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.arithmetic import selection
 from interval_ops.arithmetic.broadcast import BLOCK
-from interval_ops.bounds import Pair, each
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.formats.model import FP64, Format
 from interval_ops.functions import derivatives
 from interval_ops.functions.elementary import unary
@@ -275,7 +275,7 @@ def range_of(formula: Formula, pair: Pair, fmt: Format, turns: tuple[float, ...]
         return found
 
     low, high = at(lo, lo)
-    if lo is not hi:
+    if not is_point((lo, hi)):
         other = at(hi, hi)
         low, high = np.minimum(low, other[0]), np.maximum(high, other[1])
     for turn in turns:
