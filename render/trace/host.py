@@ -97,14 +97,13 @@ class RecordingHost(HostTracker):
         self.log, log.session = log, session
 
     def before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> Any:
-        from torch.utils._pytree import tree_flatten
+        from torch.utils._pytree import tree_flatten, tree_map
 
         site = host_site()
-        blocks = {
-            id(t): _block(t, dict(known))
-            for t in tree_flatten((args, kwargs))[0]
-            if isinstance(t, torch.Tensor) and t.is_floating_point()
-        }
+        given = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        of = {id(t): _block(t, dict(known)) for t in given}
+        blocks = {id(b.tensor): b for b in of.values()}
+        args, kwargs = tree_map(lambda x: of[id(x)].tensor if id(x) in of else x, (args, kwargs))
         self.log.elements += sum(b.v.size for b in blocks.values())
         if self.log.full:
             raise Enough
@@ -135,6 +134,7 @@ def logged(call: Call) -> tuple[HostLog, Execution | None]:
 
 
 def _block(t: torch.Tensor, known: dict[int, Envelope]) -> Block:
+    """Holds an alias: what squeezes or transposes in place afterwards changes the tensor itself."""
     v = values(t).copy()
     lo, hi = known_pair(t, known) if id(t) in known else (v, v)
-    return Block(t, v, lo if lo is v else np.array(lo), hi if hi is v else np.array(hi))
+    return Block(t.detach(), v, lo if lo is v else np.array(lo), hi if hi is v else np.array(hi))
