@@ -362,6 +362,7 @@ class Tape(Untracked, TorchDispatchMode):
         if rule.view or rule.name == "set":
             if rule.name == "lift_fresh" and plain(args[0]) and args[0].untyped_storage().resizable():
                 self._given(args[0], made=True)  # numbers in the code; an array's memory is not torch's own
+                self._set_to(args[0])
             return func(*args, **named)
         given = [x for x in tree_flatten((args, named))[0] if isinstance(x, torch.Tensor)]
         if not all(plain(x) for x in given):
@@ -374,6 +375,14 @@ class Tape(Untracked, TorchDispatchMode):
         out = func(*args, **named)
         self._note(func, rule.name, frozen, given, written_arguments(rule, args, named), out)
         return out
+
+    def _set_to(self, tensor: torch.Tensor) -> None:
+        """The tensor that torch makes of x in `o[i] = x`: a number that left, where it is one."""
+        if self.left and tensor.dim() == 0 and tensor.is_floating_point():
+            with self.paused():
+                x = float(tensor)
+                if isinstance(self.left.of(x), ReadElement | Recipe):
+                    self.assembled(tensor, x)
 
     def _frozen(self, x: Any) -> Any:
         if isinstance(x, float):

@@ -49,6 +49,14 @@ def times(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def one_by_one(x: torch.Tensor, by: float) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, value in enumerate(x[:20]):
+        out[i] = value.item() * by
+    out[20:] = x[20:].mean().item() * by
+    return out
+
+
 Side = Callable[[torch.Tensor], torch.Tensor]
 FORMS: dict[str, tuple[Side, Side]] = {
     "item": (lambda x: scaled(x, x.sum().item()), lambda x: x * x.sum()),
@@ -63,8 +71,10 @@ FORMS: dict[str, tuple[Side, Side]] = {
     "torch operation": (lambda x: times(x, x.new_ones(N) * x.mean().item()), lambda x: x * x.mean()),
     "result of a kernel": (lambda x: scaled(x, scaled(x, 0.7).sum().item()), lambda x: x * (x * 0.7).sum()),
     "reference": (lambda x: times(x, x.sum().expand(N).contiguous()), lambda x: x * x.sum().item()),
+    "elements": (lambda x: one_by_one(scaled(x, 0.7), 2.0),
+                 lambda x: torch.cat([x[:20] * 0.7 * 2, ((x[20:] * 0.7).mean() * 2).expand(N - 20)])),
     "shared": (lambda x: scaled(x, 0.3), lambda x: x * 0.3),
-}
+}  # fmt: skip
 
 
 def judged(form: str, factor: float) -> Any:
