@@ -81,6 +81,15 @@ def call(subject: Subject, inputs: Inputs) -> list[torch.Tensor]:
     return outputs(subject.run(**own) if isinstance(own, dict) else subject.run(*own))
 
 
+def _called(subject: Subject, inputs: Inputs, profile: Profile) -> list[torch.Tensor]:
+    try:
+        return call(subject, inputs)
+    except AssertionError as error:
+        if torch.cuda.is_available():
+            raise
+        raise MissingRule("a launcher that asks for a CUDA device", profile.name, str(error)) from error
+
+
 def as_array(t: torch.Tensor) -> Array:
     return t.detach().to(torch.float64).numpy()
 
@@ -96,7 +105,7 @@ class Target:
         with Session(profile=self.profile, interval=False):
             self.inputs = subject.inputs(np.random.default_rng(seed), style)
         with Session(profile=self.profile, mute=mute) as session:
-            found = call(subject, self.inputs)
+            found = _called(subject, self.inputs, self.profile)
         self.own = [as_array(t) for t in found]
         self.bounds: list[tuple[Array, Array] | None] = []
         for t in found:

@@ -28,6 +28,13 @@ def test_missing_rules_are_skipped_with_their_reason():
     assert "tf32x3" in next(iter(report.skipped.values()))
 
 
+def test_launchers_that_ask_for_another_device_are_skipped_with_their_reason():
+    (persistent,) = (s for s in catalogue.packaged() if s.name == "matmul_persistent.py")
+    report = campaign.run(["xpu"], [persistent], 0.0, runs=1, direct=0)
+    assert report.total.checks == 0
+    assert "Invalid device id" in next(iter(report.skipped.values()))
+
+
 def test_far_rules_are_listed_and_reports_merge():
     one, two = campaign.Report(), campaign.Report()
     one.add("any", "k", ("fadd",), AttackTally(checks=10, approach=0.2))
