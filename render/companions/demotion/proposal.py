@@ -144,7 +144,10 @@ def propose(
 
 
 def _probable(bench: Bench, found: Certified) -> float | None:
-    """The probabilistic band (`margins.probable`) of the element with the widest bound, over its tolerance."""
+    """The probabilistic band (`margins.probable`) of the element with the widest bound, over its tolerance.
+
+    At most the certificate: of a few roundings six standard deviations reach beyond what they can do together.
+    """
     if not math.isfinite(found.usage):
         return None
     try:
@@ -162,4 +165,4 @@ def _probable(bench: Bench, found: Certified) -> float | None:
             )
     except NotSliceable:
         return None
-    return worst
+    return min(worst, found.usage)
