@@ -30,7 +30,7 @@ help:
 	@echo "make docs      write the pages of docs/ that come from tables: operations, codes, JSON schema"
 	@echo "make bench     speed and memory, against the stock interpreter and against plain GEMMs"
 	@echo "make soundness attacks on every kernel under every profile; hours, resumable; writes docs/soundness.md"
-	@echo "               56 million checks a run; ARGS='--seed 2' adds another one to the page"
+	@echo "               75 million checks a run; ARGS='--seed 2' adds another one to the page"
 	@echo "make mutation  mutants of rules, profiles and interpreter: do tests notice? (an hour; docs/mutation.md)"
 	@echo "make power     mutants of every packaged kernel: what would be noticed (docs/power.md, half an hour)"
 	@echo "make libraries kernels of published libraries, installed beside $(VENV), writes docs/libraries.md (half an hour)"

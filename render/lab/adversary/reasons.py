@@ -38,10 +38,6 @@ EXPLAINED: dict[str, str] = {
     "dot fp32 * bf16x3 *": _PARTS,
     "dot fp32 * bf16x6 *": _PARTS,
     "dot fp32 * tf32x3 *": _PARTS,
-    "atomic bf16 8": (
-        "256 roundings of 2^-8: the bound (1 + u)^n - 1 = 1.7 compounds them, as if every sum were the largest; "
-        "a sum that stagnates loses n u = 1 of it and no more than half of that by rounding to even"
-    ),
     "matmul_split_k.py": (
         "four programs add their parts: each part may be as wrong as its own 32 products allow, and only the part that "
         "holds the large product can stagnate"
