@@ -273,9 +273,14 @@ class Idiom:
 
 
 def idioms(count: int = COUNT) -> Iterator[Idiom]:
-    """The k-th takes the k-th form of each axis, over and over; longer axes first, so that every form is met."""
+    """The k-th takes the k-th form of each axis, over and over; longer axes first, so that every form is met.
+
+    Without those that Triton refuses: an autotuned kernel has its number of warps from its configuration.
+    """
     axes = [KERNELS, LAUNCHES, CHECKS, LOADS]
-    yield from islice((Idiom(*(axis[k % len(axis)] for axis in axes)) for k in range(10**6)), count)  # type: ignore[misc,arg-type]
+    every = (Idiom(*(axis[k % len(axis)] for axis in axes)) for k in range(10**6))  # type: ignore[misc,arg-type]
+    possible = (i for i in every if "autotune" not in i.kernel.told or "num_warps" not in i.launch.text)
+    yield from islice(possible, count)
 
 
 @dataclass(frozen=True)
