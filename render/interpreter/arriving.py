@@ -77,7 +77,7 @@ def moved_to(tracker: HostTracker, func: Any, args: tuple[Any, ...], kwargs: dic
 
 def made_of_numbers(tracker: HostTracker, tensor: torch.Tensor) -> None:
     """Torch made a tensor of Python's numbers, as for `o[i] = x`: each is rounded to its type."""
-    if not is_plain(tensor) or not tensor.is_floating_point() or not tensor.numel():
+    if not is_plain(tensor) or tensor.dtype not in FORMAT_OF or not tensor.numel():
         return
     with tracker.silent():
         found = [tracker.numbers.rounded(x, tensor.dtype) for x in tensor.reshape(-1).tolist()]

@@ -133,7 +133,7 @@ def of_parts(
 ) -> Callable[[], Any] | None:
     """The operation, put together by `plain` from real ones; None where its operands are real, or not taken apart."""
     name = func._schema.name.removeprefix("aten::")
-    if "out" in kwargs:
+    if "out" in kwargs or (kwargs.get("dtype") is not None and name != "_to_copy"):
         return None
     if name in _MADE:
         return lambda: plain(*args, **kwargs)

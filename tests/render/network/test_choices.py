@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import render
+from tests.render.network.wrapped import Auto, Plain
 
 TOKENS = 200
 
@@ -34,21 +35,6 @@ class Experts(nn.Module):
         if self.how == "swapped":
             best = best.flip(-1)
         return self.last((best.unsqueeze(-1) * mixed).sum(-2) * (1.01 if self.how == "scaled" else 1.0))
-
-
-class Auto(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return self.model(x)
-
-
-class Plain(Auto):
-    def forward(self, x):
-        return self.model(x)
 
 
 def sides(how):

@@ -10,6 +10,7 @@ from torch import nn
 
 import render
 from render.result.errors import RenderError
+from tests.render.network.wrapped import Auto, Plain
 
 from .bugs import BUGS, cached
 from .models import build, inputs
@@ -24,21 +25,6 @@ def test_a_planted_fault_is_named(name):
     found = render.compare_models(wrong, right, *given)
     assert (found.label, found.first) == ("Type-II", bug.where), found.message
     assert found.exit_code == 1
-
-
-class Auto(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return self.model(x)
-
-
-class Plain(Auto):
-    def forward(self, x):
-        return self.model(x)
 
 
 SIDES = {

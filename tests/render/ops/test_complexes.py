@@ -63,6 +63,9 @@ def test_what_is_not_taken_apart():
     for func, args in ((torch.ops.aten.div.Tensor, (Z, W)), (torch.ops.aten.mul.Tensor, (X, X))):
         assert of_parts(func, plain_of(func), args, {}) is None
     assert plain_of(torch.ops.aten._fft_r2c.default) is None
+    with Seen() as seen:  # a sum in another type than that of the parts
+        assert torch.equal(Z.sum(0, dtype=torch.complex128), Z.to(torch.complex128).sum(0))
+    assert "aten.sum.dim_IntList" in seen.names
 
 
 @triton.jit
