@@ -38,7 +38,7 @@ def unary(name: str, a: Pair, fmt: Format, profile: Profile, entry: str = "", qu
     wide, function, entry = (fmt if fmt.bits == 64 else FP32), FUNCTIONS[name], entry or name
     error = error_of(entry, fmt, wide, profile)
     a = abs_(a) if isinstance(function, Monotone | Bessel) and function.even else a
-    if entry == "exp" and wide is FP32 and profile.exp_via_exp2 and not profile.muted("function"):
+    if wide is FP32 and profile.through_exp2(entry) and not profile.muted("function"):
         kernel = _exp_through_exp2(is_point(a), error)
     else:
         evaluate = function.evaluate

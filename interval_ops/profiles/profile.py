@@ -218,6 +218,10 @@ class Profile:
         except KeyError:
             raise MissingRule(key, self.name, self.refused.get(key, "")) from None
 
+    def through_exp2(self, entry: str) -> bool:
+        """Whether the target computes this function as ex2(fl(x fl(log2 e))); its entry is then the error of ex2."""
+        return self.exp_via_exp2 and entry == "exp"
+
     def inside(self, name: str) -> Profile:
         """The same target as the library's `name` calls its functions: `gelu.erf` is the erf inside of gelu."""
         return _inside(self, name) if any(key.startswith(f"{name}.") for key in self.functions) else self

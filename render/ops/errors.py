@@ -19,7 +19,7 @@ def function(name: str) -> Text:
         if profile.muted("function"):
             return "muted"
         error = profile.fn(name)
-        argument = "argument fl32(x log2 e), then " if name == "exp" and profile.exp_via_exp2 else ""
+        argument = "argument fl32(x log2 e), then " if profile.through_exp2(name) else ""
         return f"{argument}{_function_error(error)} [{error.source}]"
 
     return text

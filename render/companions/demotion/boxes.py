@@ -223,7 +223,7 @@ class _Box:
         if (reach >= error.until).any() or (large >= error.huge).any() or error.breaks:
             raise Uncertified(f"{node.op} (line {node.line}) leaves the range of its error")
         r = error.r + (u if fmt.name in ("fp16", "bf16") else 0.0)
-        if node.op == "exp" and self.found.profile.exp_via_exp2:
+        if self.found.profile.through_exp2(entry):
             r = r + 2.0**-22 * reach
         floor = error.a + fmt.half_subnormal
         found: Array = r * large + (floor + _flushed(node, given) if error.ftz else floor)

@@ -139,7 +139,7 @@ class Elementwise(Builder):
         error = self.ctx.profile.fn(entry, fmt.name)
         bias, flush = self._where(entry, error)
         argument = self.pick(f"read {entry}", *approximate.FLUSHES) if error.ftz else "keep"
-        through = entry == "exp" and self.ctx.profile.exp_via_exp2
+        through = self.ctx.profile.through_exp2(entry)
         v = approximate.function(rule.function, x.v, fmt, error, through, bias, flush, argument, self.rng)
         return Handle(v, x.dtype, x.shape)
 
