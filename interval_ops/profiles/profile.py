@@ -220,7 +220,7 @@ class Profile:
 
     def through_exp2(self, entry: str) -> bool:
         """Whether the target computes this function as ex2(fl(x fl(log2 e))); its entry is then the error of ex2."""
-        return self.exp_via_exp2 and entry == "exp"
+        return self.exp_via_exp2 and entry in ("exp", "fast_expf")
 
     def inside(self, name: str) -> Profile:
         """The same target as the library's `name` calls its functions: `gelu.erf` is the erf inside of gelu."""

@@ -184,6 +184,8 @@ function("sqrt_rn", Shape.MONOTONE, "sqrt", "sqrt_rn", NON_NEGATIVE)
 function("rsqrt_rn", Shape.MONOTONE, "rsqrt", "rsqrt_rn", NON_NEGATIVE)
 monotone("exp2", "exp10", "expm1", "sinh", "tanh", "asinh", "atan", "cbrt", "erf", "erfc", "erfcx", "normcdf")
 fast(Shape.MONOTONE, "", "log", "log2", "log10", domain=NON_NEGATIVE)
+fast(Shape.MONOTONE, "As tl.exp: e^x and 2^fl(x log2 e) at both ends, widened by the error of ex2.", "exp",
+     domain=EVERYWHERE)  # fmt: skip
 monotone("cyl_bessel_i1")
 monotone("log", "log2", "log10", domain=NON_NEGATIVE)
 monotone("log1p", domain=(-1.0, math.inf))
@@ -290,7 +292,7 @@ APPROXIMATE: dict[str, int] = {"tanh": 75}
 _FAST = "its error is documented for part of the range, or not at all; use the function without fast_"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
-        ("fast_tanf", "fast_expf", "fast_exp10f", "fast_powf", "fast_tanhf", "fast_dividef"),
+        ("fast_tanf", "fast_exp10f", "fast_powf", "fast_tanhf", "fast_dividef"),
         _FAST,
     ),
     "rcp64h": "an approximation of unknown error to the high half of a reciprocal",

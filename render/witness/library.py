@@ -54,12 +54,16 @@ def _integral(way: str) -> Rule:
     return _exactly(lambda x: arithmetic.integral_ends(arithmetic.WAYS[way], x))
 
 
+_EX2 = ("exp", "fast_expf")
+"""Entries of e^x with the error of the instruction for 2^x, on targets that go through it."""
+
+
 def function(name: str, key: str) -> Rule:
     """A function of one argument within the error `key`."""
 
     def rule(e: Evaluator, op: Operation, k: int) -> Maybe:
         fmt = fmt_of(op)
-        through = name == key == "exp" and bool(e.rules["exp_via_exp2"]) and "error" not in op.attrs
+        through = key in _EX2 and bool(e.rules["exp_via_exp2"]) and "error" not in op.attrs
         return errors.apply(name, e.args(op, k)[0], e.error_of(op, key), fmt, through)
 
     return rule

@@ -63,7 +63,7 @@ POSITIVE = {"log", "log2", "log10", "sqrt", "sqrt_rn", "rsqrt", "rsqrt_rn", "tga
             "y0", "y1"}  # fmt: skip
 ENTRIES = {
     "sqrt_rn": "sqrt", "rsqrt_rn": "rsqrt", "libdevice_exp": "exp", "libdevice_rsqrt": "rsqrt",
-    **{f"fast_{name}f": name for name in ("log", "log2", "log10")},
+    **{f"fast_{name}f": name for name in ("exp", "log", "log2", "log10")},
 }  # fmt: skip
 """Entries of profiles for another accuracy of a function."""
 for _entry, _name in ENTRIES.items():
@@ -71,18 +71,8 @@ for _entry, _name in ENTRIES.items():
     DOMAIN |= {_entry: DOMAIN[_name]} if _name in DOMAIN else {}
     POSITIVE |= {_entry} & {_entry if _name in POSITIVE else ""}
 POLE_AT_ZERO = {*POSITIVE, "rcbrt"}
-NEVER_NEGATIVE = {
-    "exp",
-    "exp2",
-    "exp10",
-    "sqrt",
-    "rsqrt",
-    "libdevice_exp",
-    "libdevice_rsqrt",
-    "erfc",
-    "erfcx",
-    "normcdf",
-}
+NEVER_NEGATIVE = {"exp", "exp2", "exp10", "sqrt", "rsqrt", "libdevice_exp", "libdevice_rsqrt", "fast_expf", "erfc",
+                  "erfcx", "normcdf"}  # fmt: skip
 NAMES = sorted([*functions.FUNCTIONS, *ENTRIES])
 SINGLE_ONLY = {"rsqrt_rn", *(entry for entry in ENTRIES if entry.startswith("fast_"))}
 
@@ -124,7 +114,7 @@ def test_points_hold_the_exact_value_and_the_documented_error(name: str, fmt: Fo
                 continue
             assert between(lo[i], hi[i], value), (x[i], lo[i], hi[i])
             # The tight exp is judged below, by the sequence it stands for.
-            bounded = profile is SM80 and error.r > fmt.u and (name, fmt) != ("exp", FP32)
+            bounded = profile is SM80 and error.r > fmt.u and (name, fmt) not in (("exp", FP32), ("fast_expf", FP32))
             if bounded and x[i] != 0 and abs(value) < fmt.max / 2:
                 spread = abs(value) * error.r
                 floor = 0 if name in NEVER_NEGATIVE else -math.inf
@@ -179,10 +169,11 @@ def legal_exp(x: float) -> tuple[object, object]:
     return two_p * (1 - r), two_p * (1 + r)
 
 
-def test_exp_holds_the_compiled_sequence_and_is_tight() -> None:
+@pytest.mark.parametrize("entry", ["exp", "fast_expf"])
+def test_exp_holds_the_compiled_sequence_and_is_tight(entry: str) -> None:
     x = arguments(rng(74), "exp", FP32, trials(300))
     x = x[(x > -87) & (x < 88)]
-    lo, hi = functions.unary("exp", (x, x), FP32, SM80)
+    lo, hi = functions.unary("exp", (x, x), FP32, SM80, entry)
     for i, v in enumerate(x):
         low, high = legal_exp(v)
         if v == 0:

@@ -352,10 +352,10 @@ def library(dtype: torch.dtype) -> list[Case]:
     """Every function of floating-point operands."""
     single = dtype == torch.float32
     names = [n for n in LIBRARY if single or not (n in ("saturatef", "rsqrt_rn") or n.startswith("fast_"))]
-    return [Case(f"library {n} {dtype}", _called(n), lambda n=n: _operands(n, dtype), (f"library {n}",)) for n in names]
+    return [Case(f"library {n} {dtype}", called(n), lambda n=n: _operands(n, dtype), (f"library {n}",)) for n in names]
 
 
-def _called(name: str) -> Callable[..., torch.Tensor]:
+def called(name: str) -> Callable[..., torch.Tensor]:
     def fn(*args: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(args[0])
         _KERNELS[len(args)][(1,)](*args, out, name, N)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ from render.trace.host_links import KNOWN as ON_HOST_KNOWN
 from render.witness.check import rechecked
 from render.witness.formulas import LOOSE
 from render.witness.make import LIMIT, CannotMake, Claim, cost, make
-from tests.render.witness.table import EXACT, Case, conversions, host, language, library
+from tests.render.witness.table import EXACT, Case, N, called, conversions, host, language, library
 
 LANGUAGE, SINGLE, DOUBLE, CONVERTED = language(), library(torch.float32), library(torch.float64), conversions()
 ON_HOST = host()
@@ -113,6 +115,16 @@ def test_enclosures_and_bounds_meet() -> None:
     ends = interval(*(float.fromhex(end) for end in answer.enclosure))
     bound = interval(piece.lo, piece.hi)
     assert ends is not None and bound is not None and ends[1] >= bound[0] and bound[1] >= ends[0]
+
+
+def test_an_exponential_far_out_holds_what_runs() -> None:
+    """2^fl(x fl(log2 e)), which the error of ex2 around e^x alone does not reach."""
+    x = torch.full((N,), -79.96136)
+    case = Case("fast_expf", called("fast_expf"), lambda: (x,), ("library fast_expf",))
+    ((_, answer, _),) = opinion(case)
+    low, high = (mpmath.mpf(float.fromhex(end)) for end in answer.enclosure)
+    runs = mpmath.mpf(2) ** float(np.float32(x[0]) * np.float32(math.log2(math.e)))
+    assert low <= runs <= high and abs(runs / mpmath.exp(float(x[0])) - 1) > 20 * 2.0**-23
 
 
 @pytest.mark.parametrize(("op", "attrs", "size", "width", "fits"), [
