@@ -151,6 +151,12 @@ def logaddexp(n: NumberKind, x: Num, y: Num) -> Num:
     return n.larger(x, y) + n.call("log1p", n.call("exp", -abs(x - y)))
 
 
+def logaddexp2(n: NumberKind, x: Num, y: Num) -> Num:
+    """Of powers of 2, with torch's natural logarithm of the smaller part."""
+    small = n.call("log1p", n.call("exp2", -abs(x - y)))
+    return n.larger(x, y) + small / n.call("log", n.number(2.0))
+
+
 def squared_distance(n: NumberKind, x: Num, y: Num) -> Num:
     return (x - y) ** 2
 

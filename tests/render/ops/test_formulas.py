@@ -15,6 +15,7 @@ TORCH: dict[str, Callable[..., torch.Tensor]] = {
     "sigmoid": torch.sigmoid, "silu": F.silu, "mish": F.mish, "gelu": F.gelu, "log_sigmoid_forward": F.logsigmoid,
     "logit": torch.logit, "softplus": F.softplus, "elu": F.elu, "leaky_relu": F.leaky_relu, "softshrink": F.softshrink,
     "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "logaddexp": torch.logaddexp, "hypot": torch.hypot,
+    "logaddexp2": torch.logaddexp2,
     "square": torch.square, "reciprocal": torch.reciprocal, "neg": torch.neg, "abs": torch.abs, "relu": torch.relu,
     "lerp": torch.lerp, "addcmul": torch.addcmul, "addcdiv": torch.addcdiv, "maximum": torch.maximum,
     "minimum": torch.minimum, "add": torch.add, "sub": torch.sub, "rsub": torch.rsub, "mul": torch.mul,

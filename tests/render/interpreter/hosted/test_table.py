@@ -356,6 +356,7 @@ PRODUCTS: dict[str, tuple[Any, Any, list[tuple[int, ...]]]] = {
     "atan2": (torch.atan2, each(lambda y, x: m.atan2(y, x)), [(3, 4)] * 2),
     "hypot": (torch.hypot, each(m.hypot), [(3, 4)] * 2),
     "logaddexp": (torch.logaddexp, each(lambda x, y: m.log(m.exp(x) + m.exp(y))), [(3, 4)] * 2),
+    "logaddexp2": (torch.logaddexp2, each(lambda x, y: m.log(m.mpf(2) ** x + m.mpf(2) ** y, 2)), [(3, 4)] * 2),
     "cat": (lambda a, b: torch.cat([a, b]), lambda a, b: a + b, [(3, 4)] * 2),
     "mse": (F.mse_loss, mean_square, [(3, 4)] * 2),
     "huber": (lambda a, b: F.huber_loss(a, b, delta=0.75), lambda a, b: meaned(a, b, lambda d: huber(d, 0.75)),
