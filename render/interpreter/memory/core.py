@@ -70,6 +70,7 @@ class Memory:
         self._snapped: dict[int, int] = {}
         self._named: set[int] = set()
         self._both_ways: set[tuple[str, str | None]] = set()
+        self._handed = False
 
     def bind(self, add_taint: Callable[[str, str, Site, str], int], profile: Callable[[], Profile]) -> None:
         """Report taints through `add_taint` (code, op, site, message) and close atomics by `profile()`."""
@@ -90,8 +91,16 @@ class Memory:
             self.registry.register(tensor, name)
         return storage
 
+    @property
+    def apart(self) -> bool:
+        """Whether neither a kernel nor the host read what a kernel stored, as far as memory is known; it stays known
+        once that memory is forgotten."""
+        known = self.registry
+        return not self._handed and known.complete and all(s.read_in < 0 for s in known if s.stored_in >= 0)
+
     def forget(self) -> None:
         """Drop every storage with its bounds; findings and taints stay. For when all results have been read."""
+        self._handed = not self.apart
         self.registry, self.deferred = Registry(), None
         self._used.clear()
         self.log.clear()

@@ -160,3 +160,34 @@ def test_the_targets_that_are_said_to_put_zeros_there_do(kernel, dtype, target):
         ]
     assert loads and all(loads)
     assert copies > 0 or kernel is shifted_kernel or target != 80
+
+
+@triton.jit
+def doors_kernel(open_, B: tl.constexpr):
+    i = tl.program_id(0)
+    tl.store(open_ + i, 1.0)
+
+
+@triton.jit
+def behind_kernel(x, open_, out, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(out + tl.program_id(0), tl.sum(tl.where(tl.load(open_) > 0.5, v, 0.0), 0))
+
+
+def behind(x):
+    programs = triton.cdiv(x.numel(), 16)
+    open_, out = torch.zeros(programs), torch.empty(programs)
+    doors_kernel[(programs,)](open_, 16)
+    behind_kernel[(programs,)](x, open_, out, x.numel(), 16)
+    return out
+
+
+def of_blocks(x):
+    return torch.nn.functional.pad(x, (0, -x.numel() % 16)).reshape(-1, 16).sum(1)
+
+
+def test_lanes_count_that_reach_an_output_by_what_another_program_stored():
+    """Alone, the one program with such lanes finds nothing of it and stores the same whatever is there."""
+    verdict = render.classify(behind, torch.randn(16 * 64 - 3), ref=of_blocks)
+    assert [f.code for f in verdict.findings] == ["RND311"]
