@@ -27,7 +27,8 @@ from render.result.margins import SIGMA
 from render.result.records import Differs, Evidence
 from render.result.verdict import OutputVerdict
 from render.trace.accumulation.swamping import Swamping, evidence_of, of_slices
-from render.trace.declared import DeclaredBand, band_of
+from render.trace.accumulation.terms import MOST
+from render.trace.declared import DeclaredBand, bands_of
 
 DEGRADED, PROBABLE, POWERLESS = "RND111", "RND120", "RND301"
 MANY = 1 / 100
@@ -94,7 +95,9 @@ def decided(
         return (), decision
     if LOW.isdisjoint(causes) and not any(c[0] in LOW for c in run.session.causes):
         return (), decision
-    found = [one for case in cases if _asked(case) and (one := accuracy(entry, run, case)) is not None]
+    asked = [case for case in cases if _asked(case)]
+    bands = zip(asked, bands_of(entry, run, asked), strict=True)
+    found = [accuracy(case, band) for case, band in bands if band is not None]
     of = {case.name: case for case in cases}
     for one in found:
         if one.worse and not one.short and _beyond(of[one.band.output]):
@@ -144,16 +147,15 @@ def named(differs: Differs | None, found: Sequence[Accuracy]) -> Differs | None:
     return replace(differs, cause=low.get(one, differs.cause), by=low.get(other, differs.by))
 
 
-def accuracy(entry: Entry, run: Execution, case: Case) -> Accuracy | None:
-    """None where no element can be cut out."""
-    band = band_of(entry, run, case)
-    if band is None:
-        return None
+def accuracy(case: Case, band: DeclaredBand) -> Accuracy:
+    """Of one output, by the elements that were cut out."""
     got, ref = off(case, _got(case)), off(case, case.ref)
     with np.errstate(all="ignore"):
         worst = float(np.nan_to_num(got / band.reach).max(initial=0.0))
     here, there = (int(np.count_nonzero(x > band.reach)) for x in (got, ref))
-    return Accuracy(band, here, there, got.size, worst, tuple(of_slices(band.slices)))
+    return Accuracy(
+        band, here, there, got.size, worst, tuple(of_slices(band.slices, most=max(1, MOST // len(band.slices))))
+    )
 
 
 def _beyond(case: Case) -> bool:

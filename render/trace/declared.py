@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,16 +63,39 @@ class DeclaredBand(NamedTuple):
 
 def band_of(entry: Any, run: Execution, case: Case) -> DeclaredBand | None:
     """The band of an output; None where no element can be cut out."""
-    exact = np.asarray(case.exact, np.float64)
-    error = np.abs(np.asarray(case.value, np.float64) - exact)
+    return bands_of(entry, run, [case])[0]
+
+
+def bands_of(entry: Any, run: Execution, cases: Sequence[Case]) -> list[DeclaredBand | None]:
+    """The band of each output; their elements share runs, but for those of which that gives none."""
+    wanted = [[(case.name, at) for at in _places(case)] for case in cases]
+    cut = iter(slices_of(entry, run, [one for group in wanted for one in group]))
+    found = [[s for s in islice(cut, len(group)) if isinstance(s, Slice)] for group in wanted]
+    if len(cases) > 1:  # all at once may be more than a recording keeps
+        alone = (
+            slices_of(entry, run, group) if group and not slices else slices
+            for group, slices in zip(wanted, found, strict=True)
+        )
+        found = [[s for s in slices if isinstance(s, Slice)] for slices in alone]
+    return [_band(case, slices) if slices else None for case, slices in zip(cases, found, strict=True)]
+
+
+def _error(case: Case) -> np.ndarray:
+    found: np.ndarray = np.abs(np.asarray(case.value, np.float64) - np.asarray(case.exact, np.float64))
+    return found
+
+
+def _places(case: Case) -> list[tuple[int, ...]]:
+    """The elements that are cut out."""
+    error = _error(case)
     if case.fmt is None or not error.size:
-        return None
+        return []
     worst = np.unravel_index(int(np.nan_to_num(error).argmax()), error.shape)
-    places = sorted({*spread(error.shape, ELEMENTS), tuple(int(i) for i in worst)})
-    slices = [s for s in slices_of(entry, run, [(case.name, at) for at in places]) if isinstance(s, Slice)]
-    if not slices:
-        return None
-    rounding = rounding_of(case)
+    return sorted({*spread(error.shape, ELEMENTS), tuple(int(i) for i in worst)})
+
+
+def _band(case: Case, slices: Sequence[Slice]) -> DeclaredBand:
+    exact, error, rounding = np.asarray(case.exact, np.float64), _error(case), rounding_of(case)
     low: dict[LowSum, float] = {}
     declared, own, hollow, total, widest = 0.0, 0.0, 0, 0.0, 0.0
     middle = float(np.median(np.abs(exact)))
@@ -111,4 +136,4 @@ def _undeclared(parts: Contributions, low: dict[RoundedAt, LowSum], last: float)
     return {key: square for key, square in found.items() if square > 0}
 
 
-__all__ = ["DeclaredBand", "band_of"]
+__all__ = ["DeclaredBand", "band_of", "bands_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 
@@ -12,28 +13,39 @@ from render.trace.model import ABSENT, LEAF, Node, Slice
 
 def reached(nodes: Sequence[Node], root: int) -> np.ndarray:
     """Which values the root depends on."""
+    return _reached(nodes, root)[0]
+
+
+def _reached(nodes: Sequence[Node], root: int) -> tuple[np.ndarray, bytearray]:
+    """(which values the root depends on, which nodes have one of them). Only these nodes are looked at: most of what
+    many elements share is behind other elements."""
     used = np.zeros(nodes[-1].stop + 1, bool)  # the last one stands for ABSENT
-    used[root] = True
-    for node in reversed(nodes):
+    owner = np.append(np.repeat(np.arange(len(nodes)), [len(n.v) for n in nodes]), len(nodes))
+    met = bytearray(len(nodes) + 1)
+    marks = np.frombuffer(met, np.uint8)
+    used[root], marks[owner[root]] = True, 1
+    for i in range(len(nodes) - 1, -1, -1):
+        if not met[i]:
+            continue
+        node = nodes[i]
         mine = used[node.start : node.stop]
+        whole = bool(mine.all())
         for o in node.operands:
-            used[o[mine]] = True
-    return used[:-1]
+            behind = o if whole else o[mine]
+            used[behind] = True
+            marks[owner[behind]] = 1
+    return used[:-1], met
 
 
 def pruned(found: Slice) -> Slice:
     """The slice without values that its root does not depend on."""
-    used = reached(found.nodes, found.root)
-    whole = bool(used.all())
+    used, met = _reached(found.nodes, found.root)
     numbers = np.cumsum(used) - 1
-    nodes = []
-    for node in found.nodes:
-        mine = used[node.start : node.stop]
-        if whole:
-            nodes.append(node)
-        elif mine.any():
-            nodes.append(_part(node, mine, numbers))
-    kept = tuple(nodes)
+    if used.all():
+        kept = tuple(found.nodes)
+    else:
+        needed = compress(found.nodes, met)
+        kept = tuple(_part(node, used[node.start : node.stop], numbers) for node in needed)
     notes = [n for n in found.notes if not n.startswith(EARLIER)]
     names = dict.fromkeys(n.attrs["name"] for n in kept if is_earlier(n))
     return replace(

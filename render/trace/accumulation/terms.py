@@ -98,12 +98,20 @@ class LowSum(NamedTuple):
 
 def low_sums(found: Slice) -> dict[RoundedAt, LowSum]:
     """What rounds every such sum of the slice: accumulators of `SHORTEST` terms at least, and what is stored of one."""
+    if not any(_short(node) for node in found.nodes):
+        return {}
     walk = _Walk(found)
     low = {RoundedAt(True, one.file, one.line): one for one in walk.partials()}
     for chain in walk.chains(FEW):
         if FORMATS[chain.accumulator.fmt].p < FORMATS["fp32"].p:
             low |= dict.fromkeys(chain.steps, LowSum(chain.file, chain.line, chain.accumulator.fmt, False))
     return low
+
+
+def _short(node: Node) -> bool:
+    """Whether it rounds to fewer bits than fp32."""
+    fmt = node.attrs.get("dst" if node.op == "cast" else "fmt", "")
+    return fmt in FORMATS and FORMATS[fmt].p < FORMATS["fp32"].p
 
 
 class _Link(NamedTuple):
