@@ -44,6 +44,8 @@ MANY, ONE_WAY, PART = 8, 0.9, 1 / 8
 """Elements that differ below one rounding of the output are no chance from so many on, if so many of them differ to
 one side, or if they are such a part of all."""
 NOT_KNOWN = "kernel and reference could not be compared without rounding"
+SIGNED = 2 * MANY
+"""Hidden elements whose slack is computed again by derivatives of the whole reference."""
 SAMPLE = 8
 """Elements of each output that are compared by their slices where repeating the run is too much work."""
 TOO_MUCH = f"kernel and reference were compared without rounding in {SAMPLE} elements of each output (work)"
@@ -91,8 +93,14 @@ def unrounded(
         margin = margin or _margin(oracle, exact)
         if margin is None:
             return None
-        reach = np.nan_to_num(margin.reach[place], nan=np.inf) + _of_float64(oracle, exact, place)
-        answers.append(_answer(case, f, gap, counts, near + reach, margin.estimated))
+        of_e = _of_float64(oracle, exact, place)
+        slack = near + np.nan_to_num(margin.reach[place], nan=np.inf) + of_e
+        answer = _answer(case, f, gap, counts, slack, margin.estimated)
+        if not answer.shown and not margin.estimated:
+            hidden = _hidden(np.where(counts, np.abs(gap), 0.0), slack, near + of_e)
+            slack = _signed(oracle, exact, place, hidden, slack, near + of_e)
+            answer = _answer(case, f, gap, counts, slack, margin.estimated)
+        answers.append(answer)
     return answers
 
 
@@ -111,7 +119,8 @@ def sampled(
     margin = _margin(oracle, exact)
     if margin is None:
         return None
-    slack = (SLACK * np.abs(case.exact) + margin.reach[place] + _of_float64(oracle, exact, place)).reshape(-1)
+    least = (SLACK * np.abs(case.exact) + _of_float64(oracle, exact, place)).reshape(-1)
+    slack = least + margin.reach[place].reshape(-1)
     with np.errstate(all="ignore"):
         apart = np.abs(np.asarray(case.value, np.float64) - case.ref).reshape(-1)
         used = apart / (case.hi - case.lo).reshape(-1)
@@ -120,7 +129,9 @@ def sampled(
         return None
     ranked = [known[int(np.argmax(np.nan_to_num(x[known], nan=-1.0, posinf=-1.0)))] for x in (apart, used)]
     spread = known[((np.arange(SAMPLE - 2) + 0.5) * known.size / (SAMPLE - 2)).astype(np.int64)]
-    flat = dict.fromkeys(int(i) for i in (*ranked, *spread))
+    flat = list(dict.fromkeys(int(i) for i in (*ranked, *spread)))
+    if not margin.estimated:
+        slack = _signed(oracle, exact, place, flat, slack, least)
     places = [(tuple(int(k) for k in np.unravel_index(i, case.exact.shape)), float(slack[i])) for i in flat]
     return places, margin.estimated
 
@@ -140,6 +151,37 @@ def _margin(oracle: Oracle, exact: OracleResult) -> Margin | None:
     with on_cpu():
         found = oracle.sensitivity(exact, SLACK)
     return None if found is None else Margin(*found)
+
+
+def _hidden(gap: np.ndarray, slack: np.ndarray, least: np.ndarray) -> list[int]:
+    """Elements (flat places) that differ by more than `least`, what no input adds to, and that the slack hides: those
+    that use up most of it, and as many spread evenly."""
+    hidden = np.flatnonzero(((gap > least) & (gap <= slack)).reshape(-1))
+    many = min(hidden.size, SIGNED)
+    with np.errstate(all="ignore"):
+        used = np.nan_to_num((gap / slack).reshape(-1)[hidden])
+    spread = hidden[((np.arange(many) + 0.5) * hidden.size / max(many, 1)).astype(np.int64)]
+    most = hidden[np.argsort(-used, kind="stable")[: many // 2]]
+    return list(dict.fromkeys(int(i) for i in (*most, *spread)))[:many]
+
+
+def _signed(
+    oracle: Oracle, exact: OracleResult, place: int, where: Sequence[int], slack: np.ndarray, least: np.ndarray
+) -> np.ndarray:
+    """The slack with that of some elements from derivatives of the whole reference, and not step by step."""
+    from render.entry.execution import on_cpu
+    from render.reference import adjoint
+
+    at = list(where[: adjoint.affordable(exact.work or exact.values[place].size, len(where))])
+    if not at:
+        return slack
+    with on_cpu():
+        reach = adjoint.reaches(oracle, place, exact.values[place], at, SLACK, SLACK)
+    if reach is None:
+        return slack
+    found = np.array(slack)
+    found.reshape(-1)[at] = np.fmin(found.reshape(-1)[at], least.reshape(-1)[at] + reach)
+    return found
 
 
 def _of_float64(oracle: Oracle, exact: OracleResult, place: int) -> np.ndarray:

@@ -94,3 +94,44 @@ def test_what_one_rounding_would_hide_is_said_in_figures():
 def test_a_quantiser_with_another_scale(off):
     assert classify(quantised(), data(), ref=to_float8, budget=False).label == "Type-I"
     assert classify(quantised(off), data(), ref=to_float8, budget=False).label == "Type-II"
+
+
+@triton.jit
+def standardising(X, Out, n, gain, B: tl.constexpr):
+    row, c = tl.program_id(0) * n, tl.arange(0, B)
+    x = tl.load(X + row + c, mask=c < n, other=0.0)
+    d = tl.where(c < n, x - tl.sum(x, 0) / n, 0.0)
+    tl.store(Out + row + c, d * tl.rsqrt(tl.sum(d * d, 0) / n + 1e-5) * gain, mask=c < n)
+
+
+def stacked(times, gain=1.0):
+    def run(x, w):
+        for k in range(times):
+            out = torch.empty_like(x)
+            standardising[(len(x),)](x, out, x.shape[1], gain if k == times - 1 else 1.0, 64)
+            x = out * w
+        return x
+
+    return run
+
+
+def stacked_reference(times):
+    def run(x, w):
+        for _ in range(times):
+            d = x - x.mean(-1, keepdim=True)
+            x = d * torch.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5) * w
+        return x
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_small_gain_behind_many_normalisations():
+    """What the inputs explain grows by no more than they do; step by step it grew threefold each time."""
+    generator = torch.Generator().manual_seed(1)
+    x, w = torch.randn(2, 50, generator=generator), torch.rand(50, generator=generator) + 0.5
+    right = classify(stacked(6), x, w, ref=stacked_reference(6), budget=False)
+    assert right.label == "Type-I" and right.unrounded[0].differing == 0
+    v = classify(stacked(6, 1 + 2.7e-4), x, w, ref=stacked_reference(6), budget=False)
+    assert (v.label, v.code) == ("Type-II", "RND211") and v.witness.status == "agrees"
+    assert v.unrounded[0].slack < v.unrounded[0].gap / 8

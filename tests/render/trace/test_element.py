@@ -12,10 +12,11 @@ import triton.language as tl
 
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
+from render.judgement.confirmation import without_rounding
 from render.result.errors import RenderError
 from render.trace import ABSENT, LEAF, NotSliceable, slice_of
 from render.trace.check import check, evaluate
-from render.trace.element import slices_of
+from render.trace.element import same, slices_of
 from render.trace.recorder import Recorder
 from tests.kernels.cases import CASES
 
@@ -379,3 +380,22 @@ def test_every_packaged_kernel_can_be_cut(case):
         index = tuple(n // 2 for n in output.value.shape)
         found = slice_of(call, done, output.name, index)
         assert (found.lo, found.hi) == (output.lo[index], output.hi[index])
+
+
+def test_a_run_without_rounding_is_cut_though_its_host_is_other_code():
+    """There, results of the host are points, and a recording has the rule's intervals around them."""
+
+    def scaled(x):
+        return added(x, False) * x.sum()
+
+    x = torch.randn(3, B, generator=torch.Generator().manual_seed(0))
+    call = without_rounding(Entry(scaled, of_call(scaled, (x,), {}), "sm_90"))
+    run = call.run()
+    sliced = slice_of(call, run, run.outputs[0].name, (5,))
+    exact = float((1 + 1.5 * x.double().sum(0)[5]) * x.double().sum())
+    assert sliced.lo <= exact <= sliced.hi and sliced.hi - sliced.lo < 1e-12 * abs(exact)
+    out = run.outputs[0]
+    assert same(sliced, out, silent=True) and sliced.v == out.value[5]
+    moved = replace(sliced, lo=sliced.lo + 1.0, hi=sliced.hi + 1.0)
+    assert not same(moved, out, silent=True)
+    assert not same(replace(sliced, v=sliced.v + 1.0), out, silent=True)
