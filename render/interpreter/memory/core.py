@@ -381,17 +381,20 @@ class Memory:
         return self._several
 
     def shadow_of(
-        self, storage: Storage, fmt: ElementType, whole: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-    ) -> Shadow:
-        """The storage's shadow for this format, created (undoably) if there is none; `whole`: its contents."""
+        self, storage: Storage, fmt: ElementType, whole: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+        of_host: bool = False,
+    ) -> Shadow:  # fmt: skip
+        """The storage's shadow for this format, created (undoably, unless by host code, which no chunk repeats) if
+        there is none; `whole`: its contents."""
         shadow = storage.shadows.get(fmt.name)
         if shadow is not None and whole is not None:
             shadow.lo, shadow.hi, shadow.stamp = whole
         if shadow is None:
             shadow = Shadow(fmt, *whole) if whole else Shadow.make(fmt, storage.nbytes * 8 // fmt.bits)
             storage.shadows[fmt.name] = shadow
-            shadow.born = (self._serial + 1) << 32
-            self.log.push(lambda: storage.shadows.__delitem__(fmt.name))
+            if not of_host:
+                shadow.born = (self._serial + 1) << 32
+                self.log.push(lambda: storage.shadows.__delitem__(fmt.name))
         return shadow
 
     def needs_saving(self, shadow: Shadow) -> bool:

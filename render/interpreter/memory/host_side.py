@@ -96,9 +96,9 @@ def carry(
         if not fresh:
             lo, hi = (np.array(np.broadcast_to(end, shape), np.float64, order="C") for end in (lo, hi))
         low, high = lo.reshape(-1), hi.reshape(-1)
-        memory.shadow_of(storage, kind, (low, high, bits_view(storage, tensor).reshape(-1).copy()))
+        memory.shadow_of(storage, kind, (low, high, bits_view(storage, tensor).reshape(-1).copy()), of_host=True)
     elif lo is not None and hi is not None and kind is not None:
-        shadow = memory.shadow_of(storage, kind)
+        shadow = memory.shadow_of(storage, kind, of_host=True)
         element_view(shadow.lo, storage, tensor)[...] = lo
         element_view(shadow.hi, storage, tensor)[...] = hi
         element_view(shadow.stamp, storage, tensor)[...] = bits_view(storage, tensor)
@@ -149,7 +149,7 @@ def copied(memory: Memory, target: torch.Tensor, source: torch.Tensor) -> None:
     (given,) = origin.shadows.values()
     mark_written(storage, target)
     storage.touched_by_kernel(*byte_range(storage, target))
-    shadow = memory.shadow_of(storage, given.fmt)
+    shadow = memory.shadow_of(storage, given.fmt, of_host=True)
     shadow.among.clear()
     of = element_views((given.lo, given.hi, given.stamp), origin, source)
     for into, one in zip(element_views((shadow.lo, shadow.hi, shadow.stamp), storage, target), of, strict=True):

@@ -163,7 +163,9 @@ class Registry:
         self._by_base: dict[int, Storage] = {}
         self._bases: list[int] = []
         self._total = 0
-        self._enough = PRUNE_BYTES
+        self.room = PRUNE_BYTES
+        """Registered bytes that `prune` leaves alone; less for a scope whose storages nobody asks for afterwards."""
+        self._enough = 0
         self.complete = True
         """Whether every storage is still here that ever was."""
 
@@ -210,12 +212,12 @@ class Registry:
 
     def prune(self) -> None:
         """Let go of storages that nobody but this registry holds, once they add up to much memory."""
-        if self._total < self._enough and len(self) < 4096:
+        if self._total < max(self._enough, self.room) and len(self) < 4096:
             return
         for storage in [s for s in self if s.keep is not None and _owners(s.keep) <= 1]:
             self._remove(storage)
             self.complete = False
-        self._enough = max(PRUNE_BYTES, 2 * self._total)
+        self._enough = self._total + self.room
 
     def _insert(self, base: int, nbytes: int, keep: Any) -> Storage:
         storage = Storage(base, nbytes, keep)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -273,3 +275,22 @@ def test_the_span_of_a_view_ends_behind_its_last_element(seed):
     view = x.permute(*g.permutation(3).tolist())[:: int(g.integers(1, 3)), int(g.integers(0, 3)) :]
     places = [address(view[tuple(i)]) for i in np.ndindex(*view.shape)]
     assert span(view) == (max(places) + 2 - address(view) if places else 0)
+
+
+def test_bounds_of_host_code_are_no_work_of_a_chunk() -> None:
+    """An undone chunk leaves them, and once their tensor is gone nothing holds them."""
+    memory, t = Memory(), torch.ones(4)
+    memory.begin_chunk()
+    memory.carry(t, np.zeros(4), np.full(4, 2.0), frozenset())
+    memory.undo()
+    found = memory.envelope(t)
+    assert found is not None and found.hi.tolist() == [2.0] * 4
+    storage = weakref.ref(memory.register(t))
+    memory.registry.room = 0
+    del t, found
+    gc.disable()  # nor any cycle
+    try:
+        memory.registry.prune()
+        assert storage() is None
+    finally:
+        gc.enable()
