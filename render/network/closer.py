@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -38,10 +37,10 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
     entry = pairs.get(key._replace(way="in"))
     if key.way != "out" or sight.place or entry is None or not entry.all_equal or sight.exact is None:
         return
-    places = _hollow(sight)
+    places = sight.hollow()[:MOST]
     if len(places):
         sight.declare(declared(key))
-        places = _hollow(sight)
+        places = sight.hollow()[:MOST]
     module = reference.modules().get(sight.pair.other.name)
     if not len(places) or module is None:
         return
@@ -71,18 +70,6 @@ def _eta(y: float, found: Any, unit: float) -> float:
     explained = found.conditioning * unit / UNIT + unit * abs(found.exact)
     gap = abs(float(y) - found.exact)
     return 0.0 if gap == 0 else gap / explained if explained and math.isfinite(gap) else math.inf
-
-
-def _hollow(sight: Sight) -> np.ndarray:
-    """Elements that differ by more than a few roundings, where what explains it is as large as they are."""
-    assert sight.exact is not None and sight.moved is not None
-    with np.errstate(all="ignore"):
-        gap = np.nan_to_num(np.abs(sight.target - sight.reference), nan=0.0)
-        worth = (gap > 16 * sight.unit * np.abs(sight.exact)) & ~(
-            sight.moved * (sight.unit / UNIT) < np.abs(sight.exact) / 2
-        )
-    at = np.flatnonzero(worth)
-    return at[np.argsort(-gap.reshape(-1)[at])][:MOST]
 
 
 class _Steps(TorchDispatchMode):

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
-from render.interpreter.session import large_blocks_kept
+from render.interpreter.memory import Envelope
+from render.interpreter.session import Session, large_blocks_kept
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.choices import chosen as choices_within_rounding
 from render.network.closer import Loss, look, operation_of
@@ -26,7 +28,7 @@ from render.network.pairs import Pair, paired
 from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
-from render.network.twins import LinearTwin, twins
+from render.network.twins import LinearTwin, linear_twins, twins
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
 from render.result.codes import Label
 from render.result.errors import RenderError
@@ -158,33 +160,55 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
         return lambda pair, place, found: getattr(sights[pair.key, place], method)(found)
 
     once = twins(sides.target, sides.reference, pairs, sides.all_paired)
-    theirs = sides.reference.modules()
-    linear = {key: found for key in once if (key, 0) in sights and key.way == "out"
-              and (found := LinearTwin.of(theirs.get(pairs[key].other.name), pairs.get(key._replace(way="in")),
-                                          pairs[key])) is not None}  # fmt: skip
-    exact = ExactWalk(sides.reference, "reference", pairs, handing("of_reference"), sights, linear=linear)
+    linear = linear_twins(sides.reference, pairs, {key for key in once if (key, 0) in sights and key.way == "out"})
+    at_once = {} if sides.boxes else linear
+    bounded: set[tuple[Key, int]] = set()
+    closed: set[tuple[Key, int]] = set()
+
+    def of_reference(pair: Pair, place: int, found: Any) -> None:
+        """A linear layer that both sides have is judged where its E is made, so that nobody has to keep that."""
+        sight = sights[pair.key, place]
+        sight.of_reference(found)
+        if pair.key in at_once and sight.same_function() and not sight.stability(own=False):
+            assert sight.exact is not None
+            if sides.every or not sight.settled():
+                bounds = at_once[pair.key].bounds(sight.exact, target_profile)
+                if bounds is None:
+                    return
+                sight.of_bound("target", Envelope(bounds.lo, bounds.hi, np.ones(1, np.bool_), True, frozenset()), ())
+                bounded.add((pair.key, place))
+            if sight.closed():
+                closed.add((pair.key, place))
+
+    target_profile = Session(device=sides.devices["target"]).profile
+    exact = ExactWalk(sides.reference, "reference", pairs, of_reference, sights, linear=linear)
     exact.run(sides.inputs, sides.seed)
     notes = list(exact.mode.notes)
     exact.mode.release()
-    other = {at for at, sight in sights.items() if not (at[0] in once and sight.same_function())}
+    open_ = {at: sight for at, sight in sights.items() if at not in closed}
+    other = {at for at, sight in open_.items() if not (at[0] in once and sight.same_function())}
     walk = ExactWalk(sides.target, "target", pairs, handing("of_target"), other, errors=False)
     walk.run(sides.inputs, sides.seed)
+    walk.mode.release()
     precision = cache(lambda: declared(sides.target, sides.reference, pairs, sides.inputs, sides.seed))
-    wanted = {at for at, sight in sights.items() if sight.stability(own=False)}
+    wanted = {at for at, sight in open_.items() if sight.stability(own=False)}
     if wanted:
         near = all(sights[at].near() for at in wanted)
         own = ExactWalk(sides.reference, "reference", pairs, handing("of_own"), wanted, own=True, errors=not near)
         own.run(sides.inputs, sides.seed)
+        own.mode.release()
         for sight in (sights[at] for at in wanted):
             sight.stability(own=True)
             if sight.record.unstable:
                 sight.declare(precision()(sight.pair.key))
-    open_ = {at for at, sight in sights.items() if sides.every or sides.boxes or not sight.settled()}
-    causes = _bounded(sides, "target", pairs, sights, open_, linear) if open_ else {}
-    beyond = {at for at, sight in sights.items() if sight.asks_reference()}
+    asked = {at for at, sight in open_.items() if sides.every or sides.boxes or not sight.settled()} - bounded
+    causes = _bounded(sides, "target", pairs, sights, asked, linear) if asked else {}
+    for key, _ in bounded:
+        causes[key] = causes.get(key, frozenset()) | {"accumulation"}
+    beyond = {at for at, sight in open_.items() if sight.asks_reference()}
     if beyond:
         _bounded(sides, "reference", pairs, sights, beyond)
-    look(list(sights.values()), pairs, sides.reference, lambda key: precision()(key))
+    look(list(open_.values()), pairs, sides.reference, lambda key: precision()(key))
     choices_within_rounding(sides, pairs, sights, lambda key: precision()(key))
     return causes, notes
 
@@ -203,9 +227,13 @@ def _bounded(
         found = [walk.session.taints[i] for i in sorted(envelope.taints)]
         told = [t.message for t in found if t.op.split(":")[-1] not in sides.assumed]
         sights[pair.key, place].of_bound(side, envelope, told)
+        if side == "target" and not told:
+            sights[pair.key, place].closed()
 
     boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
-    held = {k: (t, e) for k, t in (linear or {}).items() if (e := sights[k, 0].exact) is not None}
+    held = {
+        k: (t, e) for k, t in (linear or {}).items() if t.sums is not None and (e := sights[k, 0].exact) is not None
+    }
     walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes, linear=held)
     walk.run(sides.inputs, sides.seed)
     walk.session.forget()

@@ -66,6 +66,7 @@ class Sight:
     estimated: bool = False
     beyond: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
     other: np.ndarray | None = None
+    followed: bool = False
     record: LeafRecord = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +100,26 @@ class Sight:
     # what the walks hand in
     def of_reference(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         self.exact, self.moved, self.estimated = found
+        self.followed = True
+
+    def closed(self) -> bool:
+        """Whether nothing that is still to be asked can change the record; E and what belongs to it are let go then."""
+        if self.leaves or self.asks_reference() or len(self.hollow()):
+            return False
+        self.exact = self.moved = self.own = self.other = None
+        return True
+
+    def hollow(self) -> np.ndarray:
+        """Elements that differ by more than a few roundings, where what explains it is as large as they are; first the
+        worst."""
+        if self.exact is None or self.moved is None:
+            return np.zeros(0, np.int64)
+        y, z = self.y, self.z
+        at = figures.hollow(y, z, self.exact.reshape(-1), self.moved.reshape(-1), self.unit, self.unit / UNIT)
+        with np.errstate(all="ignore"):
+            gap = np.nan_to_num(np.abs(y[at].astype(np.float64) - z[at]), nan=0.0)
+        found: np.ndarray = at[np.argsort(-gap)]
+        return found
 
     def of_target(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         if self.exact is None or self.moved is None:
@@ -131,7 +152,7 @@ class Sight:
     @property
     def leaves(self) -> bool:
         """Whether exact values say that the target leaves."""
-        return self.exact is not None and (self.record.apart > 1 or self.record.unstable > 0)
+        return self.followed and (self.record.apart > 1 or self.record.unstable > 0)
 
     def declare(self, unit: float) -> None:
         """`unit`: u that autocast declares for this region on either side; errors are counted in the coarser one."""
@@ -241,7 +262,7 @@ def decide(sight: Sight, causes: frozenset[str]) -> tuple[Label, str, str]:
     if r.unstable < 0:
         lost, other = _times(r.eta_reference), _times(r.eta_target)
         return "Type-I", "RND110", f"the reference loses {lost} what the conditioning explains, the target {other}"
-    if sight.exact is None:
+    if not sight.followed:
         return "Inconclusive", "RND302", r.taints[0] if r.taints else "the region could not be followed"
     turned = f"; {r.turned} choices that lie within rounding fell otherwise" if r.turned else ""
     return "Type-I", _cause(causes, sight), f"round-off{turned}"

@@ -12,7 +12,7 @@ units may round is added by the dot rule (`PendingDot.given`), as if it had made
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,4 +148,14 @@ class LinearTwin:
         return above if float(above.mean()) <= little * float(self.sums.mean()) else nn.functional.linear(apart, w)
 
 
-__all__ = ["LinearTwin", "is_torchs", "one_module", "twins"]
+def linear_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LinearTwin]:
+    """Those results of twins that are one linear layer's."""
+    theirs = reference.modules()
+    made = {
+        key: LinearTwin.of(theirs.get(pairs[key].other.name), pairs.get(key._replace(way="in")), pairs[key])
+        for key in keys
+    }
+    return {key: twin for key, twin in made.items() if twin is not None}
+
+
+__all__ = ["LinearTwin", "is_torchs", "linear_twins", "one_module", "twins"]

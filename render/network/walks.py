@@ -37,6 +37,8 @@ from render.reference.local_error import Unit
 from render.reference.shadow import ShadowMode
 
 UNIT = 2.0**-24
+ROOM = 4 << 20
+"""Bytes of activations whose bounds (five times as much) outlive them for a while: to look for them takes time."""
 Ends = tuple[np.ndarray, np.ndarray]
 See = Callable[[Pair, int, Any], None]
 
@@ -262,6 +264,7 @@ class BoundedWalk(RegionWalk):
         self.carried: tuple[int, ...] = ()
         self.boxes, self.whole = boxes, bool(boxes)
         self.session = Session(device=device, tracker=lambda s: RegionTracker(s, self))
+        self.session.memory.registry.room = ROOM
         self.narrow: torch.dtype | None = None
         self.region: set[str] = set()
         self.causes: dict[Key, frozenset[str]] = {}

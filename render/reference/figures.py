@@ -148,3 +148,21 @@ def exact_outside(exact: Array, lo: Array, hi: Array, moved: Array, other: Array
             room = moved[i] * 2.0**-10 + 2.0**-50 * abs(e)
             count += (e + room < lo[i]) | (e - room > hi[i])
     return count
+
+
+@compiled
+def _hollow(y: Array, z: Array, exact: Array, moved: Array, unit: float, scale: float, out: Array) -> int:
+    count = 0
+    for i in range(y.size):
+        a, b, e = np.float64(y[i]), np.float64(z[i]), abs(exact[i])
+        gap = _gap(a, b)
+        if gap > 16 * unit * e and not moved[i] * scale < e / 2:
+            out[count] = i
+            count += 1
+    return count
+
+
+def hollow(y: Array, z: Array, exact: Array, moved: Array, unit: float, scale: float) -> Array:
+    """Places where y and z are more than 16 roundings apart, and `scale` movements half as large as E."""
+    found = np.empty(y.size, np.int64)
+    return found[: _hollow(y, z, exact, moved, unit, scale, found)].copy()
