@@ -22,6 +22,7 @@ import torch
 from torch import fx
 
 from render.interpreter.hosted.call import rounding_of
+from render.network.capture import leaves
 from render.network.records import FIRST_ORDER, PROBABILISTIC
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable, error_of
@@ -55,7 +56,7 @@ def linearised(call: Callable[..., Any], inputs: Sequence[Any], places: Sequence
     run = _Linear(graph)
     with torch.enable_grad(), default_dtype(F64):
         out = run.run(*[x.to(F64).requires_grad_() if is_float(x) else x for x in inputs])
-    flat = (out[0] if isinstance(out, (tuple, list)) else out).reshape(-1)
+    flat = next(iter(leaves(out))).reshape(-1)
     return [run.swept(flat[j]) for j in places]
 
 
