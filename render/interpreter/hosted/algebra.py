@@ -30,6 +30,8 @@ from render.interpreter.hosted.call import exact_profile, inner_of, number, same
 from render.ops.formulas import Formula
 
 _UP = 1.0 + 2.0**-40
+NARROW = 2.0**-20
+"""Relative width of a box in which roundings decide: there the natural extension was never the wider one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,15 +311,40 @@ def enclosed(
                 low, high = formula(exact, *(exact.of(p) for p in pairs), **keywords).pair
                 lo, hi = np.minimum(lo, low), np.maximum(hi, high)
             return lo, hi
-        errors = Errors(fmt, profile)
-        error = computed(errors, *(errors.of(p) for p in pairs), **keywords).error
-        low, high = range_of(formula, pairs[0], fmt, turns, keywords)
-        low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
-        usable = np.isfinite(error) & ~np.isnan(low) & ~np.isnan(high)
-        if formula is not computed:  # the natural extension is that of another formula: the exact range belongs to it
-            exact_low, exact_high = range_of(formula, pairs[0], fmt, turns, keywords)
-            lo, hi = np.minimum(lo, exact_low), np.maximum(hi, exact_high)
+        if formula is computed:
+            return _narrowed(formula, pairs[0], (lo, hi), fmt, profile, turns, keywords)
+        low, high, usable = _around(formula, computed, pairs[0], fmt, profile, turns, keywords)
+        # the natural extension is that of another formula: the exact range belongs to it
+        exact_low, exact_high = range_of(formula, pairs[0], fmt, turns, keywords)
+        lo, hi = np.minimum(lo, exact_low), np.maximum(hi, exact_high)
         return np.where(usable, np.fmax(low, lo), lo), np.where(usable, np.fmin(high, hi), hi)
+
+
+def _around(
+    formula: Formula, computed: Formula, pair: Pair, fmt: Format, profile: Profile, turns: tuple[float, ...],
+    keywords: dict[str, Any],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The exact range with the largest error at a point around it, and where that says something."""
+    errors = Errors(fmt, profile)
+    error = computed(errors, errors.of(pair), **keywords).error
+    low, high = range_of(formula, pair, fmt, turns, keywords)
+    low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
+    return low, high, np.isfinite(error) & ~np.isnan(low) & ~np.isnan(high)
+
+
+def _narrowed(
+    formula: Formula, pair: Pair, natural: Pair, fmt: Format, profile: Profile, turns: tuple[float, ...],
+    keywords: dict[str, Any],
+) -> Pair:  # fmt: skip
+    """The natural extension, and within it `_around` for boxes that are not `NARROW`: a fifth of the work for most."""
+    x, y = (np.asarray(end, np.float64) for end in pair)
+    lo, hi = (np.array(np.broadcast_to(end, x.shape), np.float64) for end in natural)
+    open_ = ~((y - x <= NARROW * np.minimum(np.abs(x), np.abs(y))) & np.isfinite(lo) & np.isfinite(hi))
+    if open_.any():
+        low, high, usable = _around(formula, formula, (x[open_], y[open_]), fmt, profile, turns, keywords)
+        lo[open_] = np.where(usable, np.fmax(low, lo[open_]), lo[open_])
+        hi[open_] = np.where(usable, np.fmin(high, hi[open_]), hi[open_])
+    return lo, hi
 
 
 def _in_blocks(pair: Pair, rule: Callable[[Pair], Pair]) -> Pair:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+import torch
 from support import rng, trials
 
 from interval_ops.arithmetic.broadcast import BLOCK
@@ -56,6 +57,27 @@ def test_ranges_hold_exact_values_in_many_bits(name):
         x = np.clip(lo + part * (hi - lo), lo, hi)
         values = [exactly(name, v) for v in x]
         assert all(a <= y <= b for a, y, b in zip(low, values, high, strict=True))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_narrow_and_wide_boxes_hold_exact_values_and_what_torch_makes(name):
+    """From boxes of no width over those that a rounding is as wide as to such that a turn lies in."""
+    g = rng(3)
+    mpmath.mp.prec = 160
+    count, formula = trials(200), getattr(formulas, name)
+    mid = (g.standard_normal(count) * 10.0 ** g.integers(-6, 2, count)).astype(np.float32).astype(np.float64)
+    room = np.abs(mid) * np.where(g.random(count) < 0.2, 0.0, 2.0 ** -g.integers(1, 30, count))
+    lo, hi = mid - room, mid + room
+    low, high = enclosed(formula, formula, [(lo, hi)], FP32, host_profile(), KNOWN[name], {})
+    for x in (lo, mid, hi):
+        assert all(a <= exactly(name, v) <= b for a, v, b in zip(low, x, high, strict=True))
+    made = getattr(torch.nn.functional, name)(torch.from_numpy(mid.astype(np.float32))).double().numpy()
+    assert ((low <= made) & (made <= high)).all()
+    around = range_of(formula, (lo, hi), FP32, KNOWN[name], {})
+    wide = room > 2.0**-10 * np.abs(mid)  # there the exact range decides, not what the operand stands twice for
+    assert (
+        (high - low)[wide] <= 1.01 * (around[1] - around[0])[wide] + 2.0**-18 * np.maximum(np.abs(mid), 1.0)[wide]
+    ).all()
 
 
 def test_a_result_of_another_shape_is_none_of_the_operation():
