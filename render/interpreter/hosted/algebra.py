@@ -311,13 +311,10 @@ def enclosed(
                 low, high = formula(exact, *(exact.of(p) for p in pairs), **keywords).pair
                 lo, hi = np.minimum(lo, low), np.maximum(hi, high)
             return lo, hi
-        if formula is computed:
-            return _narrowed(formula, pairs[0], (lo, hi), fmt, profile, turns, keywords)
-        low, high, usable = _around(formula, computed, pairs[0], fmt, profile, turns, keywords)
-        # the natural extension is that of another formula: the exact range belongs to it
-        exact_low, exact_high = range_of(formula, pairs[0], fmt, turns, keywords)
-        lo, hi = np.minimum(lo, exact_low), np.maximum(hi, exact_high)
-        return np.where(usable, np.fmax(low, lo), lo), np.where(usable, np.fmin(high, hi), hi)
+        if formula is not computed:  # the natural extension is that of another formula: the exact range belongs to it
+            low, high = range_of(formula, pairs[0], fmt, turns, keywords)
+            lo, hi = np.minimum(lo, low), np.maximum(hi, high)
+        return _narrowed((formula, computed), pairs[0], (lo, hi), fmt, profile, turns, keywords)
 
 
 def _around(
@@ -333,15 +330,15 @@ def _around(
 
 
 def _narrowed(
-    formula: Formula, pair: Pair, natural: Pair, fmt: Format, profile: Profile, turns: tuple[float, ...],
-    keywords: dict[str, Any],
+    formulas: tuple[Formula, Formula], pair: Pair, natural: Pair, fmt: Format, profile: Profile,
+    turns: tuple[float, ...], keywords: dict[str, Any],
 ) -> Pair:  # fmt: skip
-    """The natural extension, and within it `_around` for boxes that are not `NARROW`: a fifth of the work for most."""
+    """What is in both: `natural` and, for boxes that are not `NARROW`, `_around`; a fifth of the work for most."""
     x, y = (np.asarray(end, np.float64) for end in pair)
     lo, hi = (np.array(np.broadcast_to(end, x.shape), np.float64) for end in natural)
     open_ = ~((y - x <= NARROW * np.minimum(np.abs(x), np.abs(y))) & np.isfinite(lo) & np.isfinite(hi))
     if open_.any():
-        low, high, usable = _around(formula, formula, (x[open_], y[open_]), fmt, profile, turns, keywords)
+        low, high, usable = _around(*formulas, (x[open_], y[open_]), fmt, profile, turns, keywords)
         lo[open_] = np.where(usable, np.fmax(low, lo[open_]), lo[open_])
         hi[open_] = np.where(usable, np.fmin(high, hi[open_]), hi[open_])
     return lo, hi
