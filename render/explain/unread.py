@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from render.entry.execution import default_dtype, on_cpu
 from render.explain.trace import Hop, Trace, named
 from render.reference.oracle import Oracle
-from render.reference.shadow import F64, is_float
+from render.reference.twins import F64, is_float
 from render.result.defects import caught
 from render.trace.dependence import Dependence, Reached
 from render.trace.moves import at_lanes

@@ -16,7 +16,7 @@ from render.reference.oracle import Oracle
 from render.reference.precise.functions import Functions
 from render.reference.precise.graph import CellGraph, Ids, Tick
 from render.reference.precise.recorder import CellRecorder
-from render.reference.shadow import F64, is_float
+from render.reference.twins import F64, is_float
 
 BITS = (128, 256, 512, 1024)
 """Tried in this order until the error is as small as is asked for."""

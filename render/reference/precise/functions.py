@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from render.ops.formulas import Refused
 from render.reference.precise.cells import RecordedCells
-from render.reference.shadow import is_float
+from render.reference.twins import is_float
 
 _LEAVING = frozenset(["numpy", "tolist", "__array__", "__dlpack__", "data_ptr"])
 

@@ -28,7 +28,7 @@ from render.reference.precise.graph import Ids
 from render.reference.precise.products import PRODUCTS
 from render.reference.precise.rows import ROWS, by_rows
 from render.reference.precise.scatter import SCATTER
-from render.reference.shadow import copies_storage, is_float
+from render.reference.twins import copies_storage, is_float
 
 RULES = ELEMENTWISE | ROWS | PRODUCTS | COMPOSITES | SCATTER
 REFUSED = {
