@@ -24,7 +24,7 @@ from render.explain.better_forms import better_form
 from render.explain.study import Study
 from render.reference.shadow import Made
 from render.trace.model import ABSENT, LEAF, MISHAPS, Node, NotSliceable, Slice
-from render.trace.nodes import COMPARISONS
+from render.trace.nodes import COMPARISONS, NODES
 
 if TYPE_CHECKING:
     from render.explain.stability import Careful, Suspect
@@ -38,8 +38,7 @@ SHORT = 2.0**12
 NEIGHBOURS = 12
 """Elements whose neighbours are looked at."""
 Spot = tuple[str, int, float]
-_WHOLE = ("floor", "ceil", "trunc", "rint", "nearbyint", "round")
-_STEPS = frozenset({"floor", "ceil", "to_integer", *(f"library {name}" for name in _WHOLE)})
+_STEPS = frozenset({"to_integer", *(op for op, rule in NODES.items() if rule.steps)})
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from render.interpreter.events import GIVEN, Listener, listened
 from render.interpreter.handle import Handle
 from render.result.records import Origin
 from render.trace.moves import MOVES
+from render.trace.nodes import JOINED
 from render.trace.step import title
 
-_JOINED = frozenset(["dot", "reduce", "scan", "recurrence", "welford", "ranked", "scaled"])
 _TESTS = (("nan", np.isnan, np.isnan), ("inf", np.isinf, lambda v: ~np.isfinite(v)))
 
 
@@ -50,7 +50,7 @@ class Appearances(Listener):
             self._loaded(args[0], args[1 if op == "load" else 3], outs[0])
         elif op not in GIVEN and op not in MOVES and not (isinstance(attrs, dict) and "move" in attrs):
             operands = [a for a in args if isinstance(a, Handle)]
-            self._note(title(op), operands[1:] if op == "select" else operands, outs, op not in _JOINED)
+            self._note(title(op), operands[1:] if op == "select" else operands, outs, op not in JOINED)
 
     def _loaded(self, ptr: Handle, mask: Handle | None, out: Handle) -> None:
         if not is_float(out) or np.isfinite(out.v).all():

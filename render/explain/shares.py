@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from interval_ops.formats.model import FORMATS
 from render.result.records import Differs, LineShare
 from render.result.verdict import BudgetItem
+from render.trace.nodes import ROUNDED
 
 if TYPE_CHECKING:
     from render.trace.adjoint import Contributions
 
 NEGLIGIBLE = 1e-6
-ROUNDINGS = frozenset(["cast", "fadd", "fsub", "fmul", "fma"])
+ROUNDINGS = ROUNDED | {"cast"}
 """Operations that round what they are given to a format, and do nothing else that is inexact."""
 
 Cause = tuple[str, str | None, int]

@@ -20,7 +20,7 @@ from interval_ops.functions import elementary as functions
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
 from render.ops import errors as rule_errors
-from render.ops.rule import EVERYWHERE, NON_NEGATIVE, Apply, Domain, Rule, Shape
+from render.ops.rule import EVERYWHERE, NON_NEGATIVE, Apply, Domain, Rule, Shape, exact_rules
 
 LIBRARY: dict[str, Rule] = {}
 """Functions of floating-point arguments with a floating-point result of the same format."""
@@ -117,10 +117,12 @@ def jointly(name: str, arity: int, rule: Any, key: str, doc: str, tight: bool = 
               source=f"[functions] {key} of the profile", tight=tight, entry=key))  # fmt: skip
 
 
-def exactly(name: str, arity: int, rule: Callable[[tuple[Any, ...]], Pair], doc: str, tight: bool = True) -> None:
+def exactly(
+    name: str, arity: int, rule: Callable[[tuple[Any, ...]], Pair], doc: str, tight: bool = True, steps: bool = False
+) -> None:
     """A function without rounding: only the flush of subnormals moves its result."""
     apply = flushed(lambda args, fmt, profile: rule(args))
-    _add(Rule(name, Shape.SPECIAL, doc, apply, arity, None, rule_errors.flush, tight=tight))
+    _add(Rule(name, Shape.SPECIAL, doc, apply, arity, None, rule_errors.flush, tight=tight, steps=steps))
 
 
 def rounded(name: str, arity: int, rule: Any, doc: str, cause: str = "arith", shape: Shape = Shape.SPECIAL) -> None:
@@ -161,8 +163,9 @@ def quotient(x: Pair, y: Pair, fmt: Format, profile: Profile) -> Pair:
     return arithmetic.div(x, y, fmt, profile, "div_rn")
 
 
-def _integral(function: Callable[[Pair], Pair]) -> Callable[[tuple[Any, ...]], Pair]:
-    return lambda args: function(args[0])
+def integral(name: str, function: Callable[[Pair], Pair], doc: str) -> None:
+    """A whole number next to the operand."""
+    exactly(name, 1, lambda args: function(args[0]), f"{doc} at both ends.", steps=True)
 
 
 def _floor(a: Pair) -> Pair:
@@ -220,12 +223,12 @@ _add(Rule("fmod", Shape.SPECIAL, "As x % y: both the compiled sequence and the e
 exactly("copysign", 2, lambda args: joint.copysign(*args), "|x| with the sign of y; both signs where that is open.")
 exactly("abs", 1, lambda args: arithmetic.abs_(args[0]), "Magnitudes; 0 if inside.")
 exactly("saturatef", 1, lambda args: joint.saturate(args[0]), "Clamped to [0, 1]; NaN gives 0.")
-exactly("floor", 1, _integral(_floor), "floor at both ends.")
-exactly("ceil", 1, _integral(_ceil), "ceil at both ends.")
-exactly("trunc", 1, _integral(arithmetic.trunc), "trunc at both ends.")
-exactly("rint", 1, _integral(arithmetic.rint), "Nearest integer, ties to even, at both ends.")
-exactly("nearbyint", 1, _integral(arithmetic.rint), "Nearest integer, ties to even, at both ends.")
-exactly("round", 1, _integral(joint.round_away), "Nearest integer, halves away from zero, at both ends.")
+integral("floor", _floor, "floor")
+integral("ceil", _ceil, "ceil")
+integral("trunc", arithmetic.trunc, "trunc")
+integral("rint", arithmetic.rint, "Nearest integer, ties to even,")
+integral("nearbyint", arithmetic.rint, "Nearest integer, ties to even,")
+integral("round", joint.round_away, "Nearest integer, halves away from zero,")
 exactly("logb", 1, lambda args: joint.logb(args[0]), "Exponent of the magnitudes at both ends.")
 _add(Rule("nextafter", Shape.SPECIAL, "The neighbours of both ends; among subnormals also the smallest normal numbers.",
           flushed(lambda args, fmt, profile: joint.nextafter(args[0], args[1], fmt, _flush(fmt, profile))), 2,
@@ -280,10 +283,8 @@ conversion(
 )  # fmt: skip
 conversion(Shape.SPECIAL, "x 2^n: exact but for overflow and subnormal results", "ldexp", "scalbn", cause="arith")
 
-INTEGERS: dict[str, Rule] = {
-    name: Rule(name, Shape.INTEGER, "An integer, exact.")
-    for name in ["clz", "popc", "ffs", "brev", "byte_perm", "mulhi", "mul24", "sad", "hadd", "rhadd"]
-}
+_OF_INTEGERS = "clz popc ffs brev byte_perm mulhi mul24 sad hadd rhadd"
+INTEGERS: dict[str, Rule] = exact_rules(Shape.INTEGER, "An integer, exact.", _OF_INTEGERS)
 """Functions of integers, exact; `abs` has an integer form too."""
 
 APPROXIMATE: dict[str, int] = {"tanh": 75}

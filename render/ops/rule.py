@@ -65,7 +65,7 @@ class Rule:
     error cause it contributes, None for an exact operation; `error` states the error term of a profile in one line,
     with its source; `domain` is where the function is defined; `tight` says that the result is the hull of exact and
     legal values up to one rounding. A function of one argument names the exact `function` that it approximates
-    (`interval_ops.functions.tables`) and the profile's `entry` with its error.
+    (`interval_ops.functions.tables`) and the profile's `entry` with its error. `steps`: it is constant between jumps.
     """
 
     op: str
@@ -80,6 +80,12 @@ class Rule:
     tight: bool = True
     function: str = ""
     entry: str = ""
+    steps: bool = False
+
+
+def exact_rules(shape: Shape, doc: str, names: str) -> dict[str, Rule]:
+    """Operations that need no rule: they run on concrete values."""
+    return {name: Rule(name, shape, doc) for name in names.split()}
 
 
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.arithmetic import selection
 from interval_ops.functions import elementary as functions
 from render.ops import errors as rule_errors
-from render.ops.rule import EVERYWHERE, NON_NEGATIVE, Apply, Domain, Rule, Shape
+from render.ops.rule import EVERYWHERE, NON_NEGATIVE, Apply, Domain, Rule, Shape, exact_rules
 
 RULES: dict[str, Rule] = {}
 
@@ -60,7 +60,7 @@ def integral(op: str, rule: Any) -> None:
     def apply(args: tuple[Any, ...], fmt: Any, profile: Any) -> Any:
         return rule(args[0], fmt, profile)
 
-    _add(Rule(op, Shape.MONOTONE, f"{op} at both ends.", apply, error=rule_errors.integral))
+    _add(Rule(op, Shape.MONOTONE, f"{op} at both ends.", apply, error=rule_errors.integral, steps=True))
 
 
 def division(op: str, kind: str) -> None:
@@ -166,10 +166,6 @@ external(Shape.MEMORY, None, None, "Waits while other programs run; a time limit
 external(Shape.MEMORY, None, None, "Runs program by program; one order of many.", "atomic_cas", tight=False)
 
 
-def _exact(shape: Shape, doc: str, names: str) -> dict[str, Rule]:
-    return {name: Rule(name, shape, doc) for name in names.split()}
-
-
 _INTEGERS = """
     add sub mul sdiv udiv srem urem and or xor shl lshr ashr iabs umulhi maxsi maxui minsi minui int_cast histogram
     icmpEQ icmpNE icmpSLT icmpSLE icmpSGT icmpSGE icmpULT icmpULE icmpUGT icmpUGE
@@ -183,9 +179,9 @@ _BLOCK_POINTERS = "make_block_ptr advance tensor_pointer_load tensor_pointer_sto
 _STRUCTURE = "map_elementwise map_elementwise_ret block_with_parent reduce_ret scan_ret tensor_descriptor_type name_loc"
 
 EXACT: dict[str, Rule] = {
-    **_exact(Shape.INTEGER, "Integers, as the machine computes them.", _INTEGERS),
-    **_exact(Shape.ADDRESS, "Addresses, indices and program numbers.", f"{_ADDRESSES} {_BLOCK_POINTERS}"),
-    **_exact(Shape.STRUCTURE, "It has no value.", f"{_NO_VALUE} {_STRUCTURE}"),
+    **exact_rules(Shape.INTEGER, "Integers, as the machine computes them.", _INTEGERS),
+    **exact_rules(Shape.ADDRESS, "Addresses, indices and program numbers.", f"{_ADDRESSES} {_BLOCK_POINTERS}"),
+    **exact_rules(Shape.STRUCTURE, "It has no value.", f"{_NO_VALUE} {_STRUCTURE}"),
 }
 """Builder methods that carry no rounding: they run on concrete values."""
 

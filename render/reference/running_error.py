@@ -14,6 +14,7 @@ taken over a step `STEP` times as long and divided by it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,7 +23,8 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from interval_ops.compiled import compiled
-from render.ops.aten import Form, of_form
+from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
+from render.ops.aten import ATEN, Form, of_form
 from render.reference import local_error as noise
 
 F64 = torch.float64
@@ -254,8 +256,18 @@ def _beside_infinities(value: torch.Tensor, operands: tuple[Any, Any], moved: to
 
 _MOVES = of_form(Form.MOVE)
 _SUMS = frozenset(["add", "sub"])
-_POLES = frozenset(["log1p", "atanh", "logit", "lgamma", "digamma", "erfinv", "special_xlog1py"])
-"""Functions that are infinite at another finite number than 0."""
+
+
+def _has_poles(name: str) -> bool:
+    """Whether its domain ends at a finite number other than 0, or it has poles inside."""
+    known = FUNCTIONS[name]
+    return isinstance(known, Pole) or (
+        isinstance(known, Monotone) and any(math.isfinite(end) and end for end in known.domain)
+    )
+
+
+_POLES = {"logit", "digamma"} | {name for name, op in ATEN.items() if op.function and _has_poles(op.function)}
+"""Functions that may be infinite at another finite number than 0."""
 _FAR = 1000
 """Powers of two that finite products may reach: sums of them do not leave float64's range."""
 

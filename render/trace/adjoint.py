@@ -25,7 +25,7 @@ from render.trace.batch import Batch, sums, together
 from render.trace.check import value_of
 from render.trace.graph import is_earlier
 from render.trace.model import LEAF, Node, Slice
-from render.trace.nodes import NODES
+from render.trace.nodes import NODES, ROUNDED
 from render.trace.slopes import SLOPES, level
 from render.trace.typical import EARLIER, typical
 
@@ -40,10 +40,6 @@ out, and the step of a floor, a comparison or a conversion to integers."""
 _SUMS = frozenset(["fadd", "fsub"])
 _CHOICES = (Shape.SELECTION, Shape.COMPARISON, Shape.SPECIAL)
 """Of an exact operation: it moves what it is given by a flush, or to the other side of a step."""
-_ROUNDED = frozenset(
-    op for op, rule in NODES.items() if rule.cause == "arith" and rule.shape in (Shape.LINEAR, Shape.BILINEAR)
-)
-"""Operations whose own error is one rounding to nearest."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ class Sweep:
             operand = np.minimum(np.abs(self.cut[at]) / 2 + self.loose[at], rest)
             return [("operand", operand), (self.profile.dot(node.attrs["kind"]).cause, rest - operand)]
         own = np.maximum(self.half[at] - carried, 0.0)
-        if node.op in _ROUNDED and "fmt" in node.attrs:
+        if node.op in ROUNDED and "fmt" in node.attrs:
             fmt = FORMATS[node.attrs["fmt"]]
             twice = node.op.endswith("fma") and fmt.p < 11  # no fused instruction everywhere
             own = own if twice else np.minimum(own, rounding_unit(fmt) * self.large[at] + fmt.half_subnormal)

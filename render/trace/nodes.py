@@ -15,10 +15,12 @@ from render.ops.table import EXACT, RULES
 
 NODES: dict[str, Rule] = {}
 """Every operation that may stand in a slice, but for its leaves."""
+COMPOSITES: dict[str, Rule] = {}
+"""Those that the language and the library have no single name for."""
 
 
 def composite(shape: Shape, cause: str | None, doc: str, *names: str, entry: str = "") -> None:
-    NODES.update({name: Rule(name, shape, doc, None, 1, cause, tight=False, entry=entry) for name in names})
+    COMPOSITES.update({name: Rule(name, shape, doc, None, 1, cause, tight=False, entry=entry) for name in names})
 
 
 for _op, _rule in RULES.items():
@@ -44,5 +46,15 @@ composite(Shape.DOT, "cast", "A dot of integers.", "int dot")
 composite(Shape.SPECIAL, "accumulation", "h = a h + b along a scan.", "recurrence")
 composite(Shape.SPECIAL, "accumulation", "Merged means and squares.", "welford", entry="div")
 composite(Shape.SPECIAL, "operand", "A block-scaled number as the unit multiplies it.", "scaled")
+NODES |= COMPOSITES
 
 COMPARISONS = frozenset(op for op, rule in NODES.items() if rule.shape is Shape.COMPARISON)
+_MANY = (Shape.REDUCTION, Shape.DOT)
+JOINED = frozenset(op for op, rule in RULES.items() if rule.shape in _MANY) | {
+    op for op, rule in COMPOSITES.items() if rule.shape in (*_MANY, Shape.SPECIAL, Shape.SELECTION) and " " not in op
+}
+"""Operations of which one result lane comes from several operand lanes."""
+ROUNDED = frozenset(
+    op for op, rule in NODES.items() if rule.cause == "arith" and rule.shape in (Shape.LINEAR, Shape.BILINEAR)
+)
+"""Operations whose own error is one rounding to nearest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from render.exact import functions
@@ -63,7 +64,7 @@ CHAINED = frozenset(["dot", "fold"])
 """Parts of a chain of dots, which the evaluator adds up itself (`chains`)."""
 
 SUMS = frozenset(["sum", "atomic_sum"])
-BESSEL = frozenset(f"library {name}" for name in ("j0", "j1", "jn", "y0", "y1", "yn"))
+BESSEL = frozenset(f"library {name}" for name in map("".join, product("jy", "01n")))
 
 
 def rule_of(op: Operation) -> Rule | None:

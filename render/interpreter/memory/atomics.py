@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": AND, "or": OR, "xor": XOR, "xchg": XCHG,
           "cas": CAS}  # fmt: skip
-FREE = frozenset(("add", "max", "min"))
+FREE = frozenset(kind for kind, code in _CODES.items() if code in (ADD, MAX, MIN) and not kind.startswith("u"))
 """Kinds of float atomics whose outcome no order of programs changes but by rounding."""
 _NO_BOUNDS = np.zeros(1)
 _NO_FLAGS = np.zeros(1, np.bool_)
