@@ -53,7 +53,7 @@ def _tensor(array: Any) -> torch.Tensor:
     import numpy as np
 
     name = array.dtype.name
-    if array.dtype.kind in "fiub":
+    if array.dtype.isbuiltin != 2 and array.dtype.kind in "fiubc":  # 2: registered from outside, as fp8's kind f
         return torch.from_numpy(np.ascontiguousarray(array))
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
