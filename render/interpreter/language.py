@@ -13,6 +13,7 @@ from render.interpreter.mapping import Mapping
 from render.interpreter.ordering import Ordering
 from render.interpreter.patches import RunningLaunch, patches, vendor_modules
 from render.interpreter.planted import Helpers
+from render.interpreter.recipes import recipes_for
 from render.interpreter.reduce import Reductions
 from render.interpreter.refusals import codes_within
 from render.interpreter.rewrite import RewrittenKernel, code_of, namespace_of
@@ -26,6 +27,7 @@ class Language:
     def __init__(self, ctx: Any, semantic: Any) -> None:
         self.ctx = ctx
         self.semantic = semantic
+        self.recipes = recipes_for(semantic.builder)
         self.statements = Statements(ctx, semantic)
         self.blocks = BlockPointers(semantic)
         self.reductions = (semantic.builder.reductions or Reductions)(ctx, semantic, self.call)

@@ -96,8 +96,9 @@ def _builtin(name: str, member: Function) -> Function:
     def __render_builtin__(*args: Any, **kwargs: Any) -> Any:
         name  # noqa: B018  (kept in the frame: an unsupported operation is named after it)
         kwargs.pop("_generator", None)
-        kwargs["_semantic"] = RunningLaunch.language.semantic
-        return member(*args, **kwargs)
+        kwargs.pop("_semantic", None)
+        own = RunningLaunch.language
+        return own.recipes.run(member, args, kwargs, own.semantic)
 
     return __render_builtin__
 
