@@ -181,6 +181,17 @@ def glu(n: NumberKind, x: Num, gate: Num) -> Num:
     return x * sigmoid(n, gate)
 
 
+def special_terms(name: str, factor: float = 1.0) -> Callable[[Any], Any]:
+    """The magnitude of `torch.special.<name>`, times `factor`."""
+
+    def terms(x: Any) -> Any:
+        from torch import special
+
+        return factor * getattr(special, name)(x).abs()
+
+    return terms
+
+
 def gelu_terms(g: Any, x: Any, approximate: str = "none") -> Any:
     """Of g (cdf + x pdf): `1 + erf` and `1 - tanh^2` lose in units of 1, exp(-x^2 / 2) in units of x^2 of itself."""
     slope = (-x * x / 2).exp() * 0.4 * (1 + x * x) if approximate == "none" else 0.8 * (1 + 0.135 * x * x)
