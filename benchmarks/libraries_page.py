@@ -27,8 +27,8 @@ questions. *Time* is the CPU time of the interval run over that of the stock int
 before its first launch (median).
 
 All of them import under `render.no_gpu()` in plain Python, in a worker of pytest-xdist and in a notebook; what
-flag_gems asks `nvidia-smi`, the described device answers. unsloth has no cases: its kernels import unsloth_zoo and,
-through it, transformers, which the folder of libraries does not hold; the package that the registry carries as trident
+flag_gems asks `nvidia-smi`, the described device answers. For unsloth, whose kernels import transformers through
+unsloth_zoo, the folder holds that as well, with what it imports; the package that the registry carries as trident
 simulates astronomical observations and has no kernels.
 
 {open}

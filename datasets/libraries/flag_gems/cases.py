@@ -437,6 +437,59 @@ def backwards():
     )
 
 
+def statistics(x):
+    """Mean and reciprocal deviation of each row."""
+    return x.mean(-1), torch.rsqrt(x.var(-1, correction=0) + 1e-5)
+
+
+def leaves(*shapes):
+    return lambda: tuple(torch.randn(s).requires_grad_(i > 0) for i, s in enumerate(shapes))
+
+
+def further():
+    """(name, operator of the library or its own call, reference, inputs)."""
+    table = lambda: (torch.randn(20, 12), torch.randint(0, 20, (7,)), torch.randn(7, 12))
+    index = lambda: (torch.randn(8, 20), torch.randint(0, 20, (8, 5)), torch.randn(8, 5))
+    yield "conv3d", ops.conv3d, F.conv3d, randn((1, 2, 5, 6, 7), (3, 2, 3, 3, 3))
+    yield "isin", ops.isin, torch.isin, lambda: (torch.randint(0, 30, GRID), torch.randint(0, 30, (9,)))
+    yield "index_put", lambda x, i, s: ops.index_put(x, [i], s), lambda x, i, s: x.index_put((i.unique(),), s[:1]), (
+        lambda: (torch.randn(20, 12), torch.randint(0, 20, (7,)), torch.randn(1, 12)))  # fmt: skip
+    yield (
+        "index_put accumulated",
+        lambda x, i, s: ops.index_put(x, [i], s, True),
+        lambda x, i, s: x.index_add(0, i, s),
+        table,
+    )
+    yield "scatter_add_", lambda x, i, s: ops.scatter_add_(x, 1, i, s), lambda x, i, s: x.scatter_add(1, i, s), index
+    yield "masked_scatter", ops.masked_scatter, torch.masked_scatter, (
+        lambda: (torch.randn(GRID), torch.rand(GRID) < 0.5, torch.randn(600)))  # fmt: skip
+    yield (
+        "repeat_interleave",
+        lambda x: ops.repeat_interleave_self_int(x, 3, 1),
+        lambda x: x.repeat_interleave(3, 1),
+        randn((5, 8)),
+    )
+    yield (
+        "batch_norm",
+        lambda x, w, b: ops.batch_norm(x, w, b, training=True)[0],
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+        randn((6, 4, 10), (4,), (4,)),
+    )
+    yield (
+        "margin_ranking_loss",
+        ops.margin_ranking_loss,
+        F.margin_ranking_loss,
+        lambda: (torch.randn(40), torch.randn(40), torch.randn(40).sign()),
+    )
+    yield "layer_norm_backward", lambda g, x, w, b: ops.layer_norm_backward(g, x, (64,), *statistics(x), w, b, [True] * 3), (
+        lambda g, x, w, b: torch.autograd.grad(F.layer_norm(x, (64,), w, b), (x, w, b), g)), leaves((10, 64), (10, 64), (64,), (64,))  # fmt: skip
+    yield "embedding_dense_backward", lambda g, i: ops.embedding_dense_backward(g, i, 20, -1, False), (
+        lambda g, i: g.new_zeros(20, 12).index_add(0, i, g)), lambda: (torch.randn(7, 12), torch.randint(0, 20, (7,)))  # fmt: skip
+    yield "nll_loss_backward", lambda g, x, t: ops.nll_loss_backward(g, x, t, None, 1, -100, torch.tensor(10.0)), (
+        lambda g, x, t: -g * F.one_hot(t, 20) / 10), lambda: (torch.randn(()), torch.randn(10, 20), torch.randint(0, 20, (10,)))  # fmt: skip
+
+
 def cases():
+    yield from (SuiteCase(*row) for row in further())
     for family in (elementwise, binary, reductions, products, shapes, layers, backwards):
         yield from family()

@@ -19,7 +19,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_heuristics
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from render.lab.suite.case import SuiteCase
+from render.lab.suite.case import SuiteCase, gradients
 
 HEURISTICS = ("pointwise", "reduction", "persistent_reduction", "split_scan", "cooperative_reduction", "foreach")
 
@@ -73,8 +73,8 @@ class Kernel:
         self.jit[tuple(grid)](**given, **blocks)
 
 
-def generated(fn, inputs):
-    """What Inductor makes of `fn` on such inputs, as a function."""
+def generated(fn, inputs, several=False):
+    """What Inductor makes of `fn` on such inputs, as a function; of `several` outputs, a tuple."""
     texts = []
     plain = GraphLowering.codegen
 
@@ -83,7 +83,9 @@ def generated(fn, inputs):
         texts.append(getattr(code, "value", code))
         raise Generated
 
-    graph = make_fx(lambda *x: (fn(*x),), decomposition_table=select_decomp_table())(*inputs)
+    graph = make_fx(lambda *x: tuple(fn(*x)) if several else (fn(*x),), decomposition_table=select_decomp_table())(
+        *inputs
+    )
     settings = {"fx_graph_cache": False, "compile_threads": 1, "cpu_backend": "triton"}
     with replaced((GraphLowering, "codegen", codegen)), config.patch(settings), contextlib.suppress(Exception):
         compile_fx_inner(graph, inputs)
@@ -93,7 +95,7 @@ def generated(fn, inputs):
     module["empty_strided_cuda"] = module["empty_strided_cpu"] = lambda size, stride, dtype: torch.empty_strided(
         size, stride, dtype=dtype, device="cuda"
     )
-    return lambda *x: module["call"](list(x))[0]
+    return lambda *x: tuple(module["call"](list(x))) if several else module["call"](list(x))[0]
 
 
 def randn(*shapes, dtype=torch.float32):
@@ -134,7 +136,51 @@ def functions():
     yield "group_norm", lambda x, w, b: F.group_norm(x, 4, w, b), randn((2, 16, 5, 5), (16,), (16,))
 
 
+def backwards():
+    """(name, function, inputs, the places of those that are differentiated for)."""
+    layer = randn(GRID, (64,), (64,))
+    yield "layer_norm", lambda x, w, b: F.layer_norm(x, (64,), w, b), layer, (0, 1, 2)
+    yield "layer_norm gelu", lambda x, w, b: F.gelu(F.layer_norm(x, (64,), w, b)), layer, (0, 1, 2)
+    yield (
+        "rms_norm",
+        lambda x, w: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w,
+        randn(GRID, (64,)),
+        (0, 1),
+    )
+    for dtype in (torch.float32, HALF, BF16):
+        short = str(dtype).removeprefix("torch.")
+        yield f"silu mul {short}", lambda x, y: F.silu(x) * y, randn(GRID, GRID, dtype=dtype), (0, 1)
+        yield f"softmax {short}", lambda x: F.softmax(x, -1), randn(GRID, dtype=dtype), (0,)
+    yield "log_softmax", lambda x: F.log_softmax(x, -1), randn(GRID), (0,)
+    yield "logsumexp", lambda x: torch.logsumexp(x, -1), randn((6, 300)), (0,)
+    yield "bias relu square", lambda x, b: F.relu(x + b).square(), randn(GRID, (64,)), (0, 1)
+    yield "tanh sigmoid", lambda x, y: torch.tanh(x) * torch.sigmoid(y), randn(GRID, GRID), (0, 1)
+    yield "geglu", lambda x, y: F.gelu(x, approximate="tanh") * y, randn(GRID, GRID), (0, 1)
+    yield "huber", F.huber_loss, randn(GRID, GRID), (0,)
+    yield "smooth_l1", F.smooth_l1_loss, randn(GRID, GRID), (0,)
+    yield "var", lambda x: x.var(-1), randn((6, 300)), (0,)
+    yield "mean and scale", lambda x: (x - x.mean(0)) / (x.std(0) + 1e-5), randn((40, 24)), (0,)
+    yield "group_norm", lambda x, w, b: F.group_norm(x, 4, w, b), randn((2, 16, 5, 5), (16,), (16,)), (0, 1, 2)
+    yield "avg_pool", lambda x: F.avg_pool2d(x, 2), randn((1, 3, 12, 12)), (0,)
+    yield "normalize", lambda x: F.normalize(x, dim=-1), randn(GRID), (0,)
+    yield "softplus", lambda x, y: F.softplus(x) * y.exp(), randn(GRID, GRID), (0, 1)
+
+
 def cases():
     for name, fn, inputs in functions():
         torch.manual_seed(0)
         yield SuiteCase(name, generated(fn, inputs()), fn, inputs)
+    for name, fn, inputs, wrt in backwards():
+
+        def with_cotangent(fn=fn, inputs=inputs):
+            given = tuple(inputs())
+            out = fn(*given)
+            return (torch.randn(out.shape).to(out.dtype), *given)
+
+        def backward(cotangent, *given, differentiated=gradients(fn, wrt)):
+            return differentiated((cotangent,), *given)
+
+        torch.manual_seed(0)
+        yield SuiteCase(
+            f"{name} backward", generated(backward, with_cotangent(), several=True), backward, with_cotangent
+        )
