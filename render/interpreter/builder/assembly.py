@@ -34,6 +34,8 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
 }  # fmt: skip
 """Element type and register classes of a PTX type."""
 _CLASSES = dict(_TYPES.values())
+_PACKED = {tl.float16: "r", tl.bfloat16: "r"}
+_PAIR = re.compile(r"\b(b?f16)x2\b")
 _DIRECTIONS = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}
 
 
@@ -55,13 +57,13 @@ def _reciprocal(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
     return arithmetic.div((one, one), args[0], fmt, profile, "div")
 
 
-def _own_error(name: str, since: int) -> Instruction:
-    """A function with an entry of its own in the profiles (`NAME_approx`) that keeps subnormal results."""
+def _own_error(name: str, since: int, kind: str = "f32", ftz: bool = False) -> Instruction:
+    """A function with an entry of its own in the profiles (`NAME_approx`, of halves `NAME_approx@fp16`)."""
 
     def apply(args: tuple[Any, ...], fmt: Format, profile: Profile) -> Pair:
         return unary(name, args[0], fmt, profile, f"{name}_approx")
 
-    return Instruction(("f32", "f32"), library=name, own=apply, since=since)
+    return Instruction((kind, kind), library=name, own=apply, since=since, ftz=ftz)
 
 
 def _known() -> dict[str, Instruction]:
@@ -98,6 +100,8 @@ def _known() -> dict[str, Instruction]:
     for half, since, full in (("f16", 0, 0), ("bf16", 80, 90)):
         for op in ("add", "sub", "mul"):
             found |= {f"{op}{way}.{half}": Instruction((half,) * 3, f"create_f{op}", since=full) for way in ("", ".rn")}
+        found[f"tanh.approx.{half}"] = _own_error("tanh", full or 75, half)
+        found[f"ex2.approx.{half}"] = _own_error("exp2", full or 75, half, ftz=half == "bf16")
         found[f"fma.rn.{half}"] = Instruction((half,) * 4, "create_fma", since=since)
         found[f"max.{half}"] = Instruction((half,) * 3, "create_maxnumf", since=80)
         found[f"min.{half}"] = Instruction((half,) * 3, "create_minnumf", since=80)
@@ -112,16 +116,23 @@ def _known() -> dict[str, Instruction]:
 INSTRUCTIONS: Mapping[str, Instruction] = _known()
 
 
-def run(builder: Base, text: str, constraints: str, operands: Sequence[Handle], types: Sequence[Any]) -> Handle:
-    """The result of straight-line text. Raises UnsupportedOp with the user's line for everything else."""
+def run(
+    builder: Base, text: str, constraints: str, operands: Sequence[Handle], types: Sequence[Any], pack: int = 1
+) -> Handle:
+    """The result of straight-line text. Raises UnsupportedOp with the user's line for everything else.
+
+    `pack` 2: a register of 32 bits holds two halves, and f16x2 and bf16x2 are f16 and bf16 of each.
+    """
 
     def refuse(why: str) -> NoReturn:
         builder.unsupported("inline_asm", why)
         raise AssertionError
 
     def compute(name: str, given: list[Handle]) -> Handle:
-        known = INSTRUCTIONS.get(name.replace(".ftz", ""))
-        why = _hindrance(builder, name, known)
+        single = _PAIR.sub(r"\1", name) if pack == 2 else name
+        known = INSTRUCTIONS.get(single.replace(".ftz", ""))
+        why = _hindrance(builder, single, known)
+        why = why or ("it is of one half, and two lie in a register" if pack == 2 and single == name else "")
         if known is None or why:
             refuse(f"{name} has no rule: {why}")
         if len(given) != len(known.types) - 1:
@@ -133,13 +144,16 @@ def run(builder: Base, text: str, constraints: str, operands: Sequence[Handle], 
     given = [getattr(t, "scalar", t) for t in types] + [h.dtype.scalar for h in operands]
     classes = [c.strip("=& ") for c in constraints.split(",")]
     here = f"here {', '.join(map(str, given))} as {constraints}"
+    fitting = _PACKED if pack == 2 else _CLASSES
     if (
         len(types) != 1
+        or pack not in (1, 2)
         or len(given) != len(classes)
-        or any(c not in _CLASSES.get(g, "") for g, c in zip(given, classes, strict=True))
+        or any(c not in fitting.get(g, "") for g, c in zip(given, classes, strict=True))
     ):
         refuse(f"of {text.strip()[:40]} no such operands: {here}")
     kinds = {name: [_TYPES[t][0] for t in known.types[1:]] for name, known in INSTRUCTIONS.items()}
+    kinds |= {f"{name}x2": found for name, found in kinds.items() if name.endswith("f16")}
     found = Straight(builder, operands, refuse, compute, kinds).run(text)
     if found.dtype.scalar != given[0]:
         refuse(f"it gives {found.dtype.scalar}, {here}")

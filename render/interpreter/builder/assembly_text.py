@@ -96,6 +96,8 @@ class Straight:
     def _read(self, name: str, kind: Any, guard: Guard | None) -> Handle:
         value = self._literal(name)
         if value is not None:
+            if kind not in (None, tl.float32):
+                self.refuse(f"it takes {kind}, {name} is fp32")
             made = self.builder.get_fp32(value)
             if self.shape:
                 made = self.builder.create_splat(tl.block_type(tl.float32, list(self.shape)), made)

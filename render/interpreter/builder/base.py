@@ -114,13 +114,15 @@ class Base:
             self.unsupported(name)
         raise AttributeError(name)
 
-    def _assembly(self, text: str, constraints: str, operands: Any, types: Any = (), *_: Any) -> Any:
+    def _assembly(
+        self, text: str, constraints: str, operands: Any, types: Any = (), pure: Any = True, pack: int = 1
+    ) -> Any:
         """Triton before 3.9 writes its grid dependencies so, and these have no value."""
         from render.interpreter.builder.assembly import run
 
         if text.startswith("griddepcontrol."):
             return SimpleNamespace(get_result=lambda _: self.int_constant(0, tl.int32))
-        result = run(self, text, constraints, operands, types)
+        result = run(self, text, constraints, operands, types, int(pack))
         return SimpleNamespace(get_result=lambda _: result)
 
     def unsupported(self, method: str, reason: str | None = None) -> None:

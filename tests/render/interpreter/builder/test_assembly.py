@@ -165,7 +165,9 @@ def test_conversions(text: str, how: str, to: torch.dtype) -> None:
 
 @pytest.mark.parametrize(("text", "how", "device", "why"), [
     ("prmt.b32 $0, $1;", "=f,f", "any", "prmt.b32 has no rule"),
-    ("tanh.approx.bf16 $0, $1;", "=f,f", "any", "of tanh there are tanh.approx.f32"),
+    ("tanh.approx.bf16 $0, $1;", "=f,f", "any", "it takes bf16"),
+    ("tanh.approx.f64 $0, $1;", "=f,f", "any", "of tanh there are tanh.approx.bf16"),
+    ("tanh.approx.bf16 $0, $1;", "=f,f", "sm_80", "it takes bf16"),
     ("tanh.approx.f32 $0, $1;", "=f,f", "sm_70", "sm_70 does not have it"),
     ("tanh.approx.ftz.f32 $0, $1;", "=f,f", "any", "flushed subnormals"),
     ("tanh.approx.f32 $0, $1;", "=r,f", "gfx942", "gfx942 has no PTX"),
@@ -237,3 +239,54 @@ def test_every_instruction_has_what_it_names() -> None:
     for name, known in INSTRUCTIONS.items():
         assert not known.method or hasattr(Builder, known.method), name
         assert not known.library or known.library in LIBRARY or known.library in METHODS, name
+
+
+# PTX ISA 8: relative and absolute error of the approximations of halves.
+OF_HALVES = (
+    ("tanh.approx.f16", torch.float16, lambda x: x.tanh(), 0.0, 2.0**-10.987),
+    ("tanh.approx.bf16", torch.bfloat16, lambda x: x.tanh(), 0.0, 2.0**-8),
+    ("ex2.approx.f16", torch.float16, lambda x: (x * flint.arb.const_log2()).exp(), 2.0**-9.9, 0.0),
+    ("ex2.approx.ftz.bf16", torch.bfloat16, lambda x: (x * flint.arb.const_log2()).exp(), 2.0**-7, 0.0),
+)
+
+
+@triton.jit
+def in_pairs(x_ptr, o_ptr, B: tl.constexpr, TEXT: tl.constexpr, HOW: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    to: tl.constexpr = o_ptr.dtype.element_ty
+    tl.store(o_ptr + i, tl.inline_asm_elementwise(TEXT, HOW, [x, x], dtype=to, is_pure=True, pack=2))
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize(("text", "half", "exact", "relative", "absolute"), OF_HALVES, ids=[a[0] for a in OF_HALVES])
+def test_approximations_of_halves_hold_what_the_document_allows(
+    text: str, half: torch.dtype, exact: Callable[[flint.arb], flint.arb], relative: float, absolute: float, pairs: bool
+) -> None:
+    """Every half within the document's error of the exact value lies inside, and little else."""
+    x = torch.cat([torch.tensor(POINTS), torch.linspace(-9, 9, 112)]).clamp(-12, 12).to(half)
+    if pairs:
+        lo, hi = envelope(in_pairs, x, torch.empty_like(x), "sm_90", f"{text}x2 $0, $1;", "=r,r,r")
+    else:
+        lo, hi = envelope(of_halves, x, torch.empty_like(x), "sm_90", f"{text} $0, $1;", "=h,h", 1)
+    bits = torch.finfo(half)
+    for value, low, high in zip(x.tolist(), lo.tolist(), hi.tolist(), strict=True):
+        y = float(exact(flint.arb(value)).mid())
+        off = (abs(y) * relative + absolute) * (value != 0)  # of zeros the tables of corner cases give the result
+        assert low <= y - off * (1 - 1e-9) and y + off * (1 - 1e-9) <= high, value
+        assert high - low <= 2 * off + 3 * (abs(y) + off) * bits.eps + 4 * bits.smallest_normal, value
+
+
+@pytest.mark.parametrize(("text", "how", "why"), [
+    ("tanh.approx.f16 $0, $1;", "=r,r,r", "two lie in a register"),
+    ("tanh.approx.f16x2 $0, $1;", "=h,h,h", "no such operands"),
+    ("tanh.approx.ftz.f16x2 $0, $1;", "=r,r,r", "flushed subnormals"),
+    ("ex2.approx.bf16x2 $0, $1;", "=r,r,r", "fp16|bf16"),
+    ("rsqrt.approx.f16x2 $0, $1;", "=r,r,r", "rsqrt.approx.f16 has no rule|rsqrt.approx.f16x2 has no rule"),
+    ("add.f16x2 $0, $1, 1.0;", "=r,r,r", "1.0 is fp32"),
+    ("mul.f32 $0, $1, $2;", "=r,r,r", "it takes fp32|two lie in a register"),
+])  # fmt: skip
+def test_pairs_without_a_rule_are_refused_by_name(text: str, how: str, why: str) -> None:
+    x = torch.ones(4, dtype=torch.float16)
+    with pytest.raises(render.UnsupportedOp, match=why), Session("sm_90"):
+        in_pairs[(1,)](x, torch.empty_like(x), 4, text, how)
