@@ -24,7 +24,8 @@ from render.entry.outputs import values
 from render.front.comparisons import NothingToJudge
 from render.front.history import history, rerun
 from render.front.judge import aside
-from render.front.tape import Given, Tape, plain
+from render.front.steps import Given
+from render.front.tape import Tape, plain
 from render.front.watch import Tell, Watch
 from render.result.errors import RenderError
 from render.result.options import Options, listing_options, split

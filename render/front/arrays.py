@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +73,8 @@ class Followed(np.ndarray):
             said = {k: v for k, v in kwargs.items() if not _means_nothing(k, v)}
             result = func(*_bare(args), **{k: _bare(x) for k, x in kwargs.items()})
             return _beside(f"numpy.{func.__name__}", FUNCTIONS[func], args, said, lambda: result)
+        for x in flattened([*args, *kwargs.values()]):
+            _leaves(x)
         result = super().__array_function__(func, types, args, kwargs)
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             _read(args)
@@ -123,6 +126,16 @@ def _writer(name: str) -> Callable[..., Any]:
     return called
 
 
+def _leaver(name: str) -> Callable[..., Any]:
+    def called(self: Followed, *args: Any, **keywords: Any) -> Any:
+        _leaves(self)
+        return getattr(_bare(self), name)(*args, **keywords)
+
+    return called
+
+
+for _name in ("__reduce__", "__reduce_ex__", "tolist", "tobytes", "tofile", "dump", "dumps"):
+    setattr(Followed, _name, _leaver(_name))
 for _name in ("__setitem__", "sort", "partition", "fill", "put", "byteswap"):
     setattr(Followed, _name, _writer(_name))
 for _name in METHODS:
@@ -182,6 +195,12 @@ def _remember(value: float, twin: torch.Tensor | None) -> None:
         watch.tape.left.lost(value)
     elif (place := watch.tape.known(twin)) is not None and frame is not None and not watch._looked_at(place, frame):
         watch.tape.left.leaves(value, ReadElement(place, 0, host_site()))
+
+
+def _leaves(x: Any) -> None:
+    """It may come back, from a file or a list."""
+    if isinstance(x, Followed) and _watching and not _watching[-1].busy and (tensor := _tensor(x)) is not None:
+        _watching[-1].tape.leaves(tensor)
 
 
 def _asked_by_user() -> bool:
@@ -338,6 +357,34 @@ def _read(inputs: Any) -> None:
     watch.flush()
 
 
+_MAKERS: tuple[tuple[Any, str], ...] = (
+    (np, "load"), (np, "fromfile"), (np, "frombuffer"), (np, "loadtxt"), (np, "genfromtxt"), (np, "fromiter"),
+    (np, "array"), (np, "asarray"), (np.lib.npyio.NpzFile, "__getitem__"),
+)  # fmt: skip
+"""Functions that make arrays of what is no array of one size: bytes, text, Python's numbers."""
+
+
+def _maker(plain: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    @wraps(plain)
+    def made(*args: Any, **keywords: Any) -> Any:
+        result = plain(*args, **keywords)
+        if type(result) is not np.ndarray or watch.busy or is_tool_file(sys._getframe(1).f_code.co_filename):
+            return result
+        return _arrived(result)
+
+    return made
+
+
+def _arrived(array: np.ndarray) -> np.ndarray:
+    """Followed, where its numbers left before."""
+    tape = _watching[-1].tape
+    if array.dtype.kind != "f" or not array.size or (tensor := _tensor(array)) is None:
+        return array
+    with _watching[-1]._own():
+        place = tape.place(tensor)
+    return _followed(array, tensor) if tape.came_back(place.cell) else array
+
+
 def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
     """Arrays of the user's code are followed until the function that it returns is called."""
     before = torch.Tensor.numpy
@@ -348,9 +395,12 @@ def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
             return found
         if (place := watch.tape.known(tensor)) is not None:
             watch.tape.seen(place.cell)
+            watch.tape.leaves(tensor)
         return _followed(found, tensor.detach()) if found.dtype.kind == "f" else found
 
     scope.set(torch.Tensor, "numpy", numpy)
+    for owner, name in _MAKERS:
+        scope.set(owner, name, _maker(getattr(owner, name), watch))
     _watching.append(watch)
     _scalars.clear()
     return lambda: _watching.remove(watch)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from render.front.history import history, launches
-from render.front.tape import Cell, DecidedByPython, Given, HostOperation, Launched, Region
+from render.front.steps import Cell, DecidedByPython, Given, HostOperation, Launched, Region
 from render.ops.aten import base_name
 
 _AGAINST = frozenset(

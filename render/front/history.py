@@ -19,7 +19,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from render.front.scalars import ReadElement, Recipe, Untold
-from render.front.tape import Cell, DecidedByPython, Given, Holder, HostOperation, Launched, Region, TapeStep
+from render.front.steps import Cell, DecidedByPython, Given, Holder, HostOperation, Launched, Region, TapeStep
 from render.interpreter.arguments import KernelCall
 from render.interpreter.host import ALLOCATIONS
 from render.interpreter.hosted.overloads import HostSite, operation
@@ -50,6 +50,11 @@ def history(cell: Cell, until: int) -> dict[int, TapeStep]:
         for target in (*step.reads, *(() if step.whole else step.writes)):
             need(target, step.time - 1)
     return found
+
+
+def behind(place: Region, until: int) -> set[Cell]:
+    """The storages that it rests on, its own among them."""
+    return {place.cell}.union(*(step.writes for step in history(place.cell, until).values()))
 
 
 def launches(steps: Iterable[TapeStep]) -> bool:

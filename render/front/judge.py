@@ -20,7 +20,7 @@ from render.entry.inputs import Inputs
 from render.entry.resolve import Reference
 from render.front.comparisons import NothingToJudge
 from render.front.history import Apart, apart, history, launches, moves, rerun
-from render.front.tape import Cell, DecidedByPython, Given, HostOperation, Region, TapeStep
+from render.front.steps import Cell, DecidedByPython, Given, HostOperation, Region, TapeStep
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import Session
 from render.judgement.steps import Judgement

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from render.entry.target import is_tool_file
-from render.front.tape import HostOperation, Region
+from render.front.steps import HostOperation, Region
 
 _SCOPES = 6
 _LONGEST = 48

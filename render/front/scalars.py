@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -31,13 +32,16 @@ from render.interpreter.hosted.overloads import HostSite, host_site
 from render.interpreter.scope import PatchScope
 
 if TYPE_CHECKING:
-    from render.front.tape import Cell, Region, Tape
+    from render.front.steps import Cell, Region
+    from render.front.tape import Tape
 
 LookedAt = Callable[["Region", FrameType], bool]
 Decides = Callable[[Callable[[], "Recipe"], FrameType], None]
 Met = Callable[["Scalar", "Scalar"], None]
 _LISTED = 1 << 14
 """Lists of more elements are handed out as plain floats."""
+_LAST = 64
+"""So many single numbers are kept while nobody holds them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +184,14 @@ class LeftScalars:
         """`met` is told of two numbers that are put against each other, `decides` of what a frame asks of a number."""
         self.met, self.decides = met, decides
         self._alive: WeakValueDictionary[float, Scalar] = WeakValueDictionary()
+        self._last: deque[Scalar] = deque(maxlen=_LAST)
+        self._backs: Counter[ReadElement | Recipe | None] = Counter()
         self._plain: dict[float, list[ReadElement]] = {}
         self._numbers = LeftNumbers(lambda *_: 0, lambda file: not is_tool_file(file))
+
+    def __bool__(self) -> bool:
+        """Whether any number has left."""
+        return bool(self._last or self._plain)
 
     def fresh(self) -> LeftScalars:
         """As if nothing had left."""
@@ -191,6 +201,14 @@ class LeftScalars:
         found = Scalar(value)
         found.recipe, found.left, found.source, found.alone = recipe, self, source, None
         self._alive[float(value)] = found
+        self._last.append(found)
+        return found
+
+    def back(self, value: float) -> ReadElement | Recipe | None:
+        """One that left and may have come back by way of something else; of equal ones each in its turn."""
+        known = [x.recipe for x in self._last if x == value] + self._plain.get(value, [])
+        found = min(known, key=lambda recipe: self._backs[recipe], default=None)
+        self._backs[found] += 1
         return found
 
     def pair(self, *values: Any) -> list[Any]:
@@ -245,13 +263,17 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
     """Numbers that the user's code reads are followed while `scope` lasts. `looked_at`: this value, read in this frame,
     goes nowhere."""
     tensor = torch.Tensor
-    item, tolist, plain = tensor.item, tensor.tolist, tensor.__float__
+    item, tolist, plain, reduce_ = tensor.item, tensor.tolist, tensor.__float__, tensor.__reduce_ex__
 
     def taken(self: torch.Tensor) -> list[ReadElement] | None:
         """Its elements as they are now; None where nobody is to follow them."""
         if busy() or is_tool_file(sys._getframe(2).f_code.co_filename) or not tape.follows(self):
             return None
         return copied(self, host_site())
+
+    def leaves(self: torch.Tensor) -> None:
+        if not busy():
+            tape.leaves(self)
 
     def copied(self: torch.Tensor, site: HostSite) -> list[ReadElement]:
         with torch.no_grad():
@@ -264,11 +286,17 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
         return value if found is None else tape.left.scalar(value, found[0], (tape.place(self), tape.now))
 
     def elements(self: torch.Tensor) -> Any:
+        leaves(self)
         values = tolist(self)
         found = taken(self) if self.is_floating_point() and self.numel() <= _LISTED else None
         if found is None:
             return values
         return _filled(values, iter(found), tape.left, (tape.place(self), tape.now))
+
+    def reduced(self: torch.Tensor, protocol: Any) -> Any:
+        """For pickle and `torch.save`."""
+        leaves(self)
+        return reduce_(self, protocol)
 
     def whole(self: torch.Tensor) -> float:
         value = plain(self)
@@ -295,6 +323,7 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
     scope.set(tensor, "item", number)
     scope.set(tensor, "tolist", elements)
     scope.set(tensor, "__float__", whole)
+    scope.set(tensor, "__reduce_ex__", reduced)
     for name in MATH:
         scope.set(math, name, MathFunction(name))
     near = math.isclose

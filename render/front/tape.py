@@ -9,13 +9,12 @@ the storages it reads and writes, these to the steps that wrote them; what no li
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -23,6 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from render.front.returning import CameBack, LeftCopies
 from render.front.scalars import (
     Assembled,
     LeftScalars,
@@ -34,11 +34,22 @@ from render.front.scalars import (
     flattened,
     rests_on,
 )
+from render.front.steps import (
+    Cell,
+    DecidedByPython,
+    Given,
+    GovernedLines,
+    Holder,
+    HostOperation,
+    Launched,
+    Region,
+    TapeStep,
+)
 from render.interpreter.arguments import KernelCall
 from render.interpreter.cuda_redirect import on_host
 from render.interpreter.graphs import unrecorded
 from render.interpreter.host import ALLOCATIONS
-from render.interpreter.hosted.overloads import HostSite, host_site, operation, written_arguments
+from render.interpreter.hosted.overloads import host_site, operation, written_arguments
 from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.no_gpu import Untracked
 from render.ops.aten import Form, of_form
@@ -49,114 +60,6 @@ _POINTERS = 1 << 16
 """Integer tensors of up to so many elements are searched for addresses."""
 _SWEEP = 1024
 _LARGEST_OF = {torch.float16: 65504.0, torch.bfloat16: 2.0**127}
-
-
-@dataclass(eq=False)
-class Cell:
-    """One storage: its bytes, its dtype when it was first seen, the steps that wrote it in their order.
-
-    `kernel`: a kernel's result went into it. `asked`: host code took its address. `pair`: two tensors that it compares.
-    """
-
-    address: int
-    nbytes: int
-    dtype: torch.dtype
-    storage: StorageWeakRef | None  # none: a decision
-    steps: list[TapeStep] = field(default_factory=list)
-    kernel: bool = False
-    asked: bool = False
-    pair: tuple[Region, Region] | None = None
-
-
-@dataclass(frozen=True)
-class Region:
-    """A tensor as a view of a storage: dtype, sizes, strides and offset in elements."""
-
-    cell: Cell
-    dtype: torch.dtype
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    offset: int
-
-    def same_elements(self, other: Region) -> bool:
-        mine, its = ((p.cell, p.dtype, p.size, p.stride, p.offset) for p in (self, other))
-        return mine == its
-
-
-@dataclass(eq=False)
-class TapeStep:
-    """What wrote `writes`, at `time`. `whole`: nothing of what they held before is left."""
-
-    time: int
-    reads: tuple[Cell, ...]
-    writes: tuple[Cell, ...]
-    site: HostSite
-    whole: bool = False
-
-
-@dataclass(eq=False)
-class Given(TapeStep):
-    """Bytes from outside, flat. `pointers`: (element, storage whose address it holds, bytes behind its start).
-
-    `made`: written down in the code or drawn while it ran, so nobody computed it elsewhere. `foreign`: they come
-    from memory that is not torch's own, an array's.
-    """
-
-    data: torch.Tensor = field(kw_only=True)
-    made: bool = False
-    foreign: bool = False
-    pointers: tuple[tuple[int, Cell, int], ...] = ()
-
-
-@dataclass(eq=False)
-class HostOperation(TapeStep):
-    """A host operation; tensors among its arguments are `Region`s. `made`: place of each tensor that it returned."""
-
-    func: Callable[..., Any] = field(kw_only=True)
-    args: Any = ()
-    kwargs: Any = field(default_factory=dict)
-    made: tuple[Region | None, ...] = ()
-
-
-@dataclass(eq=False)
-class Launched(TapeStep):
-    """A launch; tensors among the arguments are `Region`s, objects that hold tensors `Holder`s."""
-
-    kernel: Any = field(kw_only=True)
-    grid: tuple[int, ...] = ()
-    call: KernelCall = field(kw_only=True)
-    args: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class DecidedByPython(TapeStep):
-    """Python went one of two ways, as `number` said: steps of that way rest on it."""
-
-    number: Recipe | ReadElement = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class GovernedLines:
-    """A branch or loop that was entered: its lines in a frame that runs, and the decision."""
-
-    frame: FrameType
-    first: int
-    last: int
-    cell: Cell
-
-
-@dataclass(frozen=True)
-class Holder:
-    """An object of the user's that holds tensors (a tensor descriptor, a wrapper): their places by attribute."""
-
-    value: Any
-    places: Mapping[str, Any]
-
-    def filled(self, change: Callable[[Any], Any]) -> Any:
-        twin = copy.copy(self.value)
-        for name, place in self.places.items():
-            object.__setattr__(twin, name, change(place))
-        return twin
 
 
 class Tape(Untracked, TorchDispatchMode):
@@ -179,10 +82,11 @@ class Tape(Untracked, TorchDispatchMode):
         self._time = self._paused = 0
         self._next_sweep = _SWEEP
         self._unseen: dict[int, tuple[Cell, str]] = {}
-        self.left = LeftScalars()
+        self.left, self.copies = LeftScalars(), LeftCopies()
         self.open = False
         self.watches: list[Any] = []
         self._ways: list[GovernedLines] = []
+        self._given_back: WeakKeyDictionary[Cell, tuple[Given, list[HostOperation]]] = WeakKeyDictionary()
 
     def __enter__(self) -> Any:
         self.open = True
@@ -190,7 +94,7 @@ class Tape(Untracked, TorchDispatchMode):
 
     def __exit__(self, *exc: object) -> None:
         self.open = False
-        self.left = LeftScalars()
+        self.left, self.copies = LeftScalars(), LeftCopies()
         self._ways.clear()
         self._sweep()
         TorchDispatchMode.__exit__(self, *exc)
@@ -241,8 +145,10 @@ class Tape(Untracked, TorchDispatchMode):
     def assembled(self, tensor: torch.Tensor, data: Any) -> None:
         """Just made of Python's numbers: where some of them left torch before, it rests on these."""
         told = [self.left.of(x) if isinstance(x, float) else x for x in flattened(data)]
-        cell = self._cell(tensor)
+        cell = self._cells.get(tensor.untyped_storage()._cdata) or self._given(tensor, made=True)
         if len(told) != tensor.numel() or not any(isinstance(x, ReadElement | Recipe | Untold) for x in told):
+            for given in [s for s in cell.steps if isinstance(s, Given)]:
+                self._came_back(cell, given)
             return
         cell.steps.clear()
         step = HostOperation(self._tick(), tuple(dict.fromkeys(rests_on(told))), (cell,), host_site(), True,
@@ -269,7 +175,9 @@ class Tape(Untracked, TorchDispatchMode):
         """Host code takes the tensor's address."""
         if not self._paused and plain(tensor):
             with self.paused():
-                self._cell(tensor).asked = True
+                cell = self._cell(tensor)
+            cell.asked = True
+            self.leaves(tensor)
 
     def seen(self, cell: Cell) -> None:
         """Something looks at what the storage holds now."""
@@ -303,8 +211,8 @@ class Tape(Untracked, TorchDispatchMode):
         self._cells = {key: cell for key, cell in self._cells.items() if cell.storage and not cell.storage.expired()}
         self._next_sweep = 2 * len(self._cells) + _SWEEP
 
-    def _given(self, tensor: torch.Tensor, made: bool = False) -> Cell:
-        """A storage as it is now."""
+    def _given(self, tensor: torch.Tensor, made: bool = False, here: bool = False) -> Cell:
+        """A storage as it is now. `here`: something in its place wrote it, so it did not come back."""
         known = self._cells.get(tensor.untyped_storage()._cdata)
         cell = known or self._new(tensor)
         count = cell.nbytes // tensor.itemsize
@@ -316,7 +224,56 @@ class Tape(Untracked, TorchDispatchMode):
                      made=made, foreign=not tensor.untyped_storage().resizable())  # fmt: skip
         cell.dtype = tensor.dtype
         cell.steps.append(step)
+        if not made and not here:
+            self._came_back(cell, step)
         return cell
+
+    def leaves(self, tensor: torch.Tensor) -> None:
+        """What was computed leaves torch, and may come back (`returning`)."""
+        if not self.follows(tensor) or not tensor.is_floating_point() or (place := self.known(tensor)) is None:
+            return
+        last = place.cell.steps[-1] if place.cell.steps else None
+        bare = isinstance(last, HostOperation) and getattr(last.func, "_opname", "") in ALLOCATIONS
+        if last is None or bare or isinstance(last, Given) or self.copies.knows((place, last.time)):
+            return
+        with torch.no_grad():
+            copied = tensor.detach().reshape(-1).clone()
+        self.copies.keep(copied, self.place(copied), (place, last.time))
+
+    def _came_back(self, cell: Cell, given: Given) -> None:
+        """What was given left before: it rests on that."""
+        if not self.copies and not self.left:
+            return
+        with self.paused(), torch.no_grad():
+            parts = self.copies.found(given.data, self.left.back)
+            within = list(self.copies.inside(given.data)) if parts is None else []
+        if parts is not None:
+            cells = tuple(dict.fromkeys((*(x.cell for x in parts if isinstance(x, Region)), *rests_on(parts))))
+            place = Region(cell, given.data.dtype, (given.data.numel(),), (1,), 0)
+            made = [HostOperation(given.time, cells, (cell,), given.site, True, func=CameBack(given.data.dtype),
+                                  args=tuple(parts), made=(place,))]  # fmt: skip
+            cell.steps.remove(given)
+        else:
+            made = []
+            for one, start in within:
+                place = Region(cell, one.values.dtype, one.place.size, (1,), start // one.values.itemsize)
+                made.append(HostOperation(self._tick(), (one.place.cell,), (cell,), given.site, made=(place,),
+                                          func=torch.ops.aten.copy_.default, args=(place, one.place)))  # fmt: skip
+        for step in made:
+            self._add(step, any(c.kernel for c in step.reads))
+        if made:
+            self._given_back[cell] = given, made
+
+    def came_back(self, cell: Cell) -> bool:
+        """Whether what the storage holds left before."""
+        return cell in self._given_back
+
+    def disown(self, cells: Iterable[Cell]) -> bool:
+        """What came back, among what these storages hold, is given after all; whether there is any."""
+        found = [(c, *self._given_back.pop(c)) for c in list(cells) if c in self._given_back]
+        for cell, given, made in found:
+            cell.steps = [given, *(s for s in cell.steps if s is not given and s not in made)]
+        return bool(found)
 
     def _pointers(self, data: torch.Tensor) -> Iterator[tuple[int, Cell, int]]:
         """Addresses that host code put into a tensor."""
@@ -340,15 +297,17 @@ class Tape(Untracked, TorchDispatchMode):
         """Something that is no operation of torch wrote to its storage: the bytes are given anew."""
         cell = self._cells.get(tensor.untyped_storage()._cdata)
         if cell is not None:
-            step = self._given(tensor).steps[-1]
+            step = self._given(tensor, here=True).steps[-1]
             assert isinstance(step, Given)
             step.foreign = True
 
     def loaded(self, tensor: torch.Tensor) -> None:
         """Its numbers were computed elsewhere."""
-        for step in self._cell(tensor).steps:
+        cell = self._cell(tensor)
+        for step in list(cell.steps):
             if isinstance(step, Given):
                 step.made, step.foreign = False, True
+                self._came_back(cell, step)
 
     # host operations
     @in_parts

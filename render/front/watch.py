@@ -21,10 +21,12 @@ from render.front import scalars
 from render.front.arrays import follow, lost, taken, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared, fitted, opposed
+from render.front.history import behind
 from render.front.judge import ComparedSide, judge
 from render.front.names import in_sight, names_of, only_looked_at, shows, user_frame, way
 from render.front.session import WatchedSession
-from render.front.tape import Region, Tape, plain, unheard
+from render.front.steps import Region
+from render.front.tape import Tape, plain, unheard
 from render.interpreter.compat import known_keys
 from render.interpreter.scope import PatchScope
 from render.interpreter.tuning import skip_benchmarks
@@ -313,6 +315,14 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         found = Compared(file, line, left.name, right.name, None)
 
         def ask() -> Verdict:
+            while True:
+                try:
+                    return asked()
+                except NothingToJudge:  # unless both are one number that left and came back
+                    if not any(self.tape.disown(behind(side.place, until)) for side in (right, left)):
+                        raise
+
+        def asked() -> Verdict:
             self.judging = f"judging {left.name} against {right.name}, {relative(file)}:{line}"
             try:
                 with told_in_notebooks(self.judging, self.options) as options:

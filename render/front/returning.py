@@ -1,0 +1,134 @@
+"""Numbers that leave torch and come back: through files, pickles, JSON, queues, arrays and lists.
+
+What happens in between is not watched. What was computed is copied where it leaves (`left`); memory from outside that
+has the same contents, bit for bit or each number rounded once to its format, whole, in part or one after the other, is
+what left (`found`). That is true by the values themselves: a bound of a number holds for the same number wherever it
+lies. So that no constant is taken for a result, the numbers have to tell something (`_TELLING`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from render.front.scalars import ReadElement, Recipe
+from render.front.steps import Region
+
+_TELLING, _PART = 20, 32
+"""Bits in the significands of the distinct numbers, the first ones not counted, of all and of a part of an array: so
+many agree by chance once in 10^6 or 10^9 cases."""
+_KEPT, _ROOM = 32, 1 << 28
+"""So many tensors are kept, and bytes of them; the oldest are let go."""
+_STARTS = 16
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_LISTED = 1 << 12
+"""In larger arrays single numbers are not looked for."""
+
+Number = Callable[[float], ReadElement | Recipe | None]
+
+
+@dataclass(eq=False)
+class LeftCopy:
+    """What left: a flat copy that a tape knows, where it lies, and how often it has been found again."""
+
+    values: torch.Tensor
+    place: Region
+    key: Any
+    uses: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class CameBack:
+    """Makes a flat tensor of parts: elements of tensors, one after the other, and numbers."""
+
+    dtype: torch.dtype
+
+    def __call__(self, *parts: Any) -> torch.Tensor:
+        made = [x.to(self.dtype) if isinstance(x, torch.Tensor) else torch.full((), x, dtype=self.dtype).reshape(1)
+                for x in parts]  # fmt: skip
+        return torch.cat(made) if len(made) > 1 else made[0].clone()
+
+
+class LeftCopies:
+    """What left under one tape."""
+
+    def __init__(self) -> None:
+        self._kept: list[LeftCopy] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def knows(self, key: Any) -> bool:
+        return any(one.key == key for one in self._kept)
+
+    def keep(self, values: torch.Tensor, place: Region, key: Any) -> None:
+        self._kept.append(LeftCopy(values, place, key))
+        while len(self._kept) > _KEPT or sum(one.values.nbytes for one in self._kept) > _ROOM:
+            self._kept.pop(0)
+
+    def found(self, data: torch.Tensor, number: Number) -> Sequence[Any] | None:
+        """The parts of a flat tensor, for `CameBack`: places and numbers that left; None where some of it did not."""
+        if not data.is_floating_point() or not data.numel() or _told(data) < _TELLING:
+            return None
+        wanted = _bits(data)
+        others = [(one, _bits(one.values.to(data.dtype))) for one in sorted(self._kept, key=lambda one: one.uses)]
+        parts: list[Any] = []
+        used: list[LeftCopy] = []
+        at = 0
+        while at < data.numel():
+            one, start, length = _longest(wanted[at:], others)
+            if one is not None and _told(data[at : at + length]) >= _PART:
+                place = one.place
+                parts.append(Region(place.cell, place.dtype, (length,), (1,), place.offset + start))
+                used.append(one)
+                at += length
+                continue
+            value = float(data[at])
+            left = number(value) if data.numel() <= _LISTED else None
+            if left is None and _told(data[at : at + 1]):
+                return None
+            parts.append(value if left is None else left)
+            at += 1
+        for one in used:
+            one.uses += 1
+        return parts if any(not isinstance(x, float) for x in parts) else None
+
+    def inside(self, data: torch.Tensor) -> Iterator[tuple[LeftCopy, int]]:
+        """What lies as a whole in memory that holds other things, too, a file for example, and behind which byte."""
+        memory = data.contiguous().view(torch.uint8).numpy().tobytes()
+        for one in self._kept:
+            width = one.values.itemsize
+            start = memory.find(one.values.view(torch.uint8).numpy().tobytes()) if _told(one.values) >= _PART else -1
+            if start >= 0 and start % width == 0:
+                yield one, start
+
+
+def _longest(wanted: torch.Tensor, others: Sequence[tuple[LeftCopy, torch.Tensor]]) -> tuple[LeftCopy | None, int, int]:
+    """Which of the others has the longest part that `wanted` begins with, where it starts, and its length."""
+    best: tuple[LeftCopy | None, int, int] = (None, 0, 0)
+    for one, bits in others:
+        for start in torch.nonzero(bits == wanted[0])[:_STARTS, 0].tolist():
+            count = min(len(wanted), len(bits) - start)
+            differing = torch.nonzero(bits[start : start + count] != wanted[:count])
+            length = int(differing[0]) if len(differing) else count
+            if length > best[2]:
+                best = one, start, length
+            if length == len(wanted):
+                return best
+    return best
+
+
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    return x.contiguous().view(_BITS[x.itemsize])
+
+
+def _told(x: torch.Tensor) -> int:
+    """Bits in the significands of the distinct finite numbers, without the leading ones."""
+    wide = np.unique(x.to(torch.float64).numpy())
+    bits = wide[np.isfinite(wide)].view(np.int64) & ((1 << 52) - 1)
+    last = bits & -bits
+    return int(np.where(bits != 0, 52 - np.log2(np.maximum(last, 1)), 0).sum())
