@@ -142,7 +142,7 @@ def command(
         return classify_many.command(
             found, devices, options, jobs, (timeout, memory_limit), json, quiet, allow_inconclusive
         )
-    doing = Doing(f"running {file.name} on the CPU")
+    doing = Doing(f"running {file.name} on the CPU", memory_limit)
     call = {"file": str(file.resolve()), "options": _plain(options)}
     options["progress"] = lambda done, total, what: setattr(doing, "text", f"{done + 1}/{total} re-run: {what}")
     options["session"] = {"progress": doing.launched}

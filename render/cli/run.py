@@ -74,12 +74,12 @@ def command(
         from render.front.watch import Watch
         from render.result.options import Options
 
-        doing = Doing()
+        doing = Doing(limit=memory_limit)
         chosen = Options(**given(options), session={"progress": doing.launched})
         show = _Show(out, quiet, verbose)
         watch, ended, failed = Watch(chosen, show, TAPE), None, None
         try:
-            seen = progress(partial(_said, watch, doing), stream=out, lines=True)
+            seen = progress(partial(_said, watch, doing), stream=out, lines=True, doing=doing)
             with seen, limited(timeout, memory_limit), watch:
                 ended = run(what)
         except RenderError as error:

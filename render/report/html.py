@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _COLOURS = {"Type-I": "#2e8b57", "Equal": "#2e8b57", "Type-II": svg.OUTSIDE, "Inconclusive": "#b8860b"}
 _FAINT = "opacity:0.7"
 _CELL = 'style="text-align:left;padding:2px 12px 2px 0;vertical-align:top"'
+_NAME = f'{_CELL[:-1]};white-space:nowrap"'
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:90%"
 
 _PAGE = """<!DOCTYPE html>
@@ -115,7 +116,10 @@ def _rows(block: Table) -> Iterator[str]:
         items = "".join(f"<li>{escape(line)}</li>" for (line,) in block.rows)
         yield f'<ul style="margin:0">{items}</ul>'
     else:
-        rows = [f"<tr>{''.join(f'<td {_CELL}>{_cell(cell)}</td>' for cell in row)}</tr>" for row in block.rows]
+        cells = [
+            [f"<td {_CELL if i else _NAME}>{_cell(cell)}</td>" for i, cell in enumerate(row)] for row in block.rows
+        ]
+        rows = [f"<tr>{''.join(row)}</tr>" for row in cells]
         yield f'<table style="border-collapse:collapse;border:none">{"".join(rows)}</table>'
     if block.note:
         yield f'<p style="{_FAINT};margin:0.2em 0">{escape(block.note)}</p>'

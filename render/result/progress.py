@@ -1,7 +1,8 @@
 """Progress on stderr for work that takes longer than two seconds, with an estimate of what is left.
 
-On a terminal one line that is redrawn and erased; elsewhere (logs of a CI, notebooks) a line now and then, rarer with
-time. The estimate is of the launch that runs: the time of its programs so far, times those that are left. Clocks decide
+A launch that will take longer than ten says so as soon as its first programs are done, before the rest. On a terminal
+one line that is redrawn and erased; elsewhere (logs of a CI, notebooks) a line now and then, rarer with time.
+The estimate is of the launch that runs: the time of its programs so far, times those that are left. Clocks decide
 nothing. `RENDER_PROGRESS=0` keeps it silent, and so does a test of pytest's (`RENDER_PROGRESS=1`: it does not).
 """
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _MARKS = "|/-\\"
 _DUE = (2.0, 10.0, 30.0)
 """Seconds after which a line is written off terminals; then every last of these."""
+_BIG = 10.0
+"""A launch of more seconds is announced."""
 
 
 def seconds(t: float) -> str:
@@ -30,24 +33,46 @@ def seconds(t: float) -> str:
 
 
 class Doing:
-    """What is being done: `text`, and how far the launch is that runs now. Called, it says so; "" while nothing is."""
+    """What is being done: `text`, and how far the launch is that runs now. Called, it says so; "" while nothing is.
 
-    def __init__(self, text: str = "") -> None:
-        self.text = text
+    `out`: where the estimate of a big launch is written, once its first programs have shown what they take.
+    `limit`: GiB that the run may need; 0 is no limit.
+    """
+
+    def __init__(self, text: str = "", limit: float = 0.0) -> None:
+        self.text, self.limit = text, limit
+        self.out: TextIO | None = None
         self._programs, self._began = (0, 0), 0.0
+        self._told = False
 
     def launched(self, done: int, total: int) -> None:
         """`done` of the launch's `total` programs are done: what a session tells of its progress."""
         before = self._programs
         if before[1] != total or done <= before[0] or not before[0]:
-            self._began = time.monotonic()
+            self._began, self._told = time.monotonic(), False
         self._programs = (done, total) if done < total else (0, 0)
+        if self.out is not None and not self._told and self._first < done < total:
+            self._told = True
+            self._estimate(self.out, total)
+
+    def _left(self) -> float:
+        """Seconds for the programs that are left, by those that are done."""
+        done, total = self._programs
+        return (time.monotonic() - self._began) * (total - done) / max(1, done - self._first)
+
+    def _estimate(self, out: TextIO, total: int) -> None:
+        """Before the bulk of a launch: what it will take."""
+        left = self._left()
+        if left >= _BIG:
+            limit = f" of at most {self.limit:g} more" if self.limit else ""
+            out.write(f"\rrender: a launch of {total} programs will take about {seconds(left)}{_memory()}{limit}\n")
+            out.flush()
 
     def __call__(self) -> str:
         done, total = self._programs
         if not total:
             return self.text
-        left = (time.monotonic() - self._began) * (total - done) / max(1, done - self._first)
+        left = self._left()
         told = f"{done} of {total} programs of a launch"
         told += f", about {seconds(max(left, 1.0))} left" if done > self._first else ""
         return f"{self.text}: {told}" if self.text else told
@@ -59,14 +84,18 @@ class Doing:
 @contextmanager
 def progress(
     label: str | Callable[[], str], *, after: float = 2.0, every: float = 0.2, stream: TextIO | None = None,
-    lines: bool = False,
+    lines: bool = False, doing: Doing | None = None,
 ) -> Iterator[None]:  # fmt: skip
     """Shows `label` (or what it returns by then; "" is nothing) and the elapsed time on `stream` (stderr) while the
-    body runs. `lines`: whole lines on a terminal, too, where somebody else writes to it."""
+    body runs. `lines`: whole lines on a terminal, too, where somebody else writes to it. `doing`: what announces big
+    launches, if that is not the label itself."""
     out = stream or sys.stderr
     if not _wanted(out):
         yield
         return
+    announcing = doing or (label if isinstance(label, Doing) else None)
+    if announcing is not None:
+        announcing.out = out
     done, call = threading.Event(), (lambda: label) if isinstance(label, str) else label
     redrawn = not lines and out.isatty() and os.environ.get("TERM", "") != "dumb"
     show = _spin if redrawn else _write

@@ -76,3 +76,24 @@ def test_exception_stops_the_line() -> None:
     out = Terminal()
     with pytest.raises(ValueError, match="boom"), progress("working", after=0.0, stream=out):
         raise ValueError("boom")
+
+
+def test_a_big_launch_is_announced_once_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("render.result.progress.time.monotonic", lambda: now[0])
+    doing, out = Doing("running k.py", limit=4), io.StringIO()
+    monkeypatch.setenv("RENDER_PROGRESS", "1")
+    with progress(doing, stream=out, after=1e9):
+        doing.launched(1, 10_001)
+        assert not out.getvalue()
+        now[0] += 0.5
+        doing.launched(101, 10_001)  # 100 programs in half a second
+        said = out.getvalue()
+        assert "a launch of 10001 programs will take about 49.5 s" in said and "GiB of at most 4 more" in said
+        now[0] += 0.5
+        doing.launched(201, 10_001)
+        doing.launched(10_001, 10_001)
+        doing.launched(1, 300)
+        now[0] += 0.5
+        doing.launched(101, 300)  # a second more
+    assert out.getvalue().strip() == said.strip()
