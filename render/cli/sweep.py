@@ -52,6 +52,10 @@ def command(
     ] = None,
     corpus: Annotated[str, typer.Option(metavar="IDS", help="Also cases of the corpus: issues, twins, all, ids.")] = "",
     small: Annotated[bool, typer.Option("--small", help="Cases of the corpus at reduced sizes.")] = False,
+    programs: Annotated[
+        str,
+        typer.Option(metavar="all|P%|N", help="Of kernel files: only this part of each launch's programs."),
+    ] = "all",
     power: Annotated[bool, typer.Option("--power", help="Also mutants of each kernel: what is noticed.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core.")] = 0,
     ray: Annotated[
@@ -78,11 +82,13 @@ def command(
 
     writable(json, html)
     pyplot = _pyplot() if html is not None else None
-    units = _units(paths or [], _axes(device, seeds, configs, vary or []), given or [], input or [], power)
+    units = _units(paths or [], _axes(device, seeds, configs, vary or []), given or [], input or [], power, programs)
     if corpus:
         from render.lab.units import of_cases
 
         units += of_cases([] if corpus == "all" else corpus.split(","), small)
+    if programs != "all" and any(unit.kind != "file" for unit in units):
+        raise RenderError("RND902", "--programs is for kernel files alone", "leave tests and the corpus out of it")
     if not units:
         raise RenderError("RND902", "nothing to sweep", "name files or folders, or --corpus issues")
     kept = SweepStore(store)
@@ -130,8 +136,11 @@ def _axes(device: str, seeds: str, configs: str, vary: Sequence[str]) -> SweepAx
     return SweepAxes(tuple(devices_of(device)), tuple(numbers), tuple(configs.split(",")), tuple(varied))
 
 
-def _units(paths: list[str], axes: SweepAxes, given: list[str], specs: list[str], power: bool) -> list[SweepUnit]:
+def _units(
+    paths: list[str], axes: SweepAxes, given: list[str], specs: list[str], power: bool, programs: str
+) -> list[SweepUnit]:
     from render.lab.units import SweepUnit, of_files
+    from render.result.options import Options
     from render.result.packaged import find
 
     same: dict[str, Any] = {}
@@ -140,7 +149,8 @@ def _units(paths: list[str], axes: SweepAxes, given: list[str], specs: list[str]
         if name not in ("entry", "ref", "inputs") or not value:
             raise RenderError("RND902", f"--given {one!r}", "entry=NAME, ref=SPEC or inputs=FILE")
         same[name] = value
-    like = SweepUnit("file", "", specs=tuple(specs), explain=("power",) if power else (), **same)
+    Options(programs=programs)  # raises where that is no part
+    like = SweepUnit("file", "", programs=programs, specs=tuple(specs), explain=("power",) if power else (), **same)
     return of_files([str(find(path) or path) for path in paths], axes, like) if paths else []
 
 

@@ -20,8 +20,9 @@ from render.result.errors import RenderError
 class SweepUnit:
     """`kind`: "file" (as `render classify`), "suite" (a test or case file, `path::test` too) or "case" (of the corpus).
 
-    `source` is the text of a file, for a machine that has no such path; `inputs` names a file of tensors by its path
-    and `state` is a digest of what the result depends on besides: the file, its inputs and RENDER's own code.
+    `source` is the text of a file, for a machine that has no such path; `inputs` names a file of tensors by its path.
+    `programs` is the part of each launch that a file's kernels run. `state` is a digest of what the result depends on
+    besides: the file, its inputs and RENDER's own code.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class SweepUnit:
     inputs: str | None = None
     explain: tuple[str, ...] = ()
     small: bool = False
+    programs: str = "all"
     source: str = ""
     state: str = ""
 
@@ -148,7 +150,9 @@ def _of_file(unit: SweepUnit) -> dict[str, Any]:
     from render.result.options import Options
 
     began, failure = time.perf_counter(), None
-    options = Options(device=unit.device, seed=unit.seed, configs=unit.configs, explain=unit.explain)
+    options = Options(
+        device=unit.device, seed=unit.seed, configs=unit.configs, programs=unit.programs, explain=unit.explain
+    )
     try:
         verdict = of_file(_path(unit), unit.entry, unit.ref, unit.inputs, unit.specs, None, options)
         seconds = time.perf_counter() - began

@@ -44,6 +44,8 @@ def test_a_sweep_is_told_kept_and_resumed(tmp_path):
         (["FILE", "--input", "x=randn({n})", "--vary", "m=1"], "no value for"),
         (["FILE", "--given", "output=x"], "--given"),
         (["FILE", "--device", "nothing_like_it"], "error"),
+        (["FILE", "--programs", "150%"], "no part of the programs"),
+        (["--corpus", "issues", "--small", "--programs", "1%"], "kernel files alone"),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, options: list[str], words: str) -> None:
@@ -57,6 +59,17 @@ def test_what_is_wrong_is_told(tmp_path: Path, options: list[str], words: str) -
     ]
     run = runner.invoke(app, [*line, "-j", "1"])
     assert run.exit_code == 2 and words in run.output
+
+
+def test_a_part_of_the_programs_is_a_unit_of_its_own(tmp_path):
+    file, store = str(written(tmp_path, "3.0")), str(tmp_path / "s.sqlite")
+    told = []
+    for part in ("all", "1"):
+        line = ["sweep", file, "--programs", part, "--store", store, "--json", str(tmp_path / "s.json"), "-j", "1"]
+        run = runner.invoke(app, line)
+        assert run.exit_code == 1 and "(kept)" not in run.output, run.output
+        told.append(json.loads((tmp_path / "s.json").read_text())["units"][0]["unit"]["programs"])
+    assert told == ["all", "1"]
 
 
 @pytest.mark.slow
