@@ -121,3 +121,19 @@ def test_a_tensor_that_a_launch_takes_is_settled():
     assert world.tracker.deferred
     world.memory.register(y)
     assert not world.tracker.deferred and (world.ends(y)[0] < world.ends(y)[1]).any()
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_what_was_made_before_a_launch_is_not_prepared_for_the_next(launched):
+    """A result that rounds nothing is an ordinary tensor again if the host made it since the last launch."""
+    world = World(lazy=True)
+    x = data().double()
+    with world.tracker:
+        y = x.float()
+        if launched:
+            with world.tracker.paused():
+                pass
+        world.tracker.settle(y)
+        world.memory.carry(y, y.double().numpy(), y.double().numpy(), frozenset(), fresh=False)
+        z = y * 1.0
+    assert (world.memory.host_envelope(z) is None) == (not launched)

@@ -152,3 +152,22 @@ def test_views_aliases_and_slices_share_one_storage():
     assert np.array_equal(env.lo[1], row.lo) and np.array_equal(env.hi[1], row.hi)
     assert (row.hi > row.lo).all() and (env.lo[[0, 2]] == 0).all() and (env.hi[[0, 2]] == 0).all()
     assert np.array_equal(strided.lo, env.lo.T[::2])
+
+
+@triton.jit
+def spilling_kernel(x, y, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i % n)
+    above = v * 0.1 - tl.load(y + i % n) > 0  # fused or not: 0 or a rounding of it
+    tl.store(out + i, v, mask=(i < n) | above)
+
+
+def test_a_store_that_may_lie_outside_says_so():
+    x = torch.rand(16, generator=torch.Generator().manual_seed(0)) + 1
+    y, out = x * torch.tensor(0.1), torch.empty(16)
+    with Session(device="sm_90") as s:
+        spilling_kernel[(1,)](x, y, out, 16, 32)
+        found = s.envelope(out)
+    said = [s.taints[i].message for i in found.taints]
+    assert any("a lane that the bounds leave open lies outside out" in text for text in said)
+    assert not s.findings and torch.equal(out, x)
