@@ -8,7 +8,9 @@ a bound to first order, too, of all elements at once; this one takes a backward 
 
 torch's autograd gives the derivatives, of the reference on inputs widened to float64. It is not asked, and nothing is
 known, where a derivative does not say what a function does: a comparison, a cast to integers or fp8, a rounding to
-whole numbers, a random number, a number that leaves torch. And it is not believed unless moved inputs say the same:
+whole numbers, a random number, a number that leaves torch, a table from elsewhere. Constants inside, of the kernel and
+of the reference, are float32 roundings each: every result on the way moves by one of it and of the numbers that it was
+made with. And no derivative is believed unless moved inputs say the same:
 with inputs moved at random signs each element has to follow its derivative (a `detach()`, a branch not taken).
 
 Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 1.6 (condition) and 3.3 (running error).
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -41,8 +44,10 @@ FAITHFUL = 1 / 8
 """Of an element's reach: how far such a run may be from the prediction (what is of second order)."""
 SECOND = 2.0
 """Reaches are taken so many times, for what is of second order."""
-PASSES = 3
-"""Evaluations of the reference that a backward pass is worth."""
+CONSTANT = 2.0**-24
+"""One float32 rounding."""
+PASSES = 6
+"""Evaluations of the reference that an element's two backward passes are worth."""
 WORK = 1 << 28
 """Elements that may be computed for this."""
 PERIODIC = ("remainder", "fmod")
@@ -77,18 +82,23 @@ def _reaches(
     given = oracle.inputs.upcast()
     leaves = [x.requires_grad_(True) for x in _tensors(given)]
     size = [x.detach().abs() for x in leaves]
-    watch = Smooth()
-    with torch.enable_grad():
-        out = _output(oracle, _held(given), place, watch)
+    held, made = _held(given), Results()
+    watch = Smooth([*leaves, *_tensors(held)])
+    with torch.enable_grad(), made:
+        out = _output(oracle, held, place, watch)
     if watch.jumps or out is None or not out.requires_grad or out.numel() <= max(where):
         return None
     value = out.detach().reshape(-1)[where].numpy()
     if not (np.abs(value - exact) <= near * np.abs(exact)).all():
         return None
     slopes = [torch.autograd.grad(out.reshape(-1)[i], leaves, retain_graph=True, allow_unused=True) for i in where]
-    reach = np.array([
-        sum(float((g.abs() * x).sum()) for g, x in zip(gs, size, strict=True) if g is not None) for gs in slopes
-    ])  # fmt: skip
+    reach = np.array([_total(gs, size) for gs in slopes])
+    inside = [x for x, _ in made.results]
+    size_inside = [x.detach().abs() + number for x, number in made.results]
+    constants = np.array([
+        _total(torch.autograd.grad(out.reshape(-1)[i], inside, retain_graph=True, allow_unused=True), size_inside)
+        for i in where
+    ]) if inside else np.zeros(len(where))  # fmt: skip
     generator = torch.Generator().manual_seed(0x5EED)
     for _ in range(PROBES):
         moves = [torch.randint(0, 2, x.shape, generator=generator).to(F64).mul_(2).sub_(1) * x * inputs for x in size]
@@ -97,13 +107,17 @@ def _reaches(
         for x, move in zip(_tensors(moved), moves, strict=True):
             x.detach().add_(move)
         with torch.no_grad():
-            found = _output(oracle, moved, place, Smooth())
+            found = _output(oracle, moved, place, Smooth(None))
         assert found is not None
         seen = found.reshape(-1)[where].numpy() - value
         if not (np.abs(seen - np.array(said)) <= FAITHFUL * inputs * reach + 2.0**-48 * np.abs(value)).all():
             return None
-    known: np.ndarray = SECOND * inputs * reach
+    known: np.ndarray = SECOND * (inputs * reach + CONSTANT * constants)
     return known if np.isfinite(known).all() else None
+
+
+def _total(slopes: Sequence[torch.Tensor | None], sizes: Sequence[torch.Tensor]) -> float:
+    return sum(float((g.abs() * x).sum()) for g, x in zip(slopes, sizes, strict=True) if g is not None)
 
 
 def _tensors(given: Inputs) -> list[torch.Tensor]:
@@ -137,6 +151,21 @@ def _output(oracle: Oracle, given: Inputs, place: int, mode: Smooth) -> torch.Te
     return None
 
 
+class Results(TorchFunctionMode):
+    """`results`: what every function of torch gave that inputs go into, and the sum of the numbers it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[tuple[torch.Tensor, float]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        number = sum(abs(x) for x in tree_leaves((args, kwargs)) if isinstance(x, float) and abs(x) < 1e30)
+        made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor) and x.is_floating_point()]
+        self.results += [(x, number) for x in made if x.requires_grad]
+        return out
+
+
 class Smooth(TorchDispatchMode):
     """Everything in float64, casts between floats included: E rounds nothing there, and a cast's derivative is 1.
 
@@ -148,9 +177,11 @@ class Smooth(TorchDispatchMode):
         """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
         return False
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Sequence[torch.Tensor] | None) -> None:
+        """`inputs`: all float tensors that are known before the first operation; None: any are."""
         super().__init__()
         self.jumps = False
+        self._known = None if inputs is None else {x.untyped_storage()._cdata: x for x in inputs}
 
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -161,6 +192,10 @@ class Smooth(TorchDispatchMode):
         out = func(*args, **kwargs)
         floats = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and x.is_floating_point()]
         self.jumps = self.jumps or narrow
+        if self._known is not None:
+            self.jumps = self.jumps or any(x.untyped_storage()._cdata not in self._known for x in floats)
+            made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
+            self._known |= {x.untyped_storage()._cdata: x for x in made}
         self.jumps = self.jumps or name in _RANDOM or (bool(floats) and _jumps(name, floats, out))
         return out
 

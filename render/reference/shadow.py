@@ -65,10 +65,21 @@ def _spread(
     return [squares / max(count, 0.0), mean if keepdim else mean.reshape(squares.shape)]
 
 
+def _running_log(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """log of running sums of exponentials, beside the largest of all (-inf among themselves stay what they are).
+
+    What lies more than 700 below it underflows; its error is then infinite, which is to say unknown.
+    """
+    top = x.amax(dim, keepdim=True)
+    top = torch.where(top.isfinite(), top, 0.0)
+    return (x - top).exp().cumsum(dim).log() + top
+
+
 STEPS: dict[str, Callable[..., Any]] = {
     "var": lambda *args, **kwargs: _spread(*args, **kwargs)[0],
     "var_mean": _spread,
     "std": lambda *args, **kwargs: _spread(*args, **kwargs)[0].sqrt(),
+    "logcumsumexp": _running_log,
     "std_mean": lambda *args, **kwargs: [(found := _spread(*args, **kwargs))[0].sqrt(), found[1]],
 }
 """Operations whose definition in torch's own table ends in a primitive without a rule, in steps."""

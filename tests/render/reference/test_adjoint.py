@@ -7,7 +7,7 @@ import pytest
 import torch
 from oracle_zoo import oracle
 
-from render.reference.adjoint import SECOND, affordable, reaches
+from render.reference.adjoint import CONSTANT, SECOND, affordable, reaches
 
 D = 2.0**-20
 
@@ -46,8 +46,9 @@ def by_hand(x, where):
 def test_normalisations_of_what_is_normalised_move_as_the_first(times):
     x, where = data(), (0, 50, 119)
     found, _, step_by_step = reach_of(lambda x: normalised(x, times), x, where=where)
-    assert found == pytest.approx(SECOND * D * by_hand(x, where), rel=1e-6)
-    assert (step_by_step > (found / SECOND if times == 1 else 50 * found)).all()
+    inputs = SECOND * D * by_hand(x, where)
+    assert (inputs <= found).all() and (found <= inputs + SECOND * CONSTANT * 40 * times * np.sqrt(40)).all()
+    assert (step_by_step > (found / SECOND if times == 1 else 20 * found)).all()
 
 
 def test_no_input_moves_more_than_its_reach():
@@ -68,6 +69,7 @@ def test_no_input_moves_more_than_its_reach():
     lambda x: x * (x * 3).int(),
     lambda x: torch.from_numpy(np.exp(x.detach().numpy())),
     lambda x: x.remainder(0.5),
+    lambda x: x + torch.tensor([0.1] * 40),
     lambda x: x.to(torch.float8_e4m3fn).double() + x,
     lambda x: torch.gather(x, 1, x.argmax(1, keepdim=True).expand(-1, 40)),
     torch.no_grad()(lambda x: x * x),
@@ -80,7 +82,8 @@ def test_where_derivatives_say_too_little_nothing_is_known(fn):
 def test_casts_round_nothing(dtype):
     x, where = data(), (0, 50, 119)
     found, _, _ = reach_of(lambda x: (normalised(x).to(dtype) @ torch.eye(40, dtype=dtype)).float(), x, where=where)
-    assert found == pytest.approx(SECOND * D * by_hand(x, where), rel=1e-6)
+    inputs = SECOND * D * by_hand(x, where)
+    assert (inputs <= found).all() and (found <= 1.5 * inputs).all()
 
 
 def test_inputs_that_are_written_to_and_lists_of_them():
@@ -90,7 +93,7 @@ def test_inputs_that_are_written_to_and_lists_of_them():
 
     x, y = data(), data() + 2
     found, _, _ = reach_of(stepping, [x, y])
-    assert found == pytest.approx(SECOND * D * 2 * (x * y).abs().reshape(-1)[[0, 50, 119]].numpy())
+    assert found == pytest.approx(SECOND * (2 * D + CONSTANT) * (x * y).abs().reshape(-1)[[0, 50, 119]].numpy())
 
 
 def test_work_is_counted():

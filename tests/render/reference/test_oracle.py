@@ -251,3 +251,26 @@ def test_inputs_that_are_overwritten_part_by_part_are_those_that_came(inputs):
     assert torch.equal(x, before)
     for one, other in zip(*found, strict=True):
         assert np.allclose(one, other, rtol=1e-4, atol=0)  # movements are differences
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 400.0])
+def test_running_log_sum_exp_is_bounded(scale):
+    """Against mpmath; what lies too far below the largest is not known, and nothing says that it were."""
+    import mpmath
+
+    x = randn(4, 30) * scale
+    x[1, :3] = -torch.inf
+    here = oracle(lambda x: torch.logcumsumexp(x, 1), x)
+    exact = here.exact()
+    lo, hi = exact.ends(0)
+    assert "bounded" in exact.assumption and not here.sensitivity(exact, 2.0**-20)[1]
+    with mpmath.workprec(300):
+        for row, (low, high) in enumerate(zip(lo, hi, strict=True)):
+            total = mpmath.mpf(0)
+            for k, v in enumerate(x[row].tolist()):
+                total += mpmath.exp(v)
+                assert low[k] <= (mpmath.log(total) if total else -mpmath.inf) <= high[k]
+    with np.errstate(invalid="ignore"):
+        width = hi - lo
+    known = np.isfinite(width)
+    assert width[known].max() < 1e-9 * scale and (scale > 100 or known[[0, 2, 3]].all())
