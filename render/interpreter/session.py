@@ -57,6 +57,7 @@ class Settings(TypedDict, total=False):
     installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
     unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`).
     `programs`: only this part of each launch (a float up to 1) or so many of its programs run, spread evenly.
+    `redirect` False: tensors stay where they are and say so, for host code that has run like that before.
     """
 
     interval: bool
@@ -77,6 +78,7 @@ class Settings(TypedDict, total=False):
     tracker: Callable[[Session], Any] | None
     steps: int
     programs: float | int | None
+    redirect: bool
 
 
 class Session:
@@ -98,6 +100,7 @@ class Session:
         self.steps = settings.get("steps", BUDGET)
         self.undefined = settings.get("undefined")
         self.programs = settings.get("programs")
+        self.redirect = settings.get("redirect", True)
         self.builder = settings.get("builder", Builder)
         self.change = settings.get("change")
         self._make_tracker = settings.get("tracker")
@@ -197,7 +200,8 @@ class Session:
             stack.enter_context(large_blocks_kept())
             scope = stack.enter_context(PatchScope())
             self._told = stack.enter_context(described(self.profile))
-            stack.enter_context(cuda_on_cpu())
+            if self.redirect:
+                stack.enter_context(cuda_on_cpu())
             stack.enter_context(uncompiled())
             self._patch_kernels(scope)
             patch_autotuner(scope, self)

@@ -109,7 +109,7 @@ def _bounded(
     device: str,
 ) -> dict[str, Ends]:  # fmt: skip
     """(lo, hi) of gradients, buffers and parameters whose every operation has a rule; {} where one stops the run."""
-    session = Session(device=device)
+    session = Session(device=device, redirect=False)
     try:
         with session, plain_attention(exact=False):
             found = _steps(model, inputs, loss, optimizer, steps, seed, None)

@@ -263,7 +263,7 @@ class BoundedWalk(RegionWalk):
         self.ready: Envelope | None = None
         self.carried: tuple[int, ...] = ()
         self.boxes, self.whole = boxes, bool(boxes)
-        self.session = Session(device=device, tracker=lambda s: RegionTracker(s, self))
+        self.session = Session(device=device, redirect=False, tracker=lambda s: RegionTracker(s, self))
         self.session.memory.registry.room = ROOM
         self.narrow: torch.dtype | None = None
         self.region: set[str] = set()

@@ -125,6 +125,7 @@ OPTIMISERS = {
     "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2, centered=False),
     "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2),
     "adam": lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01, foreach=False),
+    "asgd": lambda p: torch.optim.ASGD(p, 1e-2),  # takes other steps for lists of tensors, which a GPU gets
 }
 
 
