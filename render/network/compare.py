@@ -23,6 +23,7 @@ from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.choices import chosen as choices_within_rounding
 from render.network.closer import Loss, look, operation_of
 from render.network.declared import declared
+from render.network.divided import divided, ends
 from render.network.judge import Sight, decide
 from render.network.pairs import Pair, paired
 from render.network.program import Program
@@ -80,7 +81,15 @@ class TwoSides:
         self.constants = constants_of(target.module, reference.module)
         self.boxes = {i: ends for i, t in enumerate(leaves(tuple(inputs))) if (ends := ends_of(t)) is not None}
         self.every, self.all_paired = True, False
+        self.rounded: set[Key] = set()
         self.unit = TF32 if device.startswith("cuda") and torch.backends.cuda.matmul.allow_tf32 else UNIT
+
+    def constants_at(self, key: Key) -> float:
+        """u of the constants between the two functions of a border."""
+        if key not in self.rounded:
+            return self.constants
+        held = (p.dtype for m in (self.target.module, self.reference.module) for p in m.parameters())
+        return max((rounding_of(d)[0] for d in held if d.is_floating_point), default=self.constants)
 
 
 def profile_of(model: Model, device: str) -> str:
@@ -118,11 +127,28 @@ def judged(
                 pair.equal = [entry or not t.is_floating_point() for t in pair.target]
     except ValueError as error:
         raise RenderError("RND902", str(error), "names are those of `named_modules`") from None
+    found, other = _judged(sides, pairs, chosen, mine, theirs)
+    inside = divided(pairs, other, mine, theirs, (sides.target.modules(), sides.reference.modules()))
+    if not inside:
+        return found
+    sides.all_paired = False
+    fewer = {key: pair for key, pair in pairs.items() if key not in inside}
+    sides.rounded = ends(pairs, inside)
+    together, _ = _judged(sides, fewer, chosen - inside, mine, theirs)
+    names = ", ".join(dict.fromkeys(key.name for key in pairs if key in inside and key.way == "out"))
+    together.notes.append(f"judged together with what runs next, for the sides divide the work otherwise: {names}")
+    return together
+
+
+def _judged(
+    sides: TwoSides, pairs: dict[Key, Pair], chosen: set[Key], mine: ModuleRun, theirs: ModuleRun
+) -> tuple[NetworkVerdict, set[Key]]:
+    """The answer, and the borders where the two unrounded functions differ."""
     seen: set[tuple[int, int]] = set()
     results = [leaves(t.output) for t in (mine, theirs)]
     shapes = [[tuple(t.shape) for t in r] for r in results]
     sights: Sights = {
-        (key, i): Sight(pair, i, sides.constants, sides.unit)
+        (key, i): Sight(pair, i, sides.constants_at(key), sides.unit)
         for key, pair in pairs.items() if key in chosen
         for i in _news(pair, seen) if not pair.equal[i]
     }  # fmt: skip
@@ -130,7 +156,8 @@ def judged(
     causes: dict[Key, frozenset[str]] = {}
     if sights:
         causes, notes = _walked(sides, pairs, sights)
-    return _verdict(sides, pairs, chosen, sights, causes, notes, shapes, callers(mine.crossings))
+    found = _verdict(sides, pairs, chosen, sights, causes, notes, shapes, callers(mine.crossings))
+    return found, {key for (key, _), sight in sights.items() if sight.record.apart > 1}
 
 
 def _news(pair: Pair, seen: set[tuple[int, int]]) -> list[int]:
