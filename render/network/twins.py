@@ -12,7 +12,7 @@ units may round is added by the dot rule (`PendingDot.given`), as if it had made
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ UP = 1.0 + 2.0**-22
 """Makes a rounding to float32 an upper bound."""
 LITTLE = 2.0**-5
 """Of the bound of a sum's roundings: what a coarser bound of the operands' difference may add to it."""
+PART = 1 << 20
+"""Weights that are widened at once."""
 LARGEST = 2.0**60
 """Magnitudes up to here have products and sums that float32 holds."""
 
@@ -95,6 +97,8 @@ class LinearTwin:
     module: nn.Linear
     entry: Pair
     sums: torch.Tensor | None = None
+    columns: torch.Tensor | None = None
+    lengths: torch.Tensor | None = None
 
     @classmethod
     def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair) -> LinearTwin | None:
@@ -118,34 +122,56 @@ class LinearTwin:
 
     def exact(self, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
         """(E, how far it moves where operand, weights and bias move by `unit` of themselves), float64 and float32."""
-        x, w = self.entry.target[0], self.module.weight.detach()
-        bias = None if self.module.bias is None else self.module.bias.detach()
-        value = nn.functional.linear(x.double(), w.double(), None if bias is None else bias.double())
-        self.sums = nn.functional.linear(x.float().abs(), w.float().abs())
-        moved = self.sums * (2 * unit)
-        return value, moved if bias is None else moved.add_(bias.float().abs(), alpha=unit)
+        given, w = self.entry.target[0], self.module.weight.detach()
+        x, bias = given.reshape(-1, w.shape[1]), None if self.module.bias is None else self.module.bias.detach()
+        wide, size = x.double(), x.float().abs()
+        value, sums = torch.empty(len(x), len(w), dtype=torch.float64), torch.empty(len(x), len(w))
+        self.columns, self.lengths = torch.empty(len(w), dtype=torch.float64), torch.empty(len(w), dtype=torch.float64)
+        for at in self._parts():
+            part = w[at].double()
+            torch.mm(wide, part.t(), out=value[:, at])
+            self.lengths[at] = torch.linalg.vector_norm(part, dim=-1)
+            magnitudes = part.abs_().float()
+            self.columns[at] = magnitudes.amax(-1).double()
+            torch.mm(size, magnitudes.t(), out=sums[:, at])
+        shape = (*given.shape[:-1], len(w))
+        self.sums, moved = sums, sums * (2 * unit)
+        if bias is not None:
+            value += bias.double()
+            moved.add_(bias.float().abs(), alpha=unit)
+        return value.view(shape), moved.view(shape)
+
+    def _parts(self) -> Iterator[slice]:
+        """Rows of the weights, so many that their copies are small."""
+        rows, step = self.module.out_features, max(1, PART // self.module.in_features)
+        return (slice(i, i + step) for i in range(0, rows, step))
 
     def bounds(self, exact: np.ndarray, device: Any) -> Bounds | None:
         """What the target may make of the hull of both operands; None where its units read operands otherwise."""
-        assert self.sums is not None
-        size, w = self.module.in_features, self.module.weight.detach().float().abs()
+        assert self.sums is not None and self.columns is not None
+        size = self.module.in_features
         x, other = (t[0].reshape(-1, size).float() for t in (self.entry.target, self.entry.reference))
         apart = (other - x).abs_().mul_(UP)
-        reach = self._reach(apart, w)
-        rows, columns = x.abs().add_(apart).amax(-1).mul_(UP).double().numpy(), w.amax(-1).double().numpy()
+        reach = self._reach(apart)
+        rows = x.abs().add_(apart).amax(-1).mul_(UP).double().numpy()
         own = None if self.module.bias is None else self.module.bias.detach().double().numpy()
-        mag = self.sums.reshape(-1, w.shape[0]).add_(reach).numpy()
-        known = LinearSums(exact.reshape(mag.shape), mag, reach.numpy(), rows, columns, own, size)
+        mag = self.sums.add_(reach).numpy()
+        known = LinearSums(exact.reshape(mag.shape), mag, reach.numpy(), rows, self.columns.numpy(), own, size)
         found, self.sums = known.bounds(self.module.weight.dtype, device), None
         return None if found is None else Bounds(*(end.reshape(exact.shape) for end in (found.lo, found.hi)))
 
-    def _reach(self, apart: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    def _reach(self, apart: torch.Tensor) -> torch.Tensor:
         """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
-        assert self.sums is not None
-        lengths = (torch.linalg.vector_norm(t.double(), dim=-1) * UP for t in (apart, w))
+        assert self.sums is not None and self.lengths is not None
+        lengths = (n * UP for n in (torch.linalg.vector_norm(apart.double(), dim=-1), self.lengths))
         above = torch.outer(*(n.float() for n in lengths)).mul_(UP)
         little = LITTLE * self.module.in_features * 2.0**-24
-        return above if float(above.mean()) <= little * float(self.sums.mean()) else nn.functional.linear(apart, w)
+        if float(above.mean()) <= little * float(self.sums.mean()):
+            return above
+        w = self.module.weight.detach()
+        for at in self._parts():
+            torch.mm(apart, w[at].abs().float().t(), out=above[:, at])
+        return above
 
 
 def linear_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LinearTwin]:

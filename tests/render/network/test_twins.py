@@ -76,10 +76,27 @@ def test_a_coarse_reach_is_above_and_adds_little(apart):
     found = twin(layer, x, other)
     found.exact(UNIT)
     w, d = layer.weight.detach().abs(), (other - x).abs()
-    reach, sums = found._reach(d, w).double(), found.sums.double()
+    reach, sums = found._reach(d).double(), found.sums.double()
     exact = d.double() @ w.double().t()
     assert (reach * (1 + 2.0**-12) >= exact).all()
     assert reach.mean() <= exact.mean() * (1 + 2.0**-12) + 2.0**-5 * 200 * 2.0**-24 * sums.mean()
+
+
+@pytest.mark.parametrize("apart", [1e-7, 1.0])
+def test_weights_are_read_in_parts_and_left_alone(apart, monkeypatch):
+    torch.manual_seed(8)
+    layer, x = nn.Linear(50, 30), torch.randn(6, 50)
+    found, before = [], layer.weight.detach().clone()
+    for part in (1 << 20, 7 * 50, 1):
+        monkeypatch.setattr("render.network.twins.PART", part)
+        one = twin(layer, x, x * (1 + apart))
+        exact, moved = one.exact(UNIT)
+        found.append((exact, moved, one.bounds(exact.numpy(), CPU)))
+    assert torch.equal(layer.weight, before)
+    for exact, moved, bounds in found[1:]:
+        assert torch.allclose(exact, found[0][0], rtol=0, atol=1e-13)
+        assert torch.allclose(moved, found[0][1], rtol=1e-5)
+        assert np.allclose(bounds.lo, found[0][2].lo, rtol=1e-5) and np.allclose(bounds.hi, found[0][2].hi, rtol=1e-5)
 
 
 def test_the_movement_is_that_of_moved_operands():
