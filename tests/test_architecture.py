@@ -103,6 +103,15 @@ def test_a_rising_arrow_would_be_seen(tmp_path):
     assert [target for target, _ in imports(file)] == ["render.report.html", "render.cli.app"]
 
 
+LONGEST = 500
+"""Lines of a source file. Half of the files have less than a quarter of that."""
+
+
+def test_files_are_one_thing_each():
+    inside = {path for name, path in MODULES.items() if not name.startswith("benchmarks")}
+    assert not {str(path): n for path in inside if (n := len(path.read_text().splitlines())) > LONGEST}
+
+
 PARAMETERS = 10
 WIDE = {
     "render/cli/accum.py:command": "typer reads the options from the parameters",
