@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names
-from render.interpreter.boxes import carried
+from render.interpreter.boxes import carried, opened
 from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
@@ -170,6 +171,8 @@ class Entry:
     device: str = "any"
     seed: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    held: tuple[tuple[torch.Tensor, torch.Tensor], ...] = field(default=(), compare=False)
+    """Tensors that the function holds, each with one that carries its ends (`render.interpreter.boxes`)."""
 
     def run(self, mute: Iterable[Any] = ()) -> Execution:
         """Interpret one call. Raises KernelError for what the user's code raises, UnsupportedOp where a rule lacks."""
@@ -199,7 +202,8 @@ class Entry:
         session = open_session(self.device, **{"mute": mute, **self.options})
         with session:
             carried(session.memory, (self.inputs.args, dict(self.inputs.kwargs)), (inputs.args, dict(inputs.kwargs)))
-            result = self._call(inputs)
+            carried(session.memory, [wide for _, wide in self.held], [x for x, _ in self.held])
+            result = self._call(inputs.map(partial(opened, session.memory)))
             if not session.launches:
                 raise RenderError(
                     NOTHING_LAUNCHED,

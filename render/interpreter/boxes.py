@@ -1,7 +1,8 @@
 """Inputs that are not known to the last bit: `render.interval(lo, hi)` and `render.hull(x, y)`, as tensors.
 
 What comes out is an ordinary tensor (the middle, or x) that carries its ends. Kernels and models run on the tensor;
-their bounds hold for every input between the ends.
+their bounds hold for every input between the ends. `around` makes one of a tensor or a number that is known to a part
+of itself.
 """
 
 from __future__ import annotations
@@ -25,17 +26,42 @@ def interval(lo: torch.Tensor, hi: torch.Tensor) -> torch.Tensor:
     if lo.shape != hi.shape or not lo.is_floating_point() or not bool((lo <= hi).all()):
         raise RenderError("RND901", "interval(lo, hi) wants floats of one shape with lo <= hi everywhere")
     middle = (0.5 * lo.double() + 0.5 * hi.double()).to(lo.dtype)
-    return _with_ends(torch.minimum(torch.maximum(middle, lo), hi.to(lo.dtype)), lo, hi)
+    found: torch.Tensor = _with_ends(torch.minimum(torch.maximum(middle, lo), hi.to(lo.dtype)), lo, hi)
+    return found
 
 
 def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """x, and everything between it and y."""
     if x.shape != y.shape or not x.is_floating_point() or not bool((x.isfinite() & y.isfinite()).all()):
         raise RenderError("RND901", "hull(x, y) wants two finite floats of one shape")
-    return _with_ends(x.detach().clone(), torch.minimum(x, y.to(x.dtype)), torch.maximum(x, y.to(x.dtype)), y)
+    found: torch.Tensor = _with_ends(
+        x.detach().clone(), torch.minimum(x, y.to(x.dtype)), torch.maximum(x, y.to(x.dtype)), y
+    )
+    return found
 
 
-def _with_ends(tensor: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+class Near(float):
+    """A number, as an argument, that carries its ends."""
+
+
+def around(x: Any, share: float) -> Any:
+    """x and everything within `share` |x| of it, element by element; what is infinite or NaN stays as it is."""
+    wide = torch.as_tensor(x, dtype=torch.float64) if isinstance(x, float) else x.detach().double()
+    reach = torch.where(wide.isfinite(), share * wide.abs(), 0.0)
+    return _with_ends(Near(x) if isinstance(x, float) else x.detach().clone(), wide - reach, wide + reach)
+
+
+def opened(memory: Memory, x: Any) -> Any:
+    """A number with ends as host code gets it from a tensor with these bounds; anything else as it is."""
+    if not isinstance(x, Near):
+        return x
+    tensor = torch.tensor(float(x), dtype=torch.float64)
+    lo, hi = getattr(x, _ENDS)
+    memory.carry(tensor, lo, hi, frozenset(), None)
+    return tensor.item()
+
+
+def _with_ends(tensor: Any, *given: torch.Tensor) -> Any:
     ends = [values(t).astype(np.float64) for t in given]
     setattr(tensor, _ENDS, (np.minimum.reduce(ends), np.maximum.reduce(ends)))
     return tensor

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import FAILURES, Entry, Execution
-from render.judgement import unrounded
+from render.explain.study import Study
+from render.judgement import handed, unrounded
 from render.judgement.composition import Judged
 from render.judgement.confirmation import Outside, all_confirmed, confirmed, rests_on_given, unconfirmed
 from render.judgement.confirmation import without_rounding as exactly
@@ -44,6 +45,8 @@ class Comparison:
     entry: Entry
     references: References
     places: Sequence[int]
+    unread: Callable[[], handed.Unread] = handed.Unread
+    """What the reference does not read."""
     _answers: list[Unrounded] | None = field(default=None, init=False)
     _asked: bool = field(default=False, init=False)
 
@@ -59,10 +62,28 @@ class Comparison:
             return FormulasCompared(unrounded.unestablished(decision), left_out=(unrounded.NOT_KNOWN,))
         answers = tuple(compared)
         found = unrounded.decided(answers, decision, equal_of(cases))
+        if answers and handed.accused(found) and (others := self.unread()):
+            answers, found = self._as_handed(run, cases, decision, others, found)
         if found.code != unrounded.CODE:
             return FormulasCompared(found, answers, None, tuple(unrounded.notes(answers)))
         witness, found = self._second(run, cases, answers, found)
         return FormulasCompared(found, answers, witness)
+
+    def _as_handed(
+        self, run: Execution, cases: Sequence[Case], decision: Decision, others: handed.Unread, accused: Decision
+    ) -> tuple[tuple[Unrounded, ...], Decision]:
+        """The answers and what follows where these are roundings (`judgement.handed`)."""
+        known, study, answers = self.references, Study(self.entry, tuple(cases)), list[Unrounded]()
+        for wider in (others.widened(self.entry), others.halved(self.entry)):
+            try:
+                given = handed.reach(study, wider)
+            except (*FAILURES, MissingRule):
+                break
+            answers = unrounded.unrounded(self.entry, run, known.oracle, known.exact, self.places, cases, given) or []
+            found = unrounded.decided(answers, decision, equal_of(cases))
+            if not handed.accused(found):
+                return tuple(answers), (handed.untold(wider, accused) if wider.half else found)
+        return tuple(self._answers or answers), accused
 
     def _sampled(self, run: Execution, cases: Sequence[Case], decision: Decision) -> FormulasCompared:
         """By the slices of a few elements: their witnesses are the comparison, so that none confirms another."""

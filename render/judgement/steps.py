@@ -17,7 +17,7 @@ import numpy as np
 
 from interval_ops.allocator import large_blocks_kept, trim
 from interval_ops.profiles.profile import MissingRule
-from render.entry.execution import Entry, Execution, described_as
+from render.entry.execution import FAILURES, Entry, Execution, described_as
 from render.entry.inputs import Inputs
 from render.entry.memo import Memo
 from render.entry.outputs import devices, match
@@ -28,7 +28,7 @@ from render.explain.downgrade import downgrade, narrowed
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, weak_reference, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
-from render.judgement import accuracy, hollow, probable
+from render.judgement import accuracy, handed, hollow, probable
 from render.judgement.assumptions import assumptions
 from render.judgement.blame import own_error
 from render.judgement.cases import judged_of
@@ -120,6 +120,7 @@ class Judgement:
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
         self._ruled(run, cases)
+        run, cases = self._as_handed(run, cases, notes)
         told = self.rules._replace(decision=in_part(run, cases, self.rules.decision))
         first = provisional(run, told, cases, self.options.device, self.reference.title, self._timing(began))
         return replace(first, later=lambda v: self._told(lambda: self._checked(run, cases, notes, began, v)))
@@ -146,7 +147,8 @@ class Judgement:
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]
         known.recompute()
-        self.comparison = Comparison(self.entry, known, self.places)
+        self.unread = cache(partial(handed.unread, known, self.entry))
+        self.comparison = Comparison(self.entry, known, self.places, self.unread)
         recorded = devices(self._device_output(), run.named)
         of_these = isinstance(self.recorded, DeviceRecording)
         cases = [judged_of(run, known, pair, recorded[pair.kernel], of_these) for pair in pairs]
@@ -223,6 +225,29 @@ class Judgement:
         masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
         decisions = [decide(j.case, m, supposed=True) for j, m in zip(judged, masks, strict=True)]
         self.rules = self._rules(findings_of(run, judged), masks, decisions)
+
+    def _as_handed(self, run: Execution, judged: list[Judged], notes: list[str]) -> tuple[Execution, list[Judged]]:
+        """The run with the inputs that the reference does not read as roundings, where that is what accuses it."""
+        before = self.rules
+        if not handed.accused(before.decision) or not (others := self.unread()):
+            return run, judged
+        for wider in (others.widened(self.entry), others.halved(self.entry)):
+            try:
+                other, cases = handed.rejudged(self._study(judged), judged, wider)
+            except (*FAILURES, MissingRule):
+                break
+            self._ruled(other, cases)
+            if handed.accused(self.rules.decision):
+                continue
+            if not wider.half:
+                notes.append(wider.sentence)
+                self.entry, self.session = wider.entry, other.session
+                return other, cases
+            told = [handed.untold(wider, d) if handed.accused(d) else d for d in before.decisions]
+            self.rules = before._replace(decisions=told, decision=worst(told))
+            return run, judged
+        self.rules = before
+        return run, judged
 
     def _unsupposed(self, judged: list[Judged]) -> None:
         """With that rounding, where an output was supposed to rest on it."""

@@ -15,8 +15,9 @@ and decide nothing. A second evaluation (`render.witness.unrounded`) has to conf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -51,6 +52,8 @@ SAMPLE = 8
 TOO_MUCH = f"kernel and reference were compared without rounding in {SAMPLE} elements of each output (work)"
 
 
+NONE_GIVEN: Mapping[str, np.ndarray] = MappingProxyType({})
+
 Ends = tuple[np.ndarray, np.ndarray]
 
 
@@ -63,11 +66,17 @@ class Margin:
 
 
 def unrounded(
-    entry: Entry, run: Execution, oracle: Oracle, exact: OracleResult, places: Sequence[int], cases: Sequence[Case]
+    entry: Entry,
+    run: Execution,
+    oracle: Oracle,
+    exact: OracleResult,
+    places: Sequence[int],
+    cases: Sequence[Case],
+    given: Mapping[str, np.ndarray] = NONE_GIVEN,
 ) -> list[Unrounded] | None:
     """One answer per float output that both sides have; None where the kernel cannot be run again so.
 
-    `places` are the outputs' places in what the reference returns.
+    `places` are the outputs' places in what the reference returns, `given` what else F and E may differ by.
     """
     try:
         free = Study(entry, tuple(cases)).run({"mute": CAUSES})
@@ -93,7 +102,7 @@ def unrounded(
         margin = margin or _margin(oracle, exact)
         if margin is None:
             return None
-        of_e = _of_float64(oracle, exact, place)
+        of_e = _of_float64(oracle, exact, place) + given.get(case.name, 0.0)
         slack = near + np.nan_to_num(margin.reach[place], nan=np.inf) + of_e
         answer = _answer(case, f, gap, counts, slack, margin.estimated)
         if not answer.shown and not margin.estimated:
@@ -110,7 +119,7 @@ def comparable(case: Case) -> bool:
 
 
 def sampled(
-    oracle: Oracle, exact: OracleResult, place: int, case: Case
+    oracle: Oracle, exact: OracleResult, place: int, case: Case, given: Mapping[str, np.ndarray] = NONE_GIVEN
 ) -> tuple[list[tuple[tuple[int, ...], float]], bool] | None:
     """([(index, slack)] of the elements that stand for the others, whether the slack is an estimate).
 
@@ -119,7 +128,8 @@ def sampled(
     margin = _margin(oracle, exact)
     if margin is None:
         return None
-    least = (SLACK * np.abs(case.exact) + _of_float64(oracle, exact, place)).reshape(-1)
+    least = SLACK * np.abs(case.exact) + _of_float64(oracle, exact, place)
+    least = (least + given.get(case.name, 0.0)).reshape(-1)
     slack = least + margin.reach[place].reshape(-1)
     with np.errstate(all="ignore"):
         apart = np.abs(np.asarray(case.value, np.float64) - case.ref).reshape(-1)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log2
+from math import log, log2
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +39,9 @@ RANDOM = of_form(Form.RANDOM)
 CANCELLING = frozenset(name for name, op in ATEN.items() if op.cancels)
 TERMS = {name: op.terms for name, op in ATEN.items() if op.terms is not None}
 TERM_FACTOR = 16.0
+WINDOWS = frozenset(["hann_window", "hamming_window", "blackman_window", "bartlett_window"])
+WINDOW_ROUNDINGS = 64.0
+"""Units roundoff that a window of sums of cosines may be off by (`render.interpreter.hosted.made`)."""
 LOSSES = frozenset(["nll_loss_forward", "nll_loss2d_forward"])
 """Linear in their first operand, if no weights are given."""
 SOFTMAX = frozenset(("_softmax", "_log_softmax", "_safe_softmax"))
@@ -112,6 +115,11 @@ def local_error(
         floor = floor + (8 * unit.inner(dtype) + unit.cancelling) * args[0].abs()
     if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the factor of add and sub to the tensors' own type
         floor = floor + u * abs(kwargs["alpha"]) * torch.as_tensor(args[0 if name == "rsub" else 1]).abs()
+    if name in WINDOWS:  # what cancels in 1 - cos(x) is as large as the largest element
+        floor = floor + WINDOW_ROUNDINGS * unit.inner(dtype)
+    if name == "logspace":  # base^x, x off by 9 units roundoff of its largest
+        base = kwargs.get("base", args[3] if len(args) > 3 else 10.0)
+        u = u + 9 * max(abs(float(x)) for x in args[:2]) * abs(log(base)) * unit.inner(dtype)
     if name in TERMS:
         lost = 3 * u if ATEN[name].stepwise else 0.0
         floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)

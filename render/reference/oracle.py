@@ -148,6 +148,15 @@ class Oracle:
         """The same reference on other inputs, or run otherwise: `what` names the change, and what is known under it."""
         return replace(self, inputs=inputs, memo=lambda key, compute: self.memo((what, key), compute))
 
+    def ignores(self, inputs: Inputs) -> bool:
+        """Whether the reference, as it is, returns the same bits on these inputs; False where it fails on them."""
+        try:
+            before, after = ([array(x) for _, x in self._call(one.clone())] for one in (self.inputs, inputs))
+        except Exception as error:  # whatever a reference raises on other numbers
+            caught(error, "the reference on other inputs")
+            return False
+        return len(before) == len(after) and all(map(np.array_equal, before, after, [True] * len(before)))
+
     def exact(self) -> OracleResult:
         if self.reference.bounds is not None:
             values, ends = self.reference.bounds(self.inputs)
@@ -271,6 +280,12 @@ class Oracle:
         """The reference as it is written, on widened inputs, seen by a mode. May raise."""
         with default_dtype(F64), sdpa_kernel([SDPBackend.MATH]), mode:
             self._call(self.inputs.upcast())
+
+    def run_native(self, mode: TorchDispatchMode) -> None:
+        """The reference as it is, seen by a mode. May raise."""
+        inputs = self.inputs.clone()
+        with mode:
+            self._call(inputs)
 
     def casts(self, exact: OracleResult) -> list[np.ndarray]:
         """How far casts that the reference asks for, and its constants, may take its outputs: no error of float64."""

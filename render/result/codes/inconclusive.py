@@ -215,4 +215,18 @@ INCONCLUSIVE = (
         example="a matmul of 8192^3: --programs 1% runs 41 of 4096 programs",
         steps=("leave --programs out for a verdict on all of it, or take smaller inputs",),
     ),
+    Code(
+        code="RND315",
+        title="an input of the kernel that the reference computes itself is not exact enough to tell",
+        sentence="cannot tell: {detail}",
+        rank=15,
+        subtype="reference",
+        prose="The kernel reads an input that the reference does not: a table, a saved statistic, a scale. It stands "
+        "for something that the reference computes on its way. Somebody rounded it before. Beyond its rounding the "
+        "outputs differ, but not by more than if half of its digits were wrong: the input may be to blame, and not "
+        "the kernel.",
+        maths="E meets T(c (1 +- sqrt(u))), but not T(c (1 +- (u + 16 u32)))",
+        example="rope(x, cos, sin)      # the reference computes its own cos and sin, in more bits",
+        steps=("hand the reference the same input, or compute it in the wrapper, where its rounding is followed",),
+    ),
 )

@@ -1,0 +1,257 @@
+"""Numbers that the kernel is handed and the reference computes itself: tables, saved statistics, scales.
+
+Inputs are exact: both sides start from the same bits. Of an input that the reference does not read that says nothing.
+It stands for something that the reference computes on its own way, and somebody rounded it before it was handed over:
+the cosines of a rotary embedding, mean and deviation in a backward pass, a folded batch norm. Held against E, which
+rounds nothing, a right kernel is as far off as its input is. Tensors that the function holds (buffers of a module, what
+it closes over, globals) are inputs as well.
+
+So where a program is accused, what the reference does not read (the numbers are not among those that its operations
+read, and others in their place change no bit of what it returns) is taken as a rounding of what it stands for:
+everything within one rounding to its format and `SLACK`'s 16 float32 roundings of computing it. Where the reference as
+it was returned lies in that bound everywhere, it agrees with the kernel as far as it is exact itself, and E is known no
+better than by the reference's own rounding R: a table's error may be many roundings (the angle of a cosine). What is no
+bug then is none; what would be none if half of the digits were wrong cannot be told (RND315); anything beyond is as
+wrong as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from interval_ops.formats.model import FP32
+from interval_ops.profiles.profile import CAUSES
+from render.entry.execution import Entry, Execution, on_cpu
+from render.entry.held import held_by
+from render.entry.inputs import Inputs
+from render.explain.study import Study
+from render.interpreter.boxes import around, ends_of
+from render.judgement.composition import Judged
+from render.judgement.references import References
+from render.judgement.unrounded import CODE as ANOTHER_FUNCTION
+from render.judgement.unrounded import SLACK, comparable
+from render.ops.parts import in_parts
+from render.reference.local_error import TORCH_FORMATS
+from render.result import margins
+from render.result.decision import Case, Decision, compare
+from render.result.defects import caught
+
+ACCUSED = frozenset(["RND201", "RND307", ANOTHER_FUNCTION])
+"""What rests on E and may rest on such an input alone."""
+UNTOLD = "RND315"
+RUNS = 16
+"""Inputs that are tried, each by a run of the reference."""
+SHOWN = 3
+"""Names in a sentence."""
+_LIKE = ("_like", "new_empty", "new_zeros", "new_ones", "new_full")
+"""Ends of the names of operations that take no more than shape and type."""
+
+
+class Handed(NamedTuple):
+    """The entry with what the reference does not read as wide as its rounding, and the names of that."""
+
+    entry: Entry
+    names: tuple[str, ...]
+    half: bool = False
+    """Whether half of their digits are open, and not only their roundings."""
+
+    @property
+    def sentence(self) -> str:
+        shown = [*self.names[:SHOWN], *([f"{len(self.names) - SHOWN} more"] if len(self.names) > SHOWN else [])]
+        listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+        return f"the reference does not read {listed}, of which the kernel gets the rounded value"
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What the kernel may read and the reference does not: inputs by name, and tensors that its function holds."""
+
+    inputs: tuple[str, ...] = ()
+    held: tuple[tuple[str, torch.Tensor], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.held)
+
+    def widened(self, entry: Entry) -> Handed:
+        """With one rounding to their format, and what computing them takes, around each number."""
+        return self._wide(entry, lambda u: u + SLACK / FP32.u * min(u, FP32.u), half=False)
+
+    def halved(self, entry: Entry) -> Handed:
+        """With half of their digits unknown."""
+        return self._wide(entry, lambda u: u**0.5, half=True)
+
+    def _wide(self, entry: Entry, share: Callable[[float], float], half: bool) -> Handed:
+        def wide(x: Any) -> Any:
+            return around(x, share(_unit(x))) if _fractional(x) and ends_of(x) is None else x
+
+        inputs = entry.inputs
+        for name in self.inputs:
+            inputs = _changed(inputs, name, wide)
+        held = tuple((x, around(x, share(_unit(x)))) for _, x in self.held)
+        names = (*self.inputs, *(name for name, _ in self.held))
+        return Handed(replace(entry, inputs=inputs, held=held), names, half)
+
+
+def unread(references: References, entry: Entry) -> Unread:
+    """Of the numbers with fractions; a tensor of which all numbers occur in what the reference reads was only moved."""
+    oracle, inputs = references.oracle, references.inputs
+    named = [name for name, x in inputs.values.items() if any(_fractional(leaf) for leaf in tree_leaves(x))]
+    held = [(name, x) for name, x in held_by(entry.fn) if _fractional(x)]
+    if not named and not held:
+        return Unread()
+    with on_cpu():
+        seen = _Read()
+        try:
+            oracle.run_native(seen)
+        except Exception as error:  # it ran before: what it does now is not known
+            caught(error, "what the reference reads")
+            return Unread()
+        known = seen.numbers()
+        news = [n for n in named if any(_fractional(x) and not _moved(x, known) for x in tree_leaves(inputs.values[n]))]
+        ignored = tuple(n for n in news[:RUNS] if oracle.ignores(_changed(inputs, n, _other)))
+    return Unread(ignored, tuple((n, x) for n, x in held if not _moved(x, known)))
+
+
+class _Read(TorchDispatchMode):
+    """The tensors of floats that no operation made and that one reads."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: set[int] = set()
+        self.read: dict[int, torch.Tensor] = {}
+
+    @in_parts
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        operands = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and _plain(x)]
+        if not func.is_view and not func._schema.name.endswith(_LIKE):
+            for x in operands:
+                if (key := x.untyped_storage()._cdata) not in self.made:
+                    self.read.setdefault(key, x)
+        before = {x.untyped_storage()._cdata for x in operands}
+        out = func(*args, **(kwargs or {}))
+        made = (x.untyped_storage()._cdata for x in tree_leaves(out) if isinstance(x, torch.Tensor) and _plain(x))
+        self.made.update(key for key in made if key not in before)
+        return out
+
+    def numbers(self) -> np.ndarray:
+        """All of their numbers, each once."""
+        whole = [torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()) for x in self.read.values()]
+        found: np.ndarray = np.unique(np.concatenate([np.zeros(1), *(w.double().numpy().ravel() for w in whole)]))
+        return found
+
+
+def _plain(x: torch.Tensor) -> bool:
+    return x.layout is torch.strided and x.is_floating_point() and not x.is_meta
+
+
+def _moved(x: Any, known: np.ndarray) -> bool:
+    """Whether all of its numbers are among these."""
+    return isinstance(x, torch.Tensor) and bool(np.isin(np.abs(x.detach().double().numpy()), known).all())
+
+
+def _unit(x: Any) -> float:
+    return FP32.u if isinstance(x, float) else TORCH_FORMATS[x.dtype].u
+
+
+def _fractional(x: Any) -> bool:
+    """Whether a rounding can be in it: whole numbers and masks are what they are."""
+    if isinstance(x, torch.Tensor):
+        known = x.dtype in TORCH_FORMATS and x.layout is torch.strided and not x.is_meta and x.numel() > 0
+        return known and not bool((x.detach().double() == x.detach().double().round()).all())
+    return isinstance(x, float) and not x.is_integer()
+
+
+def _other(x: Any) -> Any:
+    """Other numbers of the same kind."""
+    if not _fractional(x):
+        return x
+    if isinstance(x, float):
+        return 1.25 * x + 0.5
+    moved = 1.25 * x.detach().double().nan_to_num(0.0, 1.0, -1.0) + 0.5
+    return torch.as_strided(_memory(moved, x), x.size(), x.stride())
+
+
+def _memory(numbers: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """These numbers in memory with the strides of `like`."""
+    extent = 1 + sum((n - 1) * s for n, s in zip(like.size(), like.stride(), strict=True))
+    memory = torch.zeros(extent, dtype=like.dtype)
+    torch.as_strided(memory, like.size(), like.stride()).copy_(numbers)
+    return memory
+
+
+def _changed(inputs: Inputs, name: str, change: Callable[[Any], Any]) -> Inputs:
+    if name in inputs.names:
+        args = tuple(tree_map(change, x) if n == name else x for n, x in zip(inputs.names, inputs.args, strict=True))
+        return replace(inputs, args=args)
+    return replace(inputs, kwargs={**inputs.kwargs, name: tree_map(change, inputs.kwargs[name])})
+
+
+def as_far_as_known(case: Case) -> Case:
+    """E as well as the reference's own rounding knows it, where what it returned lies in the bound everywhere."""
+    if case.mismatch or case.fmt is None or not _agrees(case):
+        return case
+
+    def ends() -> tuple[np.ndarray, np.ndarray]:
+        lo, hi = case.exact_ends()
+        reach = _radius(case)
+        return lo - reach, hi + reach
+
+    return replace(case, exact_ends=ends, unknown=None)
+
+
+def _agrees(case: Case) -> bool:
+    return not compare(case).outside_ref.any()
+
+
+def _radius(case: Case) -> np.ndarray:
+    """R where it is known."""
+    radius = case.radius()
+    if radius is None:
+        return np.zeros(case.lo.shape)
+    found: np.ndarray = np.where(margins.known(np.asarray(radius)), radius, 0.0)
+    return found
+
+
+def rejudged(study: Study, judged: Sequence[Judged], wider: Handed) -> tuple[Execution, list[Judged]]:
+    """(its run, the outputs judged on its bounds)."""
+    run = replace(study, entry=wider.entry).run({})
+    found = []
+    for j, case in zip(judged, study.with_bounds(run), strict=True):
+        ours = run.output(case.name)
+        taints = case.taints | {run.session.taints[t].code for t in ours.taints if t in run.session.taints}
+        found.append(replace(j, case=as_far_as_known(replace(case, taints=frozenset(taints))), ours=ours))
+    return run, found
+
+
+def reach(study: Study, wider: Handed) -> dict[str, np.ndarray]:
+    """How far F of each output may move with it, and E by the reference's own rounding as above."""
+    run = replace(study, entry=wider.entry).run({"mute": CAUSES})
+    found = {}
+    for case in study.cases:
+        if comparable(case):
+            ours = run.output(case.name)
+            with np.errstate(invalid="ignore"):
+                half = np.nan_to_num((ours.hi - ours.lo) / 2, nan=np.inf)
+            found[case.name] = half + (_radius(case) if _agrees(case) else 0.0)
+    return found
+
+
+def accused(decision: Decision) -> bool:
+    return decision.code in ACCUSED
+
+
+def untold(handed: Handed, decision: Decision) -> Decision:
+    """What cannot be told because of the input."""
+    return Decision("Inconclusive", UNTOLD, f"{decision.detail}; {handed.sentence}, and may be off by more than that")

@@ -1,0 +1,186 @@
+"""What the kernel is handed rounded and the reference computes itself accuses nobody; what is wrong stays wrong."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from render.classify import classify
+from render.entry.held import held_by
+
+B = 16
+
+
+@triton.jit
+def turning(X, C, S, Out, H: tl.constexpr):
+    i = tl.program_id(0)
+    d = tl.arange(0, H)
+    c, s = tl.load(C + i * H + d), tl.load(S + i * H + d)
+    a, b = tl.load(X + i * 2 * H + d), tl.load(X + i * 2 * H + H + d)
+    tl.store(Out + i * 2 * H + d, a * c - b * s)
+    tl.store(Out + i * 2 * H + H + d, b * c + a * s)
+
+
+def turned(x, c, s):
+    out = torch.empty_like(x)
+    turning[(len(x),)](x, c, s, out, x.shape[1] // 2)
+    return out
+
+
+def tables(n, half):
+    angle = torch.outer(torch.arange(n).float() * 31, 1 / 10000 ** (torch.arange(half) / half))
+    return angle.cos(), angle.sin()
+
+
+def turned_by_torch(x, *_):
+    c, s = tables(len(x), x.shape[1] // 2)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+
+@triton.jit
+def scaling(X, W, S, Out, factor, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    y = tl.load(X + i) * tl.load(W + i) + tl.load(S + i)
+    tl.store(Out + i, y * factor)
+
+
+def scaled(x, w, s, factor=1.0):
+    out = torch.empty_like(x)
+    scaling[(x.numel() // B,)](x, w, s, out, factor, B)
+    return out
+
+
+def of_torch(x, weight, bias, mean, var):
+    return torch.nn.functional.batch_norm(x, mean, var, weight, bias)
+
+
+def folded(x, weight, bias, mean, var):
+    w = (weight / torch.sqrt(var + 1e-5)).expand(x.shape).contiguous()
+    return w, (bias - mean * w).contiguous()
+
+
+def statistics():
+    torch.manual_seed(3)
+    n = 8
+    return torch.randn(4, n), torch.randn(n), torch.randn(n), torch.randn(n), torch.rand(n) + 0.5
+
+
+class Turner(torch.nn.Module):
+    def __init__(self, wrong=False):
+        super().__init__()
+        c, s = tables(8, B)
+        self.register_buffer("c", c)
+        self.s = -s if wrong else s
+
+    def forward(self, x):
+        return turned(x, self.c, self.s)
+
+
+def rows():
+    torch.manual_seed(1)
+    return torch.randn(8, 2 * B)
+
+
+def test_a_table_as_an_input():
+    x, (c, s) = rows(), tables(8, B)
+    right, wrong = (classify(turned, x, c, y, ref=turned_by_torch) for y in (s, -s))
+    assert right.label == "Type-I"
+    assert any("does not read c and s" in note for note in right.notes)
+    assert (wrong.label, wrong.code) == ("Type-II", "RND201")
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_table_that_the_function_holds(wrong):
+    x, (c, s) = rows(), tables(8, B)
+    s = -s if wrong else s
+    for held in (Turner(wrong), lambda x: turned(x, c, s), partial(turned, c=c, s=s)):
+        v = classify(held, x, ref=turned_by_torch)
+        assert v.label == ("Type-II" if wrong else "Type-I"), v.headline
+
+
+def test_a_folded_norm():
+    x, *others = statistics()
+    w, s = folded(x, *others)
+    ref = lambda x, w, s: of_torch(x, *others)  # noqa: E731
+    assert classify(scaled, x, w, s, ref=ref).label == "Type-I"
+    assert classify(scaled, x, w, s * 1.01, ref=ref).label == "Type-II"
+
+
+def test_a_number():
+    x = rows()
+    one, zero = torch.ones_like(x), torch.zeros_like(x)
+    ref = lambda x, w, s, factor: x / x.norm()  # noqa: E731
+    factor = 1 / x.norm().item()
+    assert classify(scaled, x, one, zero, factor, ref=ref).label == "Type-I"
+    assert classify(scaled, x, one, zero, factor * 1.01, ref=ref).label == "Type-II"
+
+
+def test_what_lies_within_half_of_the_digits_cannot_be_told():
+    x, *others = statistics()
+    w, s = folded(x, *others)
+    v = classify(scaled, x, w, s * (1 + 2.0**-14), ref=lambda x, w, s: of_torch(x, *others))
+    assert (v.label, v.code) == ("Inconclusive", "RND315")
+
+
+def test_an_input_that_the_reference_reads_is_exact():
+    """The same difference as above, in a weight that both sides are given."""
+    x, *others = statistics()
+    w, s = folded(x, *others)
+    v = classify(lambda x, w, s: scaled(x, w, s * (1 + 2.0**-14)), x, w, s, ref=lambda x, w, s: x * w + s)
+    assert v.label == "Type-II"
+
+
+def test_numbers_that_were_only_moved_are_exact():
+    """A copy in another order of what the reference reads was not computed: it is no rounding."""
+    x, w, s = rows(), torch.rand(8, 2 * B), torch.rand(8, 2 * B)
+    ref = lambda x, w, s, factor: (x * wt.T + s) * 1.0001  # noqa: E731
+    wt = w.T.contiguous()
+    v = classify(scaled, x, w, s, 1.0, ref=ref)
+    assert (v.label, v.code) == ("Type-II", "RND201")
+
+
+def test_a_low_precision_statistic():
+    """y of the forward pass in bf16: one rounding of it explains the gradient, a wrong formula is none."""
+
+    @triton.jit
+    def backward(Y, G, Out, N: tl.constexpr, WRONG: tl.constexpr):
+        i = tl.program_id(0) * N + tl.arange(0, N)
+        y, g = tl.load(Y + i).to(tl.float32), tl.load(G + i)
+        inner = tl.sum(g, 0) / N if WRONG else tl.sum(y * g, 0)
+        tl.store(Out + i, y * (g - inner))
+
+    def gradient(x, y, g, wrong=False):
+        out = torch.empty_like(g)
+        backward[(len(g),)](y, g, out, g.shape[1], wrong)
+        return out
+
+    def of_autograd(x, y, g, wrong=False):
+        x = x.detach().clone().requires_grad_()
+        torch.softmax(x, 1).backward(g)
+        return x.grad
+
+    x, g = rows(), torch.randn(8, 2 * B)
+    y = torch.softmax(x, 1).bfloat16()
+    assert classify(gradient, x, y, g, ref=of_autograd).label == "Type-I"
+    assert classify(gradient, x, y, g, True, ref=of_autograd).label == "Type-II"
+
+
+GLOBAL = torch.full((2,), math.pi)
+
+
+def test_the_tensors_that_a_function_holds():
+    inner = {"a": [torch.ones(2)]}
+
+    def fn():
+        return inner, GLOBAL
+
+    names = [name for name, _ in held_by(fn)]
+    assert names == ["inner['a'][0]", "GLOBAL"]
+    assert [name for name, _ in held_by(Turner())] == ["c", "s"]
+    assert held_by(triton.jit) == [] or all(isinstance(x, torch.Tensor) for _, x in held_by(triton.jit))
