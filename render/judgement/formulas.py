@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Comparison:
         if not unrounded.wanted(run, decision, self.references.exact):
             return FormulasCompared(decision)
         if unrounded.too_much(run):
-            return self._sampled(run, cases, decision)
+            return self._sampled_as_handed(run, cases, decision)
         compared = self._compared(run, cases)
         if compared is None:
             return FormulasCompared(unrounded.unestablished(decision), left_out=(unrounded.NOT_KNOWN,))
@@ -85,11 +85,31 @@ class Comparison:
                 return tuple(answers), (handed.untold(wider, accused) if wider.half else found)
         return tuple(self._answers or answers), accused
 
-    def _sampled(self, run: Execution, cases: Sequence[Case], decision: Decision) -> FormulasCompared:
+    def _sampled_as_handed(self, run: Execution, cases: Sequence[Case], decision: Decision) -> FormulasCompared:
+        """The sample, and where it accuses, the same as `_as_handed`."""
+        first = self._sampled(run, cases, decision)
+        if not handed.accused(first.decision) or handed.accused(decision) or not (others := self.unread()):
+            return first
+        for wider in (others.widened(self.entry), others.halved(self.entry)):
+            try:
+                given = handed.reach(Study(self.entry, tuple(cases)), wider)
+            except (*FAILURES, MissingRule):
+                break
+            found = self._sampled(run, cases, decision, given)
+            if not handed.accused(found.decision):
+                return replace(found, decision=handed.untold(wider, first.decision)) if wider.half else found
+        return first
+
+    def _sampled(
+        self, run: Execution, cases: Sequence[Case], decision: Decision,
+        given: Mapping[str, np.ndarray] = unrounded.NONE_GIVEN,
+    ) -> FormulasCompared:  # fmt: skip
         """By the slices of a few elements: their witnesses are the comparison, so that none confirms another."""
         known, answers, seen = self.references, [], list[Witness]()
         for case, place in zip(cases, self.places, strict=True):
-            sample = unrounded.sampled(known.oracle, known.exact, place, case) if unrounded.comparable(case) else None
+            if not unrounded.comparable(case):
+                continue
+            sample = unrounded.sampled(known.oracle, known.exact, place, case, given)
             if sample is None:
                 continue
             around = [(at, float(case.exact[at]), s) for at, s in sample[0]]

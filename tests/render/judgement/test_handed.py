@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import pytest
 import torch
 import triton
 import triton.language as tl
 
 from render.classify import classify
 from render.entry.held import held_by
+from render.judgement import handed
 
-B = 16
+B, ROWS = 8, 4
 
 
 @triton.jit
@@ -74,7 +74,7 @@ def statistics():
 class Turner(torch.nn.Module):
     def __init__(self, wrong=False):
         super().__init__()
-        c, s = tables(8, B)
+        c, s = tables(ROWS, B)
         self.register_buffer("c", c)
         self.s = -s if wrong else s
 
@@ -84,24 +84,40 @@ class Turner(torch.nn.Module):
 
 def rows():
     torch.manual_seed(1)
-    return torch.randn(8, 2 * B)
+    return torch.randn(ROWS, 2 * B)
 
 
 def test_a_table_as_an_input():
-    x, (c, s) = rows(), tables(8, B)
+    x, (c, s) = rows(), tables(ROWS, B)
     right, wrong = (classify(turned, x, c, y, ref=turned_by_torch) for y in (s, -s))
     assert right.label == "Type-I"
     assert any("does not read c and s" in note for note in right.notes)
     assert (wrong.label, wrong.code) == ("Type-II", "RND201")
 
 
-@pytest.mark.parametrize("wrong", [False, True])
-def test_a_table_that_the_function_holds(wrong):
-    x, (c, s) = rows(), tables(8, B)
-    s = -s if wrong else s
-    for held in (Turner(wrong), lambda x: turned(x, c, s), partial(turned, c=c, s=s)):
-        v = classify(held, x, ref=turned_by_torch)
-        assert v.label == ("Type-II" if wrong else "Type-I"), v.headline
+def test_the_comparison_without_rounding_knows_it_too(monkeypatch):
+    """The bound of an output in fp16 holds E; without rounding the table's error is as systematic as a fault."""
+    others = statistics()[1:]
+    w, s = folded(torch.zeros(4 * B, 8), *others)
+
+    def halves(x, w, s):
+        out = torch.empty(x.shape, dtype=torch.float16)
+        scaling[(x.numel() // B,)](x, w, s, out, 1.0, B)
+        return out
+
+    ref = lambda x, w, s: of_torch(x, *others).half()  # noqa: E731
+    x, off = torch.randn(4 * B, 8), 1 + 2.0**-13
+    assert classify(halves, x, w, s, ref=ref).label == "Type-I"
+    assert classify(halves, x, w * off, s * off, ref=ref).code == "RND315"
+    monkeypatch.setattr(handed, "unread", lambda *_: handed.Unread())
+    assert classify(halves, x, w * off, s * off, ref=ref).code == "RND211"
+
+
+def test_a_table_that_the_function_holds():
+    x, (c, s) = rows(), tables(ROWS, B)
+    for held in (Turner(), lambda x: turned(x, c, s), partial(turned, c=c, s=s)):
+        assert classify(held, x, ref=turned_by_torch).label == "Type-I"
+    assert classify(Turner(wrong=True), x, ref=turned_by_torch).label == "Type-II"
 
 
 def test_a_folded_norm():
@@ -138,7 +154,7 @@ def test_an_input_that_the_reference_reads_is_exact():
 
 def test_numbers_that_were_only_moved_are_exact():
     """A copy in another order of what the reference reads was not computed: it is no rounding."""
-    x, w, s = rows(), torch.rand(8, 2 * B), torch.rand(8, 2 * B)
+    x, w, s = rows(), torch.rand(ROWS, 2 * B), torch.rand(ROWS, 2 * B)
     ref = lambda x, w, s, factor: (x * wt.T + s) * 1.0001  # noqa: E731
     wt = w.T.contiguous()
     v = classify(scaled, x, w, s, 1.0, ref=ref)
@@ -165,7 +181,7 @@ def test_a_low_precision_statistic():
         torch.softmax(x, 1).backward(g)
         return x.grad
 
-    x, g = rows(), torch.randn(8, 2 * B)
+    x, g = rows(), torch.randn(ROWS, 2 * B)
     y = torch.softmax(x, 1).bfloat16()
     assert classify(gradient, x, y, g, ref=of_autograd).label == "Type-I"
     assert classify(gradient, x, y, g, True, ref=of_autograd).label == "Type-II"
