@@ -37,8 +37,8 @@ from render.judgement.composition import Judged
 from render.judgement.references import References
 from render.judgement.unrounded import CODE as ANOTHER_FUNCTION
 from render.judgement.unrounded import SLACK, comparable
-from render.ops.parts import in_parts
 from render.reference.local_error import TORCH_FORMATS
+from render.reference.shadow import in_parts
 from render.result import margins
 from render.result.decision import Case, Decision, compare
 from render.result.defects import caught
