@@ -16,13 +16,13 @@ MOST = 4096
 def held_by(fn: Any) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor), each storage once, in the order in which they are met."""
     found: dict[int, tuple[str, torch.Tensor]] = {}
-    for name, x in _Walk().tensors("", fn):
+    for name, x in _HeldTensors().tensors("", fn):
         if x.layout is torch.strided and not x.is_meta:
             found.setdefault(x.untyped_storage()._cdata, (name, x.detach()))
     return list(found.values())
 
 
-class _Walk:
+class _HeldTensors:
     def __init__(self) -> None:
         self.seen: set[int] = set()
 

@@ -40,7 +40,7 @@ def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return found
 
 
-class Near(float):
+class OpenNumber(float):
     """A number, as an argument, that carries its ends."""
 
 
@@ -48,12 +48,12 @@ def around(x: Any, share: float) -> Any:
     """x and everything within `share` |x| of it, element by element; what is infinite or NaN stays as it is."""
     wide = torch.as_tensor(x, dtype=torch.float64) if isinstance(x, float) else x.detach().double()
     reach = torch.where(wide.isfinite(), share * wide.abs(), 0.0)
-    return _with_ends(Near(x) if isinstance(x, float) else x.detach().clone(), wide - reach, wide + reach)
+    return _with_ends(OpenNumber(x) if isinstance(x, float) else x.detach().clone(), wide - reach, wide + reach)
 
 
 def opened(memory: Memory, x: Any) -> Any:
     """A number with ends as host code gets it from a tensor with these bounds; anything else as it is."""
-    if not isinstance(x, Near):
+    if not isinstance(x, OpenNumber):
         return x
     tensor = torch.tensor(float(x), dtype=torch.float64)
     lo, hi = getattr(x, _ENDS)

@@ -107,7 +107,7 @@ def unread(references: References, entry: Entry) -> Unread:
     if not named and not held:
         return Unread()
     with on_cpu():
-        seen = _Read()
+        seen = _ReadTensors()
         try:
             oracle.run_native(seen)
         except Exception as error:  # it ran before: what it does now is not known
@@ -119,7 +119,7 @@ def unread(references: References, entry: Entry) -> Unread:
     return Unread(ignored, tuple((n, x) for n, x in held if not _moved(x, known)))
 
 
-class _Read(TorchDispatchMode):
+class _ReadTensors(TorchDispatchMode):
     """The tensors of floats that no operation made and that one reads."""
 
     @classmethod
