@@ -36,8 +36,8 @@ from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.hosted.overloads import operation
+from render.ops.parts import dispatches, in_parts
 from render.reference.oracle import Oracle
-from render.reference.shadow import in_parts
 from render.result.defects import caught
 from render.result.elements import Divergence
 from render.trace.dependence import Reached
@@ -330,6 +330,8 @@ class _Kept:
 
     def keep(self, name: str, value: Any, given: bool = False) -> None:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() > SIZE:
+            return
+        if value.is_meta or value.layout != torch.strided or dispatches(type(value)):
             return
         if self.total + value.numel() <= TOTAL:
             self.total += value.numel()

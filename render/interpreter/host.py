@@ -38,6 +38,7 @@ from render.interpreter.hosted.overloads import (
     called_so,
     host_site,
     is_plain,
+    is_sparse_among,
     operation,
     rounded_to,
     start_of,
@@ -57,6 +58,7 @@ _MADE = of_form(Form.MADE)
 _SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
+OF_SPARSE = frozenset(["values", "_values"])
 _SAME = torch.ops.aten.clone.default
 
 
@@ -135,7 +137,9 @@ class HostTracker(HostBounds):
         if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
             return func(*args, **kwargs)
         op = operation(func)
-        if op.view and not self._within:  # most of what a loop over a tensor does, and nothing to follow
+        if (
+            op.view and not self._within and op.name not in OF_SPARSE
+        ):  # most of what a loop over a tensor does, and nothing to follow
             out = func(*args, **kwargs)
             if self.numbers and op.name == "lift_fresh" and not self._paused and not self.numbers.making:
                 arriving.made_of_numbers(self, out)
@@ -153,6 +157,8 @@ class HostTracker(HostBounds):
         if self._within and composed(func):  # below autograd these arrive whole
             with self:
                 return func.decompose(*args, **kwargs)
+        if is_sparse_among(args):
+            return self._of_sparse(func, args, kwargs)
         if op.view:
             return func(*args, **kwargs)
         if op.name in ("set", "resize"):
@@ -183,6 +189,16 @@ class HostTracker(HostBounds):
                 self.memory.host_write(target)
             return self._placed(op, out)
         return self._follow(func, op, args, kwargs, rounds)
+
+    def _of_sparse(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operation on sparse tensors, whose elements carry no bounds: what comes out dense has none either."""
+        out = func(*args, **kwargs)
+        for tensor in (t for t in tensors_of(out) if is_plain(t) and is_coarse(t)):
+            name = func._schema.name
+            message = f"host operation {name} on sparse tensors has no rule"
+            taint = self.memory.taint("RND302", name, host_site(), message)  # type: ignore[arg-type]
+            self._attach(tensor, None, frozenset([taint]), False)
+        return out
 
     def _placed(self, op: OverloadRule, out: Any) -> Any:
         """`out`, with the line that allocated it, if that is what the operation does."""

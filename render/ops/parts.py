@@ -1,9 +1,11 @@
-"""Operations that are several plain ones: on lists of tensors, and on complex numbers.
+"""Operations that are several plain ones: on lists of tensors, on complex numbers, and on tensors of another class.
 
 Whoever follows operations follows the plain ones, in place of the whole (`in_parts`). PyTorch documents
 `torch._foreach_*`, which optimisers and the clipping of gradients call, as the plain operation on every tensor of the
 list, and its kernels on a CPU are that loop (aten/src/ATen/native/ForeachOpsKernels.cpp). Complex numbers are taken
-apart by `render.ops.complexes`.
+apart by `render.ops.complexes`. A subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised,
+distributed, masked tensors) computes with the plain tensors that it holds: those steps are what a mode follows. Fake
+tensors and those on the meta device have shapes and no elements: there is nothing to follow.
 """
 
 from __future__ import annotations
@@ -17,10 +19,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.ops.complexes import of_parts, plain_of
+from render.result.errors import RenderError
 
 _PREFIX = "aten::_foreach_"
 _NAMED = {"norm": torch.linalg.vector_norm}
 """Those whose plain operation goes by another name."""
+_STRIDED = frozenset(f"aten::_nested_{n}" for n in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded",
+                                                    "view_from_buffer"))  # fmt: skip
+_PLAIN = torch.Tensor.__torch_dispatch__
+_TRACED = frozenset(["torch._subclasses.fake_tensor", "torch._subclasses.functional_tensor"])
+"""Classes that compute under a mode of their own, which torch asks next."""
 _OF_NUMBERS = {"maximum": torch.clamp_min, "minimum": torch.clamp_max}
 _KEYWORDS = frozenset(["alpha", "dtype", "memory_format"])
 
@@ -64,7 +72,36 @@ def _way(func: Any) -> Callable[..., Any] | bool | None:
     """True for an operation on lists, what puts one on complex numbers together, or None: looked up at each step."""
     if type(func) is not torch._ops.OpOverload:
         return None
+    if func._schema.name in _STRIDED:
+        return _refused
+    if func._schema.name == "aten::_neg_view":
+        return _negated
     return func._schema.name.startswith(_PREFIX) or plain_of(func)
+
+
+def _refused(*_: Any) -> Any:
+    hint = "use layout=torch.jagged, or a loop over the tensors"
+    raise RenderError("RND902", "nested tensors of the strided layout, which have no shape, are not followed", hint)
+
+
+def _negated(x: torch.Tensor) -> torch.Tensor:
+    """A view whose elements are those of its memory with another sign: as numbers of its own."""
+    return x.neg()
+
+
+def dispatches(kind: type) -> bool:
+    """Whether a class of tensors says itself what operations do, with other tensors inside; it may have no memory."""
+    return getattr(kind, "__torch_dispatch__", _PLAIN) is not _PLAIN
+
+
+def of_shapes(args: Sequence[Any], kwargs: dict[str, Any] | None) -> bool:
+    """Whether an operation computes shapes alone, on the meta device."""
+    for x in args:
+        x = x[0] if isinstance(x, (list, tuple)) and x else x
+        if isinstance(x, torch.Tensor) and x.is_meta:
+            return True
+    where = kwargs.get("device") if kwargs else None
+    return where is not None and torch.device(where).type == "meta"
 
 
 @contextmanager
@@ -82,11 +119,20 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(dispatch)
     def dispatched(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if types and any(map(dispatches, types)):
+            if not any(kind.__module__ in _TRACED for kind in types):
+                return NotImplemented  # torch asks the subclass, with the mode in place
+            return func(*args, **(kwargs or {}))
+        if of_shapes(args, kwargs):
+            return func(*args, **(kwargs or {}))
         way = _way(func)
         if way is True and (calls := each(func, args, kwargs or {})) is not None:
             with _again(self):
                 out = [call() for call in calls]
             return out if func._schema.returns else None
+        if way is _refused or way is _negated:
+            with _again(self):
+                return way(*args)
         if callable(way) and (whole := of_parts(func, way, args, kwargs or {})) is not None:
             with _again(self):
                 return whole()

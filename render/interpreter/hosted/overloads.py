@@ -19,6 +19,7 @@ from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, opaque
 from render.interpreter.memory.integers import INTEGERS
 from render.ops.aten import base_name
 from render.ops.dtypes import FORMAT_OF
+from render.ops.parts import dispatches
 
 OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep, "<")
 """Files that begin so are not the user's."""
@@ -128,7 +129,12 @@ def tensors_of(x: Any) -> list[torch.Tensor]:
 
 def is_plain(t: Any) -> bool:
     """A dense CPU tensor with memory of its own or of a base."""
-    return isinstance(t, torch.Tensor) and t.layout == torch.strided and on_host(t) and not is_functional(t)
+    return isinstance(t, torch.Tensor) and t.layout == torch.strided and on_host(t) and not is_wrapper(t)
+
+
+def is_sparse_among(args: tuple[Any, ...]) -> bool:
+    """Whether some operand is a tensor of another layout than the dense one."""
+    return any(isinstance(a, torch.Tensor) and a.layout != torch.strided for a in args)
 
 
 def is_coarse(t: torch.Tensor) -> bool:
@@ -140,8 +146,9 @@ def start_of(t: torch.Tensor) -> int:
     return t.untyped_storage().data_ptr()
 
 
-def is_functional(t: torch.Tensor) -> bool:
-    return type(t) is not torch.Tensor and not isinstance(t, torch.nn.Parameter)
+def is_wrapper(t: torch.Tensor) -> bool:
+    """Whether its class computes with other tensors, so that it may have no memory."""
+    return type(t) is not torch.Tensor and dispatches(type(t))
 
 
 def written_arguments(op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
