@@ -36,8 +36,8 @@ from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.hosted.overloads import operation
-from render.ops.parts import dispatches, in_parts
 from render.reference.oracle import Oracle
+from render.reference.shadow import dispatches, in_parts
 from render.result.defects import caught
 from render.result.elements import Divergence
 from render.trace.dependence import Reached

@@ -28,7 +28,8 @@ def judged_of(
     ref = ours.value if why else values(theirs)
     i = pair.reference
     ours = ours if ours.tracked or why else untracked(ours, ref)
-    taints = {run.session.taints[t].code for t in ours.taints if t in run.session.taints} - {NEVER_WRITTEN}
+    noted = [run.session.taints[t] for t in ours.taints if t in run.session.taints]
+    taints = {t.code for t in noted} - {NEVER_WRITTEN}
     unstored = np.ones(ours.value.shape, bool) if ours.use is Use.IDLE else ours.unstored
     case = Case(
         pair.name, ours.value, ours.lo, ours.hi, ref,
@@ -40,6 +41,7 @@ def judged_of(
         device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
         radius=lambda: references.radius_of(i), unstored=unstored, mismatch=why,
         taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
+        unruled=not ours.tracked or any("::" in t.op or t.op.startswith("host ") for t in noted),
     )  # fmt: skip
     if case.device is not None and not recorded:
         compared = case

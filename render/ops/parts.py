@@ -19,7 +19,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.ops.complexes import of_parts, plain_of
-from render.result.errors import RenderError
 
 _PREFIX = "aten::_foreach_"
 _NAMED = {"norm": torch.linalg.vector_norm}
@@ -80,8 +79,8 @@ def _way(func: Any) -> Callable[..., Any] | bool | None:
 
 
 def _refused(*_: Any) -> Any:
-    hint = "use layout=torch.jagged, or a loop over the tensors"
-    raise RenderError("RND902", "nested tensors of the strided layout, which have no shape, are not followed", hint)
+    message = "nested tensors of the strided layout, which have no shape, are not followed"
+    raise NotImplementedError(f"{message}: use layout=torch.jagged, or a loop over the tensors")
 
 
 def _negated(x: torch.Tensor) -> torch.Tensor:

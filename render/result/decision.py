@@ -82,6 +82,8 @@ class Case:
     unstored: np.ndarray | None = None
     mismatch: str = ""
     taints: frozenset[str] = frozenset()
+    unruled: bool = False
+    """A host operation without a rule lies behind it: what that makes of a rounding is not known."""
     unknown: np.ndarray | None = None
     why: str = ""
     bits: int = 53
