@@ -26,7 +26,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from render.entry.execution import default_dtype as default_dtype
-from render.ops.parts import dispatches, in_parts as in_parts
+from render.ops.parts import dispatches as dispatches
+from render.ops.parts import in_parts as in_parts
 from render.reference import local_error as noise
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
 from render.reference.trail import Trail
