@@ -37,6 +37,7 @@ from render.interpreter.hosted.overloads import (
     OverloadRule,
     called_so,
     host_site,
+    is_coarse,
     is_plain,
     is_sparse_among,
     operation,
@@ -47,6 +48,7 @@ from render.interpreter.hosted.overloads import (
 )  # fmt: skip
 from render.interpreter.hosted.table import RULES
 from render.interpreter.hosted.unwritten import filled, of_nothing, void_of
+from render.interpreter.lent import noticed
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.host_side import EXACTLY
 from render.interpreter.memory.records import NO_TAINT
@@ -119,6 +121,7 @@ class HostTracker(HostBounds):
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         self.lock.acquire()
+        noticed(self)
         self._paused += 1
         self._launches += 1
         self._prepared.clear()
@@ -126,6 +129,7 @@ class HostTracker(HostBounds):
             with unrecorded():
                 yield
         finally:
+            self.lent.refresh()
             self._paused -= 1
             self.lock.release()
 
@@ -144,10 +148,24 @@ class HostTracker(HostBounds):
             if self.numbers and op.name == "lift_fresh" and not self._paused and not self.numbers.making:
                 arriving.made_of_numbers(self, out)
             return out
+        if self.lent and not self._paused:
+            noticed(self)
+            try:
+                return self._locked(func, op, args, dict(kwargs))
+            finally:
+                with self.silent():
+                    self.lent.refresh()
+        return self._locked(func, op, args, dict(kwargs))
+
+    def _locked(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.shared:
             with self.lock:
-                return self._dispatched(func, op, args, dict(kwargs))
-        return self._dispatched(func, op, args, dict(kwargs))
+                return self._dispatched(func, op, args, kwargs)
+        return self._dispatched(func, op, args, kwargs)
+
+    def __exit__(self, *exc: Any) -> None:
+        noticed(self)
+        super().__exit__(*exc)
 
     def _dispatched(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._paused:

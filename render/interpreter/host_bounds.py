@@ -45,6 +45,7 @@ from render.interpreter.hosted.overloads import (
 )  # fmt: skip
 from render.interpreter.hosted.table import RULES
 from render.interpreter.hosted.unwritten import WHOLE, Void
+from render.interpreter.lent import LentMemory
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
@@ -94,6 +95,7 @@ class HostBounds(TorchDispatchMode):
         self.deferred = Deferred()
         memory.deferred = self.settle
         self._prepared: set[int] = set()
+        self.lent = LentMemory()
         self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(OWN_ROOTS))
 
     @contextlib.contextmanager
@@ -146,7 +148,7 @@ class HostBounds(TorchDispatchMode):
 
     def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
         """Whether the bounds of the results may be computed when they are asked for: inputs alone go into them."""
-        if not self.lazy or op.written or not (op.name in RULES or op.opaque) or not self.memory.interval:
+        if self.lent or not self.lazy or op.written or not (op.name in RULES or op.opaque) or not self.memory.interval:
             return False
         if rounds is None and not op.opaque and not any(self.deferred.made(t) for t in reads.values()):
             return False

@@ -53,7 +53,11 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         known = _open(tracker, self) if _asked_outside(tracker) else None
         if known is not None:
             _as_bytes(tracker, self, known)
-        return numpy_(self, *args, **kwargs)
+        found = numpy_(self, *args, **kwargs)
+        if not tracker.is_paused and _asked_outside(tracker) and is_plain(self):
+            with tracker.silent():
+                tracker.lent.lend(self, found)
+        return found
 
     def reduced(self: torch.Tensor, protocol: Any) -> Any:
         """For pickle, `torch.save` and `copy.copy`."""
