@@ -165,11 +165,12 @@ _formula("min", lambda n, x, y: n.smaller(x, y), None, form=Form.ORDER, operands
 _all(Form.ORDER, "sort topk", integers=True)
 _all(Form.ORDER, """
     clamp clamp_min clamp_max hardtanh fmax fmin aminmax floor ceil trunc round
-    sign kthvalue median cummax cummin max_pool2d_with_indices relu6
+    sign kthvalue median nanmedian cummax cummin max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d
+    adaptive_max_pool3d relu6
 """)  # fmt: skip
 _formula("neg", lambda n, x: -x, None, form=Form.EXACT)
 _formula("abs", lambda n, x: abs(x), None, form=Form.EXACT)
-_all(Form.EXACT, "mode frexp ldexp argsort nonzero nan_to_num positive _unique2 unique_dim")
+_all(Form.EXACT, "copysign mode frexp ldexp argsort nonzero nan_to_num positive _unique2 unique_dim")
 _formula("threshold", f.threshold, lambda threshold, **_: (float(threshold),), form=Form.EXACT,
          keywords="threshold value")  # fmt: skip
 _add(Aten("_to_copy", Form.CAST, integers=True))
@@ -217,16 +218,19 @@ _rows("sum", lambda n, x: n.sum(x), form=Form.SUM)
 _rows("mean", r.mean, form=Form.SUM)
 _all(Form.SUM, """
     nansum cumsum trace addr index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
-    upsample_bilinear2d segment_reduce col2im
+    _adaptive_avg_pool3d upsample_bilinear2d segment_reduce col2im
 """)  # fmt: skip
 _all(Form.PRODUCT, """
     mm bmm addmm baddbmm addbmm mv dot vdot addmv convolution _convolution mkldnn_convolution linear mkldnn_linear
     _trilinear
 """)  # fmt: skip
-_all(Form.CHOICE, "logical_not logical_and logical_or gt lt ge le eq ne", integers=True)
 _all(Form.CHOICE, """
-    isnan isinf isfinite isposinf isneginf logical_xor any all
-    argmax argmin signbit count_nonzero searchsorted bucketize histc bincount equal allclose isin
+    logical_not logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor any all count_nonzero
+    bincount gt lt ge le eq ne
+""", integers=True)  # fmt: skip
+_all(Form.CHOICE, """
+    isnan isinf isfinite isposinf isneginf
+    argmax argmin signbit searchsorted bucketize histc equal allclose isin
 """)  # fmt: skip
 _rows("_softmax _safe_softmax", r.softmax, "x")
 _rows("_log_softmax", r.log_softmax, "x")

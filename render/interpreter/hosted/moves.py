@@ -219,27 +219,6 @@ def selected(call: Call) -> Result:
     return Bounds(lo, hi)
 
 
-def negation(call: Call) -> Result:
-    lo, hi = call.pair(call.x)
-    return Bounds(1.0 - (hi > 0), 1.0 - (lo > 0)) if call.x.dtype == torch.bool else None
-
-
-def both(call: Call) -> Result:
-    return _logic(call, np.minimum)
-
-
-def either(call: Call) -> Result:
-    return _logic(call, np.maximum)
-
-
-def _logic(call: Call, join: Any) -> Result:
-    """Of truth values, which rise with each operand."""
-    if not all(isinstance(t, torch.Tensor) and t.dtype == torch.bool for t in call.args[:2]):
-        return None
-    pairs = [call.pair(t) for t in call.args[:2]]
-    return Bounds(*(join(*(np.asarray(p[end], np.float64) for p in pairs)) for end in (0, 1)))
-
-
 def classified(call: Call) -> Result:
     """isnan and the like of bounds that are finite, or points."""
     lo, hi = call.pair(call.x)

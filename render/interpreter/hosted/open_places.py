@@ -77,13 +77,15 @@ def of_integers(rule: Rule, corner: Callable[[np.ndarray, np.ndarray], np.ndarra
     def applied(call: Call) -> Result:
         given = call.args[:2]
         dtype = torch.result_type(*given)
-        if dtype not in INTEGERS or dtype == torch.bool:
+        if dtype not in INTEGERS:
             return rule(call)
         pairs = call.operands(given, FP64)
         if pairs is None or call.get("alpha", 1) != 1:
             return None
         ends = [corner(a, b) for a, b in product(*pairs)]
         lo, hi = np.minimum.reduce(ends), np.maximum.reduce(ends)
+        if dtype == torch.bool:  # a sum is one or the other
+            return Bounds(np.minimum(lo, 1.0), np.minimum(hi, 1.0))
         info = torch.iinfo(dtype)
         fits = (lo >= max(-EXACT, info.min)) & (hi <= min(EXACT, info.max))
         return Bounds(lo, hi) if fits.all() else None

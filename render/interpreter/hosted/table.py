@@ -16,6 +16,7 @@ from render.interpreter.hosted import norms as n
 from render.interpreter.hosted import products as p
 from render.interpreter.hosted import rows as r
 from render.interpreter.hosted import softmax as s
+from render.interpreter.hosted import truths as t
 from render.interpreter.hosted.call import Rule
 from render.ops.aten import ATEN, Aten, Form, of_form
 
@@ -23,19 +24,26 @@ _OWN: dict[str, Rule] = {
     "_to_copy": m.to_copy,
     "copy": m.copy_,
     **dict.fromkeys(("max", "min"), m.extreme),
-    **dict.fromkeys(("sort", "topk", "kthvalue", "median"), m.ordered),
+    **dict.fromkeys(("sort", "topk", "kthvalue", "median", "nanmedian"), m.ordered),
     **dict.fromkeys(("cummax", "cummin"), m.running),
     **dict.fromkeys(("fmax", "fmin"), m.of_numbers),
     **dict.fromkeys(("argmax", "argmin"), m.chosen),
     **dict.fromkeys(("gt", "lt", "ge", "le", "eq", "ne"), m.compared),
     **dict.fromkeys(("where", "masked_fill"), m.selected),
-    "logical_not": m.negation,
-    "logical_and": m.both,
-    "logical_or": m.either,
+    **dict.fromkeys(("logical_not", "logical_and", "logical_or", "logical_xor"), t.by_truth),
+    **dict.fromkeys(("any", "all", "count_nonzero"), t.by_truth),
+    **dict.fromkeys(("bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor"), t.of_masks),
+    **dict.fromkeys(("isposinf", "isneginf"), t.infinite),
+    **dict.fromkeys(("searchsorted", "bucketize"), t.placed),
+    "bincount": t.counted,
+    "signbit": t.negative,
+    "copysign": t.with_sign,
+    "frac": t.fraction,
     **dict.fromkeys(("isnan", "isinf", "isfinite"), m.classified),
     **dict.fromkeys(("index", "gather", "take", "embedding", "index_select"), open_places.picked),
     "scatter": open_places.scattered,
-    "max_pool2d_with_indices": m.pooled,
+    **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), m.pooled),
+    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d"), m.pooled),
     "aminmax": m.both_extremes,
     "round": m.rounded_to_places,
     "nan_to_num": m.without_nan,
@@ -82,7 +90,6 @@ _OWN: dict[str, Rule] = {
 }
 
 _UNDERIVED = {
-    "frac": "jumps at whole numbers",
     "nansum": "skips NaN, which a bound may or may not be",
 }
 _NO_FUNCTION = "its error is not documented and not measured"

@@ -1,0 +1,103 @@
+"""Truth values, counts and signs on the host: held against every choice of points, and no wider than it has to be."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from render.interpreter.host import HostTracker
+from render.interpreter.memory import Memory
+
+
+def known(memory: Memory, lo: list[float], hi: list[float], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor that a kernel wrote, of which the lower ends came out."""
+    out = torch.tensor(lo, dtype=dtype)
+    memory.carry(out, np.array(lo, np.float64), np.array(hi, np.float64), frozenset())
+    return out
+
+
+LO, HI = [-1.5, -0.25, 0.0, 0.25, 1.0, 1.75], [-1.25, 0.25, 0.0, 0.75, 1.0, 2.25]
+OTHER_LO, OTHER_HI = [0.0, 1.0, -1.0, -0.5, 2.0, -3.0], [0.0, 2.0, 1.0, -0.5, 2.0, -2.0]
+EDGES = torch.tensor([-1.4, 0.0, 0.5, 2.0])
+OF_ONE: dict[str, Any] = {
+    "not": torch.logical_not, "any": lambda x: x.any(), "all": lambda x: (x + 4).all(), "count": torch.count_nonzero,
+    "signbit": torch.signbit, "frac": torch.frac, "isposinf": torch.isposinf, "isneginf": torch.isneginf,
+    "bucketize": lambda x: torch.bucketize(x, EDGES),
+    "searchsorted": lambda x: torch.searchsorted(EDGES, x, side="right"),
+    "nanmedian": lambda x: x.nanmedian(-1).values, "isclose": lambda x: torch.isclose(x, x + 1e-7),
+    "~": lambda x: ~(x > 0), "& |": lambda x: ((x > 0) & (x < 1)) | (x == 1.75),
+    "^": lambda x: (x > 0) ^ (x > 0.5),
+    "xor": lambda x: torch.logical_xor(x, x > 0.5), "product of masks": lambda x: (x > 0) * (x < 1),
+}  # fmt: skip
+OF_TWO: dict[str, Any] = {
+    "copysign": torch.copysign, "and": torch.logical_and, "or": torch.logical_or, "xor": torch.logical_xor,
+}  # fmt: skip
+
+
+def _points(lo: list[float], hi: list[float]) -> list[torch.Tensor]:
+    """Corners, middles, and what a jump does: zero of either sign, where it lies between."""
+    each = [sorted({a, b, (a + b) / 2, *([0.0] if a <= 0 <= b else [])}) for a, b in zip(lo, hi, strict=True)]
+    found = [torch.tensor(p) for p in product(*each)][::7]
+    return found + [torch.where(p == 0, -p.abs(), p) for p in found[::5]]
+
+
+def _ends(operation: Any, *boxes: tuple[list[float], list[float]]) -> tuple[np.ndarray, np.ndarray]:
+    memory = Memory()
+    tensors = [known(memory, lo, hi) for lo, hi in boxes]
+    with HostTracker(memory):
+        out = operation(*tensors)
+    found = memory.envelope(out)
+    if found is None:
+        v = out.double().numpy()
+        return v, v
+    assert not found.taints
+    return found.lo, found.hi
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_of_one_operand(name):
+    operation = OF_ONE[name]
+    lo, hi = _ends(operation, (LO, HI))
+    for point in _points(LO, HI):
+        seen = operation(point).double().numpy()
+        assert ((lo <= seen) & (seen <= hi)).all(), (point, seen, lo, hi)
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_of_two_operands(name):
+    operation = OF_TWO[name]
+    lo, hi = _ends(operation, (LO, HI), (OTHER_LO, OTHER_HI))
+    for x, y in product(_points(LO, HI)[::20], _points(OTHER_LO, OTHER_HI)):
+        seen = operation(x, y).double().numpy()
+        assert ((lo <= seen) & (seen <= hi)).all(), (x, y, seen, lo, hi)
+
+
+def test_what_is_decided_is_exact():
+    lo, hi = _ends(lambda x: torch.bucketize(x, EDGES), ([0.6, 1.0], [1.9, 1.1]))
+    assert lo.tolist() == hi.tolist() == [3, 3]
+    lo, hi = _ends(torch.frac, ([1.25, -2.5], [1.5, -2.25]))
+    assert (lo.tolist(), hi.tolist()) == ([0.25, -0.5], [0.5, -0.25])
+    lo, hi = _ends(lambda x: x.count_nonzero(), ([1.0, -1.0, 0.0], [2.0, -0.5, 3.0]))
+    assert (int(lo), int(hi)) == (2, 3)
+
+
+def test_open_integers_are_counted():
+    memory = Memory()
+    x = known(memory, [0, 1, 2, 2], [1, 1, 3, 2], torch.int64)
+    with HostTracker(memory):
+        out = torch.bincount(x, minlength=4)
+    found = memory.envelope(out)
+    assert (found.lo.tolist(), found.hi.tolist(), found.taints) == ([0, 1, 1, 0], [1, 2, 2, 1], frozenset())
+
+
+def test_what_numbers_leave_open_has_no_length():
+    memory = Memory()
+    x = known(memory, [0, 1], [1, 3], torch.int64)
+    with HostTracker(memory):
+        out = torch.bincount(x)
+    found = memory.envelope(out)
+    assert found.taints
