@@ -5,6 +5,7 @@ A number that may be NaN is true or false, and of either sign.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -29,6 +30,10 @@ def _truth(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray((lo > 0) | (hi < 0)), np.asarray(~((lo == 0) & (hi == 0)))
 
 
+def _instead(at: dict[int, torch.Tensor]) -> Callable[[Any], Any]:
+    return lambda x: at.get(id(x), x)
+
+
 def by_truth(call: Call) -> Result:
     """logical_and, any, count_nonzero and the like: of all that the truth values of the operands may be.
 
@@ -42,7 +47,7 @@ def by_truth(call: Call) -> Result:
     found = []
     for chosen in product((0, 1), repeat=len(given)):
         at = {id(t): torch.from_numpy(np.array(truth[k])) for t, truth, k in zip(given, truths, chosen, strict=True)}
-        found.append(call.run(lambda x, at=at: at.get(id(x), x)).numpy().astype(np.float64))
+        found.append(call.run(_instead(at)).numpy().astype(np.float64))
     return _settled(np.minimum.reduce(found), np.maximum.reduce(found))
 
 
@@ -111,7 +116,7 @@ def placed(call: Call) -> Result:
     def among(one: np.ndarray, others: np.ndarray) -> np.ndarray:
         at = {id(x): one, id(edges): others}
         doubles = {key: torch.from_numpy(end.astype(np.float64)) for key, end in at.items()}
-        found: np.ndarray = call.run(lambda t: doubles.get(id(t), t)).numpy().astype(np.float64)
+        found: np.ndarray = call.run(_instead(doubles)).numpy().astype(np.float64)
         return found
 
     loose = np.isnan(below) | np.isnan(above)
