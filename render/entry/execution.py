@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, stored_arguments, stored_besides, values
 from render.entry.target import as_kernel_error, returned_names
-from render.interpreter.boxes import carried, opened
+from render.interpreter.boxes import carried
 from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp
@@ -203,7 +202,7 @@ class Entry:
         with session:
             carried(session.memory, (self.inputs.args, dict(self.inputs.kwargs)), (inputs.args, dict(inputs.kwargs)))
             carried(session.memory, [wide for _, wide in self.held], [x for x, _ in self.held])
-            result = self._call(inputs.map(partial(opened, session.memory)))
+            result = self._call(inputs)
             if not session.launches:
                 raise RenderError(
                     NOTHING_LAUNCHED,

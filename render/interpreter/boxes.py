@@ -1,8 +1,7 @@
 """Inputs that are not known to the last bit: `render.interval(lo, hi)` and `render.hull(x, y)`, as tensors.
 
 What comes out is an ordinary tensor (the middle, or x) that carries its ends. Kernels and models run on the tensor;
-their bounds hold for every input between the ends. `around` makes one of a tensor or a number that is known to a part
-of itself.
+their bounds hold for every input between the ends. `around` makes one of a tensor that is known to a part of itself.
 """
 
 from __future__ import annotations
@@ -40,25 +39,12 @@ def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return found
 
 
-class OpenNumber(float):
-    """A number, as an argument, that carries its ends."""
-
-
-def around(x: Any, share: float) -> Any:
+def around(x: torch.Tensor, share: float) -> torch.Tensor:
     """x and everything within `share` |x| of it, element by element; what is infinite or NaN stays as it is."""
-    wide = torch.as_tensor(x, dtype=torch.float64) if isinstance(x, float) else x.detach().double()
+    wide = x.detach().double()
     reach = torch.where(wide.isfinite(), share * wide.abs(), 0.0)
-    return _with_ends(OpenNumber(x) if isinstance(x, float) else x.detach().clone(), wide - reach, wide + reach)
-
-
-def opened(memory: Memory, x: Any) -> Any:
-    """A number with ends as host code gets it from a tensor with these bounds; anything else as it is."""
-    if not isinstance(x, OpenNumber):
-        return x
-    tensor = torch.tensor(float(x), dtype=torch.float64)
-    lo, hi = getattr(x, _ENDS)
-    memory.carry(tensor, lo, hi, frozenset(), None)
-    return tensor.item()
+    found: torch.Tensor = _with_ends(x.detach().clone(), wide - reach, wide + reach)
+    return found
 
 
 def _with_ends(tensor: Any, *given: torch.Tensor) -> Any:

@@ -237,7 +237,7 @@ class Judgement:
             except (*FAILURES, MissingRule):
                 break
             self._ruled(other, cases)
-            if handed.accused(self.rules.decision):
+            if self.rules.decision.label != "Type-I":
                 continue
             if not wider.half:
                 notes.append(wider.sentence)

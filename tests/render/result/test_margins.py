@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from render.result import margins
@@ -13,6 +13,7 @@ from render.result import margins
 NUMBERS = st.floats(width=64)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no clock decides on a busy machine
 @given(NUMBERS, NUMBERS, st.floats(-10, 10), st.floats(-10, 10))
 def test_clear_and_held_exclude_each_other_and_need_a_known_margin(a: float, b: float, c: float, d: float) -> None:
     lo, hi, low, high = (np.array([v]) for v in (*sorted((a, b)), *sorted((c, d))))

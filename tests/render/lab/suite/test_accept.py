@@ -10,7 +10,7 @@ from render.lab.suite.accept import Accepted, apply, load
 from render.lab.suite.rows import Row
 from render.result.errors import RenderError
 
-ROW = Row("test_softmax[64]", "Type-II", "RND206", file="/home/me/kernels/softmax.py", line=41)
+ROW = Row("test_softmax[64]", "Type-II", "RND206", file="/repository/kernels/softmax.py", line=41)
 
 
 @pytest.mark.parametrize(("entry", "covered"), [
