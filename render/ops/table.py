@@ -167,7 +167,7 @@ external(Shape.MEMORY, None, None, "Runs program by program; one order of many."
 
 
 _INTEGERS = """
-    add sub mul sdiv udiv srem urem and or xor shl lshr ashr iabs umulhi maxsi maxui minsi minui int_cast histogram
+    add sub mul sdiv udiv srem urem and or xor shl lshr ashr iabs umulhi maxsi maxui minsi minui int_cast
     icmpEQ icmpNE icmpSLT icmpSLE icmpSGT icmpSGE icmpULT icmpULE icmpUGT icmpUGE
 """
 _ADDRESSES = """
@@ -180,6 +180,7 @@ _STRUCTURE = "map_elementwise map_elementwise_ret block_with_parent reduce_ret s
 
 EXACT: dict[str, Rule] = {
     **exact_rules(Shape.INTEGER, "Integers, as the machine computes them.", _INTEGERS),
+    **exact_rules(Shape.REDUCTION, "How many integers fall into each bin.", "histogram"),
     **exact_rules(Shape.ADDRESS, "Addresses, indices and program numbers.", f"{_ADDRESSES} {_BLOCK_POINTERS}"),
     **exact_rules(Shape.STRUCTURE, "It has no value.", f"{_NO_VALUE} {_STRUCTURE}"),
 }

@@ -1,18 +1,21 @@
 """Everything that some values of a program are computed from, whatever made them: the walk of provenance.
 
 A lane depends on the lanes of the operands that its operation reads, as in a slice. Where an operation has no formula
-there, every lane at the same place of operands of the result's shape counts, and every lane of any other: more than
-what is behind, never less. The walk is about values: what decides which of them are taken (conditions, masks, indices
-of gathers, branches) is followed only where that is asked for, addresses never.
+there, every lane at the same place of operands of the result's shape counts, unless it joins many, and every lane that
+its program has of any other: more than what is behind, never less. The walk is about values: what decides which of them
+are taken (conditions, masks, indices of gathers, branches) is followed only where that is asked for, addresses never.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from render.interpreter.handle import Handle
+from render.ops.rule import Shape
+from render.ops.table import EXACT, RULES
 from render.trace.joins import rows
 from render.trace.model import ABSENT, NotSliceable
 from render.trace.moves import MOVES, lanes_of
@@ -20,6 +23,8 @@ from render.trace.recorder import Recorded, Recorder
 from render.trace.step import Link, Step, title
 from render.trace.walk import Walk
 
+JOINING = frozenset(op for op, rule in {**RULES, **EXACT}.items() if rule.shape in (Shape.REDUCTION, Shape.DOT))
+"""Operations whose results have lanes at other places behind them, of operands of their own shape too."""
 REFERENCES = 1 << 22
 """References of one operation to lanes of its operands; beyond, all lanes of them count."""
 
@@ -127,9 +132,19 @@ def _everything(entry: Recorded, out: int, wanted: np.ndarray) -> list[Link]:
     h = entry.outs[out]
     links = []
     for x in entry.args:
-        same = x.shape == h.shape and x.computed.shape[0] == h.computed.shape[0]
-        links.append((x, wanted if same else np.arange(lanes_of(x))[None, :]))
+        same = x.shape == h.shape and x.computed.shape[0] == h.computed.shape[0] and entry.op not in JOINING
+        links.append((x, wanted if same else _of_programs(x, h, wanted)))
     return links
+
+
+def _of_programs(x: Handle, h: Handle, wanted: np.ndarray) -> np.ndarray:
+    """All lanes that the programs of the wanted lanes of `h` have of an operand."""
+    size = math.prod(x.shape)
+    if x.computed.shape[0] == 1 or h.computed.shape[0] == 1:
+        return np.arange(lanes_of(x))[None, :]
+    programs = np.unique(wanted // math.prod(h.shape))
+    found: np.ndarray = (programs[:, None] * size + np.arange(size)).reshape(1, -1)
+    return found
 
 
 def _read(entry: Recorded, wanted: np.ndarray, step: Step) -> np.ndarray:

@@ -97,7 +97,8 @@ def moved_by_doing(entry: Recorded, out: int, wanted: np.ndarray) -> list[np.nda
     if "move" in entry.attrs:
         found = entry.attrs["move"](*(probes[id(h)].v for h in data))
     else:
-        given = (probes.get(id(a), a) if isinstance(a, Handle) else a for a in entry.attrs["given"])
+        left = list(map(id, data))  # an operand may be its own index, which is taken as it is
+        given = [probes[left.pop(0)] if left and id(a) == left[0] else a for a in entry.attrs["given"]]
         made = getattr(Builder, f"create_{entry.op}")(_NoContext(), *given)
         handle = made if isinstance(made, Handle) else made[out]
         found = handle.full(handle.v)

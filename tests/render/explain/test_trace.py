@@ -240,3 +240,19 @@ def test_a_scaled_dot_reads_numbers_and_their_scales() -> None:
         }
 
     assert read == places(a, 3) | places(sa, 3) | places(b, slice(None), 5) | places(sb, 5)
+
+
+def test_a_bin_counts_numbers_at_every_place() -> None:
+    """As many bins as numbers, so that a lane has a neighbour at its place; one number changes its bin's count."""
+    made = kernel("keep(out, tl.histogram((y * 15).to(tl.int32), 16))")
+    named = sources(made)
+    for target, behind in named.items():
+        assert {p.offset for p in behind if p.tensor == "ys"} == set(range(16)), target
+
+
+def test_numbers_that_are_their_own_indices() -> None:
+    """n[n[i]]: the number lies at the place that the first one names."""
+    made = kernel("n = tl.maximum(15 - (x * 17).to(tl.int32), 0)", "keep(out, tl.gather(n, n, 0))")
+    order = (15 - (inputs()["xs"] * 17).to(torch.int32)).clamp(min=0).tolist()
+    for target, behind in sources(made).items():
+        assert {p.offset for p in behind if p.tensor == "xs"} == {order[target.offset]}
