@@ -7,7 +7,8 @@ without a rule never turns an interval into a silent point.
 What the host computes from plain inputs before a launch rounds as well: a wrapper that casts its operands to float16
 has made the same error as a kernel that does. Where there is a rule the result carries it. An operation without a rule
 is followed through torch's own decomposition of it, which is what `torch.compile` executes; without one its result is
-tainted. Constants, random numbers and what the user hands in are points.
+tainted. Random numbers and what the user hands in are points; so are constants that their type holds, others are the
+hull of what is written and its rounding.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from render.interpreter.hosted.overloads import (
     operation,
     rounded_to,
     start_of,
+    takes_in,
+    taking_in,
     tensors_of,
     written_arguments,
 )  # fmt: skip
@@ -192,7 +195,10 @@ class HostTracker(HostBounds):
             if is_plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
             return self._placed(op, out)
-        if op.name in _SHAPE_ONLY and not op.written:
+        taken = takes_in(func, op, args, kwargs) if op.numbers and self.memory.interval else None
+        if taken is not None:
+            op = taking_in(op)
+        if op.name in _SHAPE_ONLY and not op.written and taken is None:
             return self._placed(op, func(*args, **kwargs))
         if op.name == "copy" and self.lazy and self._only_moves(*args[:2]):
             return self.copy(func, args, kwargs)
@@ -200,13 +206,13 @@ class HostTracker(HostBounds):
             copied = arriving.copy_bytes(self, func, args, kwargs)
             if copied is not None:
                 return copied
-        rounds = rounded_to(op, args, kwargs) if op.cause else None
+        rounds = taken or (rounded_to(op, args, kwargs) if op.cause else None)
         if rounds is None and not op.opaque and not self.concerned(op, args, kwargs):
             out = func(*args, **kwargs)
             for target in written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
             return self._placed(op, out)
-        return self._follow(func, op, args, kwargs, rounds)
+        return self._placed(op, self._follow(func, op, args, kwargs, rounds))
 
     def _of_sparse(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operation on sparse tensors, whose elements carry no bounds: what comes out dense has none either."""
@@ -233,6 +239,8 @@ class HostTracker(HostBounds):
             id(t) for k, t in kwargs.items() if k == "out" or k.startswith("out")
         }  # fmt: skip
         reads = {id(t): t for t in tensors_of((args, kwargs)) if id(t) not in skip and is_plain(t)}
+        if op.name in _SHAPE_ONLY:
+            reads = {}
         if self._may_wait(op, reads, rounds):
             return self._defer(func, op, args, kwargs, reads, rounds)
         if self.deferred:

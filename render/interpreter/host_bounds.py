@@ -239,7 +239,8 @@ class HostBounds(TorchDispatchMode):
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: HostSite
     ) -> tuple[Result, list[torch.Tensor] | None]:
         """Bounds by the rules of the steps that torch itself writes the operation as; None without such steps."""
-        steps = decomposition(func)
+        floats = {t.dtype for t in tensors_of((args, kwargs)) if t.is_floating_point()}
+        steps = decomposition(func, len(floats) == 1 and floats.pop().itemsize == 2)
         if steps is None:
             return None, None
         before = self.lazy, self._paused, self._within
@@ -247,7 +248,13 @@ class HostBounds(TorchDispatchMode):
         try:
             with self:
                 out = steps(*args, **kwargs)
-        except (NotImplementedError, RuntimeError, TypeError):  # these arguments have no such steps
+        except (
+            NotImplementedError,
+            RuntimeError,
+            TypeError,
+            IndexError,
+            ValueError,
+        ):  # no such steps of these arguments
             return None, None
         finally:
             self.lazy, self._paused, self._within = before

@@ -61,7 +61,8 @@ class Aten:
     formula's results are averaged or added as the argument `reduction` says. `integers`: a rule for floats holds for
     integers that rounding leaves open. `cancels`: its error is in units of its argument. `terms`: of a gradient, the
     sum of the magnitudes of what is added, as tensors; at most 12 roundings of it are lost (functions within 4, each
-    product and sum within 1). `stepwise`: torch rounds each of its steps to the operands' type.
+    product and sum within 1). `stepwise`: some kernel of torch rounds each of its steps to the operands' type.
+    `typed`: some kernel of torch rounds the numbers among its operands to their type.
     `instruction`: a target may have an approximate one, so that its rounding counts as that of a function.
     """
 
@@ -79,6 +80,7 @@ class Aten:
     cancels: bool = False
     terms: Callable[..., Any] | None = None
     stepwise: bool = False
+    typed: bool = False
     instruction: bool = False
 
     @property
@@ -174,9 +176,9 @@ _all(Form.EXACT, "copysign mode frexp ldexp argsort nonzero nan_to_num positive 
 _formula("threshold", f.threshold, lambda threshold, **_: (float(threshold),), form=Form.EXACT,
          keywords="threshold value")  # fmt: skip
 _add(Aten("_to_copy", Form.CAST, integers=True))
-_formula("add", f.added, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True)
-_formula("sub", f.subtracted, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True)
-_formula("rsub", f.reversed_difference, None, form=Form.ARITHMETIC, operands=2, keywords="alpha")
+_formula("add", f.added, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True, typed=True)
+_formula("sub", f.subtracted, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", integers=True, typed=True)
+_formula("rsub", f.reversed_difference, None, form=Form.ARITHMETIC, operands=2, keywords="alpha", typed=True)
 _formula("mul", lambda n, x, y: x * y, None, form=Form.ARITHMETIC, operands=2, integers=True)
 _add(Aten("div", Form.ARITHMETIC, integers=True, instruction=True))
 _formula("true_divide", lambda n, x, y: x / y, None, form=Form.ARITHMETIC, operands=2)
@@ -187,7 +189,8 @@ _formula("addcmul", f.addcmul, None, form=Form.ARITHMETIC, operands=3, keywords=
 _formula("addcdiv", f.addcdiv, None, form=Form.ARITHMETIC, operands=3, keywords="value")
 _formula("hypot", f.hypot, None, form=Form.ARITHMETIC, operands=2, instruction=True)
 _add(Aten("sqrt", Form.ARITHMETIC, "sqrt", instruction=True))
-_all(Form.ARITHMETIC, "remainder fmod")
+_add(Aten("remainder", Form.ARITHMETIC, typed=True))
+_add(Aten("fmod", Form.ARITHMETIC, typed=True))
 _function("""
     exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc erfinv
     rsqrt lgamma special_erfcx=erfcx
@@ -199,7 +202,7 @@ _formula("mish", f.mish, (-1.1924312145154497,), cancels=True)
 _formula("gelu", f.gelu, (-0.7517915246935645, -0.7524614220710163), computed=f.gelu_computed, keywords="approximate",
          cancels=True)  # fmt: skip
 _formula("log_sigmoid_forward", f.log_sigmoid, computed=f.log_sigmoid_computed)
-_formula("logit", f.logit, keywords="eps", cancels=True)
+_formula("logit", f.logit, keywords="eps", cancels=True, stepwise=True)
 _formula("softplus", f.softplus, lambda beta, threshold, **_: (float(threshold) / float(beta),),
          keywords="beta threshold")  # fmt: skip
 _formula("elu", f.elu, (0.0,), keywords="alpha scale input_scale")
@@ -212,14 +215,17 @@ _formula("deg2rad", f.radians)
 _formula("rad2deg", f.degrees)
 _formula("logaddexp", f.logaddexp, None, operands=2, cancels=True)
 _formula("logaddexp2", f.logaddexp2, None, operands=2, cancels=True)
-_all(Form.FUNCTION, "pow atan2 selu celu digamma xlogy prelu sinc")
+_add(Aten("pow", Form.FUNCTION, stepwise=True, typed=True))
+_formula("xlogy", f.x_log_y, None, operands=2, stepwise=True)
+_formula("special_xlog1py", f.x_log1p_y, None, operands=2, stepwise=True)
+_all(Form.FUNCTION, "atan2 selu celu digamma prelu sinc")
 _rows("prod", lambda n, x: n.product(x), form=Form.FUNCTION)
 _rows("sum", lambda n, x: n.sum(x), form=Form.SUM)
 _rows("mean", r.mean, form=Form.SUM)
-_all(Form.SUM, """
-    nansum cumsum trace addr index_add scatter_add avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
-    _adaptive_avg_pool3d upsample_bilinear2d segment_reduce col2im
-""")  # fmt: skip
+_all(Form.SUM, "nansum cumsum trace avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d")
+for _name in ("addr", "index_add", "scatter_add", "_adaptive_avg_pool3d", "segment_reduce", "col2im",
+              "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"):  # fmt: skip
+    _add(Aten(_name, Form.SUM, stepwise=True))
 _all(Form.PRODUCT, """
     mm bmm addmm baddbmm addbmm mv dot vdot addmv convolution _convolution mkldnn_convolution linear mkldnn_linear
     _trilinear
@@ -245,9 +251,10 @@ _rows("native_group_norm", r.normalised, "xrr", keywords="eps", layout=r.by_grou
 _rows("native_batch_norm", r.batch_normalised, "xrr", keywords="training eps", layout=r.by_channel,
       beside="running_mean running_var")  # fmt: skip
 _rows("_fused_rms_norm", r.rms_normalised, "xr", keywords="eps", layout=r.trailing)
-_formula("mse_loss", f.squared_distance, None, form=Form.COMPOSITE, operands=2, loss=True)
-_formula("huber_loss", f.huber, None, form=Form.COMPOSITE, operands=2, keywords="delta", loss=True)
-_formula("smooth_l1_loss", f.smooth_l1, None, form=Form.COMPOSITE, operands=2, keywords="beta", loss=True)
+_formula("mse_loss", f.squared_distance, None, form=Form.COMPOSITE, operands=2, loss=True, stepwise=True)
+_formula("huber_loss", f.huber, None, form=Form.COMPOSITE, operands=2, keywords="delta", loss=True, stepwise=True)
+_formula("smooth_l1_loss", f.smooth_l1, None, form=Form.COMPOSITE, operands=2, keywords="beta", loss=True,
+         stepwise=True)  # fmt: skip
 _all(Form.COMPOSITE, """
     glu floor_divide frac polygamma mvlgamma
     cumprod nll_loss_forward nll_loss2d_forward
@@ -293,12 +300,27 @@ def of_form(*forms: Form) -> frozenset[str]:
 def addends(name: str, args: Sequence[Any], results: int) -> int:
     """K, the number of addends of one element of a sum or product (an upper bound); tensors have `shape`, `numel()`."""
     tensors = [a for a in args if hasattr(a, "numel")]
+    if name == "addr":
+        return 3
+    if name.startswith("upsample_"):  # 2^d products of d weights each
+        return 4 * int(name[-2])
+    if name == "_trilinear":
+        return int(prod(tensors[1].shape[1:])) + 1
+    if name.startswith("_adaptive_avg_pool"):  # parts of an axis overlap by one element at most
+        parts = zip(tensors[0].shape[::-1], args[1][::-1], strict=False)
+        return int(prod(-(-size // part) + 1 for size, part in parts)) + 1
+    if name == "col2im":
+        return int(prod(args[2])) + 1
+    if name == "segment_reduce":
+        return int(tensors[0].shape[0]) + 1
     if name in ("mm", "bmm", "mv", "dot", "vdot", "linear"):
         return int(tensors[0].shape[-1]) + 1
     if name in ("addmm", "baddbmm", "addmv"):
         return int(tensors[1].shape[-1]) + 1
     if name == "addbmm":
         return int(tensors[1].shape[0] * tensors[1].shape[-1]) + 1
+    if name in ("convolution", "_convolution") and args[6]:  # transposed: channels of the input come first
+        return int(tensors[1].numel() // max(tensors[1].shape[1] * args[8], 1)) + 1
     if name in ("convolution", "_convolution"):
         return int(tensors[1].numel() // max(tensors[1].shape[0], 1)) + 1
     if name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):

@@ -157,6 +157,15 @@ def logaddexp2(n: NumberKind, x: Num, y: Num) -> Num:
     return n.larger(x, y) + small / n.call("log", n.number(2.0))
 
 
+def x_log_y(n: NumberKind, x: Num, y: Num) -> Num:
+    """0 where x is, whatever y."""
+    return n.choose(abs(x), lambda: x * n.call("log", y), lambda: n.number(0.0))
+
+
+def x_log1p_y(n: NumberKind, x: Num, y: Num) -> Num:
+    return n.choose(abs(x), lambda: x * n.call("log1p", y), lambda: n.number(0.0))
+
+
 def squared_distance(n: NumberKind, x: Num, y: Num) -> Num:
     return (x - y) ** 2
 
@@ -175,6 +184,15 @@ def smooth_l1(n: NumberKind, x: Num, y: Num, beta: float = 1.0) -> Num:
 
 HALF_POWERS = {0.5: "sqrt", -0.5: "rsqrt"}
 """Powers that torch takes by a function."""
+
+
+BY_STEPS: dict[float | str, Formula] = {
+    3: lambda n, x: x * x * x,
+    -2: lambda n, x: 1 / (x * x),
+    -0.5: lambda n, x: 1 / n.call("sqrt", x),
+}
+BY_STEPS[HALF_POWERS[-0.5]] = BY_STEPS[-0.5]
+"""Powers and functions that some kernel of torch computes in these steps, each rounded to a narrow type."""
 
 
 def glu(n: NumberKind, x: Num, gate: Num) -> Num:

@@ -26,7 +26,7 @@ from interval_ops.formats.model import FP64, Format
 from interval_ops.functions import derivatives
 from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.call import exact_profile, inner_of, number, same_rank
+from render.interpreter.hosted.call import exact_profile, inner_of, number, same_rank, typed_number
 from render.ops.formulas import Formula
 
 _UP = 1.0 + 2.0**-40
@@ -104,7 +104,7 @@ class Pairs:
         return Interval(pair, self)
 
     def number(self, x: float) -> Interval:
-        return Interval(number(x, self.fmt), self)
+        return Interval(typed_number(x, self.fmt), self)
 
     def call(self, name: str, x: Interval) -> Interval:
         return Interval(unary(name, x.pair, self.fmt, self.profile, quick=self.quick), self)
@@ -290,6 +290,14 @@ def range_of(formula: Formula, pair: Pair, fmt: Format, turns: tuple[float, ...]
     return low, high
 
 
+def natural(formula: Formula, pairs: list[Pair], fmt: Format, profile: Profile, keywords: dict[str, Any]) -> Pair:
+    """The natural extension with every step rounded to `fmt`, which may be a narrow one."""
+    with np.errstate(all="ignore"):
+        own = Pairs(fmt, profile)
+        found: Pair = formula(own, *(own.of(p) for p in pairs), **keywords).pair
+    return found
+
+
 def enclosed(
     formula: Formula, computed: Formula, pairs: list[Pair], fmt: Format, profile: Profile,
     turns: tuple[float, ...] | None, keywords: dict[str, Any],
@@ -303,8 +311,7 @@ def enclosed(
     if len(pairs) == 1 and pairs[0][0].size > BLOCK:
         return _in_blocks(pairs[0], lambda p: enclosed(formula, computed, [p], fmt, profile, turns, keywords))
     with np.errstate(all="ignore"):
-        natural = Pairs(fmt, profile)
-        lo, hi = computed(natural, *(natural.of(p) for p in pairs), **keywords).pair
+        lo, hi = natural(computed, pairs, fmt, profile, keywords)
         if turns is None or len(pairs) > 1:
             if formula is not computed:
                 exact = _exact(fmt)

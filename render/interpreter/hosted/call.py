@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, MissingRule, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
-from render.ops.aten import base_name, named
+from render.ops.aten import ATEN, base_name, named
 from render.ops.dtypes import FORMAT_OF
 
 Known = Mapping[int, Envelope]
@@ -34,6 +35,10 @@ class Bounds:
 
     lo: np.ndarray
     hi: np.ndarray
+
+    @property
+    def pair(self) -> Pair:
+        return self.lo, self.hi
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +115,24 @@ class Call:
                 if x.dtype == torch.float64 and fmt != FP64 and x.dim():
                     return None
                 lo, hi = self.pair(x)
-                wider = x.dtype.itemsize == 8 > fmt.bits // 8
-                return casting.cast_interval(lo, hi, FP64, FP32, self.profile) if wider else (lo, hi)
+                if x.dtype.itemsize == 8 > fmt.bits // 8:
+                    lo, hi = casting.cast_interval(lo, hi, FP64, FP32, self.profile)
+                return self._typed((lo, hi)) if not x.dim() and x.dtype.itemsize > 2 else (lo, hi)
             if x.is_complex():
                 return None
             lo, hi = (end.astype(np.float64) for end in self.pair(x))
             if lo.size and max(np.abs(lo).max(), np.abs(hi).max()) > 2.0**fmt.p:
                 return None
             return (lo, lo) if np.array_equal(lo, hi) else (lo, hi)
-        return number(x, fmt) if isinstance(x, (int, float)) else None
+        return self._typed(number(x, fmt)) if isinstance(x, (int, float)) else None
+
+    def _typed(self, pair: Pair) -> Pair:
+        """A number as float32 holds it, and as the result's own type does where some kernel of torch rounds it so."""
+        own = self.format(*self.args[:2])
+        if own is None or own.bits >= 32 or base_name(self.op._schema.name) not in TYPED:
+            return pair
+        lo, hi = casting.cast_interval(*pair, FP32, own, self.profile)
+        return np.minimum(lo, pair[0]), np.maximum(hi, pair[1])
 
     def operands(self, xs: Iterable[Any], fmt: Format) -> list[Pair] | None:
         """The bounds of all, with as many dimensions each."""
@@ -140,12 +154,62 @@ class Call:
 
         return pick
 
+    def end(self, end: int) -> Any:
+        """The operation on one end of every float, numbers among its arguments as the result's type holds them."""
+        return self.with_numbers(lambda x: self.held(x)[end]).run(self.at(end))
+
+    def held(self, x: float) -> Pair:
+        """A number that the result's type takes in unchanged: as it is written, and as that type holds it."""
+        dtype = held_in(self.op, self.args, self.kwargs)
+        if dtype not in FORMAT_OF or self.profile.muted("cast"):
+            return np.array(float(x)), np.array(float(x))
+        near = stored(float(x), dtype)
+        ends = (x, x) if near != near or abs(near) == math.inf else (min(x, near), max(x, near))
+        return np.array(float(ends[0])), np.array(float(ends[1]))
+
+    def with_numbers(self, change: Callable[[float], Any]) -> Call:
+        """The same call with other numbers (`scalar_arguments`) in the place of these; whole ones of integers stay."""
+        if self.args and isinstance(self.args[0], torch.Tensor) and not self.args[0].is_floating_point():
+            return self
+        args, kwargs = list(self.args), dict(self.kwargs)
+        for place, name in scalar_arguments(self.op):
+            given = args[place] if place < len(args) else kwargs.get(name)
+            if isinstance(given, (int, float)) and not isinstance(given, bool):
+                if place < len(args):
+                    args[place] = float(change(given))
+                else:
+                    kwargs[name] = float(change(given))
+        found = copy(self)
+        found.args, found.kwargs, found._named = tuple(args), kwargs, None
+        return found
+
     def is_open(self, t: torch.Tensor) -> bool:
         """Integers that rounding leaves open; exact ones may be indices and stay what they are."""
         if t.dtype not in INTEGERS or id(t) not in self.known:
             return False
         lo, hi = self.pair(t)
         return not np.array_equal(lo, hi)
+
+
+@cache
+def scalar_arguments(op: Any) -> tuple[tuple[int, str], ...]:
+    """Places and names of the numbers that an overload takes among its operands: no dimensions, sizes or choices."""
+    kinds = ("number", "Optional[number]")
+    return tuple((i, a.name) for i, a in enumerate(op._schema.arguments) if str(a.type) in kinds)
+
+
+def held_in(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype:
+    """The type of a result that takes in numbers: the one that is asked for, or the first operand's."""
+    given: torch.dtype | None = kwargs.get("dtype")
+    if given is None and args and isinstance(args[0], torch.Tensor):
+        given = args[0].dtype
+    return given or torch.get_default_dtype()
+
+
+@lru_cache(4096)
+def stored(x: float, dtype: torch.dtype) -> float:
+    """What torch makes of a number in a tensor of this type."""
+    return float(torch.tensor(x, dtype=dtype).double())
 
 
 def number(x: float, fmt: Format) -> Pair:
@@ -156,6 +220,19 @@ def number(x: float, fmt: Format) -> Pair:
     with np.errstate(over="ignore"):
         near = exact.astype(np.float32).astype(np.float64)
     return (exact, exact) if near == exact or near != near else (np.minimum(exact, near), np.maximum(exact, near))
+
+
+TYPED = frozenset(name for name, op in ATEN.items() if op.typed)
+_DTYPES = {fmt: dtype for dtype, fmt in FORMAT_OF.items()}
+
+
+def typed_number(x: float, fmt: Format) -> Pair:
+    """A number that some kernel of torch rounds to the operands' own type before it computes with it."""
+    lo, hi = number(x, fmt)
+    if fmt.bits >= 32:
+        return lo, hi
+    near = stored(float(x), _DTYPES[fmt])
+    return np.minimum(lo, near), np.maximum(hi, near)
 
 
 def number_pair(x: float) -> Pair:

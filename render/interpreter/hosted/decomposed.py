@@ -6,12 +6,15 @@ error, narrow types compute in float32 inside, and what torch's own kernel gave 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
+
+from render.ops.aten import base_name
 
 
 @cache
@@ -22,15 +25,30 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 
 @cache
-def decomposition(func: Any) -> Callable[..., Any] | None:
-    """The steps of an overload, as a function with its arguments; None if there are none."""
-    if not isinstance(func, OpOverload):
+def decomposition(func: Any, narrow: bool = False) -> Callable[..., Any] | None:
+    """The steps of an overload, as a function with its arguments; None if there are none.
+
+    `narrow`: without the wrappers that widen narrow types to float32 for all steps: torch's own kernels round some of
+    them to the type. Backward passes widen where they are fused, and so do their kernels.
+    """
+    if not isinstance(func, OpOverload) or base_name(func.name()) in OTHERWISE:
         return None
+    found = _steps(func)
+    backward = base_name(func.name()).endswith("_backward")
+    return inspect.unwrap(found) if found is not None and narrow and not backward else found
+
+
+def _steps(func: OpOverload) -> Callable[..., Any] | None:
     if func.name() == "aten::_scaled_dot_product_flash_attention_for_cpu_backward":
         return attention_gradients
     if func in _table():
         return _table()[func]
     return func.decompose if composed(func) else None
+
+
+OTHERWISE = frozenset(["grid_sampler_2d", "grid_sampler_3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa",
+                       "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"])  # fmt: skip
+"""Interpolations between places that are computed: a rounding of a place is none of the steps' errors."""
 
 
 @cache

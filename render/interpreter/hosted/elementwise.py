@@ -15,7 +15,7 @@ from interval_ops.formats.model import FP64
 from interval_ops.functions.elementary import unary
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.algebra import by_reciprocal, enclosed, quotient
+from render.interpreter.hosted.algebra import by_reciprocal, enclosed, natural, quotient
 from render.interpreter.hosted.call import (
     Bounds,
     Call,
@@ -30,18 +30,22 @@ from render.interpreter.hosted.call import (
 )
 from render.ops.aten import Aten
 from render.ops.dtypes import FORMAT_OF
-from render.ops.formulas import HALF_POWERS
+from render.ops.formulas import BY_STEPS, HALF_POWERS
 
 
 def by_function(op: Aten) -> Rule:
     """A function of one argument that the engine knows, in float32 or float64, then rounded."""
+    steps = BY_STEPS.get(op.function)
 
     def rule(call: Call) -> Result:
         fmt = call.format(call.x)
         pair = None if fmt is None else call.operand(call.x, inner_of(fmt))
         if fmt is None or pair is None:
             return None
-        return finished(unary(op.function, pair, inner_of(fmt), call.profile), fmt, call.profile)
+        found = unary(op.function, pair, inner_of(fmt), call.profile)
+        if steps is not None and fmt.bits < 32:
+            found = _hull(found, natural(steps, [pair], fmt, call.profile, {}))
+        return finished(found, fmt, call.profile)
 
     return rule
 
@@ -65,9 +69,15 @@ def by_formula(op: Aten) -> Rule:
         turns = None if op.turns is None else op.turns(**keywords)
         profile = call.profile.inside(op.name)
         found = enclosed(formula, op.computed or formula, pairs, inner, profile, turns, keywords)
+        if op.stepwise and fmt != inner:
+            found = _hull(found, natural(op.computed or formula, pairs, fmt, profile, keywords))
         return finished(found, fmt, call.profile)
 
     return rule
+
+
+def _hull(a: Pair, b: Pair) -> Pair:
+    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])
 
 
 def binary(function: Callable[..., Pair]) -> Rule:
@@ -86,17 +96,27 @@ def binary(function: Callable[..., Pair]) -> Rule:
     return rule
 
 
-def scaled_sum(op: Aten, function: Callable[..., Pair]) -> Rule:
-    """add and sub: a formula where the second operand has a factor."""
-    plain, factored = binary(function), by_formula(op)
-    return lambda call: plain(call) if call.get("alpha", 1) == 1 else factored(call)
+def scaled_sum(function: Callable[..., Pair]) -> Rule:
+    """add and sub, whose second operand may have a factor: a product before, contracted or not."""
+    plain = binary(function)
+
+    def rule(call: Call) -> Result:
+        alpha, fmt = call.get("alpha", 1), call.format(*call.args[:2])
+        if alpha == 1:
+            return plain(call)
+        pairs = None if fmt is None else call.operands((*call.args[:2], alpha), inner_of(fmt))
+        if fmt is None or pairs is None:
+            return None
+        first, second, factor = pairs
+        scaled = arithmetic.mul(factor, second, fmt, call.profile)
+        return finished(function(first, scaled, inner_of(fmt), call.profile), fmt, call.profile)
+
+    return rule
 
 
-def reversed_sub(op: Aten) -> Rule:
-    def swapped(x: Pair, y: Pair, fmt: Any, profile: Profile) -> Pair:
-        return arithmetic.sub(y, x, fmt, profile)
-
-    return scaled_sum(op, swapped)
+def reversed_sub(call: Call) -> Result:
+    x, y, *rest = call.args
+    return scaled_sum(arithmetic.sub)(Call(call.op, (y, x, *rest), call.kwargs, call.known, call.device))
 
 
 def divided(call: Call) -> Result:
@@ -187,7 +207,7 @@ def power(call: Call) -> Result:
     if pairs is None:
         return None
     base, exponent = pairs
-    if not isinstance(y, (int, float)):
+    if not isinstance(y, (int, float)) or exponent[0] != exponent[1]:
         return finished(joint.power(base, exponent, inner, profile), fmt, profile)
     if y == 0:
         return Exact()
@@ -198,9 +218,14 @@ def power(call: Call) -> Result:
     if y in HALF_POWERS:
         found = unary(HALF_POWERS[y], base, inner, profile)
         other = joint.power(base, exponent, inner, profile)  # torch has a case of its own for roots, or calls pow
-        return finished((np.minimum(found[0], other[0]), np.maximum(found[1], other[1])), fmt, profile)
+        if y == -0.5 and fmt != inner:
+            found = _hull(found, natural(BY_STEPS[y], [base], fmt, profile, {}))
+        return finished(_hull(found, other), fmt, profile)
     if float(y).is_integer() and abs(y) < 1024:
-        return finished(joint.integer_power(base, exponent, inner, profile), fmt, profile)
+        found = joint.integer_power(base, exponent, inner, profile)
+        if y in BY_STEPS and fmt != inner:  # products of narrow types, each rounded to them
+            found = _hull(found, natural(BY_STEPS[y], [base], fmt, profile, {}))
+        return finished(found, fmt, profile)
     return finished(joint.power(base, exponent, inner, profile), fmt, profile)
 
 

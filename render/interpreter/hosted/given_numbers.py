@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map
 
+from interval_ops.formats import casting
+from interval_ops.formats.model import FP64
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.call import Bounds, Call, Known, Result
+from render.interpreter.hosted.call import Bounds, Call, Known, Result, held_in
+from render.interpreter.hosted.made import FILLS
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
+from render.ops.dtypes import FORMAT_OF
 
-_FILLS = frozenset(["full", "full_like", "new_full", "fill", "scalar_tensor"])
 _FACTORS = frozenset(["alpha", "value", "negative_slope", "weight"])
 """Arguments in which a result is linear while the others stand."""
 
@@ -49,9 +52,10 @@ class GivenNumbers:
 
     def bounds(self, name: str, profile: Profile) -> Result:
         """Of the results, by rule; None without one."""
-        if name in _FILLS:
+        if name in FILLS:
             first = next(iter(self.ends.values()))
-            return Bounds(np.array(first.lo), np.array(first.hi))
+            lo, hi, fmt = np.array(first.lo), np.array(first.hi), FORMAT_OF.get(held_in(self.func, *self.plain))
+            return Bounds(lo, hi) if fmt is None else Bounds(*casting.cast_interval(lo, hi, FP64, fmt, profile))
         if name not in RULES:
             return None
         found = self._ruled(name, self.args, self.kwargs, profile)

@@ -24,6 +24,7 @@ from interval_ops.formats.model import Format
 from render.interpreter.hosted.call import Bounds, Call, Exact, Result, finished, inner_of
 from render.ops.dtypes import FORMAT_OF
 
+FILLS = ("full", "full_like", "new_full", "fill", "scalar_tensor")
 WINDOWS = ("hann_window", "hamming_window", "blackman_window", "bartlett_window")
 
 
@@ -47,6 +48,12 @@ def _around(call: Call, value: np.ndarray, error: np.ndarray | float, fmt: Forma
     own = 2.0**-49 * np.abs(value)
     pair: Pair = value - reach - own, value + reach + own
     return finished(pair, fmt, call.profile)
+
+
+def filled(call: Call) -> Result:
+    """One number everywhere: as it is written, and as the type holds it."""
+    x = next((x for name in ("fill_value", "value", "s") if (x := call.get(name)) is not None), None)
+    return Bounds(*call.held(x)) if isinstance(x, (int, float)) else None
 
 
 def linspace(call: Call) -> Result:

@@ -10,7 +10,7 @@ import torch
 from interval_ops.bounds import Pair
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64
-from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Result
+from render.interpreter.hosted.call import EXACT, Bounds, Call, Exact, Found, Result, same_rank
 from render.interpreter.hosted.places import ranks
 from render.interpreter.memory.integers import INTEGERS
 from render.ops.dtypes import FORMAT_OF
@@ -22,14 +22,14 @@ def _arrays(found: Any) -> list[np.ndarray]:
 
 def moved(call: Call) -> Result:
     """Elements of the operands: the same movement of both ends."""
-    lo, hi = (_arrays(call.run(call.at(end))) for end in (0, 1))
+    lo, hi = (_arrays(call.end(end)) for end in (0, 1))
     found = tuple(Bounds(a, b) for a, b in zip(lo, hi, strict=True))
     return found if len(found) > 1 else found[0]
 
 
 def ends(call: Call) -> Result:
     """Exact and nondecreasing in every operand: the operation on both ends. What may be NaN gives anything."""
-    lo, hi = (_arrays(call.run(call.at(end))) for end in (0, 1))
+    lo, hi = (_arrays(call.end(end)) for end in (0, 1))
     found = tuple(Bounds(a, b) for a, b in zip(lo, hi, strict=True))
     return found if len(found) > 1 else found[0]
 
@@ -66,7 +66,7 @@ def ordered(call: Call) -> Result:
         return None if np.isnan(np.concatenate([e.ravel() for e in call.pair(call.x)])).any() else ends(call)
     dim %= max(call.x.dim(), 1)
     rows, loose, decided = _rows(call, dim)
-    lo, hi = (call.run(call.at(end))[0].numpy() for end in (0, 1))
+    lo, hi = (call.end(end)[0].numpy() for end in (0, 1))
     spoilt = np.moveaxis(loose, -1, dim) if call.x.dim() else loose.reshape(())
     of_all = lo.ndim == call.x.dim() > 0
     if lo.ndim < spoilt.ndim:
@@ -92,7 +92,7 @@ def extreme(call: Call) -> Result:
     """max and min: of all, along a dimension with the place, or of two tensors."""
     if len(call.args) > 1 and isinstance(call.args[1], torch.Tensor):
         return ends(call)
-    lo, hi = (call.run(call.at(end)) for end in (0, 1))
+    lo, hi = (call.end(end) for end in (0, 1))
     if isinstance(lo, torch.Tensor):
         return Bounds(lo.numpy(), hi.numpy())
     place = _place(call, "max" in call.op._schema.name, _dim(call) or 0, bool(call.get("keepdim", False)))
@@ -128,7 +128,7 @@ def running(call: Call) -> Result:
     """cummax and cummin: from an element that may be NaN on, anything."""
     if not call.x.is_floating_point():
         return None
-    lo, hi = (call.run(call.at(end)) for end in (0, 1))
+    lo, hi = (call.end(end) for end in (0, 1))
     dim = _dim(call) or 0
     decided = bool(np.array_equal(lo[1].numpy(), hi[1].numpy())) and _rows(call, dim)[2]
     count = call.x.shape[dim] if call.x.dim() else 1
@@ -137,12 +137,12 @@ def running(call: Call) -> Result:
 
 def pooled(call: Call) -> Result:
     """max_pool2d: the values; the places are exact only where the operand is."""
-    lo, hi = (call.run(call.at(end))[0].numpy() for end in (0, 1))
+    lo, hi = (call.end(end)[0].numpy() for end in (0, 1))
     return Bounds(lo, hi), None if not np.array_equal(lo, hi) else Exact()
 
 
 def both_extremes(call: Call) -> Result:
-    lo, hi = (call.run(call.at(end)) for end in (0, 1))
+    lo, hi = (call.end(end) for end in (0, 1))
     return tuple(Bounds(a.numpy(), b.numpy()) for a, b in zip(lo, hi, strict=True))
 
 
@@ -168,19 +168,22 @@ def without_nan(call: Call) -> Result:
     fmt = FORMAT_OF.get(call.x.dtype)
     if fmt is None:
         return None
-    nan, top, bottom = call.get("nan"), call.get("posinf"), call.get("neginf")
-    top, bottom = (fmt.max if top is None else float(top)), (-fmt.max if bottom is None else float(bottom))
-    nan = 0.0 if nan is None else float(nan)
+
+    def of(name: str, default: float) -> tuple[float, float]:
+        x = call.get(name)
+        return (default, default) if x is None else (float(call.held(x)[0]), float(call.held(x)[1]))
+
+    nan, top, bottom = of("nan", 0.0), of("posinf", fmt.max), of("neginf", -fmt.max)
+    out = [np.where(e == np.inf, top[k], np.where(e == -np.inf, bottom[k], e)) for k, e in enumerate((lo, hi))]
     if np.array_equal(lo, hi, equal_nan=True):  # values as they are: NaN is NaN for certain
-        return Exact()
+        return Bounds(*(np.where(np.isnan(e), nan[k], e) for k, e in enumerate(out)))
     open_ = np.isnan(lo) | np.isnan(hi)
-    out = [np.where(end == np.inf, top, np.where(end == -np.inf, bottom, end)) for end in (lo, hi)]
     low, high = np.minimum(*out), np.maximum(*out)
     # An interval with an infinite end holds every finite number up to it as well.
     low = np.where(lo == -np.inf, np.minimum(low, -fmt.max), low)
     high = np.where(hi == np.inf, np.maximum(high, fmt.max), high)
-    low = np.where(open_, min(-fmt.max, nan, bottom, top), low)
-    high = np.where(open_, max(fmt.max, nan, bottom, top), high)
+    low = np.where(open_, min(-fmt.max, nan[0], bottom[0], top[0]), low)
+    high = np.where(open_, max(fmt.max, nan[1], bottom[1], top[1]), high)
     return Bounds(low, high)
 
 
@@ -191,10 +194,12 @@ def compared(call: Call) -> Result:
     """gt and the like: 0 and 1 where the bounds leave the answer open, exact where every choice decides alike."""
     from interval_ops.arithmetic.selection import compare
 
-    pairs = call.operands(call.args[:2], FP64)
-    if pairs is None:
+    # a number in the operand's own type, as torch compares it
+    pairs = [call.held(x) if isinstance(x, (int, float)) else call.operand(x, FP64) for x in call.args[:2]]
+    known = [p for p in pairs if p is not None]
+    if len(known) < 2:
         return None
-    surely, possibly = compare(call.op._schema.name.removeprefix("aten::").removesuffix("_"), *pairs)
+    surely, possibly = compare(call.op._schema.name.removeprefix("aten::").removesuffix("_"), *same_rank(known))
     if np.array_equal(surely, possibly):
         return Exact()
     return Bounds(np.asarray(surely, np.float64), np.asarray(possibly, np.float64))
@@ -207,13 +212,13 @@ def selected(call: Call) -> Result:
         return moved(call)
 
     def chosen(end: int, way: int) -> np.ndarray:
-        plain = call.at(end)
+        numbered, plain = call.with_numbers(lambda x: call.held(x)[end]), call.at(end)
 
         def pick(t: Any) -> Any:
             is_one = any(t is c for c in conditions)
             return torch.from_numpy(np.ascontiguousarray(call.pair(t)[way] > 0)) if is_one else plain(t)
 
-        return _arrays(call.run(pick))[0]
+        return _arrays(numbered.run(pick))[0]
 
     lo, hi = (pick(chosen(end, 0), chosen(end, 1)) for end, pick in ((0, np.minimum), (1, np.maximum)))
     return Bounds(lo, hi)

@@ -136,9 +136,28 @@ def norm(op: Aten) -> Rule:
             if not call.get("training"):
                 return _with_given(rows, given, eps)
         z, *beside = normalised(rows.pair, eps, rows.inner, rows.profile)
-        return rows.affine(z), *(rows.reduced(pair, rounded=False) for pair in beside)
+        kept = _kept(rows) if row.beside else 0.0
+        return rows.affine(_by_kept(rows, z, beside[0], beside[1][1], kept), kept), *(
+            rows.reduced(pair, rounded=False) for pair in beside
+        )
 
     return rule
+
+
+def _kept(rows: Rows) -> float:
+    """The unit roundoff of a narrow type in which batch norm keeps statistics, factors and shifts of channels."""
+    weight = rows.call.get("weight")
+    own = weight is None or weight.dtype == rows.call.x.dtype
+    return rows.fmt.u if own and rows.fmt != rows.inner and not rows.profile.muted("cast") else 0.0
+
+
+def _by_kept(rows: Rows, z: Pair, mean: Pair, scale: np.ndarray, kept: float) -> Pair:
+    """x f + (b - m f) in place of (x - m) / sigma: f is off by two roundings, m f by four, the shift by one more."""
+    if not kept:
+        return z
+    x, m = (np.maximum(np.abs(p[0]), np.abs(p[1])) for p in (rows.pair, mean))
+    reach = kept * (3 * x + 6 * m[..., None]) * scale[..., None] * UP
+    return z[0] - reach, z[1] + reach
 
 
 def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
@@ -149,4 +168,6 @@ def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
     mean, var = (each(rows.call.pair(g), lambda x: np.asarray(x).reshape(-1, 1)) for g in given)
     var, small = same_rank([var, number_pair(eps)])
     root = unary("sqrt", arithmetic.add(var, small, inner, profile), inner, profile)
-    return rows.affine(_scaled_difference(rows.pair, mean, root, inner, profile)), None, None
+    z, kept = _scaled_difference(rows.pair, mean, root, inner, profile), _kept(rows)
+    flat = (mean[0][..., 0], mean[1][..., 0]), 1 / root[0][..., 0]
+    return rows.affine(_by_kept(rows, z, *flat, kept), kept), None, None

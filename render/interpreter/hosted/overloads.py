@@ -15,15 +15,19 @@ import torch
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from render.interpreter.cuda_redirect import on_host
-from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, opaque
+from render.interpreter.hosted.call import held_in, scalar_arguments, stored
+from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
 from render.interpreter.memory.integers import INTEGERS
-from render.ops.aten import base_name
+from render.ops.aten import Form, base_name, of_form
 from render.ops.dtypes import FORMAT_OF
 from render.ops.parts import dispatches
 
 OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep, "<")
 """Files that begin so are not the user's."""
 COPIES = frozenset(["copy", "_to_copy"])
+TAKES_IN = of_form(Form.MADE, Form.MOVE, Form.ORDER) | {"threshold"}
+"""Operations whose results may hold a number among their arguments."""
+BEYOND_DATA = 2.0**40
 _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential"])
 """In place these do not read what they overwrite."""
 
@@ -43,6 +47,8 @@ class OverloadRule:
     """Results hold elements of the operands."""
     opaque: bool
     """No rule says what it makes of floats."""
+    numbers: tuple[tuple[int, str], ...] = ()
+    """Place and name of the numbers that its results take in unchanged."""
 
 
 _kept: dict[int, tuple[Any, OverloadRule]] = {}
@@ -64,7 +70,32 @@ def _read(func: Any) -> OverloadRule:
     view = bool(given) and not written and not any(a.is_write for a in given)
     overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
     moves, unknown = name in MOVES or name in COPIES, opaque(name) and not view
-    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown)
+    numbers = scalar_arguments(func) if name in RULES and not view and name in TAKES_IN else ()
+    if name == "nan_to_num":
+        numbers = tuple((i, a.name) for i, a in enumerate(schema.arguments[1:], 1))
+    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown, numbers)
+
+
+def takes_in(func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
+    """The narrow type that rounds a number among the arguments on its way into the result; None if none is rounded.
+
+    Numbers beyond any data stand for infinity, in masks: they stay what the type makes of them.
+    """
+    given = [args[i] if i < len(args) else kwargs.get(name) for i, name in op.numbers]
+    found = [x for x in given if isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < BEYOND_DATA]
+    if not found:
+        return None
+    dtype = held_in(func, args, kwargs)
+    fmt = FORMAT_OF.get(dtype)
+    if fmt is None or fmt.bits == 64 or all(stored(float(x), dtype) == x for x in found):
+        return None
+    return fmt
+
+
+@cache
+def taking_in(op: OverloadRule) -> OverloadRule:
+    """An operation some number of which is rounded to the type of its result."""
+    return replace(op, cause="cast")
 
 
 @cache

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +26,7 @@ from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, number_pair, same_rank
-from render.ops.aten import Aten, Form, addends, base_name
+from render.ops.aten import Aten, Form, addends
 from render.ops.dtypes import FORMAT_OF
 
 _UP = 1.0 + 2.0**-40
@@ -201,6 +200,8 @@ def linear(op: Aten) -> Rule:
         fmt = FORMAT_OF.get(floats[0].dtype) if floats else None
         if fmt is None or any(t.dtype != floats[0].dtype for t in floats) or call.get("dtype") is not None:
             return None
+        if call.get("reduce", "sum") not in ("sum", "mean"):
+            return None
         with np.errstate(all="ignore"):
             midpoint, radius = _halves(call, floats)
             if any(not np.isfinite(midpoint[id(t)] + radius[id(t)]).all() for t in floats):
@@ -209,9 +210,7 @@ def linear(op: Aten) -> Rule:
             size = _run(call, {k: np.abs(m) + radius[k] for k, m in midpoint.items()}, signed=False)
             spread = size - _run(call, {k: np.abs(m) for k, m in midpoint.items()}, signed=False)
             inner = inner_of(fmt)
-            count = (
-                _landing(call, floats) if op.name in SCATTERED else addends(base_name(op.name), call.args, values.size)
-            )
+            count = _landing(call, floats) if op.name in SCATTERED else addends(op.name, call.args, values.size)
             error = _rounding(call, op, inner, fmt, count, size, midpoint, radius)
             own = (count + 8) * 2.0**-51 * size
             reach = np.where(np.isfinite(size), (np.maximum(spread, 0.0) + error + own) * _UP, np.nan)
@@ -230,10 +229,7 @@ SCATTERED = frozenset(["index_add", "scatter_add", "convolution_backward"])
 def _landing(call: Call, floats: list[torch.Tensor]) -> int:
     """The most addends that meet in one element, its own included: the operation on ones."""
     ones = {id(t): np.ones(tuple(t.shape)) for t in floats}
-    kept = {k: v for k, v in call.kwargs.items() if k != "alpha"}
-    alone = copy(call)
-    alone.kwargs = kept
-    found = _run(alone, ones, signed=False)
+    found = _run(call.with_numbers(lambda x: 1.0), ones, signed=False)
     return int(found.max(initial=0.0)) + 1
 
 
@@ -252,7 +248,7 @@ def scatter_reduced(sum_: Aten) -> Rule:
         if fmt is None or how not in ("sum", "mean", "amax", "amin"):
             return None
         if how in ("amax", "amin"):
-            ends = [call.run(call.at(end)).numpy() for end in (0, 1)]
+            ends = [call.end(end).numpy() for end in (0, 1)]
             return Bounds(ends[0], ends[1])
         totals = replace_reduce(call, "sum")
         found = adding(totals)
@@ -283,12 +279,21 @@ def _halves(call: Call, floats: list[torch.Tensor]) -> tuple[dict[int, np.ndarra
 
 def _run(call: Call, operands: dict[int, np.ndarray], signed: bool) -> np.ndarray:
     def pick(x: Any) -> Any:
-        if isinstance(x, torch.Tensor) and id(x) in operands:
-            return torch.from_numpy(np.array(operands[id(x)]))
-        return abs(x) if isinstance(x, float) and not signed else x
+        return torch.from_numpy(np.array(operands[id(x)])) if id(x) in operands else x
 
-    found: np.ndarray = call.run(pick).numpy()
+    found: np.ndarray = (call if signed else call.with_numbers(abs)).run(pick).numpy()
     return found
+
+
+def _misplaced(call: Call, inner: Format, midpoint: dict[int, np.ndarray], radius: dict[int, np.ndarray]) -> float:
+    """What an interpolation between neighbours loses where it reads a little beside its place.
+
+    The place of an element is scale (i + 1/2) - 1/2 or scale i, computed with at most 4 roundings of numbers up to the
+    operand's length, of which the scale has one (UpSample.h): off by 5 u n on an axis of n. Between neighbours, and
+    continuously across them, the value changes by at most 2 max |x| for each unit.
+    """
+    most = max(float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items())
+    return sum(10 * inner.u * (n + 1) * most for n in call.x.shape[2:])
 
 
 def _rounding(
@@ -298,9 +303,15 @@ def _rounding(
     """K roundings of every term; products on the target's units besides, with operands cut where these cut them."""
     profile = call.profile
     if op.form is not Form.PRODUCT:
-        u = 0.0 if profile.muted("accumulation") else inner.u
-        tiny = 0.0 if profile.muted("accumulation") else count * inner.half_subnormal
-        return math.expm1((count + 2) * u) * size + tiny
+        if profile.muted("accumulation"):
+            return np.zeros_like(size)
+        steps = count + 2
+        lost = math.expm1(min(steps * inner.u, 700.0)) * size + steps * inner.half_subnormal
+        if op.stepwise and fmt != inner:  # sums, products and factors of the type itself
+            lost = lost + math.expm1(min(steps * fmt.u, 700.0)) * size + steps * fmt.half_subnormal
+        if op.name.startswith("upsample_"):
+            lost = lost + _misplaced(call, inner, midpoint, radius)
+        return lost
     kind, device = kind_of(fmt, convolution=True), _device(call)
     try:
         model = device.dot(kind)

@@ -55,13 +55,15 @@ class Rows:
     def full(self, pair: Pair) -> Bounds:
         return finished(self.back(pair), self.fmt, self.profile)
 
-    def affine(self, pair: Pair) -> Bounds:
-        """Rows of a norm, times its weight plus its bias; contracted or not."""
+    def affine(self, pair: Pair, kept: float = 0.0) -> Bounds:
+        """Rows of a norm, times its weight plus its bias, which may be rounded to within `kept`; contracted or not."""
         made = self.back(pair)
         for name, step in (("weight", arithmetic.mul), ("bias", arithmetic.add)):
             operand = self.call.get(name)
             if operand is not None:
                 given = each(self.call.pair(operand), lambda x: np.asarray(x, np.float64).reshape(self.joined.side))
+                if name == "bias":
+                    given = given[0] - kept * np.abs(given[0]), given[1] + kept * np.abs(given[1])
                 made, given = same_rank([made, given])
                 made = step(made, given, self.inner, self.profile)
         return finished(made, self.fmt, self.profile)
@@ -99,8 +101,11 @@ def average(pair: Pair, fmt: Format, profile: Profile) -> Pair:
     return by_reciprocal((low, high), (n, n), fmt, profile)
 
 
-def product(pair: Pair, fmt: Format, profile: Profile) -> Pair:
-    return prod_axis(pair, 1, pair[0].shape, fmt, profile)
+def product(call: Call) -> Result:
+    """prod, whose kernels multiply narrow types in the type itself."""
+    rows = Rows(call)
+    pair = rows.pair if rows.usable else None
+    return None if pair is None else rows.reduced(prod_axis(pair, 1, pair[0].shape, rows.fmt, rows.profile))
 
 
 def scanned(scan_: Callable[..., Pair]) -> Rule:
@@ -167,22 +172,53 @@ def loss(op: Aten) -> Rule:
     return rule
 
 
+def _cascaded(n: int) -> float:
+    """Additions that an element passes in torch's sums of losses in the type itself: 16 on each of at most 8 levels.
+
+    Source: cascade_sum_num_levels of aten/src/ATen/native/LossNLL.cpp and LossNLL2d.cpp; more than 2^32 elements double
+    the 16.
+    """
+    levels = min(8, math.ceil(math.log(max(n, 2), 16)) + 1)
+    return min(n, 16.0 * levels * max(1.0, n / 2.0**32) + 8)
+
+
+def _added(pair: Pair, call: Call, fmt: Format) -> Pair:
+    """The sum of a row, in float32 in any order or by levels in a narrow type."""
+    low, high = total(pair, inner_of(fmt), call.profile)
+    if fmt != inner_of(fmt) and not call.profile.muted("accumulation"):
+        size = np.maximum(np.abs(pair[0]), np.abs(pair[1])).sum()
+        steps = _cascaded(pair[0].size)
+        room = math.expm1(steps * fmt.u) * size * UP + steps * fmt.half_subnormal
+        low, high = low - room, high + room
+    return low, high
+
+
 def nll_loss(call: Call) -> Result:
-    """-x[i, target_i], summed or averaged over the targets that count; weights other than 1 have no rule here."""
-    x, target = call.x, call.args[1]
+    """-w[target_i] x[i, target_i], summed or averaged by the weights of the targets that count; classes second."""
+    x, target, weight = call.x, call.args[1], call.get("weight")
     fmt = FORMAT_OF.get(x.dtype)
-    if fmt is None or call.get("weight") is not None or x.dim() not in (1, 2):
+    if fmt is None or x.dim() not in (1, 2, 4) or (weight is not None and weight.dtype != x.dtype):
         return None
     goals = target.reshape(-1).numpy()
     kept = goals != int(call.get("ignore_index", -100))
     at = np.where(kept, goals, 0)
-    ends = [np.asarray(end, np.float64).reshape(-1, x.shape[-1])[np.arange(len(at)), at] for end in call.pair(x)]
-    low, high = np.where(kept, -ends[1], 0.0), np.where(kept, -ends[0], 0.0)
+    last = [np.moveaxis(np.asarray(end, np.float64), min(1, x.dim() - 1), -1) for end in call.pair(x)]
+    ends = [np.ascontiguousarray(end).reshape(len(at), -1)[np.arange(len(at)), at] for end in last]
+    terms = np.where(kept, -ends[1], 0.0), np.where(kept, -ends[0], 0.0)
+    weights = np.where(kept, 1.0, 0.0), np.where(kept, 1.0, 0.0)
+    if weight is not None:
+        low, high = (np.where(kept, np.asarray(end, np.float64)[at], 0.0) for end in call.pair(weight))
+        weights, terms = (low, high), arithmetic.mul((low, high), terms, fmt, call.profile)
     how = int(call.get("reduction"))
     if how == 0:
-        return Bounds(low.reshape(target.shape), high.reshape(target.shape)), None
+        return Bounds(*(end.reshape(target.shape) for end in terms)), None
     if not kept.any():
         return None
-    pair = (average if how == 1 else total)((low[kept][None], high[kept][None]), inner_of(fmt), call.profile)
-    count = np.full((), float(kept.sum()))
-    return finished(each(pair, lambda x: x[0]), fmt, call.profile), Bounds(count, count)
+    whole = each(weights, lambda end: end[kept][None])
+    count = _added(whole, call, fmt) if weight is not None else each(weights, lambda end: np.atleast_1d(end.sum()))
+    pair = _added(each(terms, lambda end: end[kept][None]), call, fmt)
+    if how == 1:
+        pair, whole = (finished(p, fmt, call.profile).pair for p in (pair, count))
+        pair = by_reciprocal(pair, whole, inner_of(fmt), call.profile)
+    found = finished(each(pair, lambda end: end[0]), fmt, call.profile)
+    return found, finished(each(count, lambda end: end[0]), fmt, call.profile)

@@ -54,6 +54,7 @@ def softmax(call: Call, logs: bool = False) -> Result:
     if not rows.usable or call.get("half_to_float", False):
         return None
     error = _log_error if logs else _softmax_error
+    kept = _stored(rows)
     shape = rows.pair[0].shape
     flat = [end.reshape(-1, shape[-1]) for end in rows.pair]
     out, step = np.empty((2, *flat[0].shape)), max(1, BLOCK // max(shape[-1], 1))
@@ -61,9 +62,14 @@ def softmax(call: Call, logs: bool = False) -> Result:
         for start in range(0, len(flat[0]), step):  # what stands between operands and results stays in the cache
             lo, hi = (end[start : start + step] for end in flat)
             fine = (np.isfinite(lo) & np.isfinite(hi)).all(-1, keepdims=True) | all_masked(lo, hi)
-            ends = error(lo, hi, rows.n, rows.inner, rows.profile)
+            ends = error(lo, hi, rows.n, rows.inner, rows.profile, kept)
             out[:, start : start + step] = [np.where(fine, end, np.nan) for end in ends]
     return rows.full((out[0].reshape(shape), out[1].reshape(shape)))
+
+
+def _stored(rows: Rows) -> float:
+    """The unit roundoff of narrow types, in which kernels keep exponentials, sums or logarithms between passes."""
+    return 0.0 if rows.fmt == rows.inner or rows.profile.muted("cast") else rows.fmt.u
 
 
 def all_masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
@@ -74,7 +80,7 @@ def all_masked(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     return found
 
 
-def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile) -> Pair:
+def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: float) -> Pair:
     low, high = exact_softmax(lo, hi)
     u, add, e = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation"), relative("exp", fmt, profile)
     tiny = 0.0 if profile.muted("function") else 4 * max(fmt.half_subnormal, 2.0**-1074)
@@ -82,14 +88,14 @@ def _softmax_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile:
     def reach(y: np.ndarray) -> np.ndarray:
         # |x - max| <= |log y| + log n for every element, and the weighted mean of it in the sum is at most log n + 1.
         depth = -np.log(np.maximum(y, 5e-324)) + 2 * math.log(n) + 1
-        grown: np.ndarray = np.expm1((u * depth + 2 * e + n * add + 3 * u) * UP)
+        grown: np.ndarray = np.expm1((u * depth + 2 * e + n * add + 3 * (u + kept)) * UP)
         return grown
 
     top = high * (1 + reach(high)) + tiny
     return np.maximum(low * (1 - np.minimum(reach(low), 1.0)) - tiny, 0.0), top
 
 
-def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile) -> Pair:
+def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Profile, kept: float) -> Pair:
     """x - logsumexp, rising in its own element and falling in every other; computed as x - max - log(sum)."""
     u, add = unit(fmt, profile, "arith"), unit(fmt, profile, "accumulation")
     e, g = relative("exp", fmt, profile), relative("log", fmt, profile)
@@ -99,10 +105,12 @@ def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Pro
     last = (hi - peak) - np.log(np.maximum(_rest(lo, peak) + np.exp(hi - peak) - lost, 0.0))
     slack = (n + 16) * 2.0**-50
 
-    def reach(y: np.ndarray) -> np.ndarray:
+    def reach(y: np.ndarray) -> np.ndarray:  # the logarithm of the sum and x - max may be kept in the type
         depth = np.abs(y) + math.log(n)
         found: np.ndarray = (u * (2 * depth + np.abs(y)) + g * math.log(n) + e + n * add + u * (math.log(n) + 1)) * UP
-        result: np.ndarray = found + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
+        result: np.ndarray = (
+            found + kept * (2 * depth + 1) + slack * (1 + np.abs(y) + np.abs(hi - peak) + np.abs(lo - peak))
+        )
         return result
 
     masked = lo == -np.inf
@@ -118,11 +126,14 @@ def logsumexp(call: Call) -> Result:
     inner, profile, n = rows.inner, rows.profile, rows.n
     u, add = unit(inner, profile, "arith"), unit(inner, profile, "accumulation")
     e, g = relative("exp", inner, profile), relative("log", inner, profile)
+    # Steps of torch's own in the type: exponentials and their arguments, which are log n + 1 in the mean at most, the
+    # sum, its logarithm, and one more for the maximum that is added.
+    steps = _stored(rows) * (3 * math.log(n) + 5)
     ends = []
     with np.errstate(all="ignore"):
         for x, way in zip(rows.pair, (-1, 1), strict=True):
             top = x.max(-1)
             value = top + np.log(np.exp(x - top[..., None]).sum(-1))
             room = (e + n * add + u * (math.log(n) + 1) + g * math.log(n) + u * (np.abs(value) + math.log(n))) * UP
-            ends.append(value + way * (room + (n + 16) * 2.0**-50 * (1 + np.abs(top) + np.abs(value))))
+            ends.append(value + way * (room + steps + (n + 16) * 2.0**-50 * (1 + np.abs(top) + np.abs(value))))
     return rows.reduced((ends[0], ends[1]))

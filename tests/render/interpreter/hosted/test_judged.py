@@ -114,3 +114,36 @@ def test_a_condition_that_is_open_and_decides_elsewhere_is_tainted():
     assert all(e is not None and e.taints for e in found[:2])
     for e in found[2:]:
         assert e is not None and not e.taints and e.lo[1] <= 0.0 and e.hi[1] >= 1.7
+
+
+CONSTANTS: dict[str, Any] = {
+    "clamp": lambda x, c: x.clamp(max=c), "pad": lambda x, c: F.pad(x, (4, 4), value=c),
+    "masked_fill": lambda x, c: x.masked_fill(x > 0, c), "where": lambda x, c: torch.where(x > 0, x, c),
+    "full": lambda x, c: torch.maximum(x, torch.full_like(x, c)), "hardtanh": lambda x, c: F.hardtanh(x, -c, c),
+    "new_full": lambda x, c: torch.cat([x, x.new_full((8, 8), c)]), "threshold": lambda x, c: F.threshold(x, 0.25, c),
+    "nan_to_num": lambda x, c: torch.nan_to_num(torch.where(x > 0, x, float("nan")), nan=c),
+    "fill": lambda x, c: torch.cat([x, torch.empty_like(x).fill_(c)]),
+}  # fmt: skip
+"""A number that bfloat16 does not hold is written into what a kernel then reads."""
+
+
+@triton.jit
+def _double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    _double[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), 64)
+    return y
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_constant_that_its_type_does_not_hold_is_no_bug(name):
+    change = CONSTANTS[name]
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
+    right = classify(lambda x: doubled(change(x, 0.1)), x, ref=lambda x: 2 * change(x, 0.1), budget=False)
+    assert right.code == "RND100", right
+    wrong = classify(lambda x: doubled(change(x, 0.101)), x, ref=lambda x: 2 * change(x, 0.1), budget=False)
+    assert wrong.label == "Type-II", wrong

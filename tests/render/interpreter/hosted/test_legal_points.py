@@ -1,0 +1,134 @@
+"""Bounds of host operations hold what torch itself makes of other points of the operands' box, in their own type.
+
+Kernels of one operation differ by type, size and layout: some round each step to float16 or bfloat16, some read a
+number among their arguments in that type, some sum in it. The oracle is torch, in the type and in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from support import rng, trials
+
+from render.interpreter.host import HostTracker
+from render.interpreter.memory import Memory
+
+TARGETS = torch.arange(12) % 5
+C = 0.7390123
+OPERATIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    # numbers in the operands' type
+    "add": (lambda x: x + C, [(40,)]),
+    "sub from": (lambda x: C - x, [(12,)]),
+    "add scaled": (lambda x, y: torch.add(x, y, alpha=C), [(12,)] * 2),
+    "rsub scaled": (lambda x, y: torch.rsub(x, y, alpha=C), [(12,)] * 2),
+    "remainder": (lambda x: x % C, [(40,)]),
+    "fmod": (lambda x: torch.fmod(x, C), [(40,)]),
+    "power": (lambda x: x.abs() ** (3 * C), [(40,)]),
+    "of a number": (lambda x: (3 * C) ** x, [(40,)]),
+    "at most": (lambda x: x.clamp(max=0.1), [(40,)]),
+    "between": (lambda x: F.hardtanh(x, -C, C), [(40,)]),
+    "chosen": (lambda x: torch.where(x.abs() > 1.5, x, C), [(40,)]),
+    "filled": (lambda x: x.masked_fill(x > 0.5, C), [(40,)]),
+    "padded": (lambda x: F.pad(x, (1, 2), value=C), [(3, 5)]),
+    # steps in the operands' type
+    "cube": (lambda x: x**3, [(12,)]),
+    "power -2": (lambda x: x**-2, [(12,)]),
+    "rsqrt": (lambda x: x.abs().rsqrt(), [(12,)]),
+    "logit": (lambda x: torch.logit(x / 8 + 0.5), [(12,)]),
+    "xlogy": (lambda x, y: torch.xlogy(x, y.abs()), [(12,)] * 2),
+    "mse": (lambda x, y: F.mse_loss(x, y, reduction="none"), [(12,)] * 2),
+    "huber": (lambda x, y: F.huber_loss(x, y, reduction="none", delta=C), [(12,)] * 2),
+    "smooth l1": (lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=C), [(12,)] * 2),
+    "kl": (lambda x, y: F.kl_div(x, y.abs(), reduction="none"), [(12,)] * 2),
+    "soft margin": (lambda x: F.soft_margin_loss(x, torch.ones_like(x), reduction="none"), [(12,)]),
+    "entropy": (lambda x: F.binary_cross_entropy(x / 8 + 0.5, x.flip(0) / 8 + 0.5, reduction="none"), [(12,)]),
+    "logsumexp": (lambda x: x.logsumexp(0), [(60, 5)]),
+    "softmax": (lambda x: x.softmax(0), [(60, 5)]),
+    "log_softmax": (lambda x: x.log_softmax(-1), [(3, 300)]),
+    "batch norm": (lambda x: F.batch_norm(x + 9, None, None, training=True), [(6, 5, 7)]),
+    "batch norm given": (lambda x, m, v: F.batch_norm(x + 9, m + 9, v.abs() + 1), [(6, 5, 7), (5,), (5,)]),
+    # sums and products in the operands' type
+    "prod": (lambda x: x.prod(-1), [(3, 30)]),
+    "addr": (lambda m, a, b: torch.addr(m, a, b, alpha=-2, beta=-C), [(5, 6), (5,), (6,)]),
+    "addbmm": (lambda m, a, b: torch.addbmm(m, a, b, alpha=-2, beta=-1), [(5, 6), (3, 5, 7), (3, 7, 6)]),
+    "index_add": (lambda m, a: m.index_add(0, torch.tensor([0, 0, 2]), a, alpha=-C), [(5, 6), (3, 6)]),
+    "fold": (lambda x: F.fold(x, (21, 21), 11), [(1, 121, 121)]),
+    "adaptive 3d": (lambda x: F.adaptive_avg_pool3d(x, 2), [(1, 1, 11, 11, 9)]),
+    "adaptive 2d": (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), [(1, 1, 21, 21)]),
+    "segments": (lambda x: torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 3, 4])), [(9,)]),
+    "nll": (lambda x: F.nll_loss(x, TARGETS.repeat(40), reduction="sum"), [(480, 5)]),
+    "nll weighted": (lambda x, w: F.nll_loss(x, TARGETS, w.abs() + 1), [(12, 5), (5,)]),
+    "nll of images": (lambda x: F.nll_loss(x, TARGETS.reshape(2, 2, 3)), [(2, 5, 2, 3)]),
+    # places that are computed
+    "bilinear": (lambda x: F.interpolate(x, size=(3, 3000), mode="bilinear"), [(1, 1, 2, 2001)]),
+    "linear": (lambda x: F.interpolate(x, scale_factor=1.37, mode="linear", align_corners=True), [(1, 2, 77)]),
+    "trilinear": (lambda x: F.interpolate(x, size=(5, 9, 8), mode="trilinear"), [(1, 1, 7, 8, 9)]),
+    "nearest": (lambda x: F.interpolate(x, scale_factor=2.7, mode="nearest"), [(1, 2, 7, 9)]),
+}  # fmt: skip
+WIDTHS = {torch.float32: (2.0**-23, 0.3), torch.float16: (2.0**-10, 0.3), torch.bfloat16: (2.0**-7, 0.3)}
+
+
+def rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    return torch.from_numpy(x).to(dtype).double().numpy()
+
+
+def box(g: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, width: float) -> tuple[np.ndarray, ...]:
+    v = rounded(g.uniform(-3, 3, shape), dtype)
+    r = width * np.abs(v) * g.integers(0, 2, shape)
+    return rounded(v - r, dtype), rounded(v + r, dtype), v
+
+
+def bounds(operation: Callable[..., Any], boxes: list[tuple[np.ndarray, ...]], dtype: torch.dtype) -> Any:
+    memory, given = Memory(), []
+    with HostTracker(memory):
+        for lo, hi, v in boxes:
+            given.append(torch.from_numpy(v).to(dtype))
+            memory.carry(given[-1], lo, hi, frozenset())
+        out = operation(*given)
+    return memory.envelope(out)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_torch_s_own_results_lie_inside(name, dtype):
+    operation, shapes = OPERATIONS[name]
+    for seed in range(trials(2)):
+        g = rng(seed)
+        for width in WIDTHS[dtype]:
+            boxes = [box(g, shape, dtype, width) for shape in shapes]
+            envelope = bounds(operation, boxes, dtype)
+            assert envelope is not None and not envelope.taints
+            for _ in range(4):
+                points = [np.where(g.integers(0, 2, lo.shape) > 0, lo, hi) for lo, hi, _ in boxes]
+                wide = operation(*map(torch.from_numpy, points)).numpy()
+                own = operation(*(torch.from_numpy(p).to(dtype) for p in points)).double().numpy()
+                slack = 1e-12 * np.abs(wide).max()
+                for seen, room in ((wide, slack), (own, 0.0)):
+                    bad = (seen < envelope.lo - room) | (seen > envelope.hi + room)
+                    assert not bad.any(), (envelope.lo[bad][:3], seen[bad][:3], envelope.hi[bad][:3])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: torch.segment_reduce(x, "max", lengths=torch.tensor([4, 8])),
+        lambda x: F.interpolate(x[None, None, None], size=(1, 5), mode="bicubic"),
+        lambda x: F.grid_sample(torch.ones(1, 1, 4, 4, dtype=x.dtype), x.reshape(1, 2, 3, 2), align_corners=True),
+    ],
+)
+def test_what_is_no_sum_with_known_coefficients_is_named(operation):
+    found = bounds(operation, [box(rng(0), (12,), torch.float32, 0.3)], torch.float32)
+    assert found.taints
+
+
+@pytest.mark.parametrize("dtype", WIDTHS, ids=str)
+def test_a_number_is_compared_as_the_type_holds_it(dtype):
+    """0.1 as the type holds it is not greater than 0.1, though it may lie above what is written."""
+    edge = rounded(np.array([0.1]), dtype)
+    truth = bounds(lambda x: x > 0.1, [(edge, edge + 0.125, edge + 0.125)], dtype)
+    assert (truth.lo.item(), truth.hi.item()) == (0, 1)
