@@ -2,11 +2,11 @@
 
 Every handle has a leading axis over programs, so one Python pass over the kernel body runs a whole chunk. Where
 programs of a chunk disagree on control flow (other than on when a loop ends, see `lockstep`) the chunk is undone and
-its parts are run apart; where they touch each
-other's memory it is undone and its programs run one at a time, in order; where one waits for another they run in turns
-(`turns`) from there on. Neighbours often agree (the rows of one block
-of a causal attention, over all heads), so the part at the end of a chunk that was split waits for the next chunk, and
-chunks are cut to the length of such runs.
+its parts are run apart; where they touch each other's memory it is undone and fewer are tried, down to one program at a
+time, in order (of programs that take one of many locks, as many run together as there are locks); where one waits for
+another they run in turns (`turns`) from there on. Neighbours often agree (the rows of one block of a causal attention,
+over all heads), so the part at the end of a chunk that was split waits for the next chunk, and chunks are cut to the
+length of such runs.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Grid:
     stats: GridStats = field(default_factory=GridStats)
     _split_at: int = 0
     _run_length: int = 0
+    _most: int = ORDERED
 
     def run(self) -> GridStats:
         try:
@@ -79,7 +80,7 @@ class Grid:
                 self._in_turns(rest, done, total)
                 break
             done += ran
-            if ran < size:
+            if ran < min(size, self._most):
                 self._run_length, self._split_at = done - self._split_at, done
             self._progress(done)
             size = self._next_size(total - done)
@@ -110,10 +111,8 @@ class Grid:
             self.ctx.memory.undo()
 
     def _next_size(self, left: int) -> int:
-        if self.stats.sequential:
-            return 1
         size = self.chunk or self._whole_runs(max(1, TARGET_ELEMENTS // max(1, METER.get().largest)))
-        size = max(1, min(size, left))
+        size = max(1, min(size, left, self._most))
         self.stats.chunk_size = max(self.stats.chunk_size, size)
         return size
 
@@ -124,46 +123,29 @@ class Grid:
         return math.ceil(self._run_length / max(1, math.ceil(self._run_length / size - 0.5)))
 
     def _top_level(self, pids: np.ndarray, linear: np.ndarray, last: bool) -> int:
-        """Runs a chunk and gives the number of its programs that are done: all, or those before the part that waits."""
+        """Runs a chunk and gives the number of its programs that are done: all, or those before a part that waits or
+        that must not run beside them."""
         self.stats.chunks += 1
-        memory = self.ctx.memory
+        memory, size = self.ctx.memory, len(pids)
         while True:
             memory.begin_chunk()
             try:
-                done = self._groups(pids, linear, last)
+                done = self._groups(pids[:size], linear[:size], last and size == len(pids))
             except Retry:
                 self._undo()
                 continue
             except Hazard:
+                if size == 1:
+                    raise
                 self._undo()
                 self.stats.sequential = True
-                break
+                size = self._most = 1 << (size - 1).bit_length() - 1  # locks are often a power of two
+                continue
             except BaseException:
                 memory.undo()
                 raise
             memory.commit()
             return done
-        for i in range(len(pids)):
-            try:
-                self._sequential(pids[i : i + 1], linear[i : i + 1])
-            except Waits:
-                if i == 0:
-                    raise
-                self._undo()
-                return i
-        return len(pids)
-
-    def _sequential(self, pids: np.ndarray, linear: np.ndarray) -> None:
-        memory = self.ctx.memory
-        while True:
-            memory.begin_chunk()
-            try:
-                self._pass(pids, linear)
-            except Retry:
-                self._undo()
-                continue
-            memory.commit()
-            return
 
     def _undo(self) -> None:
         self.stats.rollbacks += 1

@@ -10,11 +10,17 @@ from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.rounding import _bits, rn
 from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, RACE
 from render.interpreter.memory.operands import Bounded, Cells, Noted, Since, Sums, Undo, Update, Where, Who
-from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SEVERAL, SHARED, STORED
 from render.interpreter.memory.scatter import BOUNDED, ENTRY_BITS, SAVE_SHADOW, SAVE_WRITTEN, TAGGED, joined
 from render.interpreter.memory.shadow import log2
 
 ADD, MAX, MIN, AND, OR, XOR, XCHG, CAS = range(8)
+
+
+@inlined
+def others(t: int, me: int, chunk: int) -> bool:
+    """Whether a program of this chunk other than `me` left the tag."""
+    return t >= chunk and ((t & PROGRAM) != me or (t & SEVERAL) != 0)
 
 
 @inlined
@@ -25,9 +31,9 @@ def order(t: int, r: int, me: int, synced: bool, launch: int, chunk: int) -> int
     """
     stranger = t >= launch and ((t & PROGRAM) != me or (t & SHARED) != 0)
     plain = (t & ATOMIC) == 0
-    if stranger and t >= chunk and (plain or (t & RECENT) != 0):
+    if others(t, me, chunk) and (plain or (t & RECENT) != 0):
         return -1
-    if r >= chunk and ((r & PROGRAM) != me or (r & SHARED) != 0):
+    if others(r, me, chunk):
         return -1
     return 1 if stranger and not synced and (plain or (t & STORED) != 0) else 0
 
@@ -40,6 +46,8 @@ def atomic_tag(t: int, me: int, launch: int, chunk: int, serial: int) -> int:
     plain = (t & ATOMIC) == 0
     if (t & PROGRAM) != me or (t & SHARED) != 0:
         tag |= SHARED
+    if others(t, me, chunk):
+        tag |= SEVERAL
     if plain or (t & STORED) != 0:
         tag |= STORED
     if t >= chunk and (plain or (t & RECENT) != 0):
@@ -211,7 +219,9 @@ def atomic_int(
     """Integer operations in wrap-around arithmetic of `val`'s type, exchange and compare-and-swap on bits of any type.
 
     `cells.numbers` are the elements in that type. Returns (events, used, first, last, shared): `shared` if an address
-    was met by several lanes of this launch, so that what they got back depends on their order.
+    was met by several lanes of this launch, so that what they got back depends on their order. What exchanges leave
+    does, so a hazard is any other access of the chunk to their addresses: programs that take different locks run
+    together.
     """
     dims, st, ptr, mask, base, limit, size = where
     val, cmp = values
@@ -246,7 +256,7 @@ def atomic_int(
                         last = max(last, k)
                         t = tags[k]
                         state = order(t, reads[k] if use_reads else 0, me, synced[i], launch, chunk)
-                        if state < 0:
+                        if state < 0 or (op >= XCHG and others(t, me, chunk)):
                             return -1, used, first, last, shared
                         if state > 0:
                             events[noted] = n << KIND_BITS | RACE
@@ -288,7 +298,7 @@ def atomic_int(
                             mem[k] = x
                         else:
                             mem[k] = old
-                        tags[k] = atomic_tag(t, me, launch, chunk, serial)
+                        tags[k] = atomic_tag(t, me, launch, chunk, serial) | (RECENT if op >= XCHG else 0)
                         if use_written:
                             written[k] = -1
                 n += 1

@@ -49,8 +49,6 @@ def atomic(
     shape = np.broadcast_shapes(*operands, (len(pids),) + (1,) * (ptr.ndim - 1))
     active = np.broadcast_to(np.True_ if mask is None else mask, shape)
     memory.note_programs(pids)
-    if kind in ("cas", "xchg") and memory.several:
-        raise Hazard(f"atomic {kind} by several programs at once")
     running = pids[active.reshape(shape[0], -1).any(axis=1)] if mask is not None else pids
     if kind in ("load", "store"):
         memory.synchronise(running)

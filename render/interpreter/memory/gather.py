@@ -10,7 +10,7 @@ import numpy as np
 
 from interval_ops.compiled import compiled
 from render.interpreter.memory.operands import Cells, Since, Where, Who
-from render.interpreter.memory.registry import ATOMIC, PROGRAM, SHARED
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, SEVERAL, SHARED
 from render.interpreter.memory.shadow import log2
 
 OUTSIDE, NEVER, RACE, CONFLICT, OVERWRITE = 1, 2, 3, 4, 5
@@ -112,9 +112,9 @@ def check_reads(where: Where, who: Who, cells: Cells, use_tags: bool, since: Sin
                     for g in range(first, max(first + 1, (off + size) >> grain_shift)):
                         if use_tags:
                             t = tags[g]
-                            mixed = (t & ATOMIC) != 0 and (t & SHARED) != 0
-                            if t >= launch and (uniform or (t & PROGRAM) != me or mixed):
-                                if t >= chunk:
+                            foreign, atomic = uniform or (t & PROGRAM) != me, (t & ATOMIC) != 0
+                            if t >= launch and (foreign or (atomic and (t & SHARED) != 0)):
+                                if t >= chunk and (foreign or (atomic and (t & SEVERAL) != 0)):
                                     return -1
                                 if not synced[i]:
                                     events[noted] = n << KIND_BITS | RACE
@@ -123,7 +123,10 @@ def check_reads(where: Where, who: Who, cells: Cells, use_tags: bool, since: Sin
                         if use_reads:
                             r = reads[g]
                             other = r >= launch and ((r & PROGRAM) != me or (r & SHARED) != 0)
-                            reads[g] = serial | me | (SHARED if other or uniform else 0)
+                            here = r >= chunk and ((r & PROGRAM) != me or (r & SEVERAL) != 0)
+                            reads[g] = (
+                                serial | me | (SHARED if other or uniform else 0) | (SEVERAL if here or uniform else 0)
+                            )
                 n += 1
                 p += st[0, 2]
                 m += st[1, 2]

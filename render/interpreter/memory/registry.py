@@ -22,11 +22,12 @@ ATOMIC = 1 << 31
 SHARED = 1 << 30
 STORED = 1 << 29
 RECENT = 1 << 28
-PROGRAM = RECENT - 1
-"""Layout of a tag: serial of the access << 32 | ATOMIC | SHARED | STORED | RECENT | program.
+SEVERAL = 1 << 27
+PROGRAM = SEVERAL - 1
+"""Layout of a tag: serial of the access << 32 | ATOMIC | SHARED | STORED | RECENT | SEVERAL | program.
 
-SHARED: several programs wrote it (equal bits, or atomics). STORED: a plain store of this launch lies below the atomics;
-RECENT: one of this chunk.
+SHARED: several programs wrote it (equal bits, or atomics); SEVERAL: several of this chunk. STORED: a plain store of
+this launch lies below the atomics; RECENT: one of this chunk, or an exchange of this chunk.
 """
 
 

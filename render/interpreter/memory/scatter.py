@@ -7,7 +7,7 @@ import numpy as np
 from interval_ops.compiled import compiled, inlined
 from render.interpreter.memory.gather import CONFLICT, KIND_BITS, OUTSIDE, OVERWRITE
 from render.interpreter.memory.operands import Bounded, Cells, Since, Undo, Where, Who
-from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SHARED, STORED
+from render.interpreter.memory.registry import ATOMIC, PROGRAM, RECENT, SEVERAL, SHARED, STORED
 from render.interpreter.memory.shadow import log2
 
 SAVE_BITS, SAVE_WRITTEN, SAVE_SHADOW = 1, 2, 4
@@ -43,6 +43,8 @@ def contest(t: int, me: int, agree: bool, uniform: bool, synced: bool, chunk: in
             return (0 if synced else CLASH), 0
         return 0, 0
     flags = SHARED if foreign else 0
+    if t >= chunk and (stranger or (t & SEVERAL) != 0):
+        flags |= SEVERAL
     if stranger and (t & ATOMIC) != 0:
         flags |= ATOMIC | STORED | RECENT
     return (JOIN if foreign or t >= serial else 0), flags
@@ -53,7 +55,7 @@ def overwritten(r: int, me: int, changed: bool, bounded: bool, synced: bool, chu
     """What happens where program `me` stores over an element whose last reader left the tag `r` in this launch."""
     if (r & PROGRAM) == me and (r & SHARED) == 0:
         return 0
-    if r >= chunk and (changed or bounded):
+    if r >= chunk and ((r & PROGRAM) != me or (r & SEVERAL) != 0) and (changed or bounded):
         return HAZARD
     return WAS_READ if changed and not synced else 0
 
@@ -86,7 +88,7 @@ def scatter(
     n = 0
     for i in range(dims[0]):
         me = programs[i]
-        tag0 = serial | me | (SHARED if uniform else 0)
+        tag0 = serial | me | (SHARED | SEVERAL if uniform else 0)
         for j in range(dims[1]):
             p = i * st[0, 0] + j * st[0, 1]
             m = i * st[1, 0] + j * st[1, 1]

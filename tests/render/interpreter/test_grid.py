@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import triton
+import triton.language as tl
 import zoo
 
 from render.interpreter.context import Site
@@ -126,6 +127,68 @@ def test_in_place_scan_of_own_rows_needs_no_fall_back(chunk):
     assert np.array_equal(x.numpy(), expected) and not s.launches[0].sequential
     env = s.envelope(x)
     assert (env.lo <= exact).all() and (exact <= env.hi).all()
+
+
+@triton.jit
+def locks_kernel(x_ptr, sum_ptr, most_ptr, lock_ptr, LOCKS: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at, group = tl.arange(0, BLOCK), pid % LOCKS
+    x = tl.load(x_ptr + pid * BLOCK + at) / 3
+    lock, count = lock_ptr + group, lock_ptr + LOCKS + group
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if tl.load(count) == 0:
+        tl.store(most_ptr + group * BLOCK + at, x)
+    else:
+        tl.store(most_ptr + group * BLOCK + at, tl.maximum(x, tl.load(most_ptr + group * BLOCK + at)))
+    total = tl.load(sum_ptr + group * BLOCK + at)
+    tl.store(sum_ptr + group * BLOCK + at, total + x)
+    tl.store(count, tl.load(count) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@pytest.mark.parametrize("locks", [1, 3, 8, 50])
+def test_programs_that_take_different_locks_run_together(locks):
+    """So many as there are locks, or nearly; bounds and bits are those of one program after the other."""
+    n, block, seen = 64, 4, []
+    x = torch.randn(n * block, generator=torch.Generator().manual_seed(1))
+    for chunk in (None, 1):
+        total, most = torch.zeros(locks, block), torch.full((locks, block), -torch.inf)
+        lock = torch.zeros(2 * locks, dtype=torch.int32)
+        with Session("any", chunk=chunk) as s:
+            locks_kernel[(n,)](x, total, most, lock, locks, block)
+        ends = [end.tobytes() for out in (total, most) for e in [s.envelope(out)] for end in (e.lo, e.hi)]
+        seen.append((total.numpy().tobytes(), most.numpy().tobytes(), lock.tolist(), ends))
+        assert not s.findings and not s.taints
+        if chunk is None:
+            stats = s.launches[0].stats
+            assert stats.sequential and stats.passes - stats.rollbacks <= 2 * n / min(locks, 32) + (locks < 4) * n + 8
+    assert seen[0] == seen[1]
+    assert lock.tolist() == [0] * locks + [len(range(k, n, locks)) for k in range(locks)]
+
+
+@triton.jit
+def passed_on_kernel(slot_ptr, out_ptr, n):
+    pid = tl.program_id(0)
+    tl.atomic_xchg(slot_ptr + pid, pid + 10)
+    tl.atomic_add(slot_ptr + (pid + 1) % n, 100)
+    tl.store(out_ptr + pid, tl.atomic_cas(slot_ptr + (pid + 2) % n, 0, 7))
+
+
+@pytest.mark.parametrize("n", [3, 5, 24])
+def test_what_follows_an_exchange_at_its_address_keeps_its_place(n):
+    """Each program exchanges one element and updates the next ones, which others exchange: all in order, as alone."""
+    slots, slot, expected = torch.zeros(n, dtype=torch.int32), [0] * n, []
+    for pid in range(n):
+        slot[pid] = pid + 10
+        slot[(pid + 1) % n] += 100
+        expected.append(slot[(pid + 2) % n])
+        slot[(pid + 2) % n] = slot[(pid + 2) % n] or 7
+    out = torch.zeros(n, dtype=torch.int32)
+    with Session("any") as s:
+        passed_on_kernel[(n,)](slots, out, n)
+    assert slots.tolist() == slot and out.tolist() == expected and s.launches[0].sequential
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
