@@ -1,9 +1,10 @@
-"""Operations that are several plain ones: on lists of tensors, on complex numbers, and on tensors of another class.
+"""Operations that are several plain ones: on lists of tensors, on complex numbers, a recurrent layer as a whole, and
+on tensors of another class.
 
 Whoever follows operations follows the plain ones, in place of the whole (`in_parts`). PyTorch documents
 `torch._foreach_*`, which optimisers and the clipping of gradients call, as the plain operation on every tensor of the
 list, and its kernels on a CPU are that loop (aten/src/ATen/native/ForeachOpsKernels.cpp). Complex numbers are taken
-apart by `render.ops.complexes`. A subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised,
+apart by `render.ops.complexes`. oneDNN's layer of an LSTM is the recurrence that `torch.nn.LSTM` documents. A subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised,
 distributed, masked tensors) computes with the plain tensors that it holds: those steps are what a mode follows. Fake
 tensors and those on the meta device have shapes and no elements: there is nothing to follow.
 """
@@ -28,6 +29,8 @@ _STRIDED = frozenset(f"aten::_nested_{n}" for n in ("tensor_from_tensor_list", "
 _PLAIN = torch.Tensor.__torch_dispatch__
 _TRACED = frozenset(["torch._subclasses.fake_tensor", "torch._subclasses.functional_tensor"])
 """Classes that compute under a mode of their own, which torch asks next."""
+_LSTM = 2
+"""How ATen numbers the kinds of recurrent cells."""
 _OF_NUMBERS = {"maximum": torch.clamp_min, "minimum": torch.clamp_max}
 _KEYWORDS = frozenset(["alpha", "dtype", "memory_format"])
 
@@ -66,6 +69,34 @@ def _written(plain: Callable[..., Any], name: str, one: Sequence[Any], named: di
     return method(*one, **named) if method is not None else one[0].copy_(plain(*one, **named))
 
 
+def lstm_layer(
+    x: torch.Tensor, w: torch.Tensor, u: torch.Tensor, b: torch.Tensor, d: torch.Tensor, h: torch.Tensor,
+    c: torch.Tensor, reverse: bool, batch_sizes: Sequence[int], mode: int, size: int, layers: int, biases: bool,
+    bidirectional: bool, batch_first: bool, train: bool,
+) -> tuple[torch.Tensor | None, ...]:  # fmt: skip
+    """One direction of one layer, over (time, batch, features).
+
+    All addends of a gate are one sum in no order: oneDNN accumulates the products with the state onto those with the
+    input, torch's own layer adds two sums and two biases.
+    """
+    ones, shape = x.new_ones(x.shape[1], 2), h.shape
+    weights = torch.cat([w, u, b[:, None], d[:, None]] if biases else [w, u], 1)
+    h, c, found = h.reshape(-1, size), c.reshape(-1, size), []
+    for t in reversed(range(len(x))) if reverse else range(len(x)):
+        gates = torch.nn.functional.linear(torch.cat([x[t], h, ones] if biases else [x[t], h], 1), weights)
+        i, f, g, o = gates.chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        found.append(h)
+    y = torch.stack(found[::-1] if reverse else found)
+    return y, h.reshape(shape), c.reshape(shape), None
+
+
+def _is_lstm(args: Sequence[Any]) -> bool:
+    """Whether these are the arguments of such a layer: of whole batches, without what its backward pass wants."""
+    return len(args) == 16 and args[9] == _LSTM and not args[8] and not args[15] and len(args[0]) > 0
+
+
 @cache
 def _way(func: Any) -> Callable[..., Any] | bool | None:
     """True for an operation on lists, what puts one on complex numbers together, or None: looked up at each step."""
@@ -75,6 +106,8 @@ def _way(func: Any) -> Callable[..., Any] | bool | None:
         return _refused
     if func._schema.name == "aten::_neg_view":
         return _negated
+    if func._schema.name == "aten::mkldnn_rnn_layer":
+        return lstm_layer
     return func._schema.name.startswith(_PREFIX) or plain_of(func)
 
 
@@ -129,10 +162,10 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
             with _again(self):
                 out = [call() for call in calls]
             return out if func._schema.returns else None
-        if way is _refused or way is _negated:
+        if way is _refused or way is _negated or (way is lstm_layer and _is_lstm(args)):
             with _again(self):
                 return way(*args)
-        if callable(way) and (whole := of_parts(func, way, args, kwargs or {})) is not None:
+        if callable(way) and way is not lstm_layer and (whole := of_parts(func, way, args, kwargs or {})) is not None:
             with _again(self):
                 return whole()
         return dispatch(self, func, types, args, kwargs)
