@@ -14,7 +14,7 @@ from render.network.capture import Key, Model, copied, unchanged
 from render.network.judge import LIMIT, Sight
 from render.network.pairs import Pair
 from render.network.slopes import linearised
-from render.network.walks import UNIT
+from render.network.walks import UNIT, plain_attention
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable, error_of
 from render.reference.shadow import F64, default_dtype, in_parts, is_float
@@ -64,6 +64,28 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
         record.eta_target, record.eta_reference = max(target), max(reference_eta)
         record.unstable = sum(t > HALF for t in target)
         record.kind = "first-order"
+
+
+def nearer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
+    """Where two functions differ by less than a deep region's bound of rounded constants: slopes with their signs.
+
+    Only for the first result of a module with nothing judged inside.
+    """
+    key, exact = sight.pair.key, sight.exact
+    order = list(pairs)
+    at = order.index(key)
+    entry, module = key._replace(way="in"), reference.modules().get(sight.pair.other.name)
+    alone = key.way == "out" and at and order[at - 1] == entry and not sight.place
+    if not alone or module is None or module.training or exact is None:
+        return
+    try:
+        with unchanged(module), plain_attention(exact=True):
+            (found,) = linearised(lambda *x: module(*x), copied(pairs[entry].target), [sight.furthest[0]])
+    except Exception as error:  # a graph that cannot be had leaves the bound as all there is
+        caught(error, "slopes of a module")
+        return
+    if found.valid:
+        sight.nearer(found.exact, found.conditioning)
 
 
 def _eta(y: float, found: Any, unit: float) -> float:
@@ -150,10 +172,8 @@ def look(
     sights: Sequence[Sight], pairs: Mapping[Key, Pair], reference: Model, declared: Callable[[Key], float]
 ) -> None:
     for sight in sights:
-        if (
-            not sight.record.unstable
-            and sight.record.apart <= 1
-            and sight.exact is not None
-            and sight.moved is not None
-        ):
+        if sight.suspect and not sight.record.unstable:
+            nearer(sight, pairs, reference)
+        open_ = not sight.record.unstable and sight.record.apart <= 1
+        if open_ and sight.exact is not None and sight.moved is not None:
             closer(sight, pairs, reference, declared)

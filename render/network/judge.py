@@ -44,6 +44,8 @@ CONSTANTS = 4.0
 """So many rounded constants may stand between two ways to write one function."""
 SAME = 2.0**-10
 """Of what rounded constants explain: two functions that differ by no more are one in float64."""
+DEEP = 64.0
+"""Bounds of movements through many products are so much too wide at the least (measured: 260 in a layer of attention)."""
 NEAR = 2.0**-6
 """Relative difference up to which both sides move alike; `LIMIT` is not known to that precision."""
 _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")
@@ -66,6 +68,7 @@ class Sight:
     estimated: bool = False
     beyond: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
     other: np.ndarray | None = None
+    furthest: tuple[int, float] = (0, 0.0)
     followed: bool = False
     record: LeafRecord = field(init=False)
 
@@ -104,10 +107,15 @@ class Sight:
 
     def closed(self) -> bool:
         """Whether nothing that is still to be asked can change the record; E and what belongs to it are let go then."""
-        if self.leaves or self.asks_reference() or len(self.hollow()):
+        if self.leaves or self.suspect or self.asks_reference() or len(self.hollow()):
             return False
         self.exact = self.moved = self.own = self.other = None
         return True
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the functions differ by what a bound of movements that is too wide would hide."""
+        return 1 / DEEP < self.record.apart <= 1
 
     def hollow(self) -> np.ndarray:
         """Elements that differ by more than a few roundings, where what explains it is as large as they are; first the
@@ -127,7 +135,22 @@ class Sight:
         self.other = np.empty(self.exact.size, np.bool_)
         parts = found[0].reshape(-1), self.exact.reshape(-1), self.moved.reshape(-1)
         scale = CONSTANTS * self.constants / UNIT, CONSTANTS * self.constants, self._least()
-        self.record.apart = float(figures.apart(*parts, *scale, self.other))
+        most, at = figures.apart(*parts, *scale, self.other)
+        self.record.apart, self.furthest = float(most), (int(at), float(abs(parts[0][at] - parts[1][at])))
+
+    def nearer(self, exact: float, conditioning: float) -> None:
+        """Where the two functions are furthest apart, by slopes with their signs: E there, and how far it moves.
+
+        Bounds of movements grow with every product that they pass; they are taken for `DEEP` times the movement at
+        most, for a constant inside the region may move more than inputs and parameters do where slopes cancel.
+        """
+        if self.moved is None:
+            return
+        at, gap = self.furthest
+        room = self.constants / UNIT * max(conditioning, float(self.moved.reshape(-1)[at]) / DEEP)
+        ratio = gap / (CONSTANTS * (room + self.constants * abs(exact)) + self._least())
+        if ratio > 1:
+            self.record.apart, self.record.kind, self.other = ratio, FIRST_ORDER, None
 
     def same_function(self) -> bool:
         """One module on both sides, of equal formats: the target's E is the reference's."""

@@ -65,9 +65,11 @@ def differences(y: Array, z: Array) -> tuple[int, float, float]:
 
 
 @compiled
-def apart(found: Array, exact: Array, moved: Array, scale: float, unit: float, least: float, other: Array) -> float:
-    """The most that two functions differ, in units of scale * moved + unit * |E| + least; `other`: above 1."""
-    most = 0.0
+def apart(
+    found: Array, exact: Array, moved: Array, scale: float, unit: float, least: float, other: Array
+) -> tuple[float, int]:
+    """The most that two functions differ, in units of scale * moved + unit * |E| + least, and where; `other`: above 1."""
+    most, place = 0.0, 0
     for i in range(found.size):
         gap = _gap(found[i], exact[i])
         ratio = 0.0
@@ -75,8 +77,9 @@ def apart(found: Array, exact: Array, moved: Array, scale: float, unit: float, l
             ratio = gap / (scale * moved[i] + unit * abs(exact[i]) + least) if gap == gap else math.inf
             ratio = ratio if ratio == ratio else math.inf
         other[i] = ratio > 1.0
-        most = max(most, ratio)
-    return most
+        if ratio > most:
+            most, place = ratio, i
+    return most, place
 
 
 class Etas(NamedTuple):

@@ -1,0 +1,62 @@
+"""A region as deep as a layer of attention: its bound of rounded constants hides what slopes with their signs show."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import render
+
+
+class Deep(nn.Module):
+    """A whole layer written out in one module, so that nothing inside is judged by itself."""
+
+    def __init__(self, gelu, scale: float) -> None:
+        super().__init__()
+        draw = torch.Generator().manual_seed(1)
+        sizes = {"qkv": (96, 32), "out": (32, 32), "up": (64, 32), "down": (32, 64)}
+        for name, (m, n) in sizes.items():
+            setattr(self, name, nn.Parameter(torch.randn(m, n, generator=draw) / math.sqrt(n)))
+        self.gelu, self.scale = gelu, scale
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (4, 8)).transpose(1, 2) for t in (F.layer_norm(x, (32,)) @ self.qkv.T).chunk(3, -1))
+        y = torch.softmax(q @ k.mT * self.scale, -1) @ v
+        x = x + y.transpose(1, 2).flatten(2) @ self.out.T
+        return x + self.gelu(F.layer_norm(x, (32,)) @ self.up.T) @ self.down.T
+
+
+class Inside(nn.Module):
+    def __init__(self, gelu, scale: float = 8**-0.5) -> None:
+        super().__init__()
+        self.deep, self.last = Deep(gelu, scale), nn.Tanh()
+
+    def forward(self, x):
+        return self.last(self.deep(x))
+
+
+def by_erf(x):
+    return 0.5 * x * (1 + torch.erf(x * float(np.float32(1 / math.sqrt(2)))))
+
+
+WRONG = {"tanh": (lambda x: F.gelu(x, approximate="tanh"), 8**-0.5), "scale": (F.gelu, 8**-0.5 * (1 + 3e-4))}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", WRONG)
+def test_another_function_inside_of_a_deep_region(name, seed):
+    x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(seed))
+    found = render.compare_models(Inside(*WRONG[name]).eval(), Inside(F.gelu).eval(), x)
+    assert (found.label, found.first) == ("Type-II", "deep")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounded_constants_inside_of_one_are_the_same_function(seed):
+    x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(seed))
+    other = Inside(by_erf, float(np.float32(8**-0.5))).eval()
+    assert render.compare_models(other, Inside(F.gelu).eval(), x).label == "Type-I"
