@@ -45,7 +45,7 @@ CONSTANTS = 4.0
 SAME = 2.0**-10
 """Of what rounded constants explain: two functions that differ by no more are one in float64."""
 DEEP = 64.0
-"""Bounds of movements through many products are so much too wide at the least (measured: 260 in a layer of attention)."""
+"""So much of a bound of movements is always believed; in a layer of attention it was 260 times too wide."""
 NEAR = 2.0**-6
 """Relative difference up to which both sides move alike; `LIMIT` is not known to that precision."""
 _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")

@@ -4,9 +4,10 @@ on tensors of another class.
 Whoever follows operations follows the plain ones, in place of the whole (`in_parts`). PyTorch documents
 `torch._foreach_*`, which optimisers and the clipping of gradients call, as the plain operation on every tensor of the
 list, and its kernels on a CPU are that loop (aten/src/ATen/native/ForeachOpsKernels.cpp). Complex numbers are taken
-apart by `render.ops.complexes`. oneDNN's layer of an LSTM is the recurrence that `torch.nn.LSTM` documents. A subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised,
-distributed, masked tensors) computes with the plain tensors that it holds: those steps are what a mode follows. Fake
-tensors and those on the meta device have shapes and no elements: there is nothing to follow.
+apart by `render.ops.complexes`. oneDNN's layer of an LSTM is the recurrence that `torch.nn.LSTM` documents. A subclass
+of tensor with a `__torch_dispatch__` of its own (jagged, quantised, distributed, masked tensors) computes with the
+plain tensors that it holds: those steps are what a mode follows. Fake tensors and those on the meta device have shapes
+and no elements: there is nothing to follow.
 """
 
 from __future__ import annotations

@@ -68,7 +68,10 @@ def differences(y: Array, z: Array) -> tuple[int, float, float]:
 def apart(
     found: Array, exact: Array, moved: Array, scale: float, unit: float, least: float, other: Array
 ) -> tuple[float, int]:
-    """The most that two functions differ, in units of scale * moved + unit * |E| + least, and where; `other`: above 1."""
+    """The most that two functions differ, in units of scale * moved + unit * |E| + least, and where.
+
+    `other`: above 1.
+    """
     most, place = 0.0, 0
     for i in range(found.size):
         gap = _gap(found[i], exact[i])
