@@ -70,16 +70,13 @@ def _written(plain: Callable[..., Any], name: str, one: Sequence[Any], named: di
     return method(*one, **named) if method is not None else one[0].copy_(plain(*one, **named))
 
 
-def lstm_layer(
-    x: torch.Tensor, w: torch.Tensor, u: torch.Tensor, b: torch.Tensor, d: torch.Tensor, h: torch.Tensor,
-    c: torch.Tensor, reverse: bool, batch_sizes: Sequence[int], mode: int, size: int, layers: int, biases: bool,
-    bidirectional: bool, batch_first: bool, train: bool,
-) -> tuple[torch.Tensor | None, ...]:  # fmt: skip
+def lstm_layer(*args: Any) -> tuple[torch.Tensor | None, ...]:
     """One direction of one layer, over (time, batch, features).
 
     All addends of a gate are one sum in no order: oneDNN accumulates the products with the state onto those with the
     input, torch's own layer adds two sums and two biases.
     """
+    x, w, u, b, d, h, c, reverse, _, _, size, _, biases = args[:13]
     ones, shape = x.new_ones(x.shape[1], 2), h.shape
     weights = torch.cat([w, u, b[:, None], d[:, None]] if biases else [w, u], 1)
     h, c, found = h.reshape(-1, size), c.reshape(-1, size), []
