@@ -95,6 +95,18 @@ def _is_lstm(args: Sequence[Any]) -> bool:
     return len(args) == 16 and args[9] == _LSTM and not args[8] and not args[15] and len(args[0]) > 0
 
 
+def weighed(x: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor | None:
+    """bincount with weights, a sum at the places of whole numbers; None without: a count.
+
+    In float32 for weights of that type, in float64 for all others (aten/src/ATen/native/SummaryOps.cpp).
+    """
+    if weights is None or not x.numel():
+        return None
+    dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
+    places = max(int(x.max()) + 1, minlength)
+    return torch.zeros(places, dtype=dtype).index_add(0, x, weights.to(dtype))
+
+
 @cache
 def _way(func: Any) -> Callable[..., Any] | bool | None:
     """True for an operation on lists, what puts one on complex numbers together, or None: looked up at each step."""
@@ -104,9 +116,13 @@ def _way(func: Any) -> Callable[..., Any] | bool | None:
         return _refused
     if func._schema.name == "aten::_neg_view":
         return _negated
-    if func._schema.name == "aten::mkldnn_rnn_layer":
-        return lstm_layer
+    if func._schema.name in _LAYERS:
+        return _LAYERS[func._schema.name]
     return func._schema.name.startswith(_PREFIX) or plain_of(func)
+
+
+_LAYERS: dict[str, Callable[..., Any]] = {"aten::mkldnn_rnn_layer": lstm_layer, "aten::bincount": weighed}
+"""Operations that are followed through steps of our own, for the arguments that these take."""
 
 
 def _refused(*_: Any) -> Any:
@@ -163,7 +179,15 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
         if way is _refused or way is _negated or (way is lstm_layer and _is_lstm(args)):
             with _again(self):
                 return way(*args)
-        if callable(way) and way is not lstm_layer and (whole := of_parts(func, way, args, kwargs or {})) is not None:
+        if way is weighed:
+            with _again(self):
+                if (sums := weighed(*args, **(kwargs or {}))) is not None:
+                    return sums
+        if (
+            callable(way)
+            and way not in _LAYERS.values()
+            and (whole := of_parts(func, way, args, kwargs or {})) is not None
+        ):
             with _again(self):
                 return whole()
         return dispatch(self, func, types, args, kwargs)

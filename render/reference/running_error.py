@@ -68,6 +68,12 @@ class Movable:
         ) or any(self.kwargs.get(name) for name in ("accumulate", "reduce"))
 
     @property
+    def computes(self) -> bool:
+        """Whether its result is a function of its operands alone, in place or not; not where it goes into another."""
+        schema = self.func._schema
+        return not schema.is_mutable or schema.name.endswith("_")
+
+    @property
     def accumulates(self) -> bool:
         """Whether it adds, and does nothing else, at the places that it is given."""
         return self.adds and (self.name in _PUTS or "add" in self._told or "sum" in self._told)
@@ -125,7 +131,7 @@ def error_of(
 ) -> list[torch.Tensor | None]:
     """Error bound of each result (None: exact). `dtypes` are those that the reference itself gives the results."""
     floats = [i for i, x in enumerate(values) if _is_float(x)]
-    if op.is_linear or (op.name in noise.MULTILINEAR and not op.func._schema.is_mutable):
+    if op.is_linear or (op.name in noise.MULTILINEAR and op.computes):
         total = _multilinear(op, values, floats, dtypes, unit)
     elif op.name in noise.SOFTMAX:
         total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}

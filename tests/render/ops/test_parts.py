@@ -6,11 +6,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import render
 from render.front.tape import Tape
 from render.interpreter.session import Session
-from render.ops.parts import each
+from render.ops.parts import each, in_parts
 from render.reference.precise.recorder import CellRecorder
 from render.reference.shadow import ShadowMode
 from render.reference.trail import Trail
@@ -140,3 +141,27 @@ def test_a_layer_of_an_lstm_is_its_recurrence(told, dtype):
     for inside in (whole.double().numpy(), exact.numpy()):
         assert ((bound.lo <= inside) & (inside <= bound.hi)).all()
     assert (mode.value(followed) - exact).abs().max() < 1e-12 and not mode.notes
+
+
+class Seen(TorchDispatchMode):
+    """The names of the operations that a mode which follows plain ones sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    @in_parts
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func._schema.name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+def test_a_weighted_count_is_a_sum_at_places(dtype):
+    x, w = torch.tensor([1, 3, 1, 0]), torch.tensor([2, 3, 4, 5]).to(dtype)
+    with Seen() as seen:
+        found = torch.bincount(x, w, 6)
+    exact = torch.bincount(x, w, 6)
+    assert "aten::bincount" not in seen.names and torch.equal(found, exact) and found.dtype == exact.dtype
+    with Seen() as seen:
+        assert torch.equal(torch.bincount(x), torch.tensor([1, 2, 0, 1])) and "aten::bincount" in seen.names
