@@ -202,7 +202,7 @@ class Entry:
         with session:
             carried(session.memory, (self.inputs.args, dict(self.inputs.kwargs)), (inputs.args, dict(inputs.kwargs)))
             carried(session.memory, [wide for _, wide in self.held], [x for x, _ in self.held])
-            result = self._call(inputs)
+            result = self._call(session.with_numbers(inputs))
             if not session.launches:
                 raise RenderError(
                     NOTHING_LAUNCHED,

@@ -1,7 +1,8 @@
 """Inputs that are not known to the last bit: `render.interval(lo, hi)` and `render.hull(x, y)`, as tensors.
 
 What comes out is an ordinary tensor (the middle, or x) that carries its ends. Kernels and models run on the tensor;
-their bounds hold for every input between the ends. `around` makes one of a tensor that is known to a part of itself.
+their bounds hold for every input between the ends. `around` makes one of a tensor, or of a Python number, that is known
+to a part of itself.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from render.interpreter.hosted.call import values
+from render.interpreter.hosted.numbers import Ends as NumberEnds
+from render.interpreter.hosted.numbers import OpenNumber
 from render.interpreter.memory import Memory
 from render.result.errors import RenderError
 
@@ -39,8 +42,10 @@ def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def around(x: torch.Tensor, share: float) -> torch.Tensor:
+def around(x: Any, share: float) -> Any:
     """x and everything within `share` |x| of it, element by element; what is infinite or NaN stays as it is."""
+    if isinstance(x, float):
+        return OpenNumber(x, NumberEnds(x - share * abs(x), x + share * abs(x)))
     wide = x.detach().double()
     reach = torch.where(wide.isfinite(), share * wide.abs(), 0.0)
     found: torch.Tensor = _with_ends(x.detach().clone(), wide - reach, wide + reach)
@@ -55,6 +60,8 @@ def _with_ends(tensor: Any, *given: torch.Tensor) -> Any:
 
 def ends_of(x: Any) -> Ends | None:
     """The ends that an input carries."""
+    if isinstance(x, OpenNumber):
+        return np.array(x.ends.lo), np.array(x.ends.hi)
     found: Ends | None = getattr(x, _ENDS, None) if isinstance(x, torch.Tensor) else None
     return found
 
@@ -63,5 +70,5 @@ def carried(memory: Memory, given: Any, copies: Any) -> None:
     """Puts the ends of `given` beside the memory of `copies`, made of it in the same structure."""
     for mine, copy in zip(tree_leaves(given), tree_leaves(copies), strict=True):
         ends = ends_of(mine)
-        if ends is not None:
+        if ends is not None and isinstance(copy, torch.Tensor):
             memory.carry(copy, *ends, frozenset(), None)

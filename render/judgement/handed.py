@@ -17,6 +17,7 @@ wrong as it was.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -59,6 +60,8 @@ class Handed(NamedTuple):
 
     entry: Entry
     names: tuple[str, ...]
+    tables: bool = True
+    """Whether tensors are among them, which may be off by more than their rounding where E's way is another one."""
     half: bool = False
     """Whether half of their digits are open, and not only their roundings."""
 
@@ -96,11 +99,13 @@ class Unread:
             inputs = _changed(inputs, name, wide)
         held = tuple((x, around(x, share(_unit(x)))) for _, x in self.held)
         names = (*self.inputs, *(name for name, _ in self.held))
-        return Handed(replace(entry, inputs=inputs, held=held), names, half)
+        given = [inputs.values[name] for name in self.inputs]
+        tables = bool(held) or any(isinstance(x, torch.Tensor) and _fractional(x) for x in tree_leaves(given))
+        return Handed(replace(entry, inputs=inputs, held=held), names, tables, half)
 
 
 def unread(references: References, entry: Entry) -> Unread:
-    """Of the numbers with fractions; a tensor of which all numbers occur in what the reference reads was only moved."""
+    """Of what has fractions; a tensor of which all numbers occur in what the reference reads was only moved."""
     oracle, inputs = references.oracle, references.inputs
     named = [name for name, x in inputs.values.items() if any(_fractional(leaf) for leaf in tree_leaves(x))]
     held = [(name, x) for name, x in held_by(entry.fn) if _fractional(x)]
@@ -115,7 +120,10 @@ def unread(references: References, entry: Entry) -> Unread:
             return Unread()
         known = seen.numbers()
         news = [n for n in named if any(_fractional(x) and not _moved(x, known) for x in tree_leaves(inputs.values[n]))]
-        if len(news) == len(named):  # it reads no input at all: a recorded answer, which computes nothing itself
+        tensors = [n for n in named if any(isinstance(x, torch.Tensor) for x in tree_leaves(inputs.values[n]))]
+        if tensors and set(tensors) <= set(
+            news
+        ):  # it reads no input at all: a recorded answer, which computes nothing itself
             return Unread()
         ignored = tuple(n for n in news[:RUNS] if oracle.ignores(_changed(inputs, n, _other)))
     return Unread(ignored, tuple((n, x) for n, x in held if not _moved(x, known)))
@@ -165,8 +173,8 @@ def _moved(x: Any, known: np.ndarray) -> bool:
     return isinstance(x, torch.Tensor) and bool(np.isin(np.abs(x.detach().double().numpy()), known).all())
 
 
-def _unit(x: torch.Tensor) -> float:
-    return TORCH_FORMATS[x.dtype].u
+def _unit(x: Any) -> float:
+    return TORCH_FORMATS[x.dtype].u if isinstance(x, torch.Tensor) else FP32.u
 
 
 def _fractional(x: Any) -> bool:
@@ -174,13 +182,15 @@ def _fractional(x: Any) -> bool:
     if isinstance(x, torch.Tensor):
         known = x.dtype in TORCH_FORMATS and x.layout is torch.strided and not x.is_meta and x.numel() > 0
         return known and not bool((x.detach().double() == x.detach().double().round()).all())
-    return False  # a number is written more often than computed: it is what it is
+    return isinstance(x, float) and math.isfinite(x) and not x.is_integer()
 
 
 def _other(x: Any) -> Any:
     """Other numbers of the same kind."""
     if not _fractional(x):
         return x
+    if isinstance(x, float):
+        return 1.25 * x + 0.5
     moved = 1.25 * x.detach().double().nan_to_num(0.0, 1.0, -1.0) + 0.5
     return torch.as_strided(_memory(moved, x), x.size(), x.stride())
 
@@ -233,7 +243,8 @@ def rejudged(study: Study, judged: Sequence[Judged], wider: Handed) -> tuple[Exe
     for j, case in zip(judged, study.with_bounds(run), strict=True):
         ours = run.output(case.name)
         taints = case.taints | {run.session.taints[t].code for t in ours.taints if t in run.session.taints}
-        found.append(replace(j, case=as_far_as_known(replace(case, taints=frozenset(taints))), ours=ours))
+        case = replace(case, taints=frozenset(taints))
+        found.append(replace(j, case=as_far_as_known(case) if wider.tables else case, ours=ours))
     return run, found
 
 
@@ -246,7 +257,7 @@ def reach(study: Study, wider: Handed) -> dict[str, np.ndarray]:
             ours = run.output(case.name)
             with np.errstate(invalid="ignore"):
                 half = np.nan_to_num((ours.hi - ours.lo) / 2, nan=np.inf)
-            found[case.name] = half + (_radius(case) if _agrees(case) else 0.0)
+            found[case.name] = half + (_radius(case) if wider.tables and _agrees(case) else 0.0)
     return found
 
 

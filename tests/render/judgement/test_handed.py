@@ -184,6 +184,42 @@ def test_a_low_precision_statistic():
     assert classify(gradient, x, y, g, True, ref=of_autograd).label == "Type-II"
 
 
+def by_norm(x, w, s, factor):
+    return (x * w + s) / x.norm()
+
+
+def by_norm_in_halves(x, w, s, factor):
+    return by_norm(x.float(), w, s, factor).bfloat16()
+
+
+def handed_norm(x, off=1.0):
+    ones, zeros = torch.ones_like(x), torch.zeros_like(x)
+    return x, ones, zeros, 1 / x.float().norm().item() * off
+
+
+def test_a_number_that_the_reference_computes_itself():
+    for off, label, code in ((1.0, "Type-I", None), (1 + 2.0**-15, "Inconclusive", "RND315"),
+                             (1.005, "Type-II", "RND201")):  # fmt: skip
+        v = classify(scaled, *handed_norm(rows(), off), ref=by_norm)
+        assert v.label == label and code in (None, v.code)
+
+
+def test_a_number_that_the_wrapper_computes_with():
+    """The reciprocal in Python, a square root of it, and a number of the code beside it."""
+    through = lambda x, w, s, norm: scaled(x, w, s, math.sqrt(1 / norm) * 0.7)  # noqa: E731
+    ref = lambda x, w, s, norm: (x * w + s) * 0.7 / x.norm().sqrt()  # noqa: E731
+    x, ones, zeros, factor = handed_norm(rows())
+    assert classify(through, x, ones, zeros, 1 / factor, ref=ref).label == "Type-I"
+    assert classify(through, x, ones, zeros, 1.01 / factor, ref=ref).label == "Type-II"
+
+
+def test_a_wrong_number_does_not_hide_in_the_rounding_of_the_reference():
+    """A gain of 2^-11 is less than one rounding to bfloat16, and more than one of the number."""
+    x = rows().bfloat16()
+    assert classify(scaled, *handed_norm(x), ref=by_norm_in_halves).label == "Type-I"
+    assert classify(scaled, *handed_norm(x, 1 + 2.0**-11), ref=by_norm_in_halves).label == "Type-II"
+
+
 GLOBAL = torch.full((2,), math.pi)
 
 
