@@ -209,6 +209,8 @@ def _errors(case: Case, less_own: bool = True) -> np.ndarray | None:
         return None
     masks = compare(case)
     counts = masks.stored & ~masks.settled & np.isfinite(case.exact) & np.isfinite(case.value)
+    if case.moved is not None:
+        counts &= ~case.moved
     with np.errstate(invalid="ignore"):
         lo, hi = case.exact_ends() if less_own else (case.exact, case.exact)
         own = np.nan_to_num((hi - lo) / 2, nan=np.inf, posinf=np.inf)

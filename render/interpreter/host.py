@@ -269,6 +269,9 @@ class HostTracker(HostBounds):
         out = func(*args, **kwargs)
         outputs = [t for t in tensors_of(out) if is_plain(t)]
         found = one_each(result, [tuple(t.shape) for t in outputs])
+        if self.memory.choices is not None and steps is None:
+            with self.silent():
+                found = tuple(self.memory.choices.taken(func, args, kwargs, known, outputs, found, site or host_site()))
         taint = NO_TAINT.union(*(e.taints for e in known.values()))
         open_ = self.exact or any(is_wide(e) for e in known.values())
         written = {id(t) for t in targets}

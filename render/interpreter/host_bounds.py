@@ -96,7 +96,9 @@ class HostBounds(TorchDispatchMode):
         memory.deferred = self.settle
         self._prepared: set[int] = set()
         self.lent = LentMemory()
-        self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(OWN_ROOTS))
+        choices = memory.choices
+        otherwise = None if choices is None else lambda value: choices.truth(value, host_site())
+        self.numbers = LeftNumbers(self._taint_at, lambda file: not file.startswith(OWN_ROOTS), otherwise)
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from interval_ops.allocator import trim
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
+from render.interpreter.choices import Choices
 from render.interpreter.compiled import Compiled, compiles, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
@@ -21,7 +22,7 @@ from render.interpreter.eager import uncompiled
 from render.interpreter.frontend import instead, refused
 from render.interpreter.graphs import launched
 from render.interpreter.host import HostTracker
-from render.interpreter.hosted.numbers import Ends
+from render.interpreter.hosted.numbers import Ends, OpenNumber
 from render.interpreter.launch import Launch, run_launch
 from render.interpreter.leaving import watch
 from render.interpreter.libdevice import known_functions
@@ -57,6 +58,7 @@ class Settings(TypedDict, total=False):
     installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
     unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`).
     `programs`: only this part of each launch (a float up to 1) or so many of its programs run, spread evenly.
+    `choice`: which way decisions go that bounds leave open (`render.interpreter.choices`); None: every way.
     `redirect` False: tensors stay where they are and say so, for host code that has run like that before.
     """
 
@@ -79,6 +81,7 @@ class Settings(TypedDict, total=False):
     steps: int
     programs: float | int | None
     redirect: bool
+    choice: int | None
 
 
 class Session:
@@ -110,6 +113,8 @@ class Session:
         self.undefined_sites: dict[Site, set[int]] = {}
         self.open_sites: set[Site] = set()
         self.memory = Memory(interval=self.interval)
+        choice = settings.get("choice")
+        self.memory.choices = None if choice is None else Choices(choice)
         self.launches: list[Launch] = []
         self.writers: list[Writers] = []
         self.notes: list[str] = []
@@ -210,6 +215,7 @@ class Session:
             make = self._make_tracker or (lambda session: HostTracker(session.memory, session.mute, session.causes))
             self._tracker = make(self)
             if isinstance(self._tracker, HostTracker):
+                self._tracker.lazy = self._tracker.lazy and self.memory.choices is None
                 self._one_at_a_time = self._tracker.lock
                 watch(scope, self._tracker)
                 stack.enter_context(self._in_threads(self._tracker))
@@ -321,6 +327,13 @@ class Session:
             numbers = self._tracker.numbers
             message = "a float that Python may have computed from one that left torch"
             numbers.note(value, Ends(value, value, frozenset({numbers.taint("RND302", "host number", message)})))
+
+    def with_numbers(self, inputs: Any) -> Any:
+        """Inputs with the open numbers among them as such that are followed."""
+        if not isinstance(self._tracker, HostTracker):
+            return inputs
+        given = self._tracker.numbers.given
+        return inputs.map(lambda x: given(float(x), x.ends) if isinstance(x, OpenNumber) else x)
 
     def number_ends(self, value: float, constant: bool = False) -> Ends | None:
         """Bounds of a float argument that left torch before; a constexpr one decides what is compiled."""

@@ -28,7 +28,7 @@ from render.explain.downgrade import downgrade, narrowed
 from render.explain.requests import diagnosis, nonfinite, seeded_faults, unstable, weak_reference, what_if, widths
 from render.explain.study import Study
 from render.explain.undefined import NOT_TRIED, undefined
-from render.judgement import accuracy, handed, hollow, probable
+from render.judgement import accuracy, chosen, handed, hollow, probable
 from render.judgement.assumptions import assumptions
 from render.judgement.blame import own_error
 from render.judgement.cases import judged_of
@@ -120,6 +120,7 @@ class Judgement:
         self.timing["interval_s"], self.timing["interval_cpu_s"] = run.seconds, run.cpu_seconds
         cases, notes = self._cases(run)
         self._ruled(run, cases)
+        run, cases = self._as_chosen(run, cases, notes)
         run, cases = self._as_handed(run, cases, notes)
         told = self.rules._replace(decision=in_part(run, cases, self.rules.decision))
         first = provisional(run, told, cases, self.options.device, self.reference.title, self._timing(began))
@@ -225,6 +226,20 @@ class Judgement:
         masks = [compare(j.case) if not j.case.mismatch else None for j in judged]
         decisions = [decide(j.case, m, supposed=True) for j, m in zip(judged, masks, strict=True)]
         self.rules = self._rules(findings_of(run, judged), masks, decisions)
+
+    def _as_chosen(self, run: Execution, judged: list[Judged], notes: list[str]) -> tuple[Execution, list[Judged]]:
+        """The run with decisions as its values make them, where bounds leave them open and that is all in the way."""
+        before = self.rules
+        if before.decision.code not in chosen.ASKED or (found := chosen.chosen(self.entry, judged)) is None:
+            return run, judged
+        found = replace(found, judged=self._finer(self.references, found.judged))
+        self._ruled(found.run, found.judged)
+        if not found.holds(self.rules.decision):
+            self.rules = before
+            return run, judged
+        notes.append(found.sentence)
+        self.entry, self.session = found.entry, found.run.session
+        return found.run, found.judged
 
     def _as_handed(self, run: Execution, judged: list[Judged], notes: list[str]) -> tuple[Execution, list[Judged]]:
         """The run with the inputs that the reference does not read as roundings, where that is what accuses it."""

@@ -84,6 +84,8 @@ class Case:
     taints: frozenset[str] = frozenset()
     unruled: bool = False
     """A host operation without a rule lies behind it: what that makes of a rounding is not known."""
+    moved: np.ndarray | None = None
+    """Elements that depend on decisions which bounds leave open: a reference that decides otherwise is no worse."""
     unknown: np.ndarray | None = None
     why: str = ""
     bits: int = 53

@@ -148,7 +148,7 @@ class AccessOperations(Base):
 
     def _store(self, ptr: Handle, value: Handle, mask: Handle | None) -> None:
         ctx, given, mask = self.ctx, value, taking_part(self, mask, ptr.shape)
-        value = decided(self, value)
+        value = self._taken(decided(self, value))
         if value.grown is not None and value.grown[0].same(AccessPlace(ptr, mask)):
             # `x = load(p); store(p, x + y)` under a lock: programs may come in any order, as with an atomic add.
             self._atomic("add", ptr, value.grown[1], None, mask)
@@ -179,6 +179,14 @@ class AccessOperations(Base):
         ctx.writers.note(ptr, ctx.linear)
         ctx.unordered.stored(ctx.linear, ptr, seen)
         self.emit("store", (ptr, given, mask), ())
+
+    def _taken(self, value: Handle) -> Handle:
+        """An open integer as one of what it may be, where decisions go one way."""
+        choices = self.ctx.memory.choices
+        if choices is None or value.open is None:
+            return value
+        v = choices.of_lanes(self.ctx.site(), value.v, opened.ends(value))
+        return Handle(v, value.dtype, value.shape, taint=opened.hard(value))
 
     # atomics
     def create_atomic_rmw(self, op: Any, ptr: Handle, value: Handle, mask: Handle, *order: Any) -> Handle:

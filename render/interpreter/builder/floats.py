@@ -229,7 +229,9 @@ class Floats(Arithmetic):
         if src.is_ptr() or dst.is_ptr():
             return Handle(x.v, dst, x.shape, taint=x.taint, origin=x.origin)
         x = decided(self, x)
-        taint = x.taint
-        if not x.is_point:
+        taint, choices = x.taint, self.ctx.memory.choices
+        if not x.is_point and choices is not None and dst.is_int():
+            x = Handle(choices.of_lanes(self.ctx.site(), x.v, x.pair), x.dtype, x.shape)
+        elif not x.is_point:
             taint = taint | self.ctx.taint("RND302", "bitcast", "the bits of a value that carries an interval")
         return Handle(bitcast(x.v, src, dst), dst, x.shape, taint=taint)

@@ -117,6 +117,8 @@ def _without_value(self: Base, out: Handle, x: Handle, y: Handle, nothing: words
 def decided(self: Base, h: Handle) -> Handle:
     """`h` itself, tainted if it is a truth value that the bounds leave open."""
     if h.dtype.scalar.is_int1() and h.lo is not None:
+        if (choices := self.ctx.memory.choices) is not None:
+            return Handle(choices.of_lanes(self.ctx.site(), h.v, h.pair), h.dtype, h.shape, taint=h.taint)
         taint = self.ctx.taint("RND303", "bool", "a truth value that the bounds leave open is used as an integer")
         return Handle(h.v, h.dtype, h.shape, taint=h.taint | taint)
     return h

@@ -41,6 +41,18 @@ class Ends:
         return self.lo == self.hi
 
 
+class OpenNumber(float):
+    """A number that is handed in and not known to the last bit; a session makes it a `Number`."""
+
+    __slots__ = ("ends",)
+    ends: Ends
+
+    def __new__(cls, value: float, ends: Ends) -> OpenNumber:
+        self = super().__new__(cls, value)
+        self.ends = ends
+        return self
+
+
 class LeftArray(NamedTuple):
     """An array that left as bytes, with its bounds as they were then, in one dimension."""
 
@@ -53,9 +65,15 @@ class LeftArray(NamedTuple):
 class LeftNumbers:
     """What left torch in one session: ends by value."""
 
-    def __init__(self, taint: Callable[[str, str, str], int], outside: Callable[[str], bool]) -> None:
-        """`taint` makes one of (code, operation, message) at the host's line; `outside`: is a file the user's?"""
-        self.taint, self.outside = taint, outside
+    def __init__(
+        self, taint: Callable[[str, str, str], int], outside: Callable[[str], bool],
+        otherwise: Callable[[bool], bool] | None = None,
+    ) -> None:  # fmt: skip
+        """`taint` makes one of (code, operation, message) at the host's line; `outside`: is a file the user's?
+
+        `otherwise`: what an open comparison gives where such are decided one way (`render.interpreter.choices`).
+        """
+        self.taint, self.outside, self.otherwise = taint, outside, otherwise
         self.known: dict[float, Ends] = {}
         self.branched: frozenset[int] = NO_TAINT
         """Of what the host decided by an open number: they hold for everything after."""
@@ -65,6 +83,8 @@ class LeftNumbers:
         """Whether what leaves now becomes a `Number`."""
         self.plain: set[float] = set()
         """Values that left as plain floats (`float(t)`): one of them may be equal to a number that is written."""
+        self.suspect = False
+        """Whether something left, so that a float that turns up may have been computed from it."""
         self.arrays = False
         """Whether an array with bounds left as bytes: for numpy, pickle, a file."""
         self.held: dict[bytes, LeftArray] = {}
@@ -88,8 +108,16 @@ class LeftNumbers:
         else:
             self.branch("a value that rounding leaves open" if not ends.taint else "a value without a sound bound")
 
+    def given(self, value: float, ends: Ends) -> Number:
+        """A number that the caller hands in with bounds. What is computed from it has them as far as it is followed;
+        no other float is suspected of it, as it would be of one whose bounds a verdict rests on."""
+        return Number(value, ends, self)
+
     def note(self, value: float, ends: Ends) -> None:
         self.begin()
+        self.keep(value, ends)
+
+    def keep(self, value: float, ends: Ends) -> None:
         old = self.known.get(value)
         if old is not None:
             ends = Ends(min(old.lo, ends.lo), max(old.hi, ends.hi), old.taint | ends.taint)
@@ -97,7 +125,8 @@ class LeftNumbers:
 
     def begin(self) -> None:
         """The first one leaves: numbers that lie about now were not computed from it."""
-        if not self:
+        if not self.suspect:
+            self.suspect = True
             self._constants = frozenset(_floats_before(self._frames()))
 
     def array_leaves(self, ends: Ends) -> None:
@@ -134,7 +163,7 @@ class LeftNumbers:
             return Ends(min(found.lo, value), max(found.hi, value), found.taint)
         if found is not None or not math.isfinite(value):
             return found
-        if (value.is_integer() and abs(value) <= 2) or self.is_written(value):
+        if not self.suspect or (value.is_integer() and abs(value) <= 2) or self.is_written(value):
             return None
         message = "a float that Python may have computed from one that left torch"
         return Ends(value, value, frozenset({self.taint("RND302", "host number", message)}))
@@ -237,7 +266,7 @@ class Number(float):
     def __new__(cls, value: float, ends: Ends, own: LeftNumbers) -> Number:
         self = super().__new__(cls, value)
         self.ends, self.own = ends, own
-        own.note(float(value), ends)
+        own.keep(float(value), ends)
         return self
 
     def _made(self, value: Any, corners: Iterable[float], *others: Ends) -> Any:
@@ -346,9 +375,13 @@ def _comparison(name: str, function: Callable[[Any, Any], bool]) -> None:
         else:
             ways = {function(x, y) for x in (mine.lo, mine.hi) for y in (theirs.lo, theirs.hi)}
             decided = len(ways) == 1
-        if not decided or mine.taint or theirs.taint:
+        value = function(float(self), float(other))
+        tainted = bool(mine.taint or theirs.taint)
+        if not decided and not tainted and self.own.otherwise is not None:
+            return self.own.otherwise(value)
+        if not decided or tainted:
             self._open()
-        return function(float(self), float(other))
+        return value
 
     setattr(Number, f"__{name}__", compared)
 

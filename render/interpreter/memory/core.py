@@ -23,6 +23,7 @@ from render.interpreter.memory.unwritten import notice_writes
 
 if TYPE_CHECKING:
     from interval_ops.profiles.profile import Profile
+    from render.interpreter.choices import Choices
     from render.interpreter.context import Site
 
 NEVER_TAG = 1 << 62
@@ -42,6 +43,8 @@ class Memory:
         self.registry = Registry()
         self.deferred: Callable[[torch.Tensor], None] | None = None
         """Called before a tensor's bounds are used: what the host has not computed of them yet."""
+        self.choices: Choices | None = None
+        """How decisions go that bounds leave open; None: every way."""
         self.taints = TaintLog()
         self.taint_sets: list[frozenset[int]] = [NO_TAINT]
         self._taint_index: dict[frozenset[int], int] = {NO_TAINT: 0}

@@ -1,0 +1,59 @@
+"""Decisions that bounds leave open, one way at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from render.interpreter.choices import BRANCHES, Choices
+from render.interpreter.session import Session
+
+
+class Place:
+    file, line = "f.py", 1
+
+
+def orders(x, width, what):
+    found = []
+    for turn in range(4):
+        session = Session(choice=turn)
+        y = x.clone()
+        with session:
+            session.memory.carry(y, y.double().numpy() - width, y.double().numpy() + width, frozenset(), None)
+            found.append(what(y).clone())
+    return found
+
+
+def test_every_order_of_two_that_tie_is_taken_and_no_other():
+    x = torch.tensor([1.0, 1.0625, 5.0, 9.0, 9.03125])
+    found = [tuple(o.tolist()) for o in orders(x, 0.125, lambda y: y.argsort())]
+    assert found[0] == (0, 1, 2, 3, 4) and {o[:2] for o in found} == {(0, 1), (1, 0)}
+    assert {o[3:] for o in found} == {(3, 4), (4, 3)} and {o[2] for o in found} == {2}
+
+
+def test_the_values_go_with_the_places():
+    x = torch.tensor([[1.0, 1.0625, 5.0], [7.0, 2.0, 2.03125]])
+    for turn in range(4):
+        session, y = Session(choice=turn), x.clone()
+        with session:
+            wide = y.double().numpy()
+            session.memory.carry(y, wide - 0.125, wide + 0.125, frozenset(), None)
+            best, at = y.topk(2, 1)
+            low, place = y.min(1)
+            assert torch.equal(best, x.gather(1, at)) and torch.equal(low, x.gather(1, place[:, None])[:, 0])
+            bounds = session.envelope(best)
+        assert np.array_equal(bounds.lo, best.double().numpy() - 0.125) and not bounds.taints
+        assert session.memory.choices.met
+
+
+def test_a_mask_and_what_it_picks():
+    x = torch.tensor([0.0, 0.5, 0.53125, 1.0])
+    found = orders(x, 0.125, lambda y: (y > 0.5).nonzero()[:, 0])
+    assert found[0].tolist() == [2, 3] and all(o[-1] == 3 and 0 not in o for o in found)
+    assert len({tuple(o.tolist()) for o in found}) > 1
+
+
+def test_a_loop_that_waits_for_an_open_comparison_ends():
+    choices = Choices(1)
+    answers = [choices.truth(False, Place) for _ in range(2 * BRANCHES)]
+    assert answers == [True] * BRANCHES + [False] * BRANCHES and Choices(0).truth(True, Place)
