@@ -181,7 +181,8 @@ class Entry:
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         found = self._named(inputs, session, result)
         uses = session.memory.use_of
-        aside = tuple((name, uses(t)) for name, t in stored_besides(inputs, found, session.envelope))
+        besides = () if getattr(self.fn, "alone", False) else stored_besides(inputs, found, session.envelope)
+        aside = tuple((name, uses(t)) for name, t in besides)
         part = session.programs is not None
         outputs = [replace(_describe(n, t, session.envelope(t, take=True)), use=uses(t),
                            made=session.made_at(t.untyped_storage().data_ptr()),

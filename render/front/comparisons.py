@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,13 @@ asked if it fails then, and may say that it is taken to succeed all the same."""
 _takers: list[Taken] = []
 
 
+class _Silent(threading.local):
+    depth = 0
+
+
+_silent = _Silent()
+
+
 @contextlib.contextmanager
 def recording(take: Taken) -> Iterator[None]:
     """Inside, `take` is told of every comparison."""
@@ -65,13 +73,12 @@ def recording(take: Taken) -> Iterator[None]:
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Inside, comparisons are made and nobody is told."""
-    kept = _takers[:]
-    _takers.clear()
+    """Inside, comparisons are made and nobody is told; those of other threads are."""
+    _silent.depth += 1
     try:
         yield
     finally:
-        _takers[:] = kept
+        _silent.depth -= 1
 
 
 @contextlib.contextmanager
@@ -100,12 +107,12 @@ def intercepted(more: Sequence[str] = ()) -> Iterator[None]:
 
 def listening() -> bool:
     """Whether anybody would be told of a comparison."""
-    return bool(_takers)
+    return bool(_takers) and not _silent.depth
 
 
 def hear(left: Any, right: Any, file: str, line: int) -> bool:
     """Hands a comparison over that was made in another way; whether it is taken to succeed."""
-    return bool(_takers) and not _takers[-1](left, right, file, line)
+    return listening() and not _takers[-1](left, right, file, line)
 
 
 def _owner(path: str) -> Any:
@@ -127,7 +134,7 @@ def _patch(scope: PatchScope, owner: Any, name: str, result: Any, operands: Oper
     def compare(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # a failed test ends in the line of the user's
         frame = sys._getframe(1)
-        if not _takers or is_tool_file(frame.f_code.co_filename):
+        if not listening() or is_tool_file(frame.f_code.co_filename):
             return plain(*args, **kwargs)
         left, right = operands(args, kwargs)
         answer = _takers[-1](left, right, frame.f_code.co_filename, frame.f_lineno)

@@ -13,12 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from render.front.history import history, launches
-from render.front.steps import Cell, DecidedByPython, Given, HostOperation, Launched, Region
+from render.front.steps import Cell, HostOperation, Region, TapeStep
 from render.ops.aten import base_name
 
 _AGAINST = frozenset(
     ["sub", "rsub", "eq", "ne", "mse_loss", "huber_loss", "smooth_l1_loss", "_cdist_forward", "isclose", "dist"]
 )
+_PRODUCTS = frozenset(["mul", "dot", "vdot"])
+_SIZES = frozenset(["linalg_vector_norm", "norm", "pow", "square"])
+_KEEPING = frozenset(["clone", "_to_copy", "copy_", "empty", "empty_like", "empty_strided", "contiguous"])
 _STEPS = 64
 
 
@@ -45,21 +48,43 @@ def _squeezed(x: Region) -> Region:
 
 
 def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]:
-    """Breadth first, from the value back."""
+    """Breadth first, from the value back: what is put against each other, and at last what is multiplied with each
+    other beside the size of each by itself (cosines and other likenesses)."""
     queue: deque[tuple[Cell, int]] = deque([(place.cell, now)])
     seen: set[int] = set()
+    products: list[tuple[Region, Region, int]] = []
+    alone: set[Cell] = set()
     while queue and len(seen) < _STEPS:
         cell, until = queue.popleft()
-        step = next((s for s in reversed(cell.steps) if s.time <= until), None)
-        if not isinstance(step, HostOperation) or step.time in seen:
+        step = _last(cell, until)
+        if step is None or step.time in seen:
             continue
         seen.add(step.time)
-        if cell.pair is not None:
-            yield *cell.pair, step.time - 1
         operands = [x for x in step.args if isinstance(x, Region)]
-        if len(operands) >= 2 and _name(step.func) in _AGAINST:
-            yield operands[0], operands[1], step.time - 1
+        name, pair = _name(step.func), operands[:2]
+        if len(pair) == 2 and name in _AGAINST:
+            yield pair[0], pair[1], step.time - 1
+        if name in _PRODUCTS and len(pair) == 2 and pair[0] != pair[1]:
+            products.append((_unscaled(pair[0], step.time), _unscaled(pair[1], step.time), step.time - 1))
+        elif name in _SIZES or name in _PRODUCTS:
+            alone.update(x.cell for x in operands)
         queue.extend((x.cell, step.time - 1) for x in operands)
+    for left, right, time in products:
+        if {left.cell, right.cell} <= alone:
+            yield left, right, time
+
+
+def _last(cell: Cell, until: int) -> HostOperation | None:
+    """The host operation that made what a storage held."""
+    step = next((s for s in reversed(cell.steps) if s.time <= until), None)
+    return step if isinstance(step, HostOperation) else None
+
+
+def _unscaled(x: Region, until: int) -> Region:
+    """What was divided by its size."""
+    step = _last(x.cell, until - 1)
+    scaled = step is not None and _name(step.func) == "div" and isinstance(step.args[0], Region)
+    return step.args[0] if scaled and step is not None and step.args[0].size == x.size else x
 
 
 def opposed(left: Region, right: Region, time: int) -> bool:
@@ -70,9 +95,21 @@ def opposed(left: Region, right: Region, time: int) -> bool:
     mine, its = (left, right) if left.cell.kernel else (right, left)
     one, two = history(mine.cell, time), history(its.cell, time)
     alone = [s for t, s in two.items() if t not in one]
-    return launches(s for t, s in one.items() if t not in two) and any(
-        not isinstance(s, Given | DecidedByPython) for s in alone
-    )
+    return launches(s for t, s in one.items() if t not in two) and any(map(_computes, alone))
+
+
+def _computes(step: TapeStep) -> bool:
+    """Not what only keeps what was there, as a copy from before a step of an optimiser."""
+    if not isinstance(step, HostOperation):
+        return False
+    kept = _name(step.func) in _KEEPING
+    return not kept or any(_permuted(x) for x in step.args if isinstance(x, Region))
+
+
+def _permuted(x: Region) -> bool:
+    """Whether it has its elements in another order than its storage."""
+    strides = [step for step, n in zip(x.stride, x.size, strict=True) if n > 1 and step]
+    return strides != sorted(strides, reverse=True)
 
 
 def _name(func: Any) -> str:
@@ -88,5 +125,5 @@ def _computed(left: Region, right: Region, time: int) -> bool:
     if launches(mine) and launches(its):
         return True
     if not launches(mine):
-        mine, its = its, mine
-    return launches(mine) and any(not isinstance(s, Given | Launched | DecidedByPython) for s in its)
+        mine, its, right = its, mine, left
+    return launches(mine) and (any(map(_computes, its)) or _permuted(right))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
@@ -27,13 +27,16 @@ from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.session import innermost
 
 
-def history(cell: Cell, until: int) -> dict[int, TapeStep]:
-    """The steps, by time, that what `cell` held at `until` rests on."""
+def history(cell: Cell, until: int, given: Mapping[Cell, Given] = MappingProxyType({})) -> dict[int, TapeStep]:
+    """The steps, by time, that what `cell` held at `until` rests on; what is `given` rests on nothing."""
     found: dict[int, TapeStep] = {}
     serial = count()
     heap: list[tuple[int, int, TapeStep]] = []
 
     def need(target: Cell, before: int) -> None:
+        if target in given:
+            found[given[target].time] = given[target]
+            return
         for step in reversed(target.steps):
             if step.time > before or step.time in found:
                 if step.time in found and step.whole:
@@ -78,7 +81,7 @@ class Apart:
 
 def apart(left: Cell, right: Cell, until: int) -> Apart:
     """The two histories without what they share."""
-    one, two = history(left, until), history(right, until)
+    one, two = _with_choices_given(left, right, until)
     shared = _resting({time: step for time, step in sorted(one.items()) if time in two})
     if not _separable(shared, {**one, **two}):
         shared = {time: step for time, step in shared.items() if isinstance(step, Given)}
@@ -95,6 +98,23 @@ def apart(left: Cell, right: Cell, until: int) -> Apart:
             if given.pointers:
                 side[time] = given
     return Apart(mine, its, start)
+
+
+def _with_choices_given(left: Cell, right: Cell, until: int) -> tuple[dict[int, TapeStep], dict[int, TapeStep]]:
+    """The two histories; where both rest on the same launches, because one side is computed by what the kernel chose
+    (which elements a dropout kept, the indices of a top-k), that choice is given."""
+    one, two = history(left, until), history(right, until)
+    alone = [s for side, other in ((one, two), (two, one)) for t, s in side.items() if t not in other]
+    if launches(alone):
+        return one, two
+    given: dict[Cell, Given] = {}
+    for step in alone:
+        for cell in step.reads if isinstance(step, HostOperation) else ():
+            before = {} if cell.dtype.is_floating_point or cell in given else history(cell, step.time - 1)
+            if launches(before.values()) and not any(step.time <= s.time <= until for s in cell.steps):
+                data = _flat(Replay(before.values()).run({})[cell]).clone()
+                given[cell] = Given(-1 - len(given), (), (cell,), step.site, True, data=data, made=True)
+    return history(left, until, given), history(right, until, given)
 
 
 def _resting(shared: Mapping[int, TapeStep]) -> dict[int, TapeStep]:

@@ -115,7 +115,12 @@ def _verdict(
 
 
 class Again:
-    """One side as a function of the inputs by name. `own`: it launches kernels, in a session of its own."""
+    """One side as a function of the inputs by name. `own`: it launches kernels, in a session of its own.
+
+    `alone`: what else kernels store is no part of this comparison; the script has others, or is told at its end.
+    """
+
+    alone = True
 
     def __init__(self, which: Which, start: _Start, name: str, options: Options, own: bool = False) -> None:
         self.side, self.steps = which[0], list(which[1].values())

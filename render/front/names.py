@@ -107,6 +107,16 @@ def _operands(file: str, line: int) -> Iterator[tuple[str, str]]:
                 yield left, right
 
 
+def denied(file: str, line: int) -> bool:
+    """Whether the code asserts that two things differ: `assert not torch.equal(a, b)`."""
+    statement = _statement(file, line)
+    first = statement.body[0] if isinstance(statement, ast.Module) and statement.body else None
+    if isinstance(first, ast.Assert):
+        return isinstance(first.test, ast.UnaryOp) and isinstance(first.test.op, ast.Not)
+    called = first.value.func if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call) else None
+    return getattr(called, "attr", "") == "assertFalse"
+
+
 def _statement(file: str, line: int) -> ast.AST:
     lines = linecache.getlines(file)[max(line - 1, 0) : line + 11]
     text = ""

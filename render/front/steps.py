@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Cell:
     """One storage: its bytes, its dtype when it was first seen, the steps that wrote it in their order.
 
-    `kernel`: a kernel's result went into it. `asked`: host code took its address. `pair`: two tensors that it compares.
+    `kernel`: a kernel's result went into it. `asked`: host code took its address.
     """
 
     address: int
@@ -32,7 +32,6 @@ class Cell:
     steps: list[TapeStep] = field(default_factory=list)
     kernel: bool = False
     asked: bool = False
-    pair: tuple[Region, Region] | None = None
 
 
 @dataclass(frozen=True)

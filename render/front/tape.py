@@ -52,6 +52,7 @@ from render.interpreter.host import ALLOCATIONS
 from render.interpreter.hosted.overloads import host_site, operation, written_arguments
 from render.interpreter.memory.unwritten import fill_fresh
 from render.interpreter.no_gpu import Untracked
+from render.interpreter.threads import TURN
 from render.ops.aten import Form, of_form
 from render.ops.parts import in_parts
 
@@ -102,12 +103,13 @@ class Tape(Untracked, TorchDispatchMode):
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """What runs inside is RENDER's own."""
-        self._paused += 1
-        try:
-            with unrecorded():
-                yield
-        finally:
-            self._paused -= 1
+        with TURN:
+            self._paused += 1
+            try:
+                with unrecorded():
+                    yield
+            finally:
+                self._paused -= 1
 
     # places
     def place(self, tensor: torch.Tensor) -> Region:
@@ -165,11 +167,6 @@ class Tape(Untracked, TorchDispatchMode):
             self.assembled(made, x)
             x.alone = self.place(made)
         return x.alone
-
-    def likened(self, found: torch.Tensor, one: torch.Tensor, two: torch.Tensor) -> None:
-        """A function that says how like two tensors are made `found` of them."""
-        if all(map(plain, (found, one, two))):
-            self.place(found).cell.pair = self.place(one), self.place(two)
 
     def asked(self, tensor: torch.Tensor) -> None:
         """Host code takes the tensor's address."""
@@ -314,7 +311,10 @@ class Tape(Untracked, TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        named = dict(kwargs or {})
+        with TURN:
+            return self._seen(func, args, dict(kwargs or {}))
+
+    def _seen(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if self._paused or isinstance(func, HigherOrderOperator):
             return func(*args, **named)
         rule = operation(func)

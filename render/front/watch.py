@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
+from threading import get_ident
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -23,12 +24,13 @@ from render.front.comparisons import NothingToJudge, intercepted, listening, rec
 from render.front.differences import compared, fitted, opposed
 from render.front.history import behind
 from render.front.judge import ComparedSide, judge
-from render.front.names import in_sight, names_of, only_looked_at, shows, user_frame, way
+from render.front.names import denied, in_sight, names_of, only_looked_at, shows, user_frame, way
 from render.front.session import WatchedSession
 from render.front.steps import Region
 from render.front.tape import Tape, plain, unheard
 from render.interpreter.compat import known_keys
 from render.interpreter.scope import PatchScope
+from render.interpreter.threads import Follower, followed
 from render.interpreter.tuning import skip_benchmarks
 from render.result.codes import EXIT_CODES, INTERNAL_ERROR, USAGE_ERROR
 from render.result.defects import caught
@@ -108,7 +110,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self._waiting: list[Callable[[], Compared | None]] = []
         self._reads: list[_Read] = []
         self.judging = ""
-        self._busy = False
+        self._busy = 0
+        """The thread in which RENDER's own code runs."""
         self._outer: Watch | None = None
         self._stack = contextlib.ExitStack()
         self._known: dict[Any, Compared] = {}
@@ -117,8 +120,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     @property
     def busy(self) -> bool:
-        """RENDER's own code runs."""
-        return self._busy
+        """RENDER's own code runs in this thread."""
+        return self._busy == get_ident()
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -141,6 +144,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             scope = stack.enter_context(PatchScope())
             self._session = WatchedSession(self.options.device, self.tape, **self.options.for_session)
             stack.enter_context(self._session)
+            stack.enter_context(followed(lambda: Follower(self.tape)))
             known_keys(scope)
             skip_benchmarks(scope, self.note)
             stack.enter_context(intercepted())
@@ -151,8 +155,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 stack.callback(setattr, self.tape, "read", unheard)
                 stack.enter_context(recording(self._take))
                 stack.enter_context(_Listener(self))
+                stack.enter_context(followed(lambda: _Listener(self)))
                 stack.callback(follow(scope, self))
-                scalars.follow(scope, self.tape, lambda: self._busy, self._looked_at)
+                scalars.follow(scope, self.tape, lambda: self.busy, self._looked_at)
                 self.tape.left.met, self.tape.left.decides = self._met, self._decides
                 self._heard(stack)
             self._stack = stack.pop_all()
@@ -170,7 +175,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     # comparisons
     def _take(self, left: Any, right: Any, file: str, line: int) -> bool | Callable[[], bool]:
         """A comparison by a function; it goes on as it always does."""
-        if self._busy:
+        if self.busy or denied(file, line):
             return True
         self.flush()
         frame: FrameType | None = sys._getframe(1)
@@ -239,9 +244,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     def read(self, x: torch.Tensor) -> None:
         """Host code reads or prints a value."""
-        place = self.tape.known(x) if listening() and not self._busy else None
+        place = self.tape.known(x) if listening() and not self.busy else None
         frame = user_frame() if place is not None and place.cell.kernel else None
-        if place is not None and frame is not None:
+        if place is not None and frame is not None and not denied(frame.f_code.co_filename, frame.f_lineno):
             self._reads.append(_Read(place, self.tape.now, frame, frame.f_lineno))
 
     def _looked_at(self, place: Region, frame: FrameType) -> bool:
@@ -250,7 +255,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     def flush(self) -> None:
         """Judges the differences that were read since."""
-        while self._reads and not self._busy:
+        while self._reads and not self.busy:
             read = self._reads.pop(0)
             with self._own():
                 found = compared(read.place, read.until)
@@ -262,7 +267,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def _met(self, one: scalars.Scalar, two: scalars.Scalar) -> None:
         """Two numbers are put against each other: judged where they, or the tensors that they were read from, are a
         result and a reference."""
-        if self._busy or not listening():
+        if self.busy or not listening():
             return
         left, right, until = self._sides(one, two)
         if not opposed(left, right, until):
@@ -276,7 +281,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     def _decides(self, ask: Callable[[], scalars.Recipe], frame: FrameType) -> None:
         """Code of the user's asks something of a number, and goes on as it says."""
-        user = not self._busy and not is_tool_file(frame.f_code.co_filename)
+        user = not self.busy and not is_tool_file(frame.f_code.co_filename)
         if user and (lines := way(frame)) is not None:
             self.tape.decides(ask(), frame, lines)
 
@@ -368,12 +373,12 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     @contextlib.contextmanager
     def _own(self) -> Iterator[None]:
         """What runs inside is RENDER's: neither recorded nor heard."""
-        before, self._busy = self._busy, True
-        try:
-            with self.tape.paused(), silent():
+        with self.tape.paused(), silent():
+            before, self._busy = self._busy, get_ident()
+            try:
                 yield
-        finally:
-            self._busy = before
+            finally:
+                self._busy = before
 
 
 _LEAVING = (
@@ -397,7 +402,7 @@ class _Listener(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         watch = self.watch
-        if watch._busy:
+        if watch.busy or not watch.tape.open:
             return func(*args, **(kwargs or {}))
         if func in _LEAVING and plain(args[0]) and (place := watch.tape.known(args[0])) is not None:
             watch.tape.seen(place.cell)
@@ -410,9 +415,6 @@ class _Listener(TorchFunctionMode):
                     watch.tape.loaded(out)
                 elif isinstance(args[0], list | tuple | float):
                     watch.tape.assembled(out, args[0])
-        if func is torch.cosine_similarity and len(args) >= 2 and isinstance(out, torch.Tensor):
-            with watch._own():
-                watch.tape.likened(out, args[0], args[1])
         if watch._reads:
             watch.flush()
         return taken(args[0], out) if func in _TAKING and args else out

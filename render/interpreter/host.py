@@ -55,6 +55,7 @@ from render.interpreter.lent import noticed
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.host_side import EXACTLY
 from render.interpreter.memory.records import NO_TAINT
+from render.interpreter.threads import TURN
 from render.ops.aten import Form, of_form
 from render.ops.parts import in_parts
 
@@ -123,7 +124,7 @@ class HostTracker(HostBounds):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        self.lock.acquire()
+        TURN.acquire()
         noticed(self)
         self._paused += 1
         self._launches += 1
@@ -134,7 +135,7 @@ class HostTracker(HostBounds):
         finally:
             self.lent.refresh()
             self._paused -= 1
-            self.lock.release()
+            TURN.release()
 
     @in_parts
     def __torch_dispatch__(
@@ -162,7 +163,7 @@ class HostTracker(HostBounds):
 
     def _locked(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.shared:
-            with self.lock:
+            with TURN:
                 return self._dispatched(func, op, args, kwargs)
         return self._dispatched(func, op, args, kwargs)
 

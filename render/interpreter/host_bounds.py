@@ -50,7 +50,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.shadow import with_values
-from render.interpreter.threads import Lock
+from render.interpreter.threads import TURN
 from render.ops.aten import ATEN
 from render.ops.dtypes import FORMAT_OF
 
@@ -88,8 +88,8 @@ class HostBounds(TorchDispatchMode):
         self.causes: set[Cause] = set() if causes is None else causes
         self.rounded: dict[Cause, float] = {}
         self._paused = self._launches = 0
-        self.open, self.shared, self.lock = False, False, Lock()
-        """Within the scope; whether other threads came in; held by the one that works."""
+        self.open, self.shared = False, False
+        """Within the scope; whether other threads came in."""
         self._within: HostSite | None = None
         """The line of an operation whose steps are run."""
         self.deferred = Deferred()

@@ -29,7 +29,7 @@ from render.interpreter.libdevice import known_functions
 from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
-from render.interpreter.threads import Follower, Lock, followed
+from render.interpreter.threads import TURN, Follower, followed
 from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
 from render.result import versions
@@ -122,8 +122,6 @@ class Session:
         self._messages: dict[tuple[str, str, str, int], str] = {}
         self._stack = contextlib.ExitStack()
         self._registering = False
-        self._one_at_a_time = Lock()
-        """Threads of the host launch and are followed one after the other."""
         self._seen: set[Any] = set()
         self._probing = False
         self.memory.bind(self.add_taint, lambda: self.profile)
@@ -216,7 +214,6 @@ class Session:
             self._tracker = make(self)
             if isinstance(self._tracker, HostTracker):
                 self._tracker.lazy = self._tracker.lazy and self.memory.choices is None
-                self._one_at_a_time = self._tracker.lock
                 watch(scope, self._tracker)
                 stack.enter_context(self._in_threads(self._tracker))
             stack.enter_context(self._tracker)
@@ -259,7 +256,9 @@ class Session:
         session, made = self, {}
 
         def run(kernel: Any, /, *args: Any, **kwargs: Any) -> Any:
-            with session._one_at_a_time:
+            with TURN:
+                if session not in _open:  # it was left while this thread waited
+                    return kernel.run(*args, **kwargs)
                 return session.run(kernel, args, kwargs)
 
         def run_interpreted(kernel: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -278,7 +277,7 @@ class Session:
 
         def data_ptr(tensor: Any) -> int:
             if not session._registering and on_host(tensor):
-                with session._one_at_a_time:
+                with TURN:
                     session._registering = True
                     try:
                         session.memory.register(tensor)

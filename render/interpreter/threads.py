@@ -2,7 +2,7 @@
 
 Torch's modes belong to one thread. A thread that starts while a scope is open enters the same modes, made anew for it;
 one that outlives the scope keeps them, and they do nothing any more. Host tracking is one for all threads and works
-for one of them at a time.
+for one of them at a time (`TURN`); while a comparison is judged, in sessions of its own, the others wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.interpreter.scope import PatchScope
 
-Lock = threading.RLock
+TURN = threading.RLock()
+"""Held by the thread whose operation, launch or comparison is followed."""
 
 
 class Follower(TorchDispatchMode):
