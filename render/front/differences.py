@@ -20,6 +20,7 @@ _AGAINST = frozenset(
     ["sub", "rsub", "eq", "ne", "mse_loss", "huber_loss", "smooth_l1_loss", "_cdist_forward", "isclose", "dist"]
 )
 _PRODUCTS = frozenset(["mul", "dot", "vdot"])
+_SCALING = frozenset(["div", "_to_copy", "clone"])
 _SIZES = frozenset(["linalg_vector_norm", "norm", "pow", "square"])
 _KEEPING = frozenset(["clone", "_to_copy", "copy_", "empty", "empty_like", "empty_strided", "contiguous"])
 _STEPS = 64
@@ -67,7 +68,7 @@ def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]
         if name in _PRODUCTS and len(pair) == 2 and pair[0] != pair[1]:
             products.append((_unscaled(pair[0], step.time), _unscaled(pair[1], step.time), step.time - 1))
         elif name in _SIZES or name in _PRODUCTS:
-            alone.update(x.cell for x in operands)
+            alone.update(_unscaled(x, step.time).cell for x in operands)
         queue.extend((x.cell, step.time - 1) for x in operands)
     for left, right, time in products:
         if {left.cell, right.cell} <= alone:
@@ -81,10 +82,13 @@ def _last(cell: Cell, until: int) -> HostOperation | None:
 
 
 def _unscaled(x: Region, until: int) -> Region:
-    """What was divided by its size."""
-    step = _last(x.cell, until - 1)
-    scaled = step is not None and _name(step.func) == "div" and isinstance(step.args[0], Region)
-    return step.args[0] if scaled and step is not None and step.args[0].size == x.size else x
+    """What was copied, or divided by its size."""
+    while (step := _last(x.cell, until - 1)) is not None and _name(step.func) in _SCALING:
+        first = step.args[0]
+        if not isinstance(first, Region) or first.size != x.size:
+            break
+        x, until = first, step.time
+    return x
 
 
 def opposed(left: Region, right: Region, time: int) -> bool:

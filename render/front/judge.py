@@ -24,6 +24,7 @@ from render.front.steps import Cell, DecidedByPython, Given, HostOperation, Regi
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import Session
 from render.judgement.steps import Judgement
+from render.report.text import place
 from render.result.errors import RenderError
 from render.result.options import Options
 from render.result.verdict import Verdict
@@ -59,12 +60,22 @@ def judge(left: ComparedSide, right: ComparedSide, until: int, options: Options,
         inputs = _inputs(pair, names)
         quiet = replace(options, session=_quiet(options))
         if all(kernels):
-            found = [_verdict(a, b, inputs, quiet, _bounds) for a, b in (sides, sides[::-1])]
-            return min(found, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
+            one, two = (_verdict(a, b, inputs, quiet, _bounds) for a, b in (sides, sides[::-1]))
+            return _worse(one, two, right.name)
         mine, other = sides if kernels[0] else sides[::-1]
         if (source := _elsewhere(mine[0].place.cell, other[0].place.cell, until)) is not None:
             return _verdict(mine, other, inputs, quiet, _unknown, (_told(other[0].name, source),))
         return _verdict(mine, other, inputs, quiet, None)
+
+
+def _worse(one: Verdict, two: Verdict, other: str) -> Verdict:
+    """Of two kernels that were each judged with the other as reference. Which one is wrong, their difference does not
+    say."""
+    if one.label == two.label == "Type-II" and two.file:
+        at = place(two.file, two.line or None)
+        help = f"{other} is made by a kernel, too, and may be the wrong one: judged by itself, look at {at}"
+        return replace(one, help=(help, *one.help))
+    return min(one, two, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
 
 
 def _quiet(options: Options) -> dict[str, Any]:

@@ -50,7 +50,6 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.shadow import with_values
-from render.interpreter.threads import TURN
 from render.ops.aten import ATEN
 from render.ops.dtypes import FORMAT_OF
 
