@@ -24,9 +24,9 @@ from render.front.steps import Cell, DecidedByPython, Given, HostOperation, Regi
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import Session
 from render.judgement.steps import Judgement
-from render.report.text import place
 from render.result.errors import RenderError
 from render.result.options import Options
+from render.result.places import relative
 from render.result.verdict import Verdict
 
 NOT_AGAIN = "RND907"
@@ -72,7 +72,7 @@ def _worse(one: Verdict, two: Verdict, other: str) -> Verdict:
     """Of two kernels that were each judged with the other as reference. Which one is wrong, their difference does not
     say."""
     if one.label == two.label == "Type-II" and two.file:
-        at = place(two.file, two.line or None)
+        at = f"{relative(two.file)}:{two.line}"
         help = f"{other} is made by a kernel, too, and may be the wrong one: judged by itself, look at {at}"
         return replace(one, help=(help, *one.help))
     return min(one, two, key=lambda verdict: (verdict.label != "Type-II", verdict.label != "Inconclusive"))
