@@ -44,6 +44,7 @@ from render.interpreter.hosted.overloads import (
     operation,
     rounded_to,
     start_of,
+    symbols_of,
     takes_in,
     taking_in,
     tensors_of,
@@ -196,8 +197,9 @@ class HostTracker(HostBounds):
             if is_plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
             return self._placed(op, out)
-        taken = takes_in(func, op, args, kwargs) if op.numbers and self.memory.interval else None
+        taken = takes_in(func, op, args, kwargs) if op.takes_in and self.memory.interval else None
         if taken is not None:
+            self.memory.symbols |= symbols_of(func, op, args, kwargs)
             op = taking_in(op)
         if op.name in _SHAPE_ONLY and not op.written and taken is None:
             return self._placed(op, func(*args, **kwargs))

@@ -194,6 +194,7 @@ class Session:
             change=self.change,
             assume_exact=self.assume_exact,
             writers=self.writers[-1],
+            sentinels=self.memory.symbols,
         )
 
     # scope

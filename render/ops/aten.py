@@ -292,6 +292,12 @@ def named(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[s
     return found | {a.name: a.default_value for a in schema.arguments if a.has_default_value() and a.name not in found}
 
 
+def scalar_arguments(schema: Any) -> tuple[tuple[int, str], ...]:
+    """Places and names of the numbers that an overload takes among its operands: no dimensions, sizes or choices."""
+    kinds = ("number", "Optional[number]")
+    return tuple((i, a.name) for i, a in enumerate(schema.arguments) if str(a.type) in kinds)
+
+
 def of_form(*forms: Form) -> frozenset[str]:
     """The names of these forms."""
     return frozenset(name for name, op in ATEN.items() if op.form in forms)
@@ -334,4 +340,4 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
     return max(int(tensors[0].numel() // max(results, 1)), 64)
 
 
-__all__ = ["ATEN", "Aten", "Form", "addends", "base_name", "named", "of_form"]
+__all__ = ["ATEN", "Aten", "Form", "addends", "base_name", "named", "of_form", "scalar_arguments"]

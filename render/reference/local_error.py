@@ -113,8 +113,10 @@ def local_error(
         u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
     if name in CANCELLING:
         floor = floor + (8 * unit.inner(dtype) + unit.cancelling) * args[0].abs()
-    if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the factor of add and sub to the tensors' own type
+    if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the product of add and sub to the tensors' own type
         floor = floor + u * abs(kwargs["alpha"]) * torch.as_tensor(args[0 if name == "rsub" else 1]).abs()
+    if name == "prod":  # in the type itself
+        u = u * max(args[0].numel() / max(values.numel(), 1), 1)
     if name in WINDOWS:  # what cancels in 1 - cos(x) is as large as the largest element
         floor = floor + WINDOW_ROUNDINGS * unit.inner(dtype)
     if name == "logspace":  # base^x, x off by 9 units roundoff of its largest
@@ -131,7 +133,9 @@ def sum_error(
 ) -> torch.Tensor:
     """Bound for a multilinear operation; `size` is S, the same operation on the magnitudes of its operands."""
     u, floor = unit.rounding(dtype)
-    per_term = unit.terms(addends(name, args, values.numel())) * unit.inner(dtype)
+    count = unit.terms(addends(name, args, values.numel()))
+    # some kernels add and multiply in the type itself
+    per_term = count * (u if ATEN[name].stepwise and unit.native and not unit.attainable else unit.inner(dtype))
     if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
         per_term += TF32_PRODUCT
     return per_term * size + u * values.abs() + floor

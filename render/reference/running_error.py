@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from interval_ops.compiled import compiled
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
-from render.ops.aten import ATEN, Form, of_form
+from render.ops.aten import ATEN, Form, of_form, scalar_arguments
 from render.reference import local_error as noise
 
 F64 = torch.float64
@@ -50,6 +50,10 @@ class Movable:
         self.name = noise.base_name(func)
         if self.name in noise.SOFTMAX:  # half_to_float wants a half operand
             args = (*args[:2], False) if self.name != "_safe_softmax" else args[:2]
+        if self.name in noise.MULTILINEAR:  # factors of terms, whose magnitudes count
+            places = {i for i, _ in scalar_arguments(func._schema)}
+            args = tuple(float(x) if i in places and isinstance(x, int) else x for i, x in enumerate(args))
+            kwargs = {k: float(x) if k in ("alpha", "beta") and isinstance(x, int) else x for k, x in kwargs.items()}
         self.args, self.kwargs = args, kwargs
         self.leaves, self.spec = tree_flatten((args, kwargs))
         self.tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
@@ -142,7 +146,8 @@ def error_of(
     else:
         total = _sampled(op, values, floats, dtypes, unit)
     if round_scalars:
-        add_constants(op, values, floats, total, unit.scale)
+        native = dtypes if unit.native and op.name in _TAKING else ()
+        add_constants(op, values, floats, total, unit.scale, next((d for d in native if d is not None), torch.float32))
     return [total.get(i) for i in range(len(values))]
 
 
@@ -382,8 +387,10 @@ def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any
     op.estimated = True
     dtype = next((d for d in dtypes if d is not None and d.is_floating_point), F64)
     sums = noise.gradient_sums(op.name, op.args) if unit.native else None
+    # In the operands' own type: sums of gradients, and factors and shifts of channels of a batch norm.
+    own = sums is not None or (unit.native and "batch_norm" in op.name and not op.name.endswith("backward"))
     relative = (1.0 if unit.attainable else noise.OPERAND_FACTOR) * unit.inner(dtype) + (
-        unit.rounding(dtype)[0] if sums is not None else 0.0
+        unit.rounding(dtype)[0] if own else 0.0
     )
     generator = torch.Generator().manual_seed(0x5EED)
     step = 1.0 if unit.native else _step(op, list(op.errors))
@@ -411,11 +418,20 @@ def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any
     return found
 
 
-def add_constants(op: Movable, values: list[Any], floats: list[int], total: Errors, scale: float = 1.0) -> None:
-    """A Python number in a float32 program is its float32 rounding: add how far that takes the results."""
+_TAKING = noise.EXACT_OPS | {name for name, op in ATEN.items() if op.typed}
+"""Operations in which torch rounds Python numbers to the operands' own type."""
+
+
+def add_constants(
+    op: Movable, values: list[Any], floats: list[int], total: Errors, scale: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+) -> None:  # fmt: skip
+    """A Python number in a float32 program is its rounding to `dtype`: add how far that takes the results."""
+    dtype = dtype if dtype in noise.TORCH_FORMATS and dtype != F64 else torch.float32
+    most = min(torch.finfo(dtype).max, 3e38)
 
     def rounded(i: int, x: Any) -> Any:
-        return float(np.float32(x)) if isinstance(x, float) and abs(x) < 3e38 else x
+        return torch.tensor(x, dtype=dtype).item() if isinstance(x, float) and abs(x) < most else x
 
     if op.name == "linspace":
         _add_interpolated(op, values, floats, total)

@@ -12,15 +12,11 @@ What is computed from it (`-1e30 * log2(e)`) is no symbol: contraction makes s *
 
 from __future__ import annotations
 
-import struct
-import zlib
-
 import numpy as np
 
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
-
-BEYOND = 2.0**40
+from render.interpreter.memory.symbols import BEYOND, marked
 
 
 def ends(ctx: Context, exact: float, rounded: float) -> tuple[float, float]:
@@ -28,10 +24,7 @@ def ends(ctx: Context, exact: float, rounded: float) -> tuple[float, float]:
     low, high = min(exact, rounded), max(exact, rounded)
     if abs(exact) < BEYOND:
         return low, high
-    mark = zlib.crc32(struct.pack("<d", abs(exact)))
-    far, near = 3 + mark % 61, 3 + mark // 61 % 59  # away from 0, towards 0: the same number for both signs
-    below, above = (far, near) if exact < 0 else (near, far)
-    low, high = low - below * float(np.spacing(abs(low))), high + above * float(np.spacing(abs(high)))
+    low, high = marked(exact, rounded)
     ctx.sentinels |= {(low, high), (-high, -low)}
     return low, high
 

@@ -21,7 +21,8 @@ from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, MissingRule, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
-from render.ops.aten import ATEN, base_name, named
+from render.interpreter.memory.symbols import BEYOND, marked
+from render.ops.aten import ATEN, base_name, named, scalar_arguments
 from render.ops.dtypes import FORMAT_OF
 
 Known = Mapping[int, Envelope]
@@ -150,9 +151,19 @@ class Call:
         def pick(t: Any) -> Any:
             if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or self.is_open(t)):
                 return t
-            return torch.from_numpy(self.pair(t)[end].astype(np.float64, copy=True))
+            return torch.from_numpy(self._among(t)[end].astype(np.float64, copy=True))
 
         return pick
+
+    def _among(self, t: torch.Tensor) -> Pair:
+        """Bounds of an operand; one without dimensions takes the type of those that have some, if it is narrower."""
+        pair = self.pair(t)
+        if t.dim() or t.dtype not in (torch.float32, torch.float64) or self.profile.muted("cast"):
+            return pair
+        own = held_in(self.op, self.args, self.kwargs)
+        if not narrower(own, t.dtype):
+            return pair
+        return casting.cast_interval(*pair, FORMAT_OF[t.dtype], FORMAT_OF[own], self.profile)
 
     def end(self, end: int) -> Any:
         """The operation on one end of every float, numbers among its arguments as the result's type holds them."""
@@ -163,16 +174,21 @@ class Call:
         dtype = held_in(self.op, self.args, self.kwargs)
         if dtype not in FORMAT_OF or self.profile.muted("cast"):
             return np.array(float(x)), np.array(float(x))
-        near = stored(float(x), dtype)
-        ends = (x, x) if near != near or abs(near) == math.inf else (min(x, near), max(x, near))
-        return np.array(float(ends[0])), np.array(float(ends[1]))
+        x, near = float(x), stored(float(x), dtype)
+        if not math.isfinite(near) or near == x:
+            ends = x, x
+        elif abs(x) >= BEYOND:
+            ends = marked(x, near)
+        else:
+            ends = min(x, near), max(x, near)
+        return np.array(ends[0]), np.array(ends[1])
 
     def with_numbers(self, change: Callable[[float], Any]) -> Call:
         """The same call with other numbers (`scalar_arguments`) in the place of these; whole ones of integers stay."""
         if self.args and isinstance(self.args[0], torch.Tensor) and not self.args[0].is_floating_point():
             return self
         args, kwargs = list(self.args), dict(self.kwargs)
-        for place, name in scalar_arguments(self.op):
+        for place, name in _numbers_of(self.op):
             given = args[place] if place < len(args) else kwargs.get(name)
             if isinstance(given, (int, float)) and not isinstance(given, bool):
                 if place < len(args):
@@ -192,18 +208,19 @@ class Call:
 
 
 @cache
-def scalar_arguments(op: Any) -> tuple[tuple[int, str], ...]:
-    """Places and names of the numbers that an overload takes among its operands: no dimensions, sizes or choices."""
-    kinds = ("number", "Optional[number]")
-    return tuple((i, a.name) for i, a in enumerate(op._schema.arguments) if str(a.type) in kinds)
+def _numbers_of(op: Any) -> tuple[tuple[int, str], ...]:
+    return scalar_arguments(op._schema)
 
 
 def held_in(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype:
-    """The type of a result that takes in numbers: the one that is asked for, or the first operand's."""
+    """The type of a result that takes in numbers: the one that is asked for, or that of operands with dimensions."""
     given: torch.dtype | None = kwargs.get("dtype")
-    if given is None and args and isinstance(args[0], torch.Tensor):
-        given = args[0].dtype
-    return given or torch.get_default_dtype()
+    if given is not None:
+        return given
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    floats = [x for x in tensors if x.is_floating_point()]
+    first = next((x for x in (*floats, *tensors) if x.dim()), next(iter(floats or tensors), None))
+    return torch.get_default_dtype() if first is None else first.dtype
 
 
 @lru_cache(4096)

@@ -53,6 +53,8 @@ def _around(call: Call, value: np.ndarray, error: np.ndarray | float, fmt: Forma
 def filled(call: Call) -> Result:
     """One number everywhere: as it is written, and as the type holds it."""
     x = next((x for name in ("fill_value", "value", "s") if (x := call.get(name)) is not None), None)
+    if isinstance(x, torch.Tensor):
+        return Bounds(call.end(0).numpy(), call.end(1).numpy())
     return Bounds(*call.held(x)) if isinstance(x, (int, float)) else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -15,10 +16,11 @@ import torch
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from render.interpreter.cuda_redirect import on_host
-from render.interpreter.hosted.call import held_in, scalar_arguments, stored
+from render.interpreter.hosted.call import held_in, narrower, stored
 from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
 from render.interpreter.memory.integers import INTEGERS
-from render.ops.aten import Form, base_name, of_form
+from render.interpreter.memory.symbols import BEYOND, marked
+from render.ops.aten import Form, base_name, of_form, scalar_arguments
 from render.ops.dtypes import FORMAT_OF
 from render.ops.parts import dispatches
 
@@ -27,7 +29,6 @@ OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parent
 COPIES = frozenset(["copy", "_to_copy"])
 TAKES_IN = of_form(Form.MADE, Form.MOVE, Form.ORDER) | {"threshold"}
 """Operations whose results may hold a number among their arguments."""
-BEYOND_DATA = 2.0**40
 _OVERWRITES = frozenset(["zero", "fill", "normal", "uniform", "random", "bernoulli", "exponential"])
 """In place these do not read what they overwrite."""
 
@@ -49,6 +50,8 @@ class OverloadRule:
     """No rule says what it makes of floats."""
     numbers: tuple[tuple[int, str], ...] = ()
     """Place and name of the numbers that its results take in unchanged."""
+    takes_in: bool = False
+    """Whether its results may hold such a number, or an operand without dimensions, in another type."""
 
 
 _kept: dict[int, tuple[Any, OverloadRule]] = {}
@@ -70,26 +73,40 @@ def _read(func: Any) -> OverloadRule:
     view = bool(given) and not written and not any(a.is_write for a in given)
     overwrites = bool(written) and (name in _OVERWRITES or name == "copy")
     moves, unknown = name in MOVES or name in COPIES, opaque(name) and not view
-    numbers = scalar_arguments(func) if name in RULES and not view and name in TAKES_IN else ()
+    numbers = scalar_arguments(schema) if name in RULES and not view and name in TAKES_IN else ()
     if name == "nan_to_num":
         numbers = tuple((i, a.name) for i, a in enumerate(schema.arguments[1:], 1))
-    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown, numbers)
+    takes = bool(numbers) or (name in TAKES_IN and name in RULES and not view and len(schema.arguments) > 1)
+    return OverloadRule(name, view, written, overwrites, ROUNDS.get(name, ""), moves, unknown, numbers, takes)
 
 
 def takes_in(func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Format | None:
     """The narrow type that rounds a number among the arguments on its way into the result; None if none is rounded.
 
-    Numbers beyond any data stand for infinity, in masks: they stay what the type makes of them.
+    One without dimensions is a number, too. Numbers beyond any data stay what float32 makes of them: the exact value
+    of a reference is known to within that.
     """
-    given = [args[i] if i < len(args) else kwargs.get(name) for i, name in op.numbers]
-    found = [x for x in given if isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < BEYOND_DATA]
-    if not found:
-        return None
     dtype = held_in(func, args, kwargs)
     fmt = FORMAT_OF.get(dtype)
-    if fmt is None or fmt.bits == 64 or all(stored(float(x), dtype) == x for x in found):
+    if fmt is None or fmt.bits == 64:
         return None
-    return fmt
+    for x in args:
+        if isinstance(x, torch.Tensor) and not x.dim() and x.is_floating_point() and narrower(dtype, x.dtype):
+            return fmt
+    given = [args[i] if i < len(args) else kwargs.get(name) for i, name in op.numbers]
+    most = BEYOND if fmt.bits == 32 else math.inf
+    found = [float(x) for x in given if isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < most]
+    return None if all(stored(x, dtype) == x for x in found) else fmt
+
+
+def symbols_of(
+    func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> set[tuple[float, float]]:
+    """Ends of the numbers beyond any data among them, and of their opposites."""
+    given = [args[i] if i < len(args) else kwargs.get(name) for i, name in op.numbers]
+    far = [float(x) for x in given if isinstance(x, (int, float)) and BEYOND <= abs(x) < math.inf]
+    ends = [marked(x, near) for x in far if math.isfinite(near := stored(x, held_in(func, args, kwargs)))]
+    return {*ends, *((-high, -low) for low, high in ends)}
 
 
 @cache

@@ -53,6 +53,8 @@ class Memory:
         self._profile: Callable[[], Profile | None] = lambda: profile
         self.log = UndoLog()
         self.nowhere = Storage(0, 0, None)
+        self.symbols: set[tuple[float, float]] = set()
+        """Ends of numbers beyond any data that kernels or the host wrote (`builder.sentinels`)."""
         self.placed: set[int] = set()
         """Addresses of elements of which it is open whether a store went there."""
         self.maybe: list[places.Maybe] = []

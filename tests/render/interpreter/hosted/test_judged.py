@@ -123,6 +123,9 @@ CONSTANTS: dict[str, Any] = {
     "new_full": lambda x, c: torch.cat([x, x.new_full((8, 8), c)]), "threshold": lambda x, c: F.threshold(x, 0.25, c),
     "nan_to_num": lambda x, c: torch.nan_to_num(torch.where(x > 0, x, float("nan")), nan=c),
     "fill": lambda x, c: torch.cat([x, torch.empty_like(x).fill_(c)]),
+    "no dimensions": lambda x, c: torch.minimum(x, torch.tensor(c)),
+    "chosen": lambda x, c: torch.where(x > 0, x, torch.tensor(c)),
+    "beyond data": lambda x, c: x.masked_fill(x > 0, -1e31 * c),
 }  # fmt: skip
 """A number that bfloat16 does not hold is written into what a kernel then reads."""
 
@@ -147,3 +150,27 @@ def test_a_constant_that_its_type_does_not_hold_is_no_bug(name):
     assert right.code == "RND100", right
     wrong = classify(lambda x: doubled(change(x, 0.101)), x, ref=lambda x: 2 * change(x, 0.1), budget=False)
     assert wrong.label == "Type-II", wrong
+
+
+@triton.jit
+def _softmax(x_ptr, y_ptr, n: tl.constexpr):
+    i = tl.program_id(0) * n + tl.arange(0, n)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(y_ptr + i, e / tl.sum(e, 0))
+
+
+def masked_softmax(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    scores = x.masked_fill(mask, -1e30)
+    y = torch.empty_like(x)
+    _softmax[(len(x),)](scores, y, x.shape[1])
+    return y
+
+
+def test_rows_that_are_masked_as_a_whole_are_uniform():
+    """-1e30 is no number of bfloat16: in memory it is a symbol, as a literal of the kernel is, and less itself 0."""
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
+    mask = torch.ones(8, 8, dtype=torch.bool).triu()
+    verdict = classify(masked_softmax, x, mask, ref=lambda x, m: x.masked_fill(m, -1e30).softmax(-1), budget=False)
+    bound = verdict.outputs[0].bound
+    assert (bound.hi - bound.lo).max() < 0.01
