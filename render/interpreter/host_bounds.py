@@ -31,7 +31,7 @@ from render.interpreter.hosted.call import (
     quiet,
     values,
 )
-from render.interpreter.hosted.decomposed import decomposition
+from render.interpreter.hosted.decomposed import decomposition, room_beside
 from render.interpreter.hosted.numbers import LeftNumbers
 from render.interpreter.hosted.overloads import (
     OWN_ROOTS,
@@ -266,6 +266,13 @@ class HostBounds(TorchDispatchMode):
             else Exact() if e is None or e.lo.shape != tuple(t.shape) else Bounds(e.lo, e.hi)
             for t, e in zip(outputs, found, strict=True)
         )  # fmt: skip
+        known = {id(t): e for t in tensors_of((args, kwargs)) if (e := self.memory.host_envelope(t)) is not None}
+        first = bounds[0] if bounds else None
+        if isinstance(first, Bounds):
+            with muted(self._muted_at(site)):
+                room = room_beside(Call(func, args, kwargs, known, self.memory.profile), first)
+            if room is not None:
+                bounds = (Bounds(first.lo - room, first.hi + room), *bounds[1:])
         return bounds, outputs
 
     def _given_taints(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:

@@ -276,8 +276,11 @@ _all(Form.GRADIENT, """
     threshold_backward _softmax_backward_data
     _log_softmax_backward_data native_layer_norm_backward native_group_norm_backward native_batch_norm_backward
     convolution_backward elu_backward leaky_relu_backward softplus_backward hardswish_backward
-    max_pool2d_with_indices_backward nll_loss_backward mse_loss_backward embedding_dense_backward
+    max_pool2d_with_indices_backward nll_loss_backward
 """)  # fmt: skip
+for _name in ("mse_loss_backward", "embedding_dense_backward", "glu_backward", "huber_loss_backward",
+              "smooth_l1_loss_backward"):  # fmt: skip
+    _add(Aten(_name, Form.GRADIENT, stepwise=True))
 
 
 def base_name(name: str) -> str:

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch._ops import OpOverload
 
-from render.ops.aten import base_name
+from render.interpreter.hosted.call import Bounds, Call, inner_of
+from render.ops.aten import ATEN, Form, base_name
+from render.ops.dtypes import FORMAT_OF
 
 
 @cache
@@ -29,13 +32,14 @@ def decomposition(func: Any, narrow: bool = False) -> Callable[..., Any] | None:
     """The steps of an overload, as a function with its arguments; None if there are none.
 
     `narrow`: without the wrappers that widen narrow types to float32 for all steps: torch's own kernels round some of
-    them to the type. Backward passes widen where they are fused, and so do their kernels.
+    them to the type. Most backward passes are fused kernels, which widen as well; the others are `stepwise`.
     """
     if not isinstance(func, OpOverload) or base_name(func.name()) in OTHERWISE:
         return None
     found = _steps(func)
-    backward = base_name(func.name()).endswith("_backward")
-    return inspect.unwrap(found) if found is not None and narrow and not backward else found
+    name = base_name(func.name())
+    fused = name.endswith("_backward") and not (name in ATEN and ATEN[name].stepwise)
+    return inspect.unwrap(found) if found is not None and narrow and not fused else found
 
 
 def _steps(func: OpOverload) -> Callable[..., Any] | None:
@@ -55,6 +59,26 @@ OTHERWISE = frozenset(["grid_sampler_2d", "grid_sampler_3d", "upsample_bicubic2d
 def composed(func: Any) -> bool:
     """Whether torch itself only ever runs it as other operations."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+def room_beside(call: Call, found: Bounds) -> np.ndarray | None:
+    """What a kernel of a backward pass may lose besides the errors of the steps; None where these are what it does.
+
+    Fused ones have functions of their own (the vector code of gelu has another erf): 12 roundings of the terms that
+    cancel, which for an activation are at most twice what they are at the end of an interval that is further from 0.
+    Those that go step by step multiply the same factors in another order, and round the number among them: 4 more.
+    """
+    op, fmt = ATEN.get(base_name(call.op.name())), FORMAT_OF.get(call.x.dtype)
+    if op is None or fmt is None or op.form is not Form.GRADIENT or call.profile.muted("function"):
+        return None
+    if op.stepwise:
+        return None if fmt == inner_of(fmt) else 4 * fmt.u * np.maximum(np.abs(found.lo), np.abs(found.hi))
+    if op.terms is None:
+        return None
+    g, x = (torch.from_numpy(np.maximum(*(np.abs(np.asarray(end, np.float64)) for end in call.pair(t))))
+            for t in call.args[:2])  # fmt: skip
+    room: np.ndarray = 24 * inner_of(fmt).u * op.terms(g, x, **call.kwargs).numpy()
+    return room
 
 
 def attention_gradients(

@@ -222,7 +222,13 @@ def linear(op: Aten) -> Rule:
     return rule
 
 
-SCATTERED = frozenset(["index_add", "scatter_add", "convolution_backward"])
+def gathered_gradient(sum_: Aten) -> Rule:
+    """embedding_dense_backward: rows of the cotangent, added where they were taken from."""
+    one = linear(replace(sum_, name="embedding_dense_backward"))
+    return lambda call: None if call.get("scale_grad_by_freq") else one(call)
+
+
+SCATTERED = frozenset(["index_add", "scatter_add", "convolution_backward", "embedding_dense_backward"])
 """How many addends meet is told by the operation itself."""
 
 

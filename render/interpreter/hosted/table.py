@@ -88,6 +88,7 @@ _OWN: dict[str, Rule] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), p.multiplied),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), p.added),
     "convolution_backward": p.convolution_gradients(ATEN["convolution"]),
+    "embedding_dense_backward": p.gathered_gradient(ATEN["scatter_add"]),
 }
 
 _UNDERIVED = {
@@ -134,7 +135,7 @@ ROUNDS = {
     **{name: ATEN[name].cause for name in RULES if ATEN[name].cause},
     "copy": "cast",
     **dict.fromkeys(("linspace", "logspace", "arange", *made.WINDOWS), "arith"),
-    "convolution_backward": "accumulation",
+    **dict.fromkeys(("convolution_backward", "embedding_dense_backward"), "accumulation"),
 }
 """Cause of the rounding of every operation that rounds."""
 _GIVEN = of_form(Form.MADE, Form.RANDOM, Form.MOVE, Form.ORDER, Form.CHOICE, Form.EXACT, Form.CAST) | {"frac"}

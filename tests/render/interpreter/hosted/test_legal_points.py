@@ -70,6 +70,27 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "trilinear": (lambda x: F.interpolate(x, size=(5, 9, 8), mode="trilinear"), [(1, 1, 7, 8, 9)]),
     "nearest": (lambda x: F.interpolate(x, scale_factor=2.7, mode="nearest"), [(1, 2, 7, 9)]),
 }  # fmt: skip
+
+
+def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a function's results, with a cotangent that the results take the first elements of."""
+
+    def run(x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        x = x.detach().clone().requires_grad_(True)
+        y = function(x)
+        return torch.autograd.grad(y, x, given[: y.numel()].reshape(y.shape))[0]
+
+    return run
+
+
+ROWS = torch.tensor([0, 1, 1, 2, 1] * 4)
+GRADIENTS: dict[str, Callable[..., Any]] = {
+    "sigmoid": torch.sigmoid, "glu": lambda x: F.glu(x.T), "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh,
+    "mse": lambda x: F.mse_loss(x, x.detach() * 0.5), "embedding": lambda x: F.embedding(ROWS, x),
+    "huber": lambda x: F.huber_loss(x, x.detach() * 0.5, delta=C, reduction="none"),
+    "softmax": lambda x: x.softmax(-1), "layer norm": lambda x: F.layer_norm(x, (9,)),
+}  # fmt: skip
+OPERATIONS |= {f"{name} backward": (gradient(f), [(6, 9), (200,)]) for name, f in GRADIENTS.items()}
 WIDTHS = {torch.float32: (2.0**-23, 0.3), torch.float16: (2.0**-10, 0.3), torch.bfloat16: (2.0**-7, 0.3)}
 
 
@@ -105,7 +126,7 @@ def test_torch_s_own_results_lie_inside(name, dtype):
             assert envelope is not None and not envelope.taints
             for _ in range(4):
                 points = [np.where(g.integers(0, 2, lo.shape) > 0, lo, hi) for lo, hi, _ in boxes]
-                wide = operation(*map(torch.from_numpy, points)).numpy()
+                wide = operation(*map(torch.from_numpy, points)).detach().numpy()
                 own = operation(*(torch.from_numpy(p).to(dtype) for p in points)).double().numpy()
                 slack = 1e-12 * np.abs(wide).max()
                 for seen, room in ((wide, slack), (own, 0.0)):
