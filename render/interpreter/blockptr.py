@@ -58,6 +58,8 @@ class BlockPointers:
         return BlockPointer(base, self._scalars(shape), self._scalars(strides), self._scalars(offsets), box)
 
     def advance(self, base: Any, offsets: Any, **_: Any) -> BlockPointer:
+        if not isinstance(base, BlockPointer):
+            raise ValueError("advance takes a block pointer")
         moved = [
             self.builder.create_add(*self._aligned(old, step))
             for old, step in zip(base.offsets, self._scalars(offsets), strict=True)

@@ -30,6 +30,8 @@ from render.result.defects import caught
 from render.result.errors import KernelError, NoForm, RenderError, UnsupportedOp
 
 _LANGUAGE = tuple(str(Path(TRITON_ROOT, name)) for name in ("language", "experimental"))
+_OF_RETURNS = frozenset(["decide_return_type"])
+"""What finds the one type of all returns of a function."""
 _STRAIGHT = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.Expr, ast.Pass, ast.Call,
     ast.keyword, ast.Attribute, ast.Name, ast.Constant, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Subscript, ast.Slice,
@@ -127,7 +129,10 @@ def _of_statements(error: BaseException) -> bool:
 
     if not _still_there(error) or isinstance(list(_before(error))[-1], CompileTimeAssertionFailure):
         return False
-    return not any(file.startswith(_LANGUAGE) or not file.startswith(TRITON_ROOT) for file in _files(error))
+    places = list(_places(error))
+    if any(function in _OF_RETURNS for _, function in places):  # they ask the language what type a result has
+        return True
+    return not any(file.startswith(_LANGUAGE) or not file.startswith(TRITON_ROOT) for file, _ in places)
 
 
 def _before(error: BaseException | None) -> Iterator[BaseException]:
@@ -137,14 +142,14 @@ def _before(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _files(error: BaseException) -> Iterator[str]:
-    """Files of all frames that these errors passed, this one and the standard library's aside."""
+def _places(error: BaseException) -> Iterator[tuple[str, str]]:
+    """File and function of all frames that these errors passed, this one and the standard library's aside."""
     for one in _before(error):
         tb = one.__traceback__
         while tb is not None:
             file = tb.tb_frame.f_code.co_filename
             if file != __file__ and not file.startswith(_STANDARD):
-                yield file
+                yield file, tb.tb_frame.f_code.co_name
             tb = tb.tb_next
 
 

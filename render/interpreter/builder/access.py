@@ -226,6 +226,8 @@ class AccessOperations(Base):
         ctx.ordered, ctx.locks = True, ctx.locks or kind in ("cas", "xchg")
         pointee = ptr.dtype.scalar.element_ty
         elem = elem_of(pointee)
+        if elem.fmt is not None and kind in ("and", "or", "xor"):
+            self.unsupported(f"create_atomic_{kind}", "of floats, which have no bits here")
         batch = ctx.programs
         # An atomic happens once per program even where all programs name the same address and value.
         shape = (batch, *ptr.shape)
@@ -309,9 +311,9 @@ class AccessOperations(Base):
                 if self.ctx.active is not None and not self.ctx.active[i]:
                     continue
                 row = h.v[min(i, h.v.shape[0] - 1)]
-                self.ctx.printer(f"pid ({pid[0]}, {pid[1]}, {pid[2]}){prefix}{row}")
+                self.ctx.memory.say(f"pid ({pid[0]}, {pid[1]}, {pid[2]}){prefix}{row}")
         if not args:
-            self.ctx.printer(prefix)
+            self.ctx.memory.say(prefix)
 
     def create_histogram(self, x: Handle, bins: int, mask: Handle | None) -> Handle:
         batch = x.v.shape[0] if mask is None else max(x.v.shape[0], mask.v.shape[0])

@@ -118,8 +118,8 @@ INSTRUCTIONS: Mapping[str, Instruction] = _known()
 
 def run(
     builder: Base, text: str, constraints: str, operands: Sequence[Handle], types: Sequence[Any], pack: int = 1
-) -> Handle:
-    """The result of straight-line text. Raises UnsupportedOp with the user's line for everything else.
+) -> list[Handle]:
+    """The results of straight-line text. Raises UnsupportedOp with the user's line for everything else.
 
     `pack` 2: a register of 32 bits holds two halves, and f16x2 and bf16x2 are f16 and bf16 of each.
     """
@@ -146,17 +146,17 @@ def run(
     here = f"here {', '.join(map(str, given))} as {constraints}"
     fitting = _PACKED if pack == 2 else _CLASSES
     if (
-        len(types) != 1
-        or pack not in (1, 2)
+        pack not in (1, 2)
         or len(given) != len(classes)
         or any(c not in fitting.get(g, "") for g, c in zip(given, classes, strict=True))
     ):
         refuse(f"of {text.strip()[:40]} no such operands: {here}")
     kinds = {name: [_TYPES[t][0] for t in known.types[1:]] for name, known in INSTRUCTIONS.items()}
     kinds |= {f"{name}x2": found for name, found in kinds.items() if name.endswith("f16")}
-    found = Straight(builder, operands, refuse, compute, kinds).run(text)
-    if found.dtype.scalar != given[0]:
-        refuse(f"it gives {found.dtype.scalar}, {here}")
+    found = Straight(builder, operands, refuse, compute, kinds, len(types)).run(text)
+    for one, kind in zip(found, given, strict=False):
+        if one.dtype.scalar != kind:
+            refuse(f"it gives {one.dtype.scalar}, {here}")
     return found
 
 

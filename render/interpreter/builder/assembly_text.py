@@ -36,21 +36,25 @@ class Straight:
 
     def __init__(
         self, builder: Any, operands: Sequence[Handle], refuse: Callable[[str], NoReturn],
-        compute: Callable[[str, list[Handle]], Handle], types: Mapping[str, Sequence[Any]],
+        compute: Callable[[str, list[Handle]], Handle], types: Mapping[str, Sequence[Any]], results: int = 1,
     ) -> None:  # fmt: skip
-        """`types`: of the operands of an instruction with a rule."""
+        """`types`: of the operands of an instruction with a rule. `results`: registers that the text writes."""
         self.builder, self.refuse, self.compute, self.types = builder, refuse, compute, types
-        self.held = {f"${i + 1}": Held(h) for i, h in enumerate(operands)}
+        self.results = [f"${i}" for i in range(results)]
+        self.held = {f"${i + results}": Held(h) for i, h in enumerate(operands)}
         self.shape = operands[0].shape if operands else ()
         self.predicates: dict[str, tuple[int, Handle]] = {}
 
-    def run(self, text: str) -> Handle:
+    def run(self, text: str) -> list[Handle]:
         for statement in filter(None, (part.strip(" \t\n{}") for part in text.split(";"))):
             if not _DECLARED.fullmatch(statement):
                 self._step(statement)
-        found = self.held.get("$0")
+        return [self._result(name) for name in self.results]
+
+    def _result(self, name: str) -> Handle:
+        found = self.held.get(name)
         if found is None or found.under is not None:
-            self.refuse("it does not write $0 everywhere")
+            self.refuse(f"it does not write {name} everywhere")
         return found.handle
 
     def _step(self, statement: str) -> None:
@@ -118,7 +122,7 @@ class Straight:
 
     def _write(self, name: str, result: Handle, guard: Guard | None) -> None:
         old = self.held.get(name)
-        if name.startswith("$") and name != "$0":
+        if name.startswith("$") and name not in self.results:
             self.refuse(f"it writes the operand {name}")
         if guard is None:
             self.held[name] = Held(result)

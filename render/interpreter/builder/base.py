@@ -122,8 +122,7 @@ class Base:
 
         if text.startswith("griddepcontrol."):
             return SimpleNamespace(get_result=lambda _: self.int_constant(0, tl.int32))
-        result = run(self, text, constraints, operands, types, int(pack))
-        return SimpleNamespace(get_result=lambda _: result)
+        return SimpleNamespace(get_result=run(self, text, constraints, operands, types, int(pack)).__getitem__)
 
     def unsupported(self, method: str, reason: str | None = None) -> None:
         """Raises UnsupportedOp with the user's line; nothing is computed in place of the missing rule."""
@@ -198,7 +197,12 @@ class Base:
 
 
 def _int_getter(name: str) -> Any:
+    """As the compiler's: it takes what its 64 bits hold, of an unsigned type no negative number."""
+    low, high = (0, 1 << 64) if name.startswith("u") else (-(1 << 63), 1 << 63)
+
     def get(self: Base, value: int) -> Handle:
+        if not low <= value < high:
+            raise TypeError(f"get_{name}(): no constant for {value}")
         return self.int_constant(value, tl.dtype(name))
 
     get.__name__ = f"get_{name}"

@@ -290,3 +290,35 @@ def test_pairs_without_a_rule_are_refused_by_name(text: str, how: str, why: str)
     x = torch.ones(4, dtype=torch.float16)
     with pytest.raises(render.UnsupportedOp, match=why), Session("sm_90"):
         in_pairs[(1,)](x, torch.empty_like(x), 4, text, how)
+
+
+@triton.jit
+def two_results(x_ptr, o_ptr, q_ptr, B: tl.constexpr, TEXT: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    y, z = tl.inline_asm_elementwise(
+        TEXT, "=&f,=&f,f,f", [x, 3.0 - x], dtype=(tl.float32, tl.float32), is_pure=True, pack=1
+    )
+    tl.store(o_ptr + i, y)
+    tl.store(q_ptr + i, z)
+
+
+def test_several_results() -> None:
+    x, out, other = torch.linspace(0, 2, 16), torch.empty(16), torch.empty(16)
+    with Session("sm_90") as s:
+        two_results[(1,)](x, out, other, 16, "sub.f32 $1, $2, $3; add.f32 $0, $2, $3; mul.f32 $1, $1, $1;")
+    y = 3.0 - x
+    for got, exact in ((out, x.double() + y), (other, (x.double() - y) ** 2)):
+        env = s.envelope(got)
+        assert env is not None and (env.lo <= exact.numpy()).all() and (exact.numpy() <= env.hi).all()
+        torch.testing.assert_close(got.double(), exact, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("add.f32 $0, $2, $3;", r"does not write \$1"),
+    ("add.f32 $0, $2, $3; mov.f32 $2, $0;", r"writes the operand \$2"),
+    ("add.f32 $0, $1, $3; mov.f32 $1, $0;", r"nothing has written \$1"),
+])  # fmt: skip
+def test_results_that_are_not_written_are_refused(text: str, why: str) -> None:
+    with pytest.raises(render.UnsupportedOp, match=why), Session("sm_90"):
+        two_results[(1,)](torch.ones(16), torch.empty(16), torch.empty(16), 16, text)
