@@ -21,6 +21,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._pytree import tree_flatten
 
+from interval_ops.formats import casting
 from interval_ops.formats.model import Format
 from render.interpreter import arriving
 from render.interpreter.graphs import unrecorded
@@ -58,6 +59,7 @@ from render.interpreter.memory.host_side import EXACTLY
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.threads import TURN
 from render.ops.aten import Form, of_form
+from render.ops.dtypes import FORMAT_OF
 from render.ops.parts import in_parts
 
 ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
@@ -65,8 +67,18 @@ _MADE = of_form(Form.MADE)
 _SHAPE_ONLY = frozenset(n for n in of_form(Form.MADE, Form.RANDOM) if n.endswith("_like") or n.startswith("new_"))
 """Operations that take a tensor for its shape and dtype."""
 _COMBINING = frozenset(["index_put", "_index_put_impl", "put", "scatter"])
-OF_SPARSE = frozenset(["values", "_values"])
+_PARTS = frozenset(["values", "_values"])
+"""What gives the memory of a sparse tensor's elements, in which their bounds are known as any other's."""
+_MOVED = frozenset(f"{start}{layout}" for start in ("to_sparse", "_to_sparse") for layout in
+                   ("", "_csr", "_csc", "_bsr", "_bsc")) | frozenset([
+    "to_dense", "_to_dense", "clone", "detach", "alias", "transpose", "t", "is_coalesced",
+    "_sparse_compressed_tensor_unsafe", "_sparse_coo_tensor_unsafe", "_sparse_coo_tensor_with_dims_and_tensors",
+    "sparse_compressed_tensor", "sparse_coo_tensor", "crow_indices", "col_indices", "ccol_indices", "row_indices",
+    "indices", "_indices",
+])  # fmt: skip
+"""What moves elements into another layout, or tells where they are, and rounds nothing."""
 _SAME = torch.ops.aten.clone.default
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
 class HostTracker(HostBounds):
@@ -147,7 +159,7 @@ class HostTracker(HostBounds):
             return func(*args, **kwargs)
         op = operation(func)
         if (
-            op.view and not self._within and op.name not in OF_SPARSE
+            op.view and not self._within and getattr(args[0], "layout", None) == torch.strided
         ):  # most of what a loop over a tensor does, and nothing to follow
             out = func(*args, **kwargs)
             if self.numbers and op.name == "lift_fresh" and not self._paused and not self.numbers.making:
@@ -180,8 +192,8 @@ class HostTracker(HostBounds):
         if self._within and composed(func):  # below autograd these arrive whole
             with self:
                 return func.decompose(*args, **kwargs)
-        if is_sparse_among(args):
-            return self._of_sparse(func, args, kwargs)
+        if "sparse" in op.name or is_sparse_among(args):
+            return self._of_sparse(func, op, args, kwargs)
         if op.view:
             return func(*args, **kwargs)
         if op.name in ("set", "resize"):
@@ -217,15 +229,40 @@ class HostTracker(HostBounds):
             return self._placed(op, out)
         return self._placed(op, self._follow(func, op, args, kwargs, rounds))
 
-    def _of_sparse(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operation on sparse tensors, whose elements carry no bounds: what comes out dense has none either."""
+    def _of_sparse(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operation that takes or gives sparse tensors: exact where it moves exact elements, else without rule.
+
+        Several elements at one place (a tensor that is not coalesced) would be added.
+        """
+        given, moves = (
+            self._dense((args, kwargs)),
+            op.name in _MOVED or (op.name == "_to_copy" and _widens(args, kwargs)),
+        )
+        moved = moves and not any(map(self._is_open, given))
+        with self.silent():
+            single = all(t.is_coalesced() for t in tensors_of(args) if t.layout == torch.sparse_coo)
+        exact = op.name in _PARTS or (moved and (single or "dense" not in op.name))
+        before = {start_of(t) for t in given} if moves else set()
         out = func(*args, **kwargs)
-        for tensor in (t for t in tensors_of(out) if is_plain(t) and is_coarse(t)):
+        made = (t for t in self._dense(out) if is_coarse(t) and start_of(t) not in before)
+        for tensor in () if exact else made:
             name = func._schema.name
             message = f"host operation {name} on sparse tensors has no rule"
             taint = self.memory.taint("RND302", name, host_site(), message)  # type: ignore[arg-type]
             self._attach(tensor, None, frozenset([taint]), False)
         return out
+
+    def _dense(self, x: Any) -> list[torch.Tensor]:
+        """The plain tensors among these, and the elements of sparse ones."""
+        with self.silent():
+            parts = [t._values() if t.layout == torch.sparse_coo else t.values() if t.layout in _COMPRESSED else t
+                     for t in tensors_of(x)]  # fmt: skip
+        return [t for t in parts if is_plain(t)]
+
+    def _is_open(self, tensor: torch.Tensor) -> bool:
+        self.settle(tensor)
+        found = self.memory.host_envelope(tensor)
+        return found is not None and (bool(found.taints) or is_wide(found))
 
     def _placed(self, op: OverloadRule, out: Any) -> Any:
         """`out`, with the line that allocated it, if that is what the operation does."""
@@ -324,3 +361,10 @@ class HostTracker(HostBounds):
         if start_of(args[1]) in self._prepared:
             self._prepared.add(start_of(args[0]))
         return out
+
+
+def _widens(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a copy has the type of its operand, or one that holds all its numbers."""
+    before, after = args[0].dtype, kwargs.get("dtype") or args[0].dtype
+    known = before in FORMAT_OF and after in FORMAT_OF
+    return before == after or (known and casting.holds(FORMAT_OF[after], FORMAT_OF[before]))

@@ -11,6 +11,7 @@ import triton.language as tl
 from torch.utils._pytree import tree_map
 
 from render.classify import classify
+from render.interpreter.session import Session
 from render.result.errors import RenderError
 
 FACTOR = 0.7310585
@@ -121,3 +122,48 @@ def test_nested_tensors_without_a_shape_are_refused_by_name():
 
     with pytest.raises(RenderError, match=r"layout=torch\.jagged"):
         classify(kernel, _x(), ref=reference, budget=False)
+
+
+EXACT: dict[str, Any] = {
+    "values": lambda x: x.to_sparse_bsr((4, 4)).values().reshape(8, 8),
+    "values of a copy": lambda x: x.to_sparse_csr().to(torch.float64).values().float().reshape(8, 8),
+    "columns": lambda x: x.to_sparse_csc().to_dense(),
+    "coordinates": lambda x: x.to_sparse().to_dense(),
+    "wrapped again": lambda x: torch.sparse_csr_tensor(*_rows(x), x.reshape(-1), (8, 8)).values().reshape(8, 8),
+}  # fmt: skip
+
+
+def _rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(0, 65, 8), torch.arange(8).repeat(8)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_elements_that_only_move_through_sparse_tensors_are_exact(name):
+    """What a library does with weights before it launches."""
+    moved, order = EXACT[name], torch.arange(64.0).reshape(8, 8)
+    back = torch.argsort(moved(order + 1).reshape(-1)).reshape(8, 8)
+    for factor, label in ((FACTOR, "Type-I"), (1.01 * FACTOR, "Type-II")):
+        verdict = classify(lambda x, f=factor: kernel(moved(x), f).reshape(-1)[back], _x(), ref=lambda x: x * FACTOR,
+                           budget=False)  # fmt: skip
+        assert verdict.label == label, verdict
+
+
+@pytest.mark.parametrize("step", [
+    lambda x: torch.sparse_coo_tensor(torch.zeros(2, 64, dtype=torch.long), x.reshape(-1), (8, 8)).to_dense(),
+    lambda x: torch.sparse_coo_tensor(torch.zeros(2, 64, dtype=torch.long), x.reshape(-1), (8, 8)).coalesce().values(),
+    lambda x: x.to_sparse_csr().to(torch.float16).values().float(),
+    lambda x: (x.to_sparse() * 1.1).to_dense(),
+    lambda x: (x * 1.1).to_sparse_bsr((4, 4)).transpose(0, 1).values(),
+])  # fmt: skip
+def test_what_rounds_in_sparse_tensors_is_not_exact(step):
+    with Session("ieee") as s:
+        out = step(_x())
+        assert s.memory.host_envelope(out).taints
+
+
+def test_what_is_wrapped_in_a_sparse_tensor_keeps_its_bounds():
+    step = lambda y: torch.sparse_csr_tensor(*_rows(y), y.reshape(-1), (8, 8)).values() * 1.1  # noqa: E731
+    for factor, label in ((FACTOR, "Type-I"), (1.01 * FACTOR, "Type-II")):
+        verdict = classify(lambda x, f=factor: step(kernel(x, f)), _x(), ref=lambda x: x.reshape(-1) * FACTOR * 1.1,
+                           budget=False)  # fmt: skip
+        assert verdict.label == label, verdict
