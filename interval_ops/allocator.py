@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
+from functools import cache
 
 _OPTIONS = (-3, -1, -2)  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD of glibc's malloc.h
 _LARGEST = 64 << 20
@@ -65,7 +66,17 @@ def large_blocks_mapped() -> Iterator[None]:
 def trim() -> None:
     """Gives back what is free now, also inside `large_blocks_kept`: for the end of a phase that needed much."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        _library().malloc_trim(0)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The C library; OSError where it is another one than glibc."""
+    libc = ctypes.CDLL("libc.so.6")
+    libc.malloc.restype, libc.malloc.argtypes = _POINTER, (_SIZE,)
+    libc.free.argtypes = (_POINTER,)
+    libc.madvise.argtypes = (_POINTER, _SIZE, _INT)
+    return libc
 
 
 class _Statistics(ctypes.Structure):
@@ -79,7 +90,7 @@ class _Statistics(ctypes.Structure):
 def _free() -> int:
     """Bytes that the allocator holds for reuse; more than any limit where it does not say."""
     try:
-        libc = ctypes.CDLL("libc.so.6")
+        libc = _library()
         libc.mallinfo2.restype = _Statistics
         return int(libc.mallinfo2().fordblks)
     except (OSError, AttributeError):
@@ -88,7 +99,7 @@ def _free() -> int:
 
 def _configure(values: tuple[int, int, int]) -> None:
     with contextlib.suppress(OSError, AttributeError):  # another C library: its own behaviour stays
-        libc = ctypes.CDLL("libc.so.6")
+        libc = _library()
         for option, value in zip(_OPTIONS, values, strict=True):
             libc.mallopt(option, value)
 
@@ -99,10 +110,7 @@ def _prefer_huge_pages() -> None:
     numpy asks for them itself only for arrays of 4 MiB and more, so temporaries below would fault page by page.
     """
     with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.malloc.restype, libc.malloc.argtypes = _POINTER, (_SIZE,)
-        libc.free.argtypes = (_POINTER,)
-        libc.madvise.argtypes = (_POINTER, _SIZE, _INT)
+        libc = _library()
         block = libc.malloc(_AHEAD)
         if block:
             start = -(-block // _PAGE) * _PAGE

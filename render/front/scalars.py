@@ -27,7 +27,7 @@ import torch
 
 from render.entry.target import is_tool_file
 from render.front.script import CalledFloat
-from render.interpreter.hosted.numbers import ARITHMETIC, MATH, Ends, LeftNumbers, MathFunction
+from render.interpreter.hosted.numbers import ARITHMETIC, Ends, LeftNumbers, math_functions
 from render.interpreter.hosted.overloads import HostSite, host_site
 from render.interpreter.scope import PatchScope
 
@@ -324,8 +324,7 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
     scope.set(tensor, "tolist", elements)
     scope.set(tensor, "__float__", whole)
     scope.set(tensor, "__reduce_ex__", reduced)
-    for name in MATH:
-        scope.set(math, name, MathFunction(name))
+    scope.update(math, math_functions())
     near = math.isclose
 
     def isclose(a: Any, b: Any, **tolerances: Any) -> bool:

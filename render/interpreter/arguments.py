@@ -47,7 +47,7 @@ def bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
 
     A parameter that is called like an option (`num_warps`) is both.
     """
-    signature = inspect.signature(kernel.fn)
+    signature = kernel.signature  # read when it was decorated
     names = frozenset(signature.parameters)
     bound = signature.bind(*args, **{k: v for k, v in kwargs.items() if k in names})
     bound.apply_defaults()

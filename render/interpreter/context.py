@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import numpy as np
 import triton
 
 from interval_ops.profiles.profile import CAUSES, MissingRule, Profile
-from render.interpreter.control import Diverge, OneByOne
+from render.interpreter.control import Diverge, OneByOne, Oversized
 from render.interpreter.memory.findings import MemoryFinding
 from render.interpreter.unordered import Unordered
 from render.interpreter.writers import Writers
@@ -60,7 +61,6 @@ class Context:
     home: Site = NOWHERE
     """The kernel's `def`: the place of what happens to its arguments."""
     num_warps: int = 4
-    printer: Callable[[str], None] = print
     roundings: int = 0
     locks: bool = False
     active: np.ndarray | None = None
@@ -86,6 +86,8 @@ class Context:
     """Ends of the literals beyond any data that the launch met: whatever has exactly these ends is that literal."""
     steps: Steps = field(init=False)
     activity: Activity = field(init=False)
+    room: int | None = None
+    """Elements of the largest block that the programs of this chunk may make; None: known to fit."""
     part: float | int | None = None
     """The programs that run, as a part of the launch or a number; None: all."""
     in_turns: Turns | None = None
@@ -96,6 +98,11 @@ class Context:
         """What follows has an order, or concerns one turn of a loop alone."""
         if self.turns:
             raise OneByOne
+
+    def expect(self, shape: tuple[int, ...]) -> None:
+        """A block of this shape comes next; raises Oversized where the chunk is too long for it."""
+        if self.room is not None and (elements := math.prod(shape)) > self.room:
+            raise Oversized(elements)
 
     @property
     def programs(self) -> int:

@@ -21,5 +21,13 @@ class Waits(BaseException):
     """The one program that runs waits for another: undo it, and run the programs in turns from here on."""
 
 
+class Oversized(BaseException):
+    """A block of so many elements is about to be made for more programs at once than there is room for."""
+
+    def __init__(self, elements: int) -> None:
+        super().__init__("a block is too large for so many programs at once")
+        self.elements = elements
+
+
 class Abandoned(BaseException):
     """The launch is over for this program, which waited when another one failed."""

@@ -14,6 +14,7 @@ import importlib.machinery
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -178,6 +179,7 @@ class LibraryOps(TorchDispatchMode):
             return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
 
 
+@cache
 def _generator_class() -> type:
     """`torch.Generator` whose constructor takes a GPU for the CPU; instances are real generators."""
     real = torch.Generator

@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from render.interpreter.context import Context
-from render.interpreter.control import Diverge, OneByOne, Waits
+from render.interpreter.control import Diverge, OneByOne, Oversized, Waits
 from render.interpreter.handle import METER
 from render.interpreter.lockstep import TARGET_ELEMENTS
 from render.interpreter.memory import Hazard, Retry
 from render.interpreter.steps import innermost
 from render.interpreter.turns import Turns
 
+AT_FIRST = 256
+"""Programs that run together while nobody knows how large their blocks are."""
 ORDERED = 1 << 22
 """Programs of a launch up to which an order of one's own can be asked for; larger ones run as they come."""
 
@@ -42,7 +44,7 @@ class GridStats:
 
 @dataclass
 class Grid:
-    """One launch's programs; `body` runs the kernel once for `ctx.pids`. `together`: how many run at first."""
+    """One launch's programs; `body` runs the kernel once for `ctx.pids`. `together`: how many run first."""
 
     ctx: Context
     body: Callable[[], None]
@@ -50,7 +52,7 @@ class Grid:
     on_progress: Callable[[int, int], None] | None = None
     order: Callable[[int], np.ndarray] | None = None
     begin_pass: Callable[[np.ndarray], None] | None = None
-    together: int = 1
+    together: int | None = None
     stats: GridStats = field(default_factory=GridStats)
     _split_at: int = 0
     _run_length: int = 0
@@ -68,22 +70,29 @@ class Grid:
         order = None if self.order is None or (whole > ORDERED and self.ctx.part is None) else self.order(whole)
         self.stats.programs = total = whole if order is None else len(order)
         done = 0
-        # Unless it is known, the first program runs alone: it shows how large the blocks are; its own results count.
-        size = min(self.together, total)
+        size = min(self.together or self.chunk or AT_FIRST, total)
+        # Unless it is known how large the blocks are, the first chunk shows it, and is cut where they turn out larger.
+        guessed = self.together is None and self.chunk is None
         while done < total:
+            self.ctx.room = TARGET_ELEMENTS // size if guessed and size > 1 else None
             linear = np.arange(done, done + size) if order is None else order[done : done + size]
             try:
                 ran = self._top_level(program_ids(self.ctx.grid, linear), linear, last=done + size >= total)
+            except Oversized as block:
+                self.stats.chunks -= 1
+                size = max(1, TARGET_ELEMENTS // block.elements)
+                continue
             except Waits:
                 self._undo()
                 rest = np.arange(done, total) if order is None else order[done:]
                 self._in_turns(rest, done, total)
                 break
+            self.stats.chunk_size = max(self.stats.chunk_size, size)
             done += ran
             if ran < min(size, self._most):
                 self._run_length, self._split_at = done - self._split_at, done
             self._progress(done)
-            size = self._next_size(total - done)
+            size, guessed = self._next_size(total - done), False
         return self.stats
 
     def _progress(self, done: int) -> None:
@@ -112,9 +121,7 @@ class Grid:
 
     def _next_size(self, left: int) -> int:
         size = self.chunk or self._whole_runs(max(1, TARGET_ELEMENTS // max(1, METER.get().largest)))
-        size = max(1, min(size, left, self._most))
-        self.stats.chunk_size = max(self.stats.chunk_size, size)
-        return size
+        return max(1, min(size, left, self._most))
 
     def _whole_runs(self, size: int) -> int:
         """About `size` programs, at most half more, such that a run of programs that agree is cut evenly."""
@@ -141,7 +148,11 @@ class Grid:
                 self.stats.sequential = True
                 size = self._most = 1 << (size - 1).bit_length() - 1  # locks are often a power of two
                 continue
+            except (Waits, Oversized):  # what runs again says it again
+                memory.undo()
+                raise
             except BaseException:
+                memory.tell()
                 memory.undo()
                 raise
             memory.commit()
@@ -170,7 +181,8 @@ class Grid:
                 if len(group) == len(pids) and not last:
                     done = _start_of_last(values)
                     group, values = group[:done], values[:done]
-                todo.extend(group[values == value] for value in np.unique(values)[::-1])
+                found, first = np.unique(values, return_index=True)
+                todo.extend(group[values == value] for value in found[np.argsort(-first)])  # who comes first runs first
         return done
 
     def _pass(self, pids: np.ndarray, linear: np.ndarray) -> None:

@@ -19,7 +19,7 @@ from interval_ops.formats.model import FP64
 from render.interpreter.arriving import arrived
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, MathFunction, Number
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, math_functions
 from render.interpreter.hosted.overloads import is_plain
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
@@ -72,8 +72,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.set(tensor, "numpy", array)
     scope.set(tensor, "__reduce_ex__", reduced)
     scope.set(tensor, "__int__", integer)
-    for name in MATH:
-        scope.set(math, name, MathFunction(name))
+    scope.update(math, math_functions())
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer"):
         _watch_maker(scope, name, tracker)
     _watch_one_hot(scope, tracker)

@@ -7,6 +7,7 @@ launches, and modules that it imports, see Triton as it is.
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -138,7 +139,7 @@ def _functions(plain: dict[str, Any]) -> dict[str, Function]:
         "range": _late(lambda own: own.statements.range),
         "static_range": _late(lambda own: own.statements.static_range),
         "static_assert": _static_assert,
-        "static_print": lambda *a, **k: RunningLaunch.language.ctx.printer(" ".join(map(str, a))),
+        "static_print": _static_print,
         "reduce": _late(lambda own: own.reductions.reduce),
         "associative_scan": _late(lambda own: own.reductions.scan),
         "map_elementwise": _late(lambda own: own.mapping.map_elementwise),
@@ -205,6 +206,12 @@ def _scaled_dot(plain: Any) -> Function:
 
 def _call_constexpr(fn: Any, /, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
     return unwrap(fn.fn(*(unwrap(a) for a in args), **{k: unwrap(v) for k, v in kwargs.items()}))
+
+
+def _static_print(*values: Any, file: Any = None, flush: Any = None, _semantic: Any = None, **how: Any) -> None:
+    text = io.StringIO()
+    print(*values, file=text, **how)
+    RunningLaunch.language.ctx.memory.say(text.getvalue().removesuffix("\n"))
 
 
 def _static_assert(cond: Any, msg: Any = "", **_: Any) -> None:

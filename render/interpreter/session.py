@@ -99,7 +99,6 @@ class Session:
         self.config = settings.get("config", 0)
         self.tuned: dict[str, Tuned] = {}
         self.progress = settings.get("progress")
-        self.printer = settings.get("printer", print)
         self.steps = settings.get("steps", BUDGET)
         self.undefined = settings.get("undefined")
         self.programs = settings.get("programs")
@@ -115,6 +114,7 @@ class Session:
         self.memory = Memory(interval=self.interval)
         choice = settings.get("choice")
         self.memory.choices = None if choice is None else Choices(choice)
+        self.memory.printer = settings.get("printer", print)
         self.launches: list[Launch] = []
         self.writers: list[Writers] = []
         self.notes: list[str] = []
@@ -186,7 +186,6 @@ class Session:
             add_taint=self.add_taint,
             note=self.note,
             causes=self.causes,
-            printer=self.printer,
             undefined=self.undefined,
             undefined_sites=self.undefined_sites,
             open_sites=self.open_sites,

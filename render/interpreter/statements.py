@@ -172,7 +172,9 @@ class Statements:
         return self.semantic.cast(x, tl.float32) if is_tensor(x) else builtins.float(unwrap(x))
 
     def print(self, *args: Any, **kwargs: Any) -> None:
-        self.ctx.printer(" ".join(str(a.handle.v if is_tensor(a) else a) for a in args))
+        if wrong := kwargs.keys() - {"hex"}:
+            raise TypeError(f"device_print() got an unexpected keyword argument {min(wrong)!r}")
+        self.ctx.memory.say(" ".join(str(a.handle.v if is_tensor(a) else a) for a in args))
 
     def static_range(self, start: Any, stop: Any = None, step: Any = None, **hints: Any) -> Iterator[int]:
         first, last = (0, start) if stop is None else (start, stop)

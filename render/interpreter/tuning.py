@@ -144,7 +144,7 @@ def configurations(session: Session) -> Iterator[tuple[str, Tuned]]:
 def patch_benchmarks(scope: PatchScope) -> None:
     """`triton.testing.do_bench` and its like run the function once, also where they were imported by name before."""
     for function in _benchmarks():
-        scope.set(function, "__code__", _instead(str(inspect.signature(function)), True))
+        scope.set(function, "__code__", _instead(function, True))
 
 
 def skip_benchmarks(scope: PatchScope, note: Callable[[str], None]) -> None:
@@ -152,7 +152,7 @@ def skip_benchmarks(scope: PatchScope, note: Callable[[str], None]) -> None:
     from triton import testing
 
     for function in _benchmarks():
-        scope.set(function, "__code__", _instead(str(inspect.signature(function)), False))
+        scope.set(function, "__code__", _instead(function, False))
 
     def run(mark: Any, *args: Any, **kwargs: Any) -> None:
         note(f"benchmark {getattr(mark.fn, '__name__', '')} was not run: nothing is timed here".replace("  ", " "))
@@ -160,6 +160,7 @@ def skip_benchmarks(scope: PatchScope, note: Callable[[str], None]) -> None:
     scope.set(testing.Mark, "run", run)
 
 
+@cache
 def _benchmarks() -> list[Any]:
     from triton import testing
 
@@ -167,8 +168,9 @@ def _benchmarks() -> list[Any]:
 
 
 @cache
-def _instead(signature: str, once: bool) -> Any:
-    """Code of a function with this signature that reports `TIME_MS`, and calls `fn` if `once`."""
+def _instead(function: Any, once: bool) -> Any:
+    """Code of a function with this one's signature that reports `TIME_MS`, and calls `fn` if `once`."""
+    signature = inspect.signature(function)
     namespace: dict[str, Any] = {}
     body = (
         f"    {'fn()' if once else 'pass'}\n"

@@ -201,6 +201,7 @@ class Integers(Base):
         return Handle(np.array([self.ctx.grid[axis]], np.int32), tl.int32, ())
 
     def create_make_range(self, ty: Any, start: int, end: int) -> Handle:
+        self.ctx.expect((end - start,))
         return Handle(np.arange(start, end, dtype=np.int32)[None], tl.int32, (end - start,))
 
     def create_ptr_to_int(self, x: Handle, ty: Any) -> Handle:

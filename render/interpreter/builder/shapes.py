@@ -44,6 +44,7 @@ def stack_handles(parts: list[Handle], merge: Any, shape: tuple[int, ...]) -> Ha
 class Shapes(Base):
     def create_splat(self, ty: Any, x: Handle) -> Handle:
         shape = _ints(ty.shape)
+        self.ctx.expect(shape)
         ones = (1,) * len(shape)
         return x.map(lambda a: a.reshape(a.shape[0], *ones), shape)
 
@@ -51,7 +52,9 @@ class Shapes(Base):
         return x.map(lambda a: a.reshape(a.shape[0]), ())
 
     def create_broadcast(self, x: Handle, shape: Any) -> Handle:
-        return x.map(lambda a: a, _ints(shape)) if x.pend is None else self._broadcast_pending(x, _ints(shape))
+        shape = _ints(shape)
+        self.ctx.expect(shape)
+        return x.map(lambda a: a, shape) if x.pend is None else self._broadcast_pending(x, shape)
 
     def _broadcast_pending(self, x: Handle, shape: tuple[int, ...]) -> Handle:
         if x.shape == shape:

@@ -16,7 +16,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -431,6 +431,12 @@ class MathFunction:
 
     def __hash__(self) -> int:
         return hash(self._plain)
+
+
+@cache
+def math_functions() -> dict[str, MathFunction]:
+    """What stands in `math` while numbers are followed, by name; they hold nothing of a scope."""
+    return {name: MathFunction(name) for name in MATH}
 
 
 ARITHMETIC: tuple[Callable[[Any, Any], Any], ...] = (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NEVER_TAG = 1 << 62
 """Above every tag: as start of the chunk it switches hazards off, for a chunk of one program."""
 
-Mark = tuple[int, int, int]
+Mark = tuple[int, int, int, int]
 
 
 class Memory:
@@ -51,6 +51,9 @@ class Memory:
         self._findings = FindingLog()
         self._add_taint: Callable[[str, str, Site, str], int] = self.taints.add
         self._profile: Callable[[], Profile | None] = lambda: profile
+        self.printer: Callable[[str], None] = print
+        self._said: list[str] = []
+        """What programs of the chunk have printed: told once it is sure that they are not run again."""
         self.log = UndoLog()
         self.nowhere = Storage(0, 0, None)
         self.symbols: set[tuple[float, float]] = set()
@@ -164,15 +167,29 @@ class Memory:
         self.log.clear()
         self._findings.commit()
         self.taints.commit()
+        self.tell()
+
+    def say(self, text: str) -> None:
+        """A program prints."""
+        if self.in_turns:  # nothing of them is run again, and one that waits for ever is to be heard
+            self.printer(text)
+        else:
+            self._said.append(text)
+
+    def tell(self) -> None:
+        """Hands on what was said so far: the chunk is done, or stops here."""
+        said, self._said = self._said, []
+        for text in said:
+            self.printer(text)
 
     def undo(self) -> None:
         """Back to the state at `begin_chunk`; a new `begin_chunk` must follow."""
-        self.undo_to((0, 0, 0))
+        self.undo_to((0, 0, 0, 0))
 
     def mark(self) -> Mark:
         """A point within the chunk that `undo_to` can return to."""
         self._epoch = (self._serial + 1) << 32
-        return (self.log.mark(), self._findings.mark(), self.taints.mark())
+        return (self.log.mark(), self._findings.mark(), self.taints.mark(), len(self._said))
 
     def begin_turns(self, turns: int) -> Mark:
         """So many turns of a loop run at once from here to `end_turns`: between them there are hazards."""
@@ -193,7 +210,8 @@ class Memory:
         self.log.undo_to(mark[0])
         self._findings.undo_to(mark[1])
         self.taints.undo_to(mark[2])
-        since = self._chunk if mark == (0, 0, 0) else self._epoch
+        del self._said[mark[3] :]
+        since = self._chunk if mark == (0, 0, 0, 0) else self._epoch
         for storage in self._used.values():
             if storage.acc is not None:
                 storage.acc.stale[:] = storage.acc.count > 0

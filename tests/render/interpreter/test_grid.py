@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 import zoo
+from triton.compiler.errors import CompilationError
 
 from render.interpreter.context import Site
 from render.interpreter.session import Session
@@ -239,3 +240,53 @@ def test_sums_under_a_lock_hold_for_every_order_of_programs():
         for i in order:
             total = np.float32(total + parts[i])
         assert env.lo[0] <= total <= env.hi[0]
+
+
+@triton.jit
+def speaking(p, out, B: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.device_print("at", pid)
+    x = tl.load(p + pid * B + tl.arange(0, B))
+    if pid % 3 == 0:
+        x = x * 2
+    tl.store(out + pid * B + tl.arange(0, B), x)
+
+
+@pytest.mark.parametrize(("programs", "block"), [(7, 16), (300, 2048)])
+def test_a_program_prints_once(programs, block):
+    """Also where its chunk was too long, or split, and ran again."""
+    said, x = [], torch.ones(programs * block)
+    with Session("ieee", printer=said.append) as s:
+        speaking[(programs,)](x, torch.empty_like(x), B=block)
+    assert s.launches[0].rollbacks > 0
+    assert sorted(said) == sorted(f"pid ({i}, 0, 0) at: {i}" for i in range(programs))
+
+
+@triton.jit
+def failing(out):
+    tl.device_print("at", tl.program_id(0))
+    tl.store(out, tl.dot(tl.zeros((16, 16), tl.float32), tl.zeros((32, 16), tl.float32)))
+
+
+def test_what_was_printed_before_a_failure_is_heard():
+    said = []
+    with pytest.raises(CompilationError), Session("ieee", printer=said.append):
+        failing[(2,)](torch.empty(1))
+    assert said == ["pid (0, 0, 0) at: 0", "pid (1, 0, 0) at: 1"]
+
+
+@triton.jit
+def two_axes(p, out, M: tl.constexpr, N: tl.constexpr):
+    at = tl.program_id(0) * M * N + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + at, tl.load(p + at) + tl.zeros((M, N), tl.float32))
+
+
+@pytest.mark.parametrize(("programs", "m", "n", "chunks"), [(200, 2, 4, 1), (200, 8, 512, 5), (300, 64, 64, 7)])
+def test_small_programs_run_at_once_and_large_ones_do_not(programs, m, n, chunks):
+    """The first chunk is cut before a block that is too large for it is made."""
+    x = torch.randn(programs * m * n)
+    out = torch.empty_like(x)
+    with Session("ieee") as s:
+        two_axes[(programs,)](x, out, M=m, N=n)
+    assert torch.equal(out, x)
+    assert (s.launches[0].chunks, s.launches[0].stats.chunk_size * m * n <= 3 << 16) == (chunks, True)

@@ -325,7 +325,7 @@ def test_a_loop_that_repeats_itself(chunk: int | None) -> None:
 
 
 def test_the_budget_ends_what_nothing_else_does() -> None:
-    with pytest.raises(Endless, match="still in program 1 of 3, line") as met, Session("ieee", steps=2000):
+    with pytest.raises(Endless, match="still in programs 1 to 3 of 3, line") as met, Session("ieee", steps=2000):
         counts_for_ever[(3,)](flags(1))
     assert met.value.code == "RND309"
 
