@@ -65,3 +65,17 @@ def test_operands_are_free_once_nobody_holds_the_sum():
         assert seen() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("widths", [(0.0,), (0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.0, 0.0, 0.0)])
+def test_each_addend_is_in_the_sum(widths):
+    """Whole numbers below 2^24: the exact sums, to a few roundings."""
+    a, b = (RNG.integers(-8, 9, shape).astype(np.float32) for shape in ((2, 3, 4), (2, 4, 6)))
+    dot = PendingDot.start(None, (3, 6), "ieee", load_profile("sm_80")).extend((a, a), (b, b))
+    low = high = (a @ b).astype(np.float64)
+    for i, width in enumerate(widths):
+        x = np.full((2, 3, 6), 1000.0 * 3**i)
+        dot = dot.add((x, x) if not width else (x - width, x + width), rounded=True)
+        low, high = low + x - width, high + x + width
+    found = dot.interval()
+    assert ((found[0] <= low) & (low - 0.1 <= found[0]) & (high <= found[1]) & (found[1] <= high + 0.1)).all()

@@ -357,3 +357,35 @@ def test_bytes_of_open_integers_read_as_another_type_are_tainted():
 def copied(X, Y):
     i = tl.arange(0, 8)
     tl.store(Y + i, tl.load(X + i))
+
+
+@triton.jit
+def choose(X, Places, Counts, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(X + i) / 3.0 * 3.0
+    tl.store(Places + i, tl.where(x > 1.0, 0, 5))
+    tl.store(Counts + i, (x * 1e9).to(tl.int32))
+
+
+@triton.jit
+def look_up(Places, Data, Out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.load(Data + tl.load(Places + i)))
+
+
+def test_memory_keeps_the_candidates_of_an_integer_and_the_ends_of_one_that_has_many():
+    """1 / 3 * 3 may be greater than 1 or not: the place is 0 or 5, and none between."""
+    x = torch.tensor([1.0, 2.0, 0.5, 1.0])
+    places, counts, y = torch.empty(4, dtype=torch.int32), torch.empty(4, dtype=torch.int32), torch.empty(4)
+    data = torch.tensor([2.0, 1e6, 1e6, 1e6, 1e6, 3.0])
+    with Session(device="sm_90") as session:
+        choose[(1,)](x, places, counts, N=4)
+        look_up[(1,)](places, data, y, N=4)
+    env, many = session.envelope(y), session.envelope(counts)
+    assert not env.taints
+    assert (env.lo.tolist(), env.hi.tolist()) == ([2, 2, 3, 2], [3, 2, 3, 3])
+    assert not many.taints
+    width = many.hi - many.lo
+    assert ((width > 32) & (width < 2048)).all()
+    exact = x.double().numpy() * 1e9
+    assert ((many.lo <= exact) & (exact <= many.hi)).all()
