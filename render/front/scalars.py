@@ -287,6 +287,8 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
 
     def elements(self: torch.Tensor) -> Any:
         leaves(self)
+        if not busy() and tape.follows(self):
+            tape.read(self)
         values = tolist(self)
         found = taken(self) if self.is_floating_point() and self.numel() <= _LISTED else None
         if found is None:

@@ -327,9 +327,10 @@ class Tape(Untracked, TorchDispatchMode):
         if not all(plain(x) for x in given):
             return func(*args, **named)
         frozen = tree_map(self._frozen, (args, named))
-        if rule.name == "_local_scalar_dense":
+        if rule.name in ("_local_scalar_dense", "nonzero"):  # how many there are is told by a shape
             self.seen(self._cell(args[0]))
             self.read(args[0])
+        if rule.name == "_local_scalar_dense":
             return func(*args, **named)
         out = func(*args, **named)
         self._note(func, rule.name, frozen, given, written_arguments(rule, args, named), out)

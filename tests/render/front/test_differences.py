@@ -119,3 +119,15 @@ def test_comparisons_in_other_threads() -> None:
     with Watch() as watch, ThreadPoolExecutor(2) as pool:
         list(pool.map(work, [1.5, 1.4, 1.5]))
     assert sorted(v.label for v in watch.verdicts) == ["Type-I"] * 4 + ["Type-II"] * 2
+
+
+@pytest.mark.parametrize("read", [
+    lambda d: d.tolist(), lambda d: (d > 1e-3).nonzero().tolist(), lambda d: len(torch.where(d > 1e-3)[0]),
+    lambda d: d[d > 1e-3].numel(),
+])  # fmt: skip
+@pytest.mark.parametrize(("slope", "label"), [(1.5, "Type-I"), (1.4, "Type-II")])
+def test_differences_that_are_listed_or_counted(read: Callable[..., object], slope: float, label: str) -> None:
+    with Watch() as watch:
+        out, expected = gated(slope)
+        read((out - expected).abs())
+    assert [v.label for v in watch.verdicts] == [label]
