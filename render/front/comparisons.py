@@ -40,6 +40,8 @@ COMPARATORS: tuple[tuple[str, str, Any], ...] = (
     ("triton.testing", "allclose", True),
 )
 """(owner, name, what a comparison that succeeds returns); of another version what is not there is passed over."""
+_BROADCASTING = (("torch", "allclose"), ("torch.Tensor", "allclose"))
+"""Those that take tensors of two shapes for what they are when they are broadcast."""
 _NAMES = (("actual", "expected"), ("input", "other"), ("a", "b"), ("x", "y"), ("a1", "a2"), ("desired", "expected"))
 
 
@@ -89,7 +91,8 @@ def intercepted(more: Sequence[str] = ()) -> Iterator[None]:
         for owner, name, result in COMPARATORS:
             home = _owner(owner)
             if hasattr(home, name):
-                replaced[id(getattr(home, name))] = _patch(scope, home, name, result)
+                taken = _broadcast if (owner, name) in _BROADCASTING else _operands
+                replaced[id(getattr(home, name))] = _patch(scope, home, name, result, taken)
         if importlib.util.find_spec("pytest") is not None:
             approximate = _approximate_array()
             _patch(scope, approximate, "__eq__", True, lambda args, _: (args[1], args[0].expected))
@@ -100,7 +103,7 @@ def intercepted(more: Sequence[str] = ()) -> Iterator[None]:
                 plain = getattr(module, name)
             except (ImportError, AttributeError) as error:
                 raise RenderError("RND902", f"--comparator {spec}: {error}", "say module:function") from None
-            replaced[id(plain)] = _patch(scope, module, name, None)
+            replaced[id(plain)] = _patch(scope, module, name, None, _operands)
         _everywhere(scope, replaced)
         yield
 
@@ -128,8 +131,8 @@ def _approximate_array() -> Any:
     return type(pytest.approx(np.ones(1)))
 
 
-def _patch(scope: PatchScope, owner: Any, name: str, result: Any, operands: Operands | None = None) -> Any:
-    plain, operands = getattr(owner, name), operands or _operands
+def _patch(scope: PatchScope, owner: Any, name: str, result: Any, operands: Operands) -> Any:
+    plain = getattr(owner, name)
 
     def compare(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # a failed test ends in the line of the user's
@@ -163,6 +166,20 @@ def _operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
             if len(found) < 2 and name in kwargs:
                 found.append(kwargs[name])
     return (found[0], found[1]) if len(found) == 2 else (None, None)
+
+
+def _broadcast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The operands in one shape, where the function itself takes them so."""
+    import torch
+
+    left, right = _operands(args, kwargs)
+    if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)) or left.shape == right.shape:
+        return left, right
+    try:
+        shape = torch.broadcast_shapes(left.shape, right.shape)
+    except RuntimeError:
+        return left, right
+    return left.expand(shape), right.expand(shape)
 
 
 def _everywhere(scope: PatchScope, replaced: Mapping[int, Any]) -> None:

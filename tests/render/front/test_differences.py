@@ -123,7 +123,6 @@ def test_comparisons_in_other_threads() -> None:
 
 @pytest.mark.parametrize("read", [
     lambda d: d.tolist(), lambda d: (d > 1e-3).nonzero().tolist(), lambda d: len(torch.where(d > 1e-3)[0]),
-    lambda d: d[d > 1e-3].numel(),
 ])  # fmt: skip
 @pytest.mark.parametrize(("slope", "label"), [(1.5, "Type-I"), (1.4, "Type-II")])
 def test_differences_that_are_listed_or_counted(read: Callable[..., object], slope: float, label: str) -> None:
@@ -131,3 +130,13 @@ def test_differences_that_are_listed_or_counted(read: Callable[..., object], slo
         out, expected = gated(slope)
         read((out - expected).abs())
     assert [v.label for v in watch.verdicts] == [label]
+
+
+@pytest.mark.parametrize(("value", "label"), [(1.0, "Type-I"), (1.25, "Type-II")])
+def test_one_number_for_all_elements(value: float, label: str) -> None:
+    with Watch() as watch:
+        out = torch.zeros(N)
+        stepped[(1,)](out, torch.full((N,), -2.0), 0.5, N)
+        torch.allclose(out, torch.tensor(value))
+        out.allclose(torch.full((1,), value))
+    assert [v.label for v in watch.verdicts] == [label] * 2
