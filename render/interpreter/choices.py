@@ -8,6 +8,7 @@ what lies in them lies in the bound of all of them. That nothing else may come o
 
 Turns 1 and 2 lower every other operand, or element of a row by its rank, to its lower end and raise those between to
 their upper ones, so that whatever is next to each other changes places where it may; later ones draw an end for each.
+In a run without any rounding (`EXACT`) the bounds are what is known of exact values: these decide, not the values.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from interval_ops.bounds import Pair
 from render.interpreter.hosted.call import Bounds, Exact, Found, is_wide
@@ -27,6 +28,7 @@ from render.interpreter.memory.integers import INTEGERS
 from render.ops.aten import Form, of_form
 
 _RANKED = of_form(Form.ORDER, Form.CHOICE)
+EXACT = -1
 BRANCHES = 64
 """So many open comparisons of Python's are decided otherwise; then as the values do, or a loop would never end."""
 
@@ -47,12 +49,16 @@ class Choices:
         """An open comparison of numbers in Python."""
         self.at(place)
         self._branches += 1
-        return value if not self.turn or self._branches > BRANCHES else not value
+        return value if self.turn <= 0 or self._branches > BRANCHES else not value
 
     def within(self, value: np.ndarray, pair: Pair, lower: np.ndarray) -> np.ndarray:
         """A number within each bound: the value, or an end; `lower` says of which the lower one, in turn 1."""
         if not self.turn:
             return value
+        if self.turn == EXACT:
+            with np.errstate(invalid="ignore"):
+                middle = 0.5 * pair[0] + 0.5 * pair[1]
+            return np.where(np.isfinite(middle), middle, value)
         if self.turn > 2:
             lower = np.random.Generator(np.random.PCG64(self.turn)).random(value.shape) < 0.5
         lo, hi = pair if self.turn != 2 else pair[::-1]
@@ -61,9 +67,13 @@ class Choices:
 
     def of_lanes(self, place: Any, value: np.ndarray, pair: Pair) -> np.ndarray:
         """The same of a block of a kernel, with a type of its own."""
-        open_ = pair[0] != pair[1]
+        open_ = (pair[0] != pair[1]) | ((self.turn == EXACT) & (pair[0] != value))
         self.at(place, int(open_.sum()))
-        found = self.within(value, pair, np.arange(value.shape[-1]) % 2 == 0)
+        lower = np.arange(value.shape[-1]) % 2 == 0
+        if self.turn == EXACT and value.dtype.kind in "iub":  # between two there may be none
+            found = np.where((value < pair[0]) | (value > pair[1]), pair[0], value)
+        else:
+            found = self.within(value, pair, lower)
         return np.where(open_, found, value).astype(value.dtype)
 
     def taken(
@@ -71,18 +81,24 @@ class Choices:
         outputs: list[torch.Tensor], found: Sequence[Found], place: Any,
     ) -> Sequence[Found]:  # fmt: skip
         """What is known of the results of a host operation, which are written anew, once it has decided."""
+        exact = self.turn == EXACT
         chosen = [
-            t for t, one in zip(outputs, found, strict=True) if t.dtype in INTEGERS and not isinstance(one, Exact)
-        ]
+            t for t, one in zip(outputs, found, strict=True)
+            if t.dtype in INTEGERS and (exact or not isinstance(one, Exact))
+        ]  # fmt: skip
         given = [t for t in (*args, *kwargs.values()) if id(t) in known and t.is_floating_point()]
-        if not chosen or not any(is_wide(known[id(t)]) for t in given) or func._schema.is_mutable:
+        if not chosen or not any(exact or is_wide(known[id(t)]) for t in given) or func._schema.is_mutable:
             return found
         self.at(place, sum(t.numel() for t in chosen))
         rows = _rows(func, args, kwargs)
         moved = {id(t): self._moved(t, known[id(t)], rows, k) for k, t in enumerate(given)}
-        out = func(*tree_map(lambda x: moved.get(id(x), x), args), **kwargs) if self.turn else outputs
-        others = [out] if isinstance(out, torch.Tensor) else list(out)
-        for tensor, other in zip(outputs, others, strict=True):
+        if exact:  # beside numbers of more digits than their type has
+            others = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+            moved = {**{id(t): t.detach().double() for t in others}, **moved}
+        args_, kwargs_ = tree_map(lambda x: moved.get(id(x), x), (args, kwargs))
+        out = func(*args_, **kwargs_) if self.turn else outputs
+        results = [out] if isinstance(out, torch.Tensor) else list(out)
+        for tensor, other in zip(outputs, results, strict=True):
             if tensor.dtype in INTEGERS and self.turn:
                 tensor.resize_(other.shape).copy_(other)
         if rows is None or len(chosen) == len(outputs):
@@ -97,7 +113,9 @@ class Choices:
             rank = np.argsort(np.argsort(-wide, rows, kind="stable"), rows)
             lower = rank % 2 == 0
         pair = tuple(np.broadcast_to(np.asarray(end, np.float64), tensor.shape) for end in (e.lo, e.hi))
-        return torch.from_numpy(self.within(wide, (pair[0], pair[1]), lower)).to(tensor.dtype)
+        return torch.from_numpy(self.within(wide, (pair[0], pair[1]), lower)).to(
+            torch.float64 if self.turn == EXACT else tensor.dtype
+        )
 
     def _in_order(self, x: torch.Tensor, e: Envelope, dim: int, outputs: list[torch.Tensor]) -> list[Found]:
         """Values and places of a row, by these places."""

@@ -10,10 +10,10 @@ from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept as large_blocks_kept
 from interval_ops.allocator import trim
-from interval_ops.profiles.profile import Profile, load_profile
+from interval_ops.profiles.profile import CAUSES, Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
-from render.interpreter.choices import Choices
+from render.interpreter.choices import EXACT, Choices
 from render.interpreter.compiled import Compiled, compiles, launch_hooks
 from render.interpreter.context import Context, Site
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
@@ -113,6 +113,7 @@ class Session:
         self.open_sites: set[Site] = set()
         self.memory = Memory(interval=self.interval)
         choice = settings.get("choice")
+        choice = EXACT if self.mute >= set(CAUSES) else choice
         self.memory.choices = None if choice is None else Choices(choice)
         self.memory.printer = settings.get("printer", print)
         self.launches: list[Launch] = []

@@ -12,7 +12,8 @@ everything within one rounding to its format and `SLACK`'s 16 float32 roundings 
 it was returned lies in that bound everywhere, it agrees with the kernel as far as it is exact itself, and E is known no
 better than by the reference's own rounding R: a table's error may be many roundings (the angle of a cosine). What is no
 bug then is none; what would be none if half of the digits were wrong cannot be told (RND315); anything beyond is as
-wrong as it was.
+wrong as it was. Python's numbers are inputs like any other (`1 / x.norm().item()`), of float32, which is what kernels
+make of them; alone they leave E as it is, and in the place of half of their digits stands `NUMBER`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ ACCUSED = frozenset(["RND201", "RND307", ANOTHER_FUNCTION])
 UNTOLD = "RND315"
 RUNS = 16
 """Inputs that are tried, each by a run of the reference."""
+NUMBER = 2.0**-16
+"""How far off a number may be until it is a bug: 256 float32 roundings, more than torch's sums in blocks lose."""
 SHOWN = 3
 """Names in a sentence."""
 _LIKE = ("_like", "new_empty", "new_zeros", "new_ones", "new_full")
@@ -92,7 +95,9 @@ class Unread:
 
     def _wide(self, entry: Entry, share: Callable[[float], float], half: bool) -> Handed:
         def wide(x: Any) -> Any:
-            return around(x, share(_unit(x))) if _fractional(x) and ends_of(x) is None else x
+            if not _fractional(x) or ends_of(x) is not None:
+                return x
+            return around(x, NUMBER if half and isinstance(x, float) else share(_unit(x)))
 
         inputs = entry.inputs
         for name in self.inputs:

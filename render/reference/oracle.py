@@ -70,6 +70,8 @@ class OracleResult:
     trusted: bool = True
     work: int = 0
     finer: str = ""
+    wider: list[np.ndarray] | None = None
+    """What the reference gives on widened inputs, where that is another computation: it may decide otherwise."""
     _found: tuple[list[Ends], str] | None = field(default=None, init=False)
     _proved: dict[int, np.ndarray] = field(default_factory=dict, init=False)
     _confirmed: dict[int, np.ndarray] = field(default_factory=dict, init=False)
@@ -175,7 +177,7 @@ class Oracle:
         """E as written, with a note where wider inputs make another function of the reference."""
         if not found.trusted:
             return found
-        far = 0
+        found.wider, far = widened, 0
         for (_, native), e, w in zip(self.native, found.values, widened, strict=True):
             gap, own = deviation(w, e), deviation(array(native), e)
             far += int(np.count_nonzero(gap > 4 * float(own.max(initial=0.0)) + self._floor(native, e)))

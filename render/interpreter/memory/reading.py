@@ -59,6 +59,8 @@ def _at_places(memory: Memory, request: Request, other: Any, other_iv: Any, doub
     if not memory.interval:
         return replace(got, taint=taint)
     ends, among = places.hull(found)
+    if ends is None and not np.array_equal(found[0].v, got.v):  # without rounding the value lane may be elsewhere
+        ends = found[0].v.astype(np.float64), found[0].v.astype(np.float64)
     lo, hi = ends or (None, None)
     return replace(got, lo=lo, hi=hi, taint=taint, void=None, why=NO_TAINT, among=among)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import triton
+import triton.language as tl
 
+from interval_ops.profiles.profile import CAUSES
 from render.interpreter.choices import BRANCHES, Choices
 from render.interpreter.session import Session
 
@@ -57,3 +60,24 @@ def test_a_loop_that_waits_for_an_open_comparison_ends():
     choices = Choices(1)
     answers = [choices.truth(False, Place) for _ in range(2 * BRANCHES)]
     assert answers == [True] * BRANCHES + [False] * BRANCHES and Choices(0).truth(True, Place)
+
+
+@triton.jit
+def nearest(X, C, Out, N: tl.constexpr):
+    i, n = tl.program_id(0), tl.arange(0, N)
+    away = tl.load(C + n) - tl.load(X + i)
+    tl.store(Out + i, tl.load(C + tl.argmin(away * away + 256.0, 0)))
+
+
+def test_without_rounding_exact_values_decide():
+    """In float32 both codes are at the same distance and the first wins; the second is nearer."""
+    x, codes = torch.tensor([0.5 + 2.0**-20]), torch.tensor([0.0, 1.0])
+    found = []
+    for mute in ((), CAUSES):
+        session, out = Session(mute=mute), torch.empty(1)
+        with session:
+            nearest[(1,)](x, codes, out, 2)
+            picked = codes[(-(codes - x).square() - 256.0 + 0.0 * out).argmax()[None]]
+        ends = session.envelope(out)
+        found.append((float(out), float(ends.lo[0]), float(ends.hi[0])))
+    assert found[0] == (0.0, 0.0, 1.0) and found[1][1:] == (1.0, 1.0) and float(picked) == 1.0
