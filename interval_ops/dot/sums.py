@@ -147,6 +147,10 @@ def flush_small(x: Array, least: float) -> Array:
     return np.where(small, x.dtype.type(0), x) if small.any() else x
 
 
+_KNOWN: dict[Readers, int] = {(): 0, (truncate_tf32,): 1, (truncate_tf32, round_tf32): 2}
+"""Ways of reading single precision that `kernels.pack_single` knows, by their number there."""
+
+
 def evaluate(products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool) -> DotSums:
     """Sums of all `products`.
 
@@ -249,6 +253,10 @@ class _Side:
         at = 0
         self.lo = _buffer(self.name + "lo", shape)
         self.hi = self.lo if self.point else _buffer(self.name + "hi", shape)
+        packed = _KNOWN.get(tuple(read for _, read in self.readings)) if self.single else None
+        if packed is not None:
+            self._gather_single(shape, start, stop, packed)
+            return
         for (lo, hi), k in zip(self.pieces, self.ks, strict=True):
             place = np.s_[:, :, at : at + k] if self.axis == -1 else np.s_[:, at : at + k, :]
             np.copyto(self.lo[place], lo[start:stop], casting="unsafe")
@@ -259,6 +267,17 @@ class _Side:
             else:
                 for prefix, read in self.readings:
                     np.copyto(_buffer(f"{self.name}{prefix}mid", shape)[place], read(lo[start:stop]))
+            at += k
+
+    def _gather_single(self, shape: tuple[int, ...], start: int, stop: int, readings: int) -> None:
+        """The same of single precision points, in one pass, where the unit reads them in ways that the loop knows."""
+        read = [_buffer(f"{self.name}{prefix}mid", shape) for prefix, _ in self.readings]
+        at = 0
+        for (x, _), k in zip(self.pieces, self.ks, strict=True):
+            part = np.ascontiguousarray(x[start:stop])
+            row, column = (0, at) if self.axis == -1 else (at, 0)
+            outs = (self.lo, self.mag, *read, *(self.lo,) * (2 - len(read)))
+            kernels.pack_single(part, part.view(np.uint32), row, column, readings, *outs)
             at += k
 
     def measure(self, shape: tuple[int, ...]) -> None:

@@ -50,6 +50,14 @@ def _float(typingctx, i):  # type: ignore[no-untyped-def]
     return types.float64(types.int64), codegen
 
 
+@intrinsic
+def _single(typingctx, i):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.uint32), codegen
+
+
 @inlined
 def binade(x: float, gate: Gate) -> float:
     """2**max(e, emin), the power of two at the bottom of x's binade (finite x)."""

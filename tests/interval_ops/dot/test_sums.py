@@ -11,7 +11,9 @@ from block_fma import UNITS, fractions, in_order, operand_format, operand_pair, 
 from dot_support import accumulators, dot, inside, point, target, usage
 from support import exact, rng, round_fraction, trials
 
+from interval_ops.dot import kernels
 from interval_ops.dot.rule import PendingDot
+from interval_ops.dot.sums import round_tf32, truncate_tf32
 from interval_ops.formats.model import FP16, FP32
 from interval_ops.profiles.profile import load_profile
 from interval_ops.reduction.running import ramp
@@ -124,3 +126,30 @@ def test_ramp_is_an_upper_bound():
         plain, raised = ramp(float(n), start, step, top, least)
         assert sum(floors) <= plain <= 2 * sum(floors)
         assert sum(max(f, least) for f in floors) <= raised <= 2 * sum(max(f, least) for f in floors)
+
+
+@pytest.mark.parametrize("readings", [0, 1, 2])
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_single_precision_is_packed_as_the_unit_reads_it(readings, axis):
+    """Random bit patterns, infinities, NaN and subnormals among them; pieces that are views; the rest is untouched."""
+    shape = (2, 5, 7)
+    bits = rng(readings).integers(0, 1 << 32, (shape[0], shape[1], 2 * shape[2]), dtype=np.uint64).astype(np.uint32)
+    bits[0, 0, ::2] = [0, 0x80000000, 0x7F800000, 0xFF800001, 0x7F7FFFFF, 1, 0x807FFFFF]
+    x = np.ascontiguousarray(bits[..., ::2]).view(np.float32)
+    row, column = (0, 3) if axis == -1 else (3, 0)
+    whole = (shape[0], shape[1] + 2 * row, shape[2] + 2 * column)
+    value, cut, near = (np.full(whole, 0.5) for _ in range(3))
+    mag = np.full(whole, 0.5, np.float32)
+    kernels.pack_single(x, x.view(np.uint32), row, column, readings, value, mag, cut, near)
+    place = np.s_[:, row : row + shape[1], column : column + shape[2]]
+    none = np.full(shape, 0.5)
+    with np.errstate(invalid="ignore"):
+        wanted = (
+            x.astype(np.float64),
+            np.abs(x),
+            truncate_tf32(x).astype(np.float64),
+            round_tf32(x).astype(np.float64),
+        )
+    for k, (out, expected) in enumerate(zip((value, mag, cut, near), wanted, strict=True)):
+        np.testing.assert_array_equal(out[place], expected if k < 2 + readings else none)
+        assert np.count_nonzero(out != 0.5) <= x.size

@@ -83,6 +83,25 @@ def test_a_masked_off_lane_may_have_any_address():
     assert [f.code for f in d.memory.findings] == ["RND207"]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int8], ids=str)
+@pytest.mark.parametrize("seed", range(trials(8)))
+def test_runs_of_neighbours_load_what_single_lanes_do(dtype, seed):
+    """Rows of 40 lanes from anywhere, some with one lane moved, off, or past either end of the tensor."""
+    g, n, rows = rng(seed), 300, 24
+    x = random_tensor(dtype, n, seed)
+    index = g.integers(-20, n - 20, (rows, 1)) + np.arange(40)
+    moved = g.random(rows) < 0.4
+    index[moved, g.integers(0, 40, rows)[moved]] = g.integers(0, n)
+    mask = g.random((rows, 1)) < 0.9 if g.random() < 0.3 else g.random((rows, 40)) < g.choice([0.97, 1.0])
+    with Driver(rows) as d:
+        got = d.load(x, index, mask, other=np.zeros((1, 1), np.float32))
+    on, inside = np.broadcast_to(mask, index.shape), (index >= 0) & (index < n)
+    expected = np.where(on & inside, x.double().numpy()[np.where(inside, index, 0)], 0)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(np.broadcast_to(got.v, index.shape).astype(np.float64), expected)
+    assert sum(f.count for f in d.memory.findings) == np.count_nonzero(on & ~inside)
+
+
 def test_lanes_outside_are_counted_and_the_first_is_named():
     x = torch.ones(6, 5)
     d = Driver(4)
