@@ -315,8 +315,9 @@ class BoundedWalk(RegionWalk):
             memory.host_write(tensor)
             return
         given = (pair.target[place], pair.reference[place], tensor)
-        mark = (*(id(x) for x in given[:2]), tensor.data_ptr(), tensor._version)
-        if mark != self.carried:  # what one module returned is mostly the next one's operand
+        version = -1 if tensor.is_inference() else tensor._version
+        mark = (*(id(x) for x in given[:2]), tensor.data_ptr(), version)
+        if mark != self.carried or version < 0:  # what one module returned is mostly the next one's operand
             self.carried = mark
             memory.carry(tensor, *hull_of(*map(values, given)), frozenset(), fresh=True)
 

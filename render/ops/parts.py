@@ -1,13 +1,14 @@
-"""Operations that are several plain ones: on lists of tensors, on complex numbers, a recurrent layer as a whole, and
-on tensors of another class.
+"""Operations that are several plain ones: on lists of tensors, on complex numbers, layers as a whole, and on tensors of
+another class.
 
 Whoever follows operations follows the plain ones, in place of the whole (`in_parts`). PyTorch documents
 `torch._foreach_*`, which optimisers and the clipping of gradients call, as the plain operation on every tensor of the
 list, and its kernels on a CPU are that loop (aten/src/ATen/native/ForeachOpsKernels.cpp). Complex numbers are taken
-apart by `render.ops.complexes`. oneDNN's layer of an LSTM is the recurrence that `torch.nn.LSTM` documents. A subclass
-of tensor with a `__torch_dispatch__` of its own (jagged, quantised, distributed, masked tensors) computes with the
-plain tensors that it holds: those steps are what a mode follows. Fake tensors and those on the meta device have shapes
-and no elements: there is nothing to follow.
+apart by `render.ops.complexes`, layers by `render.ops.layers`. In inference mode, and below autograd, conversions and
+reshapes arrive whole, which are views at one time and copies at another: they are followed as what they then do. A
+subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised, distributed, masked tensors) computes with
+the plain tensors that it holds: those steps are what a mode follows. Fake tensors and those on the meta device have
+shapes and no elements: there is nothing to follow.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.ops.complexes import of_parts, plain_of
+from render.ops.layers import LAYERS, Layer
 
 _PREFIX = "aten::_foreach_"
 _NAMED = {"norm": torch.linalg.vector_norm}
@@ -30,8 +32,6 @@ _STRIDED = frozenset(f"aten::_nested_{n}" for n in ("tensor_from_tensor_list", "
 _PLAIN = torch.Tensor.__torch_dispatch__
 _TRACED = frozenset(["torch._subclasses.fake_tensor", "torch._subclasses.functional_tensor"])
 """Classes that compute under a mode of their own, which torch asks next."""
-_LSTM = 2
-"""How ATen numbers the kinds of recurrent cells."""
 _OF_NUMBERS = {"maximum": torch.clamp_min, "minimum": torch.clamp_max}
 _KEYWORDS = frozenset(["alpha", "dtype", "memory_format"])
 
@@ -70,45 +70,8 @@ def _written(plain: Callable[..., Any], name: str, one: Sequence[Any], named: di
     return method(*one, **named) if method is not None else one[0].copy_(plain(*one, **named))
 
 
-def lstm_layer(*args: Any) -> tuple[torch.Tensor | None, ...]:
-    """One direction of one layer, over (time, batch, features).
-
-    All addends of a gate are one sum in no order: oneDNN accumulates the products with the state onto those with the
-    input, torch's own layer adds two sums and two biases.
-    """
-    x, w, u, b, d, h, c, reverse, _, _, size, _, biases = args[:13]
-    ones, shape = x.new_ones(x.shape[1], 2), h.shape
-    weights = torch.cat([w, u, b[:, None], d[:, None]] if biases else [w, u], 1)
-    h, c, found = h.reshape(-1, size), c.reshape(-1, size), []
-    for t in reversed(range(len(x))) if reverse else range(len(x)):
-        gates = torch.nn.functional.linear(torch.cat([x[t], h, ones] if biases else [x[t], h], 1), weights)
-        i, f, g, o = gates.chunk(4, 1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        found.append(h)
-    y = torch.stack(found[::-1] if reverse else found)
-    return y, h.reshape(shape), c.reshape(shape), None
-
-
-def _is_lstm(args: Sequence[Any]) -> bool:
-    """Whether these are the arguments of such a layer: of whole batches, without what its backward pass wants."""
-    return len(args) == 16 and args[9] == _LSTM and not args[8] and not args[15] and len(args[0]) > 0
-
-
-def weighed(x: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor | None:
-    """bincount with weights, a sum at the places of whole numbers; None without: a count.
-
-    In float32 for weights of that type, in float64 for all others (aten/src/ATen/native/SummaryOps.cpp).
-    """
-    if weights is None or not x.numel():
-        return None
-    dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
-    places = max(int(x.max()) + 1, minlength)
-    return torch.zeros(places, dtype=dtype).index_add(0, x, weights.to(dtype))
-
-
 @cache
-def _way(func: Any) -> Callable[..., Any] | bool | None:
+def _way(func: Any) -> Callable[..., Any] | Layer | bool | None:
     """True for an operation on lists, what puts one on complex numbers together, or None: looked up at each step."""
     if type(func) is not torch._ops.OpOverload:
         return None
@@ -116,13 +79,13 @@ def _way(func: Any) -> Callable[..., Any] | bool | None:
         return _refused
     if func._schema.name == "aten::_neg_view":
         return _negated
-    if func._schema.name in _LAYERS:
-        return _LAYERS[func._schema.name]
-    return func._schema.name.startswith(_PREFIX) or plain_of(func)
+    if any(a.alias_info and not a.alias_info.is_write for a in func._schema.returns) and _composite(func):
+        return func.decompose
+    return func._schema.name.startswith(_PREFIX) or LAYERS.get(func._schema.name) or plain_of(func)
 
 
-_LAYERS: dict[str, Callable[..., Any]] = {"aten::mkldnn_rnn_layer": lstm_layer, "aten::bincount": weighed}
-"""Operations that are followed through steps of our own, for the arguments that these take."""
+def _composite(func: Any) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
 
 
 def _refused(*_: Any) -> Any:
@@ -176,18 +139,13 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
             with _again(self):
                 out = [call() for call in calls]
             return out if func._schema.returns else None
-        if way is _refused or way is _negated or (way is lstm_layer and _is_lstm(args)):
+        if way is _refused or way is _negated or way == getattr(func, "decompose", None):
             with _again(self):
-                return way(*args)
-        if way is weighed:
+                return way(*args, **(kwargs or {}))
+        if isinstance(way, Layer) and way.fits(*args, **(kwargs or {})):
             with _again(self):
-                if (sums := weighed(*args, **(kwargs or {}))) is not None:
-                    return sums
-        if (
-            callable(way)
-            and way not in _LAYERS.values()
-            and (whole := of_parts(func, way, args, kwargs or {})) is not None
-        ):
+                return way.steps(*args, **(kwargs or {}))
+        if callable(way) and (whole := of_parts(func, way, args, kwargs or {})) is not None:
             with _again(self):
                 return whole()
         return dispatch(self, func, types, args, kwargs)

@@ -48,6 +48,14 @@ def _like(x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
     return torch.as_strided(flat, x.size(), x.stride(), x.storage_offset())
 
 
+def _write(x: torch.Tensor, flat: torch.Tensor, value: torch.Tensor) -> None:
+    """Puts `value` where x has its elements; those of an expanded tensor are one in memory."""
+    target = _like(x, flat)
+    for dim in (d for d, (n, step) in enumerate(zip(x.shape, x.stride(), strict=True)) if n > 1 and not step):
+        target, value = target.narrow(dim, 0, 1), value.narrow(dim, 0, 1)
+    target.copy_(value)
+
+
 def _reach(x: torch.Tensor) -> int:
     """Elements of its storage from the first to the last of x."""
     return 1 + sum((n - 1) * step for n, step in zip(x.size(), x.stride(), strict=True)) if x.numel() else 0
@@ -84,13 +92,12 @@ class Shadows:
     def put(self, x: torch.Tensor, value: torch.Tensor, error: torch.Tensor | None) -> None:
         """Set the shadow of x (a whole new storage, or part of a known one)."""
         twin = self._own(x)
-        _like(x, twin.values).copy_(value)
+        _write(x, twin.values, value)
         if twin.errors is None:
             if error is None:
                 return
             twin.errors = torch.zeros_like(twin.values)
-        target = _like(x, twin.errors)
-        target.zero_() if error is None else target.copy_(error)
+        _write(x, twin.errors, torch.zeros_like(value) if error is None else error)
 
     def adopt(self, x: torch.Tensor, value: torch.Tensor, error: torch.Tensor | None, among: list[Any]) -> None:
         """`put`, without a copy where x is all of a new storage and nobody else holds these numbers.

@@ -190,3 +190,55 @@ def test_a_compiled_model_is_judged_with_its_own_activations():
     found = render.compare_models(torch.compile(model), model, x)
     assert (found.label, found.first, found.device) == ("Type-I", None, "inductor-cpu"), found.message
     assert any(r.differing for r in found.leaves)
+
+
+class _Unrecorded(nn.Module):
+    """A model that serves: decorated with inference mode, its weights shared by a table that it expands."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.table, self.one, self.two = nn.Parameter(torch.ones(1, 3, 8)), nn.Linear(8, 8), nn.Linear(8, 4)
+        self.scale = scale
+
+    def forward(self, x):
+        with torch.inference_mode():
+            h = self.one(self.table.expand(len(x), -1, -1) * x[:, None]).to(torch.bfloat16).float()
+            return self.two(h.reshape(len(x), 3, 8) * self.scale)
+
+
+@pytest.mark.parametrize(("scale", "first"), [(0.5, None), (0.51, "")])
+def test_models_in_inference_mode(scale, first):
+    torch.manual_seed(2)
+    reference = _Unrecorded(0.5).eval()
+    target = _Unrecorded(scale).eval()
+    target.load_state_dict(reference.state_dict())
+    found = render.compare_models(target.to(torch.float32), reference, torch.randn(5, 8))
+    assert found.first == first
+
+
+def test_expanded_operands_of_a_module():
+    torch.manual_seed(2)
+
+    class Latents(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.mix, self.latents = nn.LayerNorm(8), nn.Bilinear(8, 8, 4), nn.Parameter(torch.randn(3, 8))
+
+        def forward(self, x):
+            return self.mix(self.norm(self.latents)[None].expand(len(x), -1, -1), x[:, None].expand(-1, 3, -1))
+
+    reference = Latents().eval()
+    with torch.no_grad():
+        target = Latents().eval()
+        target.load_state_dict(reference.state_dict())
+    found = render.compare_models(target.to(torch.bfloat16), _Widened(reference), torch.randn(5, 8).bfloat16())
+    assert (found.label, found.first) == ("Type-I", None)
+
+
+class _Widened(nn.Module):
+    def __init__(self, inner) -> None:
+        super().__init__()
+        self.norm, self.mix, self.forward_of = inner.norm, inner.mix, inner.forward
+
+    def forward(self, x):
+        return self.forward_of(x.float())

@@ -120,27 +120,17 @@ def test_a_reference_with_an_optimiser_has_an_exact_value():
     assert wrong.label == "Type-II", wrong
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("told", [{}, {"bias": False}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
-def test_a_layer_of_an_lstm_is_its_recurrence(told, dtype):
-    """oneDNN's layer is one operation; followed are the steps, and what the layer itself gives lies in their bounds."""
-    torch.manual_seed(3)
-    layer = torch.nn.LSTM(5, 4, **told).to(dtype).eval()
-    x = torch.randn(3, 2, 5, dtype=dtype)
-    with torch.no_grad():
-        whole = layer(x)[0]
-        exact = layer.to(torch.float64)(x.to(torch.float64))[0]
-        layer.to(dtype)
-        session = Session(device="torch-cpu", redirect=False)
-        with session:
-            out = layer(x)[0]
-        with ShadowMode() as mode:
-            followed = layer(x)[0]
+def test_conversions_in_inference_mode_round():
+    """They arrive whole there, with the schema of a view."""
+    x = torch.linspace(0.1, 1, 7)
+    with torch.inference_mode(), Session(device="torch-cpu", redirect=False) as session:
+        out = x.to(torch.bfloat16).float().reshape(7, 1)
     bound = session.envelope(out)
-    assert bound is not None and not bound.taints
-    for inside in (whole.double().numpy(), exact.numpy()):
-        assert ((bound.lo <= inside) & (inside <= bound.hi)).all()
-    assert (mode.value(followed) - exact).abs().max() < 1e-12 and not mode.notes
+    assert bound is not None
+    for inside in (x, out.clone()):
+        wide = inside.double().numpy().reshape(7, 1)
+        assert ((bound.lo <= wide) & (wide <= bound.hi)).all()
+    assert (bound.hi > bound.lo).sum() > 3
 
 
 class Seen(TorchDispatchMode):
