@@ -19,6 +19,7 @@ _LSTM = 2
 class Layer(NamedTuple):
     """Steps with the layer's arguments and results, and whether they stand for a call with these arguments."""
 
+    name: str
     fits: Callable[..., bool]
     steps: Callable[..., Any]
 
@@ -78,8 +79,9 @@ def weighed(x: torch.Tensor, weights: torch.Tensor, minlength: int = 0) -> torch
     return torch.zeros(places, dtype=dtype).index_add(0, x, weights.to(dtype))
 
 
-LAYERS = {
-    "aten::bincount": Layer(_is_weighed, weighed),
-    "aten::mkldnn_rnn_layer": Layer(_is_lstm, lstm_layer),
-    "aten::native_batch_norm": Layer(_has_statistics, updating_batch_norm),
-}
+_ALL = (
+    Layer("mkldnn_rnn_layer", _is_lstm, lstm_layer),
+    Layer("native_batch_norm", _has_statistics, updating_batch_norm),
+    Layer("bincount", _is_weighed, weighed),
+)
+LAYERS = {f"aten::{layer.name}": layer for layer in _ALL}
