@@ -80,7 +80,7 @@ def _way(func: Any) -> Callable[..., Any] | Layer | bool | None:
     if func._schema.name == "aten::_neg_view":
         return _negated
     if any(a.alias_info and not a.alias_info.is_write for a in func._schema.returns) and _composite(func):
-        return func.decompose
+        return _composite
     return func._schema.name.startswith(_PREFIX) or LAYERS.get(func._schema.name) or plain_of(func)
 
 
@@ -139,9 +139,12 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
             with _again(self):
                 out = [call() for call in calls]
             return out if func._schema.returns else None
-        if way is _refused or way is _negated or way == getattr(func, "decompose", None):
+        if way is _refused or way is _negated:
             with _again(self):
-                return way(*args, **(kwargs or {}))
+                return way(*args)
+        if way is _composite:
+            with _again(self):
+                return func.decompose(*args, **(kwargs or {}))
         if isinstance(way, Layer) and way.fits(*args, **(kwargs or {})):
             with _again(self):
                 return way.steps(*args, **(kwargs or {}))
