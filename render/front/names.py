@@ -114,7 +114,19 @@ def denied(file: str, line: int) -> bool:
     if isinstance(first, ast.Assert):
         return isinstance(first.test, ast.UnaryOp) and isinstance(first.test.op, ast.Not)
     called = first.value.func if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call) else None
-    return getattr(called, "attr", "") == "assertFalse"
+    return getattr(called, "attr", "") == "assertFalse" or _is_to_fail(file, line)
+
+
+def _is_to_fail(file: str, line: int) -> bool:
+    """Whether it stands in `with pytest.raises(AssertionError):` or its like."""
+    tree, _ = _parsed(file, "".join(linecache.getlines(file)))
+    withs = (
+        (n for n in ast.walk(tree) if isinstance(n, ast.With) and n.lineno <= line <= (n.end_lineno or 0))
+        if tree
+        else ()
+    )
+    calls = (item.context_expr for one in withs for item in one.items if isinstance(item.context_expr, ast.Call))
+    return any(getattr(call.func, "attr", "") in ("raises", "assertRaises") for call in calls)
 
 
 def _statement(file: str, line: int) -> ast.AST:

@@ -11,12 +11,13 @@ decides what the host does next: everything from there on is tainted (RND303).
 from __future__ import annotations
 
 import hashlib
+import linecache
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, update_wrapper
+from functools import cache, lru_cache, update_wrapper
 from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -195,7 +196,9 @@ class LeftNumbers:
         """Whether the user's code writes this number, or had it before anything left."""
         if value in self._constants or value in self.literal:
             return True
-        return any(value in _constants_of(f.f_code) for f in self._frames())
+        return any(
+            value in _constants_of(f.f_code) or value in _constants_in(f.f_code.co_filename) for f in self._frames()
+        )
 
     def _frames(self) -> Iterator[Any]:
         frame = sys._getframe(1)
@@ -230,6 +233,15 @@ def _constants_of(code: CodeType) -> set[float]:
         elif isinstance(c, tuple):
             found |= {float(x) for x in c if isinstance(x, (int, float))}
     return found | {-c for c in found}
+
+
+@lru_cache(64)
+def _constants_in(file: str) -> frozenset[float]:
+    """Those of a whole file, as the parameters of a test that stand in a decorator."""
+    try:
+        return frozenset(_constants_of(compile("".join(linecache.getlines(file)), file, "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError):
+        return frozenset()
 
 
 def _floats_before(frames: Iterable[Any]) -> Iterator[float]:

@@ -97,6 +97,8 @@ def test_what_is_said_to_differ_is_not_compared() -> None:
         assert not torch.equal(out, expected)
         assert not (out == expected).all()
         assert not torch.allclose(out, expected), "the slope does nothing"
+        with pytest.raises(AssertionError):
+            torch.testing.assert_close(out, expected)
     assert watch.comparisons == []
 
 
