@@ -6,14 +6,17 @@ import random
 import warnings
 from typing import Any
 
+import feature_zoo
 import pytest
 import refusal_zoo
 import torch
 import triton
 import triton.language as tl
+from feature_zoo import FEATURES
 from statement_zoo import BODIES, made, own, stock
 from support import trials
 from triton import knobs
+from wrong_zoo import WRONG
 
 from render.interpreter import frontend
 from render.interpreter.session import Session
@@ -59,6 +62,25 @@ def test_wrong_calls_are_refused_with_class_line_and_words_of_the_front_end(seed
         differ += [(text, expected, found)] if found != expected else []
     assert refused > 0.5 * n
     assert len(differ) <= 0.1 * n, differ
+
+
+LISTED = {**{f"feature {n}": b for n, b in FEATURES.items()}, **{f"wrong {n}": b for n, b in WRONG.items()}}
+QUICK = 12
+"""Of the listed programs, one in so many is tried in the quick tests."""
+
+
+@pytest.mark.skipif(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9), reason="features of 3.9")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", [pytest.param(i, marks=pytest.mark.slow if i else ()) for i in range(QUICK)])
+def test_programs_run_or_are_refused_as_the_front_end_does_it(part: int, capfd: Any) -> None:
+    """The expectation is Triton's own, asked here; both directions count."""
+    differ, accepted, names = [], 0, sorted(LISTED)[part::QUICK]
+    for name in names:
+        expected, found = stock(feature_zoo.made(LISTED[name])), own(feature_zoo.made(LISTED[name]))
+        accepted += expected is None
+        differ += [(name, expected, found)] if found != expected else []
+    assert not differ
+    assert 0.2 * len(names) < accepted < 0.8 * len(names)
 
 
 @triton.jit
