@@ -138,6 +138,7 @@ $(VENV)/libraries/.stamp: pyproject.toml | $(VENV)/.core
 
 libraries: $(VENV)/libraries/.stamp
 	PYTHONPATH=.:$(VENV)/libraries $(BIN)/python benchmarks/libraries.py $(ARGS)
+	PYTHONPATH=.:$(VENV)/libraries $(BIN)/python benchmarks/library_scopes.py
 	PYTHONPATH=.:$(VENV)/libraries $(BIN)/python benchmarks/libraries.py --page docs/libraries.md
 
 lint: $(VENV)/.dev

@@ -26,7 +26,7 @@ questions. *Time* is the CPU time of the interval run over that of the stock int
 (second run of both, geometric mean over those that both run, their number in brackets); *start-up* is what a case costs
 before its first launch (median).
 
-All of them import under `render.no_gpu()` in plain Python, in a worker of pytest-xdist and in a notebook; what
+{scopes} What
 flag_gems asks `nvidia-smi`, the described device answers. For unsloth, whose kernels import transformers through
 unsloth_zoo, the folder holds that as well, with what it imports; the package that the registry carries as trident
 simulates astronomical observations and has no kernels.
@@ -147,6 +147,19 @@ def left_open(rows: list[Result]) -> str:
     )
 
 
+def scopes(kept: Path) -> str:
+    """In which ways each library was imported and its first kernel called (`benchmarks/library_scopes.py`)."""
+    told = kept / "scopes.json"
+    found = json.loads(told.read_text()) if told.is_file() else {}
+    failed = [f"{name} in {way}" for name, ways in found.items() for way, ran in ways.items() if not ran]
+    lines = (
+        f"Under `render.no_gpu()`, {len(found)} of them were imported and their first kernel called in plain Python,",
+        "in a worker of pytest-xdist, in a notebook, on the command line (`benchmarks/library_scopes.py`); failed:",
+        f"{', '.join(failed) or 'nothing'}.",
+    )
+    return "\n".join(lines)
+
+
 def page(kept: Path, arguments: Path) -> str:
     accepted = load(arguments)
     results = rows_of(kept, "any")
@@ -155,7 +168,7 @@ def page(kept: Path, arguments: Path) -> str:
     said = kept / "note.md"  # what is to be known of a page that was not measured in one go
     note = f"\n{said.read_text()}" if said.is_file() else ""
     counts = {"pairs": len(everything), "libraries": len(results), "backward": backward}
-    head = HEAD.format(**counts, open=left_open(everything), note=note)
+    head = HEAD.format(**counts, open=left_open(everything), note=note, scopes=scopes(kept))
     parts = [head, *summary(results, accepted)]
     others = sorted(path.name for path in kept.iterdir() if path.is_dir() and path.name != "any")
     for device in others:
