@@ -151,11 +151,12 @@ def scopes(kept: Path) -> str:
     """In which ways each library was imported and its first kernel called (`benchmarks/library_scopes.py`)."""
     told = kept / "scopes.json"
     found = json.loads(told.read_text()) if told.is_file() else {}
-    failed = [f"{name} in {way}" for name, ways in found.items() for way, ran in ways.items() if not ran]
+    ways = Counter(way for told in found.values() for way, ran in told.items() if ran)
+    failed = [f"{name} in {way}" for name, told in found.items() for way, ran in told.items() if not ran]
     lines = (
-        f"Under `render.no_gpu()`, {len(found)} of them were imported and their first kernel called in plain Python,",
-        "in a worker of pytest-xdist, in a notebook, on the command line (`benchmarks/library_scopes.py`); failed:",
-        f"{', '.join(failed) or 'nothing'}.",
+        "Imported, and the first kernel called, under `render.no_gpu()` (`benchmarks/library_scopes.py`), so many:",
+        f"{', '.join(f'{way} {count}' for way, count in ways.items()) or 'none yet'};",
+        f"failed: {', '.join(failed) or 'none'}.",
     )
     return "\n".join(lines)
 
