@@ -119,3 +119,10 @@ def test_widths_and_bins_are_those_of_array_expressions(seed: int) -> None:
         for k in range(4):
             chosen = (at == k) & ~settled
             assert small[k] == size[chosen].min(initial=np.inf) and wide[k] == cover[chosen].max(initial=0.0)
+
+
+def test_a_point_beside_an_exact_zero_is_compared():
+    """No slack and no width leave no room, and a point needs none."""
+    point, zero = np.array([5.0]), np.zeros(1)
+    assert scans.compared(point, point, point, point, zero, 0.1, 2.0**-40, 0.1)[0]
+    assert not scans.compared(zero, zero, zero, zero, zero, 0.1, 2.0**-40, 0.1)[0]
