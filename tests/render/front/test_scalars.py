@@ -311,9 +311,8 @@ def test_what_python_decides_by_an_open_number_is_told(way: Any, edge: Any, near
     with Watch(Options(budget=False, diagnose=False)) as watch:
         torch.allclose(way(x, lambda x: scaled(x, 0.3), least), way(x, lambda x: x * 0.3, least))
     last = watch.verdicts[-1]
-    assert (last.label, last.code) == (
-        ("Inconclusive", "RND303") if near and way is not told else ("Type-I", last.code)
-    )
+    assert last.label == "Type-I"  # the same one way and the other
+    assert any("leave decisions open" in note for note in last.notes) == (near and way is not told)
 
 
 def test_what_decides_for_both_sides_is_no_matter_of_theirs() -> None:
