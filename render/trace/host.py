@@ -63,7 +63,8 @@ class Block:
 
 @dataclass(eq=False)
 class HostStep:
-    """One operation: `blocks` by the id of each tensor among its arguments, `launches` how many had run before it."""
+    """One result of an operation, its `part`th: `blocks` by the id of each tensor among its arguments, `launches` how
+    many had run before it."""
 
     name: str
     func: Any
@@ -74,6 +75,7 @@ class HostStep:
     line: int
     launches: int
     out: Block | None = None
+    part: int = 0
 
 
 @dataclass(eq=False)
@@ -111,16 +113,18 @@ class RecordingHost(HostTracker):
         return HostStep(func._schema.name, func, args, dict(kwargs), blocks, site.file, site.line, launches)
 
     def after(self, seen: Any, out: Any) -> None:
-        out = out[0] if isinstance(out, tuple) and out else out  # what comes beside it is not traced
-        if not isinstance(out, torch.Tensor) or not out.is_floating_point():
-            return  # nothing is traced to it; its elements are taken as they are
+        for part, result in enumerate(out if isinstance(out, (tuple, list)) else [out]):
+            if isinstance(result, torch.Tensor) and result.is_floating_point():  # nothing is traced to another one
+                self._add(replace(seen, part=part), result)
+
+    def _add(self, step: HostStep, out: torch.Tensor) -> None:
         start = out.untyped_storage().data_ptr()
-        if not seen.func._schema.is_mutable and any(b.start == start for b in seen.blocks.values()):
+        if not step.func._schema.is_mutable and any(b.start == start for b in step.blocks.values()):
             return  # a view
         envelope = self.memory.host_envelope(out)
-        seen.out = _block(out, {} if envelope is None else {id(out): envelope})
+        step.out = _block(out, {} if envelope is None else {id(out): envelope})
         self.log.elements += out.numel()
-        self.log.steps.append(seen)
+        self.log.steps.append(step)
 
 
 def logged(call: Call) -> tuple[HostLog, Execution | None]:

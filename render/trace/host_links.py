@@ -6,7 +6,6 @@ formulas become nodes. The others stand here, and what has no rule is refused by
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,11 @@ from render.ops.dtypes import FORMAT_OF
 from render.ops.formulas import HALF_POWERS, Refused, glu
 from render.ops.rows import Joined, along, axes_of, mean
 from render.trace.host import HostStep
+from render.trace.host_attention import attended
 from render.trace.host_nodes import Formulas, Making, Numbers, Value
+from render.trace.host_sums import FACTORS, added, multiplied
+from render.trace.host_tables import counted, filled, spaced, tent, windowed
+from render.trace.host_windows import most
 from render.trace.model import ABSENT, LEAF, NotSliceable
 
 Rule = Callable[[Making], Numbers]
@@ -32,6 +35,8 @@ def numbers_of(make: Making) -> Numbers:
     rule = RULES.get(base_name(make.step.name))
     if rule is None:
         raise make.refuse("it is not known which elements its result depends on")
+    if make.step.part and base_name(make.step.name) not in PARTED:
+        raise make.refuse("only its first result is followed")
     try:
         return make.close(rule(make))
     except Refused as error:
@@ -79,18 +84,71 @@ def _factored(op: Aten, plain: Rule) -> Rule:
 
 
 def _clamp(make: Making) -> Numbers:
+    """clamp, and hardtanh, whose ends have other names and defaults."""
     found = make.elements(make.step.args[0])
-    for name, op in (("min", "maxnumf"), ("max", "minnumf")):
-        given = make.argument(name)
+    hard = base_name(make.step.name) == "hardtanh"
+    for name, op, default in (("min", "maxnumf", -1.0), ("max", "minnumf", 1.0)):
+        given = make.argument(f"{name}_val", default) if hard else make.argument(name)
         if given is not None:
             found = make.node(op, {"fmt": make.fmt.name}, found, make.elements(given))
     return found
 
 
 def _divided(make: Making) -> Numbers:
-    if make.argument("rounding_mode") is not None:
-        raise make.refuse("a quotient with a rounding mode is not followed")
-    return _plainly("precise_divf", lambda a: list(a[:2]))(make)
+    found, how = _plainly("precise_divf", lambda a: list(a[:2]))(make), make.argument("rounding_mode")
+    if base_name(make.step.name) == "floor_divide":
+        how = "floor"
+    if how is None:
+        return found
+    return make.node("floor" if how == "floor" else "library trunc", {"fmt": make.fmt.name}, found)
+
+
+def _steps(formula: Callable[..., Value], operands: int = 1) -> Rule:
+    """A formula of the first operands in the format of the result, to which a CPU rounds numbers among them first."""
+
+    def rule(make: Making) -> Numbers:
+        n = Formulas(make, make.fmt)
+        given = (a if isinstance(a, torch.Tensor) else _rounded(make, float(a)) for a in make.step.args[:operands])
+        return formula(n, *(n.of(make.elements(a) if isinstance(a, torch.Tensor) else a) for a in given)).numbers
+
+    return rule
+
+
+def _rounded(make: Making, x: float) -> Numbers:
+    """A number as it is, or as the nearest one of fp32 or of the result's format."""
+    assert make.step.out is not None
+    all_ = [
+        x,
+        float(np.float32(x)) if make.fmt.bits < 64 else x,
+        torch.tensor(x, dtype=make.step.out.tensor.dtype).item(),
+    ]
+    ends = (np.full(make.size, end) for end in (x, min(all_), max(all_)))
+    return make.cutter.add(LEAF, {"source": "constant"}, make.step, (), *ends)
+
+
+def _sign(n: Formulas, x: Value) -> Value:
+    zero = n.number(0.0)
+    return n.choose(x, lambda: n.number(1.0), lambda: n.choose(-x, lambda: n.number(-1.0), lambda: zero))
+
+
+def _modulo(n: Formulas, x: Value, y: Value) -> Value:
+    """With the sign of the divisor."""
+    left = n.node("frem", x, y)
+    return n.choose(-(_sign(n, left) * _sign(n, y)), lambda: left + y, lambda: left)
+
+
+def _signed(n: Formulas, x: Value, y: Value) -> Value:
+    """copysign; of a zero the sign counts as well, which no bound has."""
+    return n.choose(y, lambda: abs(x), lambda: -abs(x))
+
+
+def _least_or_most(make: Making) -> Numbers:
+    """aminmax: of a row, or of all."""
+    x, dim = make.step.args[0], make.argument("dim")
+    joined = Joined(x.shape, axes_of(dim, x.dim())) if dim is not None else None
+    places = np.arange(x.numel())
+    rows = joined.rows(places)[make.wanted] if joined else places[None, :]
+    return make.join("max" if make.step.part else "min", {"fmt": make.fmt.name}, make.read(x, rows))
 
 
 def _power(make: Making) -> Numbers:
@@ -140,78 +198,6 @@ def _gated(make: Making) -> Numbers:
     return make.cast(glu(n, n.of(first), n.of(gate)).numbers, make.inner, make.fmt)
 
 
-# --- tables -------------------------------------------------------------------------------------------------------
-
-
-def _spaced(make: Making) -> Numbers:
-    """linspace and logspace: from the nearer end, as many steps as lie between; all in the format of the result."""
-    own = _owned(make)
-    first, end = (_number(make, make.argument(name)) for name in ("start", "end"))
-    last = int(make.argument("steps")) - 1
-    early = (make.wanted < (last + 1) // 2) | (last == 0)
-    step = (own(end) - own(first)) / own(max(last, 1))
-    found = own(np.where(early, first, end)) + own(np.where(early, make.wanted, make.wanted - last)) * step
-    if base_name(make.step.name) == "logspace":
-        base = own(_number(make, make.argument("base", 10.0)))
-        return make.cast(make.function("pow", make.inner, base.numbers, found.numbers), make.inner, make.fmt)
-    return found.numbers
-
-
-def _counted(make: Making) -> Numbers:
-    """arange: start + i step."""
-    n = Formulas(make, make.inner)
-    step = n.number(_number(make, make.argument("step", 1)))
-    found = n.of(make.constants(make.wanted.astype(np.float64), make.inner)) * step
-    return make.cast((found + _number(make, make.argument("start", 0))).numbers, make.inner, make.fmt)
-
-
-def _windowed(weights: Callable[[Making], tuple[float, ...]]) -> Rule:
-    """Sums of the weights times 1, cos t, cos 2t with t = 2 pi i / N, N one less for a window that is not periodic."""
-
-    def rule(make: Making) -> Numbers:
-        n, own = Formulas(make, make.fmt), _owned(make)
-        terms = []
-        for k, weight in enumerate(weights(make)):
-            turn = own(make.wanted) * own(2 * math.pi * k / _across(make))
-            cosine = make.cast(make.function("cos", make.inner, turn.numbers), make.inner, make.fmt)
-            terms.append(n.of(cosine) * own(weight) if k else own(weight))
-        return sum(terms[-2::-1], terms[-1]).numbers
-
-    return rule
-
-
-def _owned(make: Making) -> Callable[[Any], Value]:
-    """Numbers as the format of the result has them: torch rounds them before it computes with them, or does not."""
-    n = Formulas(make, make.fmt)
-    wide: Callable[[Any], np.ndarray] = lambda x: np.asarray(x, np.float64).reshape(-1)  # noqa: E731
-    return lambda x: n.of(make.cast(make.constants(wide(x), make.inner), make.inner, make.fmt))
-
-
-def _across(make: Making) -> int:
-    return max(int(make.argument("window_length")) - (not make.argument("periodic", True)), 1)
-
-
-def _tent(make: Making) -> Numbers:
-    """bartlett_window: up to 1 in the middle, and down again."""
-    own, across = _owned(make), _across(make)
-    late = make.wanted > across // 2
-    return (own(np.where(late, 2, 0)) + own(np.where(late, -make.wanted, make.wanted)) * own(2 / across)).numbers
-
-
-def _filled(make: Making) -> Numbers:
-    """One number everywhere."""
-    for name in ("fill_value", "value", "s"):
-        if (x := make.argument(name)) is not None:
-            return make.elements(x) if isinstance(x, torch.Tensor) else make.elements(_number(make, x))
-    raise make.refuse("what it is filled with is not known")
-
-
-def _number(make: Making, x: Any) -> float:
-    if not isinstance(x, (int, float)):
-        raise make.refuse("its ends are tensors")
-    return float(x)
-
-
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
@@ -225,17 +211,17 @@ def _by_rows(op: Aten) -> Rule:
         x, n = make.step.args[0], Formulas(make, make.inner)
         if of_pairs is not None and isinstance(make.argument("other"), torch.Tensor):
             return of_pairs(make)
-        joined, whole = row.layout(make.named, x.shape), row.results[0] == "x"
+        joined, whole = row.layout(make.named, x.shape), row.results[make.step.part] == "x"
         if whole:
             rows, used, which, place = make.grouped(x, joined)
         else:
             rows, used = make.read(x, joined.rows(np.arange(x.numel()))[make.wanted]), make.wanted
         given = [make.argument(name) for name in row.beside]
         beside = [None if t is None else n.of(make.read(t, used)[:, None], FORMAT_OF[t.dtype]) for t in given]
-        value = row.evaluated(n, n.of(rows, FORMAT_OF[x.dtype]), beside, make.named)[0]
+        value = row.evaluated(n, n.of(rows, FORMAT_OF[x.dtype]), beside, make.named)[make.step.part]
         found, fmt = value.picked(which, place) if whole else value.numbers[:, 0], value.fmt
         for name, step in (("weight", "fmul"), ("bias", "fadd")):
-            if make.argument(name) is not None:
+            if make.argument(name) is not None and not make.step.part:
                 found = make.node(step, {"fmt": fmt.name}, found, make.elements(make.argument(name), None, joined.side))
         return make.cast(found, fmt, make.fmt)
 
@@ -279,7 +265,7 @@ def _ranked(make: Making) -> Numbers:
         return make.elements(x)
     joined = along(make.named, x.shape)
     rows, count, rest, axes = joined.rows(np.arange(x.numel())), joined.n, joined.rest, joined.axes
-    if name in ("kthvalue", "median"):
+    if name in ("kthvalue", "median", "nanmedian"):
         which = make.wanted
         rank = np.full(make.size, int(make.argument("k", (count + 1) // 2)) - 1)
     else:
@@ -369,7 +355,7 @@ def _run(step: HostStep, starts: dict[int, int], offset: float) -> np.ndarray:
 
     kwargs = {k: v for k, v in step.kwargs.items() if k not in ("out", "memory_format")}
     found = step.func._overloadpacket(*tree_map(pick, step.args), **tree_map(pick, kwargs))
-    numbers: np.ndarray = (found[0] if isinstance(found, (list, tuple)) else found).numpy()
+    numbers: np.ndarray = (found[step.part] if isinstance(found, (list, tuple)) else found).numpy()
     return numbers
 
 
@@ -378,14 +364,21 @@ _OWN: dict[str, Rule] = {
     "sub": _factored(ATEN["sub"], _plainly("fsub", lambda a: list(a[:2]))),
     "rsub": _factored(ATEN["rsub"], _plainly("fsub", lambda a: [a[1], a[0]])),
     "mul": _plainly("fmul", lambda a: list(a[:2])),
-    "div": _divided,
+    **dict.fromkeys(("div", "floor_divide"), _divided),
+    "fmod": _steps(lambda n, x, y: n.node("frem", x, y), 2),
+    "remainder": _steps(_modulo, 2),
+    "sign": _steps(_sign),
+    "copysign": _steps(_signed, 2),
+    "frac": _steps(lambda n, x: x - n.node("library trunc", x)),
+    "aminmax": _least_or_most,
     "reciprocal": _plainly("precise_divf", lambda a: [1.0, a[0]]),
     "neg": _plainly("fneg", lambda a: [a[0]]),
     "abs": _plainly("fabs", lambda a: [a[0]]),
     "relu": _plainly("maxnumf", lambda a: [a[0], 0.0]),
-    "maximum": _plainly("maxnumf", lambda a: list(a[:2])),
-    "minimum": _plainly("minnumf", lambda a: list(a[:2])),
-    "clamp": _clamp,
+    "relu6": _steps(lambda n, x: n.smaller(n.larger(x, n.number(0.0)), n.number(6.0))),
+    **dict.fromkeys(("maximum", "fmax"), _plainly("maxnumf", lambda a: list(a[:2]))),
+    **dict.fromkeys(("minimum", "fmin"), _plainly("minnumf", lambda a: list(a[:2]))),
+    **dict.fromkeys(("clamp", "hardtanh"), _clamp),
     "clamp_min": _plainly("maxnumf", lambda a: list(a[:2])),
     "clamp_max": _plainly("minnumf", lambda a: list(a[:2])),
     "floor": _plainly("floor", lambda a: [a[0]]),
@@ -403,22 +396,27 @@ _OWN: dict[str, Rule] = {
     "cumprod": _scanned("prod"),
     "cummax": _scanned("max"),
     "cummin": _scanned("min"),
-    **dict.fromkeys(("linspace", "logspace"), _spaced),
-    "arange": _counted,
-    **dict.fromkeys(("full", "full_like", "new_full", "fill", "scalar_tensor"), _filled),
-    "hann_window": _windowed(lambda make: (0.5, -0.5)),
-    "hamming_window": _windowed(lambda make: (make.argument("alpha", 0.54), -make.argument("beta", 0.46))),
-    "blackman_window": _windowed(lambda make: (0.42, -0.5, 0.08)),
-    "bartlett_window": _tent,
-    **dict.fromkeys(("sort", "topk", "kthvalue", "median"), _ranked),
+    **dict.fromkeys(("linspace", "logspace"), spaced),
+    "arange": counted,
+    **dict.fromkeys(("full", "full_like", "new_full", "fill", "scalar_tensor"), filled),
+    "hann_window": windowed(lambda make: (0.5, -0.5)),
+    "hamming_window": windowed(lambda make: (make.argument("alpha", 0.54), -make.argument("beta", 0.46))),
+    "blackman_window": windowed(lambda make: (0.42, -0.5, 0.08)),
+    "bartlett_window": tent,
+    **dict.fromkeys(("sort", "topk", "kthvalue", "median", "nanmedian"), _ranked),
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _multiplied),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added),
+    **dict.fromkeys(FACTORS, multiplied),
+    **dict.fromkeys(
+        ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d"), most
+    ),
+    **dict.fromkeys(("nll_loss_forward", "scatter_reduce"), added),
+    "_scaled_dot_product_flash_attention_for_cpu": attended,
 }
 _NOT_TRACED = "nothing is traced to truth values and integers"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(of_form(Form.CHOICE), _NOT_TRACED),
     **dict.fromkeys(of_form(Form.MADE, Form.RANDOM), "reads no element of its operands"),
-    **dict.fromkeys(of_form(Form.SUM, Form.PRODUCT), "which elements it adds is not followed"),
     **dict.fromkeys(of_form(Form.COMPOSITE, Form.GRADIENT), "of too many steps"),
     **dict.fromkeys(of_form(Form.FUNCTION, Form.ARITHMETIC, Form.EXACT), "no node stands for it"),
     **dict.fromkeys(of_form(Form.ORDER), "which element it picks is not followed"),
@@ -434,10 +432,14 @@ def _derived(op: Aten) -> Rule | None:
         return _by_rows(op)
     if op.loss:
         return _loss(op)
+    if op.form is Form.SUM and op.formula is None:
+        return added
     return None if op.formula is None else _by_formula(op)
 
 
 RULES: dict[str, Rule] = {name: rule for name, op in ATEN.items() if (rule := _OWN.get(name) or _derived(op))}
+PARTED = frozenset(name for name, op in ATEN.items() if op.form is Form.MOVE or op.row is not None) | {"aminmax"}
+"""Operations all of whose results are followed."""
 REFUSED = {name: why for name, why in REFUSED.items() if name not in RULES}
 """Operations that end a slice, and why."""
 KNOWN = frozenset(_OWN) | {name for name, op in ATEN.items() if op.row is not None or op.loss} - {"_fused_rms_norm"}
