@@ -123,6 +123,11 @@ def command(
         raise RenderError("RND902", "--recording has an output already", "leave --output out")
     output = recording or output
     _check(inputs, output)
+    if recording is not None:
+        from render.entry.recording import is_recording
+
+        if not is_recording(recording):
+            raise RenderError("RND901", f"{recording} is no recording", "an output alone goes to --output")
     if save_repro is not None and save_repro.exists() and (not save_repro.is_dir() or any(save_repro.iterdir())):
         raise RenderError("RND901", f"{save_repro} exists and is not empty", "name a new folder for the reproduction")
     many = classify_many.is_many(files, str(options["device"]))

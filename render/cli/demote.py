@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.files import apart
 from render.cli.options import EntryName, InputsFile, InputSpecs, JsonPath, Seed, TargetProfile
 from render.cli.output import console, give
 from render.result.errors import RenderError
@@ -57,6 +58,7 @@ def command(
     """
     if not atol and not rtol:
         raise RenderError("RND902", "no tolerance", "give --atol or --rtol above zero")
+    apart(output, protected=(file, inputs))
     chosen = tuple(dict.fromkeys(name.strip() for name in formats.split(",") if name.strip()))
     with progress(f"demoting {file.name}"):
         from render.companions.called import called

@@ -17,12 +17,13 @@ from typing import Any, ParamSpec, TextIO
 
 import typer
 
-from render.cli.files import writable
-from render.cli.surroundings import fitting, unwritable
+from render.cli.files import spared, writable
+from render.cli.surroundings import fitting, no_path, unwritable
 from render.report.text import place
 from render.result import codes
 from render.result.defects import inside
-from render.result.errors import Endless, KernelError, RenderError, UnsupportedOp
+from render.result.errors import Endless, KernelError, RenderError, UnsupportedOp, lives_in, spoken
+from render.result.options import check_seed
 
 TYPE_I, TYPE_II, INCONCLUSIVE = (codes.EXIT_CODES[label] for label in ("Type-I", "Type-II", "Inconclusive"))
 INTERRUPTED = 130
@@ -41,6 +42,9 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
         _decided.clear()
         try:
             fitting()
+            spared(kwargs)
+            if isinstance(seed := kwargs.get("seed"), int):
+                check_seed(seed)
             code = command(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):  # typer's own: it prints the usage line and exits 2
             raise
@@ -51,10 +55,16 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             _into_nothing(sys.stdout)
             code = _decided[-1] if _decided else TYPE_I
         except Exception as error:  # the boundary between the program and its user
-            full = unwritable(error) if isinstance(error, OSError) else None
+            full, misnamed = (unwritable(error), no_path(error)) if isinstance(error, OSError) else (None, None)
             if full is not None:
                 _into_nothing(sys.stdout)
-            code = report(full or error, kwargs.get("json"))
+            code = report(full or misnamed or error, kwargs.get("json"))
+        except BaseException as error:
+            if not lives_in(error, ("_pytest.",)):
+                raise
+            from render.entry.target import as_kernel_error
+
+            code = report(as_kernel_error(error), kwargs.get("json"))  # user's code skipped itself, and in no test
         raise typer.Exit(code or 0)
 
     return run
@@ -116,7 +126,7 @@ def _usage(error: RenderError) -> tuple[list[str], int]:
 
 def _kernel(error: KernelError) -> tuple[list[str], int]:
     original = error.original
-    lines = [f"error: the kernel or its launcher raised {type(original).__name__}: {original}"]
+    lines = [f"error: the kernel or its launcher raised {type(original).__name__}: {spoken(original)}"]
     for file, line, function, source in error.frames:
         lines.append(f"  --> {place(file, line)} in {function}")
         if source.strip():

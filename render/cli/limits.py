@@ -6,6 +6,7 @@ the interruption, a second thread ends the process a little later, with the same
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
@@ -26,6 +27,8 @@ GRACE = 20.0
 """Seconds after which the process is ended where the alarm did not end the command."""
 _OURS = Path(__file__).resolve().parents[2]
 _GIB = 1 << 30
+_EVER = 1e9
+"""More seconds, or GiB, than a system call takes mean no more than this."""
 
 
 class OutOfTime(BaseException):
@@ -36,12 +39,16 @@ class OutOfTime(BaseException):
 def limited(seconds: float, memory: float) -> Iterator[None]:
     """The body may take `seconds` and `memory` GiB more than now; 0 is no limit. Raises RenderError where it needs more
     (RND906)."""
-    with _memory(memory), _time(seconds):
+    for option, limit in (("--timeout", seconds), ("--memory-limit", memory)):
+        if not math.isfinite(limit):
+            raise RenderError("RND902", f"{option} {limit} is no limit", "0 is none")
+    with _memory(min(memory, _EVER)), _time(seconds):
         yield
 
 
 @contextmanager
 def _time(seconds: float) -> Iterator[None]:
+    seconds = min(seconds, _EVER)
     if seconds <= 0 or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -36,7 +36,7 @@ def give(
 ) -> None:  # fmt: skip
     """`found` as JSON in the file `to` (- for stdout, then nothing else is printed there), the other files that have a
     path, and `lines` on the console. Raises RenderError (RND901) for a file that cannot be written."""
-    text = json.dumps(found, indent=2) + "\n"
+    text = json.dumps({"schema": 1, **found}, indent=2) + "\n"
     try:
         if to is not None and to != STDOUT:
             Path(to).write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.files import apart
 from render.cli.options import EntryName, InputsFile, InputSpecs, KernelFile
 from render.result.errors import RenderError
 from render.result.options import INPUTS
@@ -31,6 +32,8 @@ def command(
     The file goes to render classify FILE --recording PATH, on any machine.
     """
     from render.entry.recording import record_file
+
+    apart(output, protected=(file, inputs))
 
     if modules:
         from render.cli.models import record_model

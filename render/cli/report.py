@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from render.cli.exits import guarded
+from render.cli.files import apart
 from render.result.errors import RenderError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def command(
 
     names = reports or [saved.LAST]
     chosen = format or _SUFFIXES.get(output.suffix if output else "", ReportFormat.text)
+    apart(output, protected=names)
     text = written([saved.load(name) for name in names], chosen, names)
     if output is None:
         typer.echo(text, nl=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from render.cli.exits import decided, guarded
-from render.cli.files import STDOUT, writable
+from render.cli.files import STDOUT
 from render.cli.limits import MEMORY, TIMEOUT, limited
 from render.cli.options import given, taking
 from render.cli.surroundings import unwritable, width
@@ -67,7 +67,6 @@ def command(
     from render.front.script import invocation
 
     what = invocation(words, module)
-    writable(json, protected=(Path(what.name),))
     with _terminal(json == STDOUT) as out:
         from render.front.api import TAPE
         from render.front.script import run

@@ -11,6 +11,8 @@ from render.result.errors import RenderError
 
 _PIPED_WIDTH = 100
 _UNWRITABLE = frozenset([errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
+_NO_PATH = frozenset([errno.ENAMETOOLONG, errno.ELOOP])
+_SHOWN = 60
 
 
 def streams() -> None:
@@ -50,3 +52,12 @@ def unwritable(error: OSError) -> RenderError | None:
     if error.filename is not None or error.errno not in _UNWRITABLE:
         return None
     return RenderError("RND901", f"the report cannot be written: {error.strerror}", "make room, or write it elsewhere")
+
+
+def no_path(error: OSError) -> RenderError | None:
+    """What the user is told of a name that the system takes for no path; None where it is another error."""
+    if error.filename is None or error.errno not in _NO_PATH:
+        return None
+    name = os.fsdecode(error.filename)
+    shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
+    return RenderError("RND901", f"{shown} is no path: {error.strerror}", "check the name")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from render.cli.exits import guarded
-from render.cli.files import STDOUT, writable
+from render.cli.files import STDOUT
 from render.result.codes import combined
 from render.result.errors import RenderError
 
@@ -80,7 +80,6 @@ def command(
     from render.sweep.page import page
     from render.sweep.store import SweepStore
 
-    writable(json, html)
     pyplot = _pyplot() if html is not None else None
     units = _units(paths or [], _axes(device, seeds, configs, vary or []), given or [], input or [], power, programs)
     if corpus:

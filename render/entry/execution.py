@@ -19,7 +19,7 @@ from render.entry.target import as_kernel_error, returned_names
 from render.interpreter.boxes import carried
 from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
-from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.errors import KernelError, RenderError, UnsupportedOp, is_users
 
 HANDLE = 1 << 13
 """Lanes in whose time (1 to 3 ns each) Python makes one handle."""
@@ -225,8 +225,8 @@ class Entry:
             return self.fn(*inputs.args, **inputs.kwargs)
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
-        except (Exception, SystemExit) as error:
-            if is_own_failure(error):
+        except BaseException as error:
+            if not is_users(error) or is_own_failure(error):
                 raise
             raise as_kernel_error(error) from error
 

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from render.entry.target import users_code
-from render.result.errors import RenderError
+from render.entry.tensors import dense, load
+from render.result.errors import RenderError, headline
 
 NO_INPUTS = "RND901"
 
@@ -96,10 +97,7 @@ def of_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
 
 def from_mapping(fn: Callable[..., Any], given: Any) -> Inputs:
     """Inputs given as a dict by parameter name, as a tuple by position, or as one tensor."""
-    for leaf in tree_leaves(given):
-        if isinstance(leaf, torch.Tensor) and (leaf.layout != torch.strided or leaf.is_meta or leaf.is_quantized):
-            kind = "meta" if leaf.is_meta else "quantized" if leaf.is_quantized else str(leaf.layout)
-            raise RenderError(NO_INPUTS, f"an input is a {kind} tensor", "a kernel takes dense tensors with memory")
+    dense(given, "an input")
     if isinstance(given, Mapping):
         if other := [key for key in given if not isinstance(key, str)]:
             raise RenderError(NO_INPUTS, f"inputs are named by strings, not {other[0]!r}", f"it takes {signature(fn)}")
@@ -190,8 +188,6 @@ def gather(
 ) -> Inputs:
     """The first source that is given: a tensors file, specs, `make_inputs()`; else an error that says what to write."""
     if file is not None:
-        from render.entry.tensors import load
-
         return from_mapping(fn, load(Path(file)))
     if specs:
         return from_mapping(fn, parse_specs(specs, seed))
@@ -251,8 +247,8 @@ def parse_value(spec: str, text: str, generator: torch.Generator) -> Any:
     body, dtype = (head, _dtype(spec, dtype_name.strip())) if typed else (text, None)
     try:
         node = ast.parse(body, mode="eval").body
-    except SyntaxError:
-        raise _bad(spec, f"{body!r} is not a call or a value") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested without end
+        raise _bad(spec, f"{_short(body)!r} is not a call or a value") from None
     transposed = isinstance(node, ast.Attribute) and node.attr in ("T", "mT")
     call = node.value if isinstance(node, ast.Attribute) and transposed else node
     if isinstance(node, ast.List | ast.Tuple):
@@ -281,7 +277,7 @@ def _generate(spec: str, call: ast.Call, dtype: torch.dtype | None, generator: t
         options = {k.arg or "": ast.literal_eval(k.value) for k in call.keywords}
         tensor = GENERATORS[name](generator, *numbers, **options)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise _bad(spec, f"{ast.unparse(call)}: {str(error).splitlines()[0]}") from None
+        raise _bad(spec, f"{ast.unparse(call)}: {headline(error)}") from None
     return tensor if dtype is None else tensor.to(dtype)
 
 
@@ -292,7 +288,13 @@ def _dtype(spec: str, name: str) -> torch.dtype:
 
 
 def _bad(spec: str, why: str) -> RenderError:
-    return RenderError(NO_INPUTS, f'cannot read --input "{spec}": {why}', 'write e.g. --input "a=randn(512,512):fp16"')
+    return RenderError(
+        NO_INPUTS, f'cannot read --input "{_short(spec)}": {why}', 'write e.g. --input "a=randn(512,512):fp16"'
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:80] + "..."
 
 
 def _shape(numbers: tuple[Any, ...]) -> tuple[int, ...]:

@@ -23,8 +23,9 @@ import torch
 
 from render.entry.inputs import Inputs, gather, of_call
 from render.entry.outputs import flatten, visible
-from render.entry.target import find_entry, load_module, returned_names
-from render.result.errors import RenderError
+from render.entry.target import as_kernel_error, find_entry, load_module, returned_names
+from render.interpreter.refusals import is_own_failure
+from render.result.errors import RenderError, headline, is_users
 
 FORMAT = "render recording 1"
 REFUSED = "RND901"
@@ -98,15 +99,31 @@ def record_file(path: Path, file: Path, entry: str | None, inputs: Path | None, 
         given = given.map(lambda x: x.cuda() if isinstance(x, torch.Tensor) else x)
     try:
         record(path, fn, *given.args, seed=seed, **given.kwargs)
-    except RuntimeError as error:
-        if "active drivers" not in str(error):  # Triton's words for a machine without a GPU
+    except RenderError:
+        raise
+    except BaseException as error:
+        if isinstance(error, RuntimeError) and "active drivers" in str(error):  # Triton's words
+            hint = "record on the machine that has it"
+            raise RenderError("RND902", "Triton finds no GPU on this machine", hint) from None
+        if not is_users(error) or is_own_failure(error):
             raise
-        raise RenderError(
-            "RND902", "Triton finds no GPU on this machine", "record on the machine that has it"
-        ) from None
+        raise as_kernel_error(error) from error
     found = load(path)
     assert found is not None
     return f"{path}: {len(found.outputs)} outputs, {found.sentence}"
+
+
+def is_recording(path: Path) -> bool:
+    """Whether it says so; what cannot be read at all is told by `load`."""
+    from safetensors import safe_open
+
+    if path.suffix != ".safetensors":
+        return False
+    try:
+        with safe_open(path, "pt") as file:
+            return bool((file.metadata() or {}).get("format") == FORMAT)
+    except Exception:
+        return True
 
 
 def load(path: str | Path) -> DeviceRecording | None:
@@ -122,9 +139,14 @@ def load(path: str | Path) -> DeviceRecording | None:
             if metadata.get("format") != FORMAT:
                 return None
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        facts = json.loads(metadata["facts"])
-    except Exception as error:
-        raise RenderError(REFUSED, f"{path} cannot be read: {str(error).splitlines()[0]}", "record it again") from error
+        return _checked(path, tensors, json.loads(metadata["facts"]))
+    except RenderError:
+        raise
+    except Exception as error:  # whatever a file that was changed can do
+        raise RenderError(REFUSED, f"{path} cannot be read: {headline(error)}", "record it again") from error
+
+
+def _checked(path: Path, tensors: Tensors, facts: Mapping[str, Any]) -> DeviceRecording:
     wrong = sorted(name for name, x in tensors.items() if facts["sha256"].get(name) != sha256(x))
     if wrong or facts["sha256"].keys() != tensors.keys():
         raise RenderError(

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from render.entry.inputs import parse_specs
-from render.result.errors import RenderError
+from render.result.errors import RenderError, is_users
 
 NOT_FOUND = "RND902"
 
@@ -91,7 +91,7 @@ def _expression(spec: str, module: ModuleType | None) -> Callable[..., Any] | No
     """The function that an expression is or stands for; None for a name."""
     try:
         tree = ast.parse(spec.strip(), mode="eval")
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested without end
         return None
     if isinstance(tree.body, ast.Name | ast.Attribute):
         return None
@@ -245,7 +245,9 @@ def run(
         values = make()
         try:
             return plan.call(reference.fn, values), plan, values
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_users(error):
+                raise
             failure = failure or error
             if not isinstance(error, TypeError):
                 break

@@ -23,10 +23,10 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from render.interpreter.script import LEFT_OUT, execute
-from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.errors import KernelError, RenderError, UnsupportedOp, headline, is_users
 
 NOT_FOUND = "RND902"
-_TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba")
+_TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba", "pytest", "_pytest")
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _NOT_AN_ENTRY = {"reference", "make_inputs", "main"}
 Node = ast.FunctionDef | ast.ClassDef | ast.Assign
@@ -58,7 +58,9 @@ def load_module(path: str | Path) -> ModuleType:
             execute(module, path)
     except SyntaxError as error:
         raise not_python(path, error) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not is_users(error):
+            raise
         hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
         raise failed(f"importing {path}", error, hint) from error
     return module
@@ -78,8 +80,7 @@ def failed(doing: str, error: BaseException | None, hint: str, code: str = NOT_F
     """An exception of the user's code, raised while `doing` it, as one line with the user's own place."""
     frames = user_frames(error) if error is not None else []
     where = f" at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
-    text = str(error).strip().split("\n")[0]
-    return RenderError(code, f"{doing} raised {type(error).__name__}{where}: {text}".rstrip(": "), hint)
+    return RenderError(code, f"{doing} raised {type(error).__name__}{where}: {headline(error)}".rstrip(": "), hint)
 
 
 @contextmanager
@@ -89,7 +90,9 @@ def users_code(doing: str, hint: str, code: str = NOT_FOUND) -> Iterator[None]:
         yield
     except (RenderError, UnsupportedOp, KernelError):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not is_users(error):
+            raise
         raise failed(doing, error, hint, code) from error
 
 

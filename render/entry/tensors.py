@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from render.result.errors import RenderError
+from render.result.errors import RenderError, headline
 
 UNREADABLE = "RND901"
 KINDS = ".safetensors, .npz, .npy or .pt"
@@ -24,8 +25,17 @@ def load(path: Path) -> Any:
     try:
         return reader(path)
     except Exception as error:
-        reason = str(error).strip().split("\n")[0]
-        raise RenderError(UNREADABLE, f"{path} cannot be read: {reason}", f"save it again as {KINDS}") from error
+        raise RenderError(
+            UNREADABLE, f"{path} cannot be read: {headline(error)}", f"save it again as {KINDS}"
+        ) from error
+
+
+def dense(given: Any, what: str) -> None:
+    """Raises RenderError where a tensor in it is none that a kernel reads or writes."""
+    for leaf in tree_leaves(given):
+        if isinstance(leaf, torch.Tensor) and (leaf.layout != torch.strided or leaf.is_meta or leaf.is_quantized):
+            kind = "meta" if leaf.is_meta else "quantized" if leaf.is_quantized else str(leaf.layout)
+            raise RenderError(UNREADABLE, f"{what} is a {kind} tensor", "a kernel takes dense tensors with memory")
 
 
 def _safetensors(path: Path) -> dict[str, torch.Tensor]:

@@ -19,7 +19,7 @@ from typing import Any
 import render_triton
 from render.entry.target import not_python
 from render.interpreter.refusals import is_own_failure
-from render.result.errors import RenderError
+from render.result.errors import RenderError, is_users
 
 NOT_FOUND = "RND902"
 _RELATIVE = re.compile(r"^\s*from\s+\.", re.MULTILINE)
@@ -109,7 +109,7 @@ def run(what: Invocation) -> Ended:
             print(stop.code, file=sys.stderr)
         return Ended(int(stop.code) if isinstance(stop.code, int) else int(stop.code is not None))
     except BaseException as error:
-        if isinstance(error, RenderError) or not isinstance(error, Exception):
+        if isinstance(error, RenderError) or not is_users(error):
             raise
         sys.stderr.write("".join(shown(error)))
         return Ended(1, error)

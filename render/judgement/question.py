@@ -12,7 +12,7 @@ from render.entry.inputs import Inputs, gather, of_call, parameters_of
 from render.entry.memo import asks_now
 from render.entry.resolve import resolve
 from render.entry.target import find_entry, left_out_note, load_module
-from render.entry.tensors import load
+from render.entry.tensors import dense, load
 from render.entry.wrappers import two_models
 from render.judgement.steps import Judgement
 from render.result.errors import RenderError
@@ -143,6 +143,7 @@ def _asked(
 
 def _recorded(output: Any) -> Any:
     """What a device returned: tensors, or a file with them, perhaps a recording of the whole call."""
-    if not isinstance(output, str | Path):
-        return output
-    return recording.load(output) or load(Path(output))
+    if isinstance(output, str | Path):
+        output = recording.load(output) or load(Path(output))
+    dense(output, "the output of the device")
+    return output

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from render.result.places import relative
 
+_SIGNALS = ("render.", "_pytest.")
+_LONGEST = 2000
+"""Characters of a message that somebody reads."""
+
 
 class RenderError(Exception):
     """A usage or input error (exit code 2). `code` is an RND9xx code, `hint` names the next step."""
@@ -54,7 +58,7 @@ class KernelError(Exception):
     """The user's kernel or launcher raised; `frames` holds the user's own frames, innermost last."""
 
     def __init__(self, original: BaseException, frames: list[tuple[str, int, str, str]]) -> None:
-        said = "; ".join([str(original), *getattr(original, "__notes__", ())])
+        said = "; ".join([spoken(original), *getattr(original, "__notes__", ())])
         super().__init__(f"{type(original).__name__}: {said}")
         self.original = original
         self.frames = frames
@@ -70,3 +74,30 @@ def _at(file: str | None, line: int, function: str = "", text: str = "") -> list
         return []
     where = f"  --> {relative(file)}:{line}" + (f" in {function}" if function else "")
     return [where, *([f"  {line:>5} | {text.strip()}"] if text.strip() else [])]
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether it may end user's code as any exception does: `sys.exit()` and a cancelled task too, not Ctrl-C, and no
+    signal that passes through user's code: of RENDER's own (an end of time, an endless program), pytest's skip."""
+    if isinstance(error, Exception | SystemExit):
+        return True
+    return not isinstance(error, KeyboardInterrupt) and not lives_in(error, _SIGNALS)
+
+
+def lives_in(error: BaseException, modules: tuple[str, ...]) -> bool:
+    """Whether its class, or one that it is made from, is of these: pytest's claim to be built in."""
+    return any(f"{kind.__module__}.".startswith(modules) for kind in type(error).__mro__)
+
+
+def spoken(error: BaseException | None) -> str:
+    """Its message, however long the user's code made it, and where its own `__str__` fails none."""
+    try:
+        text = str(error)
+    except Exception:
+        return ""
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+
+
+def headline(error: BaseException | None) -> str:
+    """The first line of its message."""
+    return spoken(error).strip().split("\n")[0]

@@ -36,6 +36,12 @@ def _option(default: Any, help: str = "", panel: str = TARGET, metavar: str | No
     return field(default=default, metadata={"help": help, "panel": panel, "metavar": metavar})
 
 
+def check_seed(seed: int) -> None:
+    """Raises RenderError for a number that torch's generators do not take."""
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise RenderError("RND902", f"the seed {seed:.3e} is no number of 64 bits", "--seed 0")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """`session` goes to the interpreter session as it is; `progress` is called before each further run, `on_stage` with
@@ -78,6 +84,7 @@ class Options:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
         if self.triton_version is not None:
             try:
                 triton_version(self.triton_version)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n\n"
 KERNEL = """
@@ -30,6 +31,7 @@ def entry(x):
 INPUTS = "\ndef make_inputs():\n    return (torch.randn(32),)\n"
 REFERENCE = "\ndef reference(x):\n    return x * 2\n"
 GOOD = IMPORTS + KERNEL + ENTRY + INPUTS + REFERENCE
+MODEL = "import torch\nmodel = torch.nn.Linear(3, 3)\nnum = 3\ndef make_inputs():\n    return (torch.randn(2, 3),)\n"
 COMPARED = "\nx = torch.randn(32)\nassert torch.allclose(entry(x), reference(x))\n"
 FAILURES = (
     "raise ValueError('no')", "raise KeyError('k')", "raise ImportError('i')", "raise NotImplementedError", "1 / 0",
@@ -50,7 +52,7 @@ STRANGE = (
 @dataclass(frozen=True)
 class Kind:
     """One command: `files` by name, `arguments`, the exit codes that are right, and words that must be told; variables
-    (None: not set), `streams` as a shell redirects them."""
+    (None: not set), `streams` as a shell redirects them, `links` by name with what they lead to."""
 
     name: str
     arguments: tuple[str, ...]
@@ -60,6 +62,7 @@ class Kind:
     environment: dict[str, str | None] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     streams: str = ""
+    links: dict[str, str] = field(default_factory=dict)
 
 
 def classify(name: str, text: str | bytes = GOOD, *arguments: str, codes: tuple[int, ...] = (2,), words: tuple[str, ...] = (),
@@ -323,4 +326,88 @@ def _streams() -> Iterator[Kind]:
             yield Kind(f"streams: {command[0]} {streams}", command, files, (code,), (), {"COLUMNS": "80"}, (), streams)
 
 
-_GROUPS = (_files, _entries, _inputs, _references, _options, _kernels, _environments, _streams)
+def _paths() -> Iterator[Kind]:
+    """Names that lead in circles, are too long, or are already somebody's; outputs of every command that writes any."""
+    files: dict[str, str | bytes] = {"k.py": GOOD, "m.py": MODEL, "d.npz": _saved({"x": np.zeros(32, np.float32)})}
+    commands = (
+        "classify loop.json", "classify gone.json", "classify k.py --inputs loop.json", "classify k.py --json loop.json", "classify k.py --html link.py",
+        "classify k.py --inputs d.npz --html d.npz", "classify k.py --json o.x --html o.x", f"classify {'a' * 5000}.py", f"classify k.py --json {'a' * 5000}",
+        f"run {'a' * 5000}.py", "classify k.py --plot p.xyz", "classify k.py --save-repro k.py", "classify no\nsuch.py", "classify-model m.py::model --json m.py",
+        "classify-model no.py::m", "classify-model m.py::num --ref m.py::model", "classify-model m.py::model.nope", "demote k.py --atol 1 --json k.py",
+        "demote k.py --atol 1 --output k.py", "accum k.py --json k.py", "dual-delta k.py --json k.py", "evidence k.py --json k.py", "suite k.py --json k.py",
+        "suite k.py --junit k.py", "sweep k.py --html k.py", "replay all --json no/such/x.json", "replay all --json k.py", "record k.py -o k.py", "record k.py -o no/x.safetensors",
+        "report k.py -o k.py", "run --json k.py k.py", "run -m no_such_module", "run -m .rel", "classify k.py::entry", "classify https://example.com/k.py",
+    )  # fmt: skip
+    for command in commands:
+        links = {"loop.json": "loop.json", "gone.json": "nowhere", "link.py": "k.py"}
+        name = command.replace("a" * 5000, "a...")
+        yield Kind(f"paths: {name!r}", tuple(command.split(" ")), files, links=links)
+
+
+def _numbers() -> Iterator[Kind]:
+    """Numbers that are none, or that no library takes; expressions that no parser does."""
+    for seed in ("nan", "9" * 26, "18446744073709551616", "-9223372036854775809"):
+        yield classify(f"--seed {seed} is no seed", GOOD, "--seed", seed)
+    yield classify("--seed -1", GOOD, "--seed", "-1", codes=(0,))
+    for option in ("--timeout", "--memory-limit"):
+        for value in ("nan", "inf", "-inf", "1e400", "0x5"):
+            yield classify(f"{option} {value} is no limit", GOOD, option, value)
+    yield classify("--timeout 1e30", GOOD, "--timeout", "1e30", codes=(0,))
+    for part in ("0", "-1", "101%", "0%", "nan%", "%"):
+        yield classify(f"--programs {part}", GOOD, "--programs", part)
+    for spec in ("(" * 3000, "-" * 5000 + "1", "9" * 6000, "full((32,),'a')", "ones(2**62)"):
+        yield classify(f"--input x={spec[:20]} and so on", GOOD, "--input", f"x={spec}")
+        yield classify(f"--ref {spec[:20]} and so on", GOOD, "--ref", spec)
+
+
+def _tensors() -> Iterator[Kind]:
+    """Files of tensors whose header lies, or that hold what no kernel reads."""
+    fact = {"dtype": "F32", "shape": [32], "data_offsets": [0, 128]}
+    headers: dict[str, tuple[object, int]] = {
+        "short": ({"x": fact}, 3), "overlapping": ({"x": fact, "y": fact}, 128), "huge": ({"x": {**fact, "shape": [1 << 40, 1 << 40]}}, 128),
+        "negative": ({"x": {**fact, "shape": [-32]}}, 128), "unknown dtype": ({"x": {**fact, "dtype": "Q7"}}, 128), "a list": ([1], 0),
+        "backwards": ({"x": {**fact, "data_offsets": [128, 0]}}, 128), "metadata": ({"__metadata__": 3, "x": fact}, 128), "nothing": ({}, 0),
+        "no recording": ({"__metadata__": {"format": "x"}, "x": fact}, 128),
+    }  # fmt: skip
+    for option in ("--inputs", "--output", "--recording"):
+        for name, (header, size) in headers.items():
+            if name != "no recording" or option == "--recording":
+                content = _headed(header, size)
+                yield classify(f"{option}: {name}", GOOD, option, "d.safetensors", files={"d.safetensors": content})
+    for name, facts in {"no facts": "", "a list": "[]", "no hashes": "{}", "hashes in a list": '{"sha256": []}', "wrong hash": '{"sha256": {"input.x": "beef"}}',
+                        "null": "null"}.items():  # fmt: skip
+        content = _headed({"__metadata__": {"format": "render recording 1", "facts": facts}, "input.x": fact}, 128)
+        yield classify(f"recording: {name}", GOOD, "--recording", "d.safetensors", files={"d.safetensors": content})
+    strange = {"sparse": torch.zeros(32).to_sparse(), "meta": torch.zeros(32, device="meta"), "bomb": _Canary(), "a module": torch.nn.Linear(2, 2)}  # fmt: skip
+    for name, value in strange.items():
+        stored = io.BytesIO()
+        torch.save({"x": value}, stored)
+        for option in ("--inputs", "--output"):
+            yield classify(f"{option}: {name}.pt", GOOD, option, "d.pt", files={"d.pt": stored.getvalue()})
+
+
+def _headed(header: object, size: int) -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(size)
+
+
+def _ends() -> Iterator[Kind]:
+    """Ways to end a function of the user's that no `except Exception` catches, and messages that nobody can print."""
+    ways = {
+        "BaseException": "raise BaseException('b')", "GeneratorExit": "raise GeneratorExit", "cancelled": "import asyncio; raise asyncio.CancelledError",
+        "skipped": "import pytest; pytest.skip('s')", "a group": "raise ExceptionGroup('g', [ValueError('v')])", "long": "raise ValueError('x' * 1000000)",
+        "unprintable": "\n    class E(Exception):\n        def __str__(self): raise ValueError\n    raise E", "surrogate": "raise ValueError('\\udc80')",
+    }  # fmt: skip
+    for name, way in ways.items():
+        yield classify(f"reference: ends by {name}", GOOD.replace("    return x * 2", f"    {way}"), words=("k.py",))
+        text = GOOD.replace("    return (torch.randn(32),)", f"    {way}")
+        yield classify(f"make_inputs: ends by {name}", text, words=("k.py",))
+        text = IMPORTS + KERNEL + ENTRY.replace("    y =", f"    {way}\n    y =", 1) + INPUTS + REFERENCE
+        yield classify(f"launcher: ends by {name}", text, words=("k.py",))
+    for name in ("reference", "make_inputs", "entry"):
+        yield classify(f"{name}: async", GOOD.replace(f"def {name}", f"async def {name}"))
+
+
+_GROUPS = (
+    _files, _entries, _inputs, _references, _options, _kernels, _environments, _streams, _paths, _numbers, _tensors, _ends,
+)  # fmt: skip

@@ -22,6 +22,8 @@ QUICK = KINDS[::23]
 def laid_out(kind: Kind, folder: Path) -> None:
     for name in kind.folders:
         (folder / name).mkdir()
+    for name, to in kind.links.items():
+        (folder / name).symlink_to(to)
     for name, content in kind.files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
