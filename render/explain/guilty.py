@@ -2,7 +2,8 @@
 
 Every kernel that was launched is changed in one place at a time (`render.interpreter.repairs`) and run again with
 values only. A change with which every element of every output comes as near to the exact reference as rounding lets the
-unchanged kernel come (half the width of its bound) is a repair, and its line is the guilty one. A float literal is
+unchanged kernel come (half the width of its bound) is a repair, and its line is the guilty one. Where the unchanged
+kernel comes as near itself, roundings hide what is wrong: kernels then run without any. A float literal is
 solved for: from how the outputs move with it follows the value that it should have, and that is run. Likely changes
 come first, and those where the worst element leaves the reference; `RUNS` at most, of `LANES` lanes together.
 
@@ -15,10 +16,11 @@ import ast
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import Execution
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
@@ -37,6 +39,10 @@ STEP = 2.0**-8
 ROUNDS = 4
 LEFT = 1 / 8
 """A repair leaves no more than this part of the error that it is to repair."""
+CONSTANTS = 2.0**-20
+"""Of a value without rounding: what its constants, numbers of float32, may leave in it."""
+DEARER = 4
+"""An interval run, beside one of values."""
 
 Function = tuple[str, int]
 Change = Callable[[object, ast.Module], ast.Module]
@@ -44,11 +50,12 @@ Change = Callable[[object, ast.Module], ast.Module]
 
 @dataclass
 class _Trial:
-    """Runs of changed kernels, counted."""
+    """Runs of changed kernels, counted; without any rounding if `muted`."""
 
     study: Study
     left: int
     steps: int
+    muted: bool = False
 
     def values(self, function: Function, place: int, code: str) -> list[np.ndarray] | None:
         """The outputs of the changed kernel; None where it does not run to its end."""
@@ -57,16 +64,27 @@ class _Trial:
         def change(jit_fn: object, tree: ast.Module) -> ast.Module:
             return repaired(tree, place, code) if _key(jit_fn) == function else tree
 
+        return self.unchanged(change=change, steps=self.steps)
+
+    def unchanged(self, **more: object) -> list[np.ndarray] | None:
+        """The outputs of the kernel as it is, or with `more`; None where it does not run to its end."""
         try:
             with warnings.catch_warnings(action="ignore"):
-                run = self.study.run({"interval": False, "change": change, "steps": self.steps})
+                run = self.study.run({**self._kind(), **more})
         except Exception as error:  # whatever a broken kernel raises; one that does not end has spent its steps
             caught(error, "a changed kernel")
             return None
-        if run.session.findings:
-            return None
+        return None if run.session.findings else self._numbers(run)
+
+    def _kind(self) -> dict[str, object]:
+        return {"mute": CAUSES} if self.muted else {"interval": False}
+
+    def _numbers(self, run: Execution) -> list[np.ndarray]:
         by = {o.name: o for o in run.outputs}
-        return [by[case.name].value for case in self.study.cases]
+        if not self.muted:
+            return [by[case.name].value for case in self.study.cases]
+        with np.errstate(all="ignore"):
+            return [by[case.name].lo / 2 + by[case.name].hi / 2 for case in self.study.cases]
 
 
 def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = None) -> Guilty | None:
@@ -77,10 +95,29 @@ def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = 
     cases = [c for c in study.cases if not c.mismatch]
     if len(cases) != len(study.cases) or not run.work:
         return None
-    trees = _within(_trees(study), only)
+    turns = list(_turns(_within(_trees(study), only), near))
     trial = _Trial(study, min(RUNS, LANES // run.cost), _allowed(run))
     rooms = [_room(case) for case in cases]
-    for function, todo in _turns(trees, near):
+    told = not _right([case.value for case in cases], cases, rooms)
+    if told and (found := _searched(trial, turns, cases, rooms)):
+        return found
+    # Roundings hide what is wrong, or what a number should be: the same without any, of numbers alone if it is seen.
+    trial = _Trial(study, min(RUNS, LANES // run.cost) // DEARER, trial.steps, muted=True)
+    free = trial.unchanged() if trial.left > 0 else None
+    if free is None:
+        return None
+    cases = [replace(case, value=f) for case, f in zip(cases, free, strict=True)]
+    rooms = [_room(case, muted=True) for case in cases]
+    if _right([case.value for case in cases], cases, rooms):
+        return None
+    return _searched(trial, [t for t in turns if not told or isinstance(t[1], Literal)], cases, rooms)
+
+
+Turn = tuple[Function, "Repair | Literal"]
+
+
+def _searched(trial: _Trial, turns: list[Turn], cases: list[Case], rooms: list[np.ndarray]) -> Guilty | None:
+    for function, todo in turns:
         if trial.left <= 0:
             return None
         if isinstance(todo, Literal):
@@ -147,11 +184,17 @@ def _turns(trees: dict[Function, ast.Module], near: int) -> Iterator[tuple[Funct
     yield from ((function, one) for _, function, one in sorted(todo, key=lambda t: t[0]))
 
 
-def _room(case: Case) -> np.ndarray:
-    """How far rounding may take each element from E; where the bound hides the bug, `LEFT` of the largest error."""
+def _room(case: Case, muted: bool = False) -> np.ndarray:
+    """How far rounding may take each element from E; where the bound hides the bug, `LEFT` of the largest error.
+
+    Where the fault made an element a point (cut off at 0, masked), its bound says nothing of the right one: the middle
+    of the others' stands for it. Without rounding, what constants may leave.
+    """
     u, floor = (0.0, 0.0) if case.fmt is None else (case.fmt.u, case.fmt.half_subnormal)
+    u, floor = (CONSTANTS / 4, 0.0) if muted else (u, floor)
     with np.errstate(all="ignore"):
         half = np.nan_to_num((case.hi - case.lo) / 2, nan=0.0, posinf=0.0)
+        half = np.where(half == 0, np.median(half[half > 0]) if (half > 0).any() else 0.0, half)
         gap = np.abs(case.value - case.exact)
         half = np.minimum(half, LEFT * np.where(np.isfinite(gap), gap, 0.0).max(initial=0.0))
         found: np.ndarray = half + 4 * u * np.abs(case.exact) + floor

@@ -82,6 +82,8 @@ class Stores(Listener):
 class Programs(Recorder):
     """Records one program each of some launches (`targets`: launch -> program), which runs first and alone."""
 
+    first_alone = True
+
     def __init__(self, targets: Mapping[int, int]) -> None:
         super().__init__({}, run_all=True)
         self.targets = dict(targets)

@@ -37,6 +37,8 @@ class Listener:
     """Told about every operation of a session's launches; handles must be left as they are."""
 
     context: Context
+    first_alone = False
+    """Whether the first program of each launch is to run by itself."""
 
     def launched(self, ctx: Context) -> None:
         """A kernel is about to run."""
@@ -82,6 +84,10 @@ class ListenedBuilder(Builder):
     def _emit_to_all(self, op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Attributes = None) -> None:
         for listener in self.listeners:
             listener.event(op, args, outs, attrs)
+
+    @property
+    def first_alone(self) -> bool:
+        return any(listener.first_alone for listener in self.listeners)
 
     def order(self, programs: int) -> np.ndarray:
         found = super().order(programs)

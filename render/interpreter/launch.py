@@ -159,7 +159,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
                 session.progress,
                 builder.order,
                 builder.begin_pass,
-                session.together.get(len(session.launches)),
+                1 if builder.first_alone else session.together.get(len(session.launches)),
             )
             record.stats = grid_run.stats
             if probe:

@@ -31,6 +31,10 @@ class _NoContext:
         unordered = Unordered()
 
         @staticmethod
+        def expect(shape: tuple[int, ...]) -> None:
+            """No block is made in a launch."""
+
+        @staticmethod
         def taint(*_: Any) -> frozenset[int]:
             return frozenset()
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from interval_ops.profiles.profile import load_profile
+from render.interpreter.choices import Choices
 from render.interpreter.memory.records import Use
 from render.result.errors import RenderError
 
@@ -28,7 +29,10 @@ class FakeSession:
         self.profile = replace(load_profile("any"), title="a test device", confidence="")
         self.host_roundings, self.host_given, self.tuned, self.host_steps = {}, False, {}, 0
         self.open_sites, self.programs = set(), None
-        self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED, placed=set())
+        self.memory = SimpleNamespace(use_of=lambda tensor: Use.STORED, placed=set(), choices=Choices())
+
+    def with_numbers(self, inputs):
+        return inputs
 
     def made_at(self, base):
         return None

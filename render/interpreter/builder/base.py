@@ -80,6 +80,11 @@ class Base:
         """Whether anybody listens, who takes the rows of a pass for its programs."""
         return self.emit is not _unheard
 
+    @property
+    def first_alone(self) -> bool:
+        """Whether the first program of the launch runs by itself."""
+        return False
+
     def order(self, programs: int) -> np.ndarray:
         """The order in which the programs of the launch run."""
         part = self.ctx.part

@@ -68,8 +68,11 @@ def room_beside(call: Call, found: Bounds) -> np.ndarray | None:
     cancel, which for an activation are at most twice what they are at the end of an interval that is further from 0.
     Those that go step by step multiply the same factors in another order, and round the number among them: 4 more.
     """
-    op, fmt = ATEN.get(base_name(call.op.name())), FORMAT_OF.get(call.x.dtype)
-    if op is None or fmt is None or op.form is not Form.GRADIENT or call.profile.muted("function"):
+    op = ATEN.get(base_name(call.op.name()))
+    if op is None or op.form is not Form.GRADIENT or call.profile.muted("function"):
+        return None
+    fmt = FORMAT_OF.get(call.x.dtype)
+    if fmt is None:
         return None
     if op.stepwise:
         return None if fmt == inner_of(fmt) else 4 * fmt.u * np.maximum(np.abs(found.lo), np.abs(found.hi))

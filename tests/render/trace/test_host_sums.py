@@ -7,16 +7,19 @@ the enclosure, which is a few hundred roundings wide.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import render
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
+from render.ops.aten import base_name
 from render.trace import slice_of
 from render.witness.make import Claim, make
 
@@ -55,6 +58,11 @@ OPERATIONS: dict[str, tuple[tuple[int, ...], Host]] = {
     "adaptive largest": ((1, 2, 7, 8), lambda y: F.adaptive_max_pool2d(y, 3)),
     "interpolate": ((1, 2, 5, 5), lambda y: F.interpolate(y, size=(8, 9), mode="bilinear")),
     "fold": ((1, 8, 9), lambda y: F.fold(y, (4, 4), 2)),
+    "largest of solid windows": ((1, 1, 4, 5, 6), lambda y: F.max_pool3d(y, 2, 2, 1)),
+    "adaptive largest of solids": ((1, 1, 4, 5, 6), lambda y: F.adaptive_max_pool3d(y, (2, 3, 2))),
+    "larger and smaller": ((12,), lambda y: torch.fmax(y, y.flip(0)) - torch.fmin(y, y.roll(1))),
+    "median": ((6, 7), lambda y: y.nanmedian(1)[0]),
+    "whole quotient": ((12,), lambda y: torch.floor_divide(y, 0.37) + y),
     "trace": ((5, 7), torch.trace),
     "nll": ((6, 4), lambda y: F.nll_loss(y, torch.arange(6) % 4, WEIGHTS.to(y.dtype), ignore_index=2)),
     "smallest and largest": ((6, 4), lambda y: torch.stack(torch.aminmax(y, dim=1))),
@@ -72,6 +80,28 @@ OPERATIONS: dict[str, tuple[tuple[int, ...], Host]] = {
     "masked": ((1, 2, 5, 4), _attention(attn_mask=torch.ones(5, 5).tril(1).bool())),
     "biased": ((1, 2, 5, 4), _attention(attn_mask=_even(5, 5), scale=0.7)),
 }
+
+
+class _Met(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(base_name(func._schema.name))
+        return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+def met() -> set[str]:
+    """The operations of torch that these are."""
+    with _Met() as mode:
+        for shape, host in OPERATIONS.values():
+            host(torch.ones(shape))
+    return mode.names
 
 
 @triton.jit
