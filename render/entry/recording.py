@@ -115,14 +115,14 @@ def record_file(path: Path, file: Path, entry: str | None, inputs: Path | None, 
 
 def is_recording(path: Path) -> bool:
     """Whether it says so; what cannot be read at all is told by `load`."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     if path.suffix != ".safetensors":
         return False
     try:
         with safe_open(path, "pt") as file:
             return bool((file.metadata() or {}).get("format") == FORMAT)
-    except Exception:
+    except (OSError, SafetensorError):
         return True
 
 

@@ -90,11 +90,12 @@ def lives_in(error: BaseException, modules: tuple[str, ...]) -> bool:
 
 
 def spoken(error: BaseException | None) -> str:
-    """Its message, however long the user's code made it, and where its own `__str__` fails none."""
+    """Its message, however long the user's code made it; where its own `__str__` fails, that it does."""
     try:
         text = str(error)
-    except Exception:
-        return ""
+    except Exception as failing:  # the user's class cannot say what it is
+        error = failing
+        return f"(its message raises {type(error).__name__})"
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
