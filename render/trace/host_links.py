@@ -359,7 +359,13 @@ def _run(step: HostStep, starts: dict[int, int], offset: float) -> np.ndarray:
     return numbers
 
 
+def _put(make: Making) -> Numbers:
+    """index_put sets elements, or adds to them."""
+    return added(make) if make.argument("accumulate", False) else _moved(make)
+
+
 _OWN: dict[str, Rule] = {
+    "index_put": _put,
     "add": _factored(ATEN["add"], _plainly("fadd", lambda a: list(a[:2]))),
     "sub": _factored(ATEN["sub"], _plainly("fsub", lambda a: list(a[:2]))),
     "rsub": _factored(ATEN["rsub"], _plainly("fsub", lambda a: [a[1], a[0]])),

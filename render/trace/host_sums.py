@@ -32,7 +32,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Operands whose products are added up, by their names in the schema."""
 _ADDENDS = {"addbmm": "self", "addr": "self"}
-_STORED = SCATTERED | {"index_put", "_index_put_impl", "col2im", "segment_reduce", "scatter_reduce", "nll_loss_forward"}
+_STORED = SCATTERED | {"index_put", "col2im", "segment_reduce", "scatter_reduce", "nll_loss_forward"}
 """Sums that are kept in the type of the result."""
 _GIVEN = {"nll_loss_forward": "weight"}
 """Operands that a sum is not linear in."""

@@ -51,6 +51,7 @@ OPERATIONS: dict[str, tuple[tuple[int, ...], Host]] = {
     "addr": ((6,), lambda y: torch.addr(_even(6, 6).to(y.dtype), y, y, beta=0.5, alpha=2.0)),
     "index_add": ((12, 3), lambda y: _even(4, 3).to(y.dtype).index_add(0, AT, y, alpha=0.3)),
     "scatter_add": ((12,), lambda y: _even(4).to(y.dtype).scatter_add(0, AT, y)),
+    "index_put": ((12,), lambda y: _even(4).to(y.dtype).index_put((AT,), y, accumulate=True)),
     "scatter mean": ((12,), lambda y: _even(4).to(y.dtype).scatter_reduce(0, AT, y, "mean")),
     "average pool": ((1, 2, 7, 7), lambda y: F.avg_pool2d(y, 3, 2, 1, count_include_pad=False)),
     "adaptive average": ((1, 2, 7, 7), lambda y: F.adaptive_avg_pool2d(y, 3)),
