@@ -11,7 +11,7 @@ sound bound of sums in any order must allow.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -76,8 +76,11 @@ def follow(s, p, left, low, high, up, poor, bits):  # type: ignore[no-untyped-de
 
 
 @compiled
-def plateau(p, order, level, up, poor, bits):  # type: ignore[no-untyped-def]
-    """One execution: `order` has the terms by falling value, `level` is a power of two below their positive sum."""
+def split(p, order, level):  # type: ignore[no-untyped-def]
+    """(terms to climb to `level` with, those to stay there with, those that come down at last), as masks.
+
+    `order` has the terms by falling value, `level` is a power of two below their positive sum.
+    """
     climb, stay, fall = np.zeros((3, p.size), np.bool_)
     total = 0.0
     for i in range(p.size):  # as few terms as possible, so that many are left
@@ -95,6 +98,13 @@ def plateau(p, order, level, up, poor, bits):  # type: ignore[no-untyped-def]
             break
         stay[k], fall[k] = False, True
         total -= p[k]
+    return climb, stay, fall
+
+
+@compiled
+def plateau(p, order, level, up, poor, bits):  # type: ignore[no-untyped-def]
+    """One execution; arguments as `split`'s and `follow`'s."""
+    climb, stay, fall = split(p, order, level)
     s = follow(0.0, p, climb, -math.inf, math.inf, up, -math.inf, bits)
     s = follow(s, p, stay, level, 2.0 * level, up, poor, bits)
     for k in range(p.size):
@@ -102,20 +112,25 @@ def plateau(p, order, level, up, poor, bits):  # type: ignore[no-untyped-def]
     return follow(s, p, fall, -math.inf, math.inf, up, -math.inf, bits)
 
 
-def executions(p: np.ndarray, bits: int = 24) -> Iterator[float]:
-    """Results of orders and groupings that err in one direction; `p` are exact products of fp32 numbers."""
+def levels(p: np.ndarray) -> Iterator[tuple[float, np.ndarray, np.ndarray, float, float]]:
+    """(sign, signed terms, their order by falling value, level, direction of errors) of each execution to try."""
     for sign in (1.0, -1.0):
         terms = np.ascontiguousarray(sign * p)
         top = terms[terms > 0].sum()
         order = np.argsort(-terms, kind="stable")
         for below in (0, 1) if top > 0.0 else ():
-            level = math.ldexp(1.0, math.frexp(top)[1] - 1 - below)
             for up in (1.0, -1.0):
-                for poor in POOR:
-                    yield sign * plateau(terms, order, level, up, poor, bits)
+                yield sign, terms, order, math.ldexp(1.0, math.frexp(top)[1] - 1 - below), up
 
 
-def errors(p: np.ndarray, bits: int = 24) -> tuple[float, float]:
-    """(largest error downwards, largest error upwards) of the executions found, exact up to float64 rounding."""
-    found = [math.fsum((r, *(-p).tolist())) for r in executions(p, bits)]
+def executions(p: np.ndarray, bits: int = 24) -> Iterator[float]:
+    """Results of orders and groupings that err in one direction; `p` are exact products of fp32 numbers."""
+    for sign, terms, order, level, up in levels(p):
+        for poor in POOR:
+            yield sign * plateau(terms, order, level, up, poor, bits)
+
+
+def errors(p: np.ndarray, bits: int = 24, more: Iterable[float] = ()) -> tuple[float, float]:
+    """(largest error downwards, largest upwards) of the executions found and `more`, exact up to float64 rounding."""
+    found = [math.fsum((r, *(-p).tolist())) for r in (*executions(p, bits), *more)]
     return max(0.0, -min(found)), max(0.0, max(found))

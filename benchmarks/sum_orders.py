@@ -2,11 +2,12 @@
 
     python benchmarks/sum_orders.py [--k K ...] [--page docs/tightness.md]
 
-`any`: the greedy search of `greedy.py` (any order, any grouping). `tree`: a search over balanced trees: level by level
-each number gets the partner, among many, whose addition errs most in the wanted direction. Every addition is evaluated
-exactly and rounded once. "magnitudes" is the bound by the sum of magnitudes alone, ((1 + u)^d - 1) sum |x|, d the
-additions that a term passes at most (Higham 4.2): what stood here before sums were charged at the size of their partial
-sums. "aim" is what ours may be at most, in worst errors found.
+`any`: the greedy search of `greedy.py` (any order, any grouping), for few numbers also that of `grouping.py`.
+`tree`: a search over balanced trees: level by level each number gets the partner, among many, whose addition errs most
+in the wanted direction. Every addition is evaluated exactly and rounded once. "magnitudes" is the bound by the sum of
+magnitudes alone, ((1 + u)^d - 1) sum |x|, d the additions that a term passes at most (Higham 4.2): what stood here
+before sums were charged at the size of their partial sums.
+"aim" is what ours may be at most, in worst errors found.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import grouping
 import numpy as np
 from greedy import add, errors
 from tightness import between, markdown
@@ -29,6 +31,8 @@ from interval_ops.reduction import atomics, rule, scan
 SEARCHED = 96
 """Partners that are tried for each number."""
 RESTARTS = 6
+GROUPED = 256
+"""Numbers for which the groups of the plateau are searched as a whole."""
 AIMS = {"any": 8.0, "tree": 4.0}
 PROFILE = load_profile("sm_90")
 NAMES = ("what", "format", "order", "inputs", "K", "magnitudes", "half-width", "worst found", "ratio before", "ratio",
@@ -119,7 +123,7 @@ def rows(sizes: list[int]) -> Iterator[list[str]]:
                 x = round_value(make(rng, k), fmt).astype(np.float64)
                 true, size = math.fsum(x), float(np.abs(x).sum())
                 trees, results = worst_tree(x, fmt.p, rng)
-                below, above = errors(x, fmt.p)
+                below, above = errors(x, fmt.p, grouping.executions(x, fmt.p) if k <= GROUPED else ())
                 for b in bounds(x, fmt, PROFILE):
                     known = b.order == "tree"
                     worst = trees if known else max(below, above)
