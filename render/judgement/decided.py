@@ -18,7 +18,7 @@ from render.judgement.formulas import FormulasCompared
 from render.judgement.probable import Band
 from render.judgement.written import differing, measured
 from render.result.codes import CAUSED
-from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper
+from render.result.decision import EQUAL, Decision, Masks, equal, follows_paper, hardly
 from render.result.elements import Witness
 from render.result.records import Differs, Instability
 from render.result.verdict import BudgetItem, Finding, OutputVerdict
@@ -79,6 +79,7 @@ class Decided:
         said = [self.witness.sentence] if self.witness else []
         said += self.told.notes if self.told else []
         said += [*self.formulas.notes, *self.covered.vouched]
+        said += [n for c, m in zip(self.study.cases, self.masks, strict=True) if m and (n := hardly(c, m))]
         return said + (instability_notes(self.weak) if self.weak else [])
 
     def paper(self, judged: list[Judged]) -> bool:

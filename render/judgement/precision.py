@@ -35,6 +35,7 @@ from render.reference.oracle import Oracle, OracleResult
 from render.result import margins
 from render.result.blockwise import blocks, flat
 from render.result.decision import VOID, Case, compare, decide
+from render.result.decision import least as least_told
 from render.result.defects import caught
 from render.result.options import Progress
 from render.result.records import Finer
@@ -189,7 +190,8 @@ def _open(exact: OracleResult, i: int, case: Case, casts: list[np.ndarray] | Non
             counts &= ~case.unstored
         ratio = np.where(counts & meets & ~inside, s / room, 0.0).ravel()
         outside = ((e < least) | (e > most)).ravel()
-        accused = counts & margins.clear(below, above, lo, hi)
+        nothing = least_told(case)
+        accused = counts & margins.clear(below, above, lo - nothing, hi + nothing)
         if accused.any() and compare(case).outside_ref.any():
             accused &= ~exact.proved(i)
         far = np.where(accused, np.abs(e - lo - (hi - lo) / 2), 0.0)

@@ -7,7 +7,7 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
     NaN/Inf pattern of v or y_dev is not one that E and T allow               Type-II       RND204
     shape or dtype differs, elements never stored                            Type-II       RND205
     taint that voids T (see below)                                           Inconclusive  RND302, 303, 313
-    E outside T (proved; by two evaluations, where E alone is outside)       Type-II       RND201
+    E outside T (proved, by more than `least`; twice, if alone outside)      Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
     E known too badly to say whether it is in T                              Inconclusive  RND307
     y_ref outside T, within its own rounding R of E; T nowhere anything      Type-I        RND110
@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from interval_ops.formats.model import Format
+from interval_ops.formats.model import FP32, Format
 from render.result import blockwise, margins
 from render.result.codes import Label, severity
 
@@ -116,6 +116,8 @@ class Masks:
     outside_ref: np.ndarray
     outside_device: np.ndarray | None
     stored: np.ndarray = field(repr=False)
+    beside: np.ndarray = field(repr=False)
+    """E is outside of T by less than `least`: that accuses nobody."""
 
 
 def widen(lo: np.ndarray, hi: np.ndarray, fmt: Format | None) -> tuple[np.ndarray, np.ndarray]:
@@ -223,26 +225,61 @@ def quiet(case: Case) -> bool:
 def _compare(case: Case) -> Masks:
     if quiet(case):
         no, yes = (np.broadcast_to(np.bool_(x), case.lo.shape) for x in (False, True))
-        return Masks(no, no, no, no, no, no, None, yes)
+        return Masks(no, no, no, no, no, no, None, yes, no)
     top = np.isnan(case.lo)
     stored = np.ones(top.shape, bool) if case.unstored is None else ~case.unstored
     settled, bad = _nonfinite(case)
-    exact = _misses(case, ~settled)
+    exact, beside = _misses(case, ~settled)
     ref = _outside(case.ref, *ref_bound(case), settled & (_pattern(case.ref) == _pattern(case.value)))
     device = None
     if case.device is not None:
         device = _outside(case.device, *device_bound(case), settled) & stored
     unbounded = (top | np.isinf(case.lo) | np.isinf(case.hi)) & ~settled
-    return Masks(top, unbounded & stored, settled, bad & stored, exact & stored, ref & stored, device, stored)
+    return Masks(
+        top, unbounded & stored, settled, bad & stored, exact & stored, ref & stored, device, stored, beside & stored
+    )
 
 
-def _misses(case: Case, counts: np.ndarray) -> np.ndarray:
-    """Finite E whose whole error interval lies outside T. An E inside needs no such interval."""
-    missed = counts & np.isfinite(case.exact) & ((case.exact < case.lo) | (case.exact > case.hi))
-    if missed.any():
-        missed &= margins.clear(*case.exact_ends(), case.lo, case.hi)
-    found: np.ndarray = missed
+def least(case: Case) -> np.ndarray:
+    """The smallest distance from E that says anything: half a rounding of E to float32, or to a finer output format.
+
+    What is written as a decimal constant, or approximated by a polynomial for this format, is no nearer to what it
+    stands for; the nearest number of the format to any value within it is E's own, or the one beside that.
+    """
+    fmt = case.fmt
+    if fmt is None:
+        return np.zeros(case.exact.shape)
+    fmt = max(fmt, FP32, key=lambda f: f.p)
+    found: np.ndarray = (fmt.u * np.abs(case.exact) + fmt.half_subnormal) / 2
     return found
+
+
+def _misses(case: Case, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Finite E whose whole error interval lies outside T, by more than `least` and by less.
+
+    An E inside needs no such interval.
+    """
+    missed = counts & np.isfinite(case.exact) & ((case.exact < case.lo) | (case.exact > case.hi))
+    if not missed.any():
+        return missed, missed
+    ends, room = case.exact_ends(), least(case)
+    far = missed & margins.clear(*ends, case.lo - room, case.hi + room)
+    return far, missed & ~far & margins.clear(*ends, case.lo, case.hi)
+
+
+def hardly(case: Case, masks: Masks) -> str:
+    """One sentence where E leaves T by less than any result in the output's format could show; else empty."""
+    if not masks.beside.any():
+        return ""
+    with np.errstate(all="ignore"):
+        gap = np.maximum(case.lo - case.exact, case.exact - case.hi) / (2 * least(case))
+    most = float(np.max(gap[masks.beside]))
+    name = max(case.fmt or FP32, FP32, key=lambda f: f.p).name
+    return (
+        f"the kernel's formula for {case.name} is an approximation: in {_share(masks.beside)} elements the "
+        f"reference's exact value lies outside the bound, by at most {most:.2g} of a rounding to {name}, which no "
+        "result in that format can show"
+    )
 
 
 def ref_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:

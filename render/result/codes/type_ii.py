@@ -13,7 +13,8 @@ TYPE_II = (
         subtype="source",
         prose="The reference, recomputed in float64 so that it carries no rounding of its own, lies outside the "
         "envelope of the kernel. No order of summation, no rounding, no contraction that the device allows leads from "
-        "one to the other: the two formulas differ. (Either one may be the wrong one.)",
+        "one to the other: the two formulas differ. (Either one may be the wrong one.) Less than half a rounding to "
+        "float32 accuses nobody: no result in that format could show it.",
         maths="E not in T, beyond E's own error bound.      T contains the exact value of the kernel's formula by "
         "construction, so the formulas differ.",
         example="a missing scale, a dropped last block of K, swapped strides, a mask that is off by one",

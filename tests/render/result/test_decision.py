@@ -10,7 +10,18 @@ import pytest
 from support import rng, special_values, trials
 
 from interval_ops.formats.model import BF16, FORMATS, FP8E4NV, FP8E5, FP16, FP32, FP64
-from render.result.decision import Case, Decision, compare, decide, equal, fits_zero, follows_paper, widen, worst
+from render.result.decision import (
+    Case,
+    Decision,
+    compare,
+    decide,
+    equal,
+    fits_zero,
+    follows_paper,
+    hardly,
+    widen,
+    worst,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -299,3 +310,30 @@ def test_one_look_gives_the_masks_that_all_questions_give(seed: int, monkeypatch
 def test_an_erring_reference_explains_nothing_where_the_bound_is_anything():
     found = decide(case(ref=[1.5, 2.0], radius=lambda: np.array([0.6, 0.6]), lo=[0.9, NAN], hi=[1.1, NAN]))
     assert (found.label, found.code) == ("Inconclusive", "RND304")
+
+
+def bits_away(x: float, roundings: float) -> float:
+    return x * (1 + roundings * 2.0**-24)
+
+
+@pytest.mark.parametrize("fmt", [FP32, BF16, FP16])
+@pytest.mark.parametrize("way", [-1, 1])
+def test_half_a_rounding_of_float32_is_the_least_that_accuses(fmt, way):
+    """A polynomial as good as its format is no bug, and no part of a rounding of a coarser output is forgiven."""
+    point = {"lo": [1.5, 2.5], "hi": [1.5, 2.5], "fmt": fmt, "ref_fmt": fmt, "value": [1.5, 2.5], "ref": [1.5, 2.5]}
+    near = case(**point, exact=[bits_away(1.5, 0.4 * way), 2.5])
+    masks = compare(near)
+    assert not masks.outside_exact.any() and masks.beside.tolist() == [True, False]
+    assert decide(near).label == "Type-I"
+    assert "by at most 0.4 of a rounding" in hardly(near, masks)
+    far = case(**point, exact=[bits_away(1.5, 0.6 * way), 2.5])
+    assert compare(far).outside_exact.tolist() == [True, False] and not hardly(far, compare(far))
+    assert decide(dataclasses.replace(far, ref=far.exact)).code == "RND201"
+
+
+def test_integers_and_zeros_have_no_rounding_to_forgive():
+    whole = case(lo=[1.0, 2.0], hi=[1.0, 2.0], exact=[1.0 + 2.0**-40, 2.0], fmt=None, ref_fmt=None)
+    assert compare(whole).outside_exact.any()
+    for least, accuses in ((2.0**-140, True), (2.0**-1000, False)):
+        nought = case(lo=[0.0, 2.0], hi=[0.0, 2.0], value=[0.0, 2.0], exact=[least, 2.0], ref=[0.0, 2.0])
+        assert bool(compare(nought).outside_exact.any()) is accuses
