@@ -104,8 +104,7 @@ KERNELS = [
         "def kernel(x_ptr, y_ptr, n, B: gl.constexpr):\n"
         "    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])\n"
         "    i = gl.program_id(0) * B + gl.arange(0, B, layout=layout)\n"
-        "    x = gl.load(x_ptr + i, mask=i < n)\n    gl.store(y_ptr + i, x * FACTOR + 1.0, mask=i < n)\nKERNEL = kernel\n"
-    ), refused="Gluon"),
+        "    x = gl.load(x_ptr + i, mask=i < n)\n    gl.store(y_ptr + i, x * FACTOR + 1.0, mask=i < n)\nKERNEL = kernel\n")),
 ]  # fmt: skip
 
 

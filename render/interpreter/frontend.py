@@ -7,7 +7,7 @@ kind of call, once in a process. Straight-line kernels, which hold none of this,
 
 What functions of the language refuse is left to the interpreter, which calls the same functions: it also runs what
 the installed release no longer has. Where a kernel fails here, the front end is asked as well: what it refuses too is
-told with its exception, words and line.
+told with its exception, words and line. Of a Gluon kernel it is asked everything: layouts are its business alone.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from render.interpreter import device
+from render.interpreter import device, gluon
 from render.interpreter.arguments import KernelCall
 from render.interpreter.compiled import Packed
 from render.interpreter.context import TRITON_ROOT
-from render.interpreter.refusals import located
+from render.interpreter.refusals import functions_of, located
+from render.interpreter.rewrite import code_of
 from render.result.defects import caught
 from render.result.errors import KernelError, NoForm, RenderError, UnsupportedOp
 
@@ -45,13 +46,14 @@ _plain: dict[Any, bool] = {}
 
 def refused(kernel: Any, call: KernelCall) -> Exception | None:
     """The exception that Triton's front end raises for the statements of this kernel under such a call."""
-    if _straight(kernel):
+    laid = gluon.is_gluon(kernel)
+    if not laid and _straight(kernel):
         return None
     kinds, arch = tuple([_kind(v) for v in call.bound.arguments.values()]), device.current().facts.arch
     key = kernel.fn, kernel.src, kinds, repr(call.options), arch
     if key not in _known:
         with device.unasked():  # what the compiler asks for us is no decision of the host's code
-            _known[key] = _asked(kernel, call)
+            _known[key] = _laid_out(kernel, call) if laid else _asked(kernel, call)
     return _known[key]
 
 
@@ -62,6 +64,8 @@ def instead(error: Exception, kernel: Any, call: KernelCall) -> Exception:
     """
     if isinstance(error, (RenderError, KernelError, UnsupportedOp)) and not isinstance(error, NoForm):
         return error
+    if gluon.is_gluon(kernel):
+        return _laid_out(kernel, call) or gluon.without_rule(functions_of(kernel)) or error
     found = _asked(kernel, call, _still_there)
     if found is not None and isinstance(error, NoForm):
         getattr(found, "original", found).add_note(f"{error.op}: {error.reason}")
@@ -97,9 +101,34 @@ def _asked(kernel: Any, call: KernelCall, counts: Callable[[BaseException], bool
             make()
         except Exception as error:
             if (counts or _of_statements)(error):
-                return located(error, kernel)
+                return _alone(located(error, kernel))
             caught(error, "Triton's front end")
     return None
+
+
+def _laid_out(kernel: Any, call: KernelCall) -> Exception | None:
+    """What the compiler refuses about a Gluon kernel, layouts included; that it uses what has no rule here comes first.
+
+    Where no device was named, a layout for warps of another size than the one assumed is a matter of taste.
+    """
+    with gluon.diagnostics() as said:
+        found = _asked(kernel, call, _still_there)
+    named = device.current().named
+    for place in said if found is None else ():
+        if named or "threads per warp" not in place[-1]:
+            found = located(_refusal_at(kernel, *place), kernel)
+            break
+    return found and (gluon.without_rule(functions_of(kernel)) or found)
+
+
+def _refusal_at(kernel: Any, file: str, line: int, text: str) -> Exception:
+    from triton.compiler.errors import CompilationError
+
+    codes = [code_of(fn) for fn in functions_of(kernel)]
+    code = max((c for c in codes if c.file == file and c.line <= line), key=lambda c: c.line, default=codes[0])
+    at = ast.Pass(lineno=max(1, line - code.line + 1), col_offset=0)
+    found: Exception = CompilationError(code.jit_fn.src, at, text)
+    return found
 
 
 def _maker(kernel: Any, call: KernelCall) -> Callable[[], Any]:
@@ -133,6 +162,13 @@ def _of_statements(error: BaseException) -> bool:
     if any(function in _OF_RETURNS for _, function in places):  # they ask the language what type a result has
         return True
     return not any(file.startswith(_LANGUAGE) or not file.startswith(TRITON_ROOT) for file, _ in places)
+
+
+def _alone(error: Exception) -> Exception:
+    """Kept as long as the process lives: without the compiler's frames, and what these hold."""
+    for one in _before(error):
+        one.__traceback__ = None
+    return error
 
 
 def _before(error: BaseException | None) -> Iterator[BaseException]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from render.interpreter import gluon
 from render.interpreter.blockptr import BlockPointers
 from render.interpreter.libdevice import Libdevice
 from render.interpreter.lockstep import uniform
@@ -36,7 +37,7 @@ class Language:
         self._bound: dict[Any, Callable[..., Any]] = {}
         self.sources: dict[CodeType, RewrittenKernel] = {}
         self.libdevice = Libdevice(semantic)
-        self._patches = patches(tuple(vendor_modules()))
+        self._patches = patches(tuple(vendor_modules()), tuple(gluon.modules()))
 
     # jitted functions
     def bind(self, jit_fn: Any) -> Callable[..., Any]:

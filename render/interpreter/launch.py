@@ -16,6 +16,7 @@ from triton.language.semantic import TritonSemantic
 
 from render.interpreter.arguments import Converter, KernelCall, constant_value, constexpr_names, grid_of
 from render.interpreter.context import Site
+from render.interpreter.gluon import is_gluon
 from render.interpreter.grid import Grid, GridStats
 from render.interpreter.handle import Meter, metered
 from render.interpreter.language import Language
@@ -125,6 +126,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
     extents = grid_of(grid, arguments)
     ctx = session.context(extents)
     ctx.num_warps = int(options.get("num_warps", 4) or 4)
+    ctx.unordered.by_layout = is_gluon(kernel)
     builder = session.builder(ctx)
     semantic = RealSemantic(builder)
     language = Language(ctx, semantic)

@@ -147,7 +147,7 @@ class Ordering:
         self.semantic.builder.emit("ranked", (x,), (out,), {"terms": terms, "ranks": ranks})
 
     def _apply(self, x: Any, size: int, order: Callable[[np.ndarray], np.ndarray]) -> Any:
-        self.ctx.unordered.barrier()
+        self.ctx.unordered.exchanged()
         handle: Handle = x.handle
         shape = (*handle.shape[:-1], size)
         v = order(handle.full(handle.v))

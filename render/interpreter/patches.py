@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.language import core
 from triton.runtime import interpreter, jit
 
-from render.interpreter import libdevice
+from render.interpreter import gluon, libdevice
 from render.interpreter.blockptr import BlockPointer
 from render.interpreter.memo import TYPES
 from render.interpreter.refusals import StaticAssertion
@@ -60,8 +60,8 @@ def vendor_modules() -> Iterator[Any]:
 
 
 @cache
-def patches(vendor: tuple[Any, ...]) -> Patches:
-    """All of them, read from Triton as it is; `vendor`: the vendor modules that are loaded."""
+def patches(vendor: tuple[Any, ...], of_gluon: tuple[Any, ...] = ()) -> Patches:
+    """All of them, read from Triton as it is; `vendor`, `of_gluon`: loaded modules of these."""
     found, builtins = Patches(), {}
     for owner in (tl, core, tl.math, core.tensor, core.tensor_descriptor_base, *vendor):
         for name, member in inspect.getmembers(owner):
@@ -90,7 +90,17 @@ def patches(vendor: tuple[Any, ...]) -> Patches:
         found.of(cls)["__call__"] = lambda fn, /, *a, **k: RunningLaunch.language.call(fn, *a, **k)
     if hasattr(jit, "ConstexprFunction"):
         found.of(jit.ConstexprFunction)["__call__"] = _call_constexpr
+    if of_gluon:
+        _gluon(found, of_gluon)
     return found
+
+
+def _gluon(found: Patches, modules: tuple[Any, ...]) -> None:
+    found.of(core.block_type)["layout"] = property(lambda ty: gluon.OpenLayout())
+    language = {**found.of(tl.math), **found.of(core)}
+    for owner in modules:
+        for name, member, function in gluon.replacements(owner, language):
+            found.of(owner)[name] = found.instead.setdefault(id(member), function)
 
 
 def _builtin(name: str, member: Function) -> Function:

@@ -99,7 +99,7 @@ class Reductions:
         return out
 
     def _emit(self, op: str, args: Sequence[Handle], out: Handle, **attrs: Any) -> None:
-        self.ctx.unordered.barrier()
+        self.ctx.unordered.exchanged()
         self.semantic.builder.emit(op, args, (out,), attrs)
 
     def _native(self, x: Handle, axis: int, kind: str) -> Handle:

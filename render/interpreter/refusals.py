@@ -79,7 +79,7 @@ def located(error: Exception, kernel: Any) -> Exception:
     chain: list[Any] = [error]
     while isinstance(chain[-1].__cause__, CompilationError):
         chain.append(chain[-1].__cause__)
-    found = {fn.src: code_of(fn) for fn in reversed(list(_functions(kernel, set())))}
+    found = {fn.src: code_of(fn) for fn in reversed(functions_of(kernel))}
     places = []
     for one in chain:
         code, line = found.get(one.src), getattr(one.node, "lineno", None)
@@ -95,8 +95,12 @@ def located(error: Exception, kernel: Any) -> Exception:
     return error
 
 
-def _functions(kernel: Any, seen: set[Any]) -> Iterator[Any]:
+def functions_of(kernel: Any) -> list[Any]:
     """The jitted function and those that it names, and so on."""
+    return list(_functions(kernel, set()))
+
+
+def _functions(kernel: Any, seen: set[Any]) -> Iterator[Any]:
     if kernel in seen:
         return
     seen.add(kernel)

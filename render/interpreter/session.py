@@ -33,7 +33,6 @@ from render.interpreter.threads import TURN, Follower, followed
 from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks
 from render.interpreter.writers import Writers
 from render.result import versions
-from render.result.errors import UnsupportedOp
 
 _open: list[Session] = []
 
@@ -290,9 +289,6 @@ class Session:
 
     def run(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled | None:
         """One call of `JITFunction.run`; with `warmup` nothing is launched, nor where a hook says so (None)."""
-        if type(kernel).__name__ == "GluonJITFunction":
-            why = "kernels with layouts of their own are not interpreted, which is no mistake of yours"
-            raise UnsupportedOp("Gluon", why, kernel.fn.__code__.co_filename, kernel.fn.__code__.co_firstlineno)
         kwargs = dict(kwargs)
         grid, warmup = kwargs.pop("grid"), kwargs.pop("warmup", False)
         for hook in kernel.pre_run_hooks:

@@ -4,7 +4,8 @@ Triton puts no barrier between a store and a load of global memory (docs/lowerin
 thread sees its own stores, another thread of the program sees them after `tl.debug_barrier()`. Which thread has which
 lane is the compiler's to choose, but lanes of one address at one place of equal blocks are one thread's. So a load is
 told that takes from another lane what a store since the last barrier left. What goes through shared memory has a
-barrier inside (reductions, scans, dots, transposes, atomics) and counts as one, in favour of the kernel.
+barrier inside (reductions, scans, dots, transposes, atomics) and counts as one, in favour of the kernel. In Gluon the
+kernel chooses which thread has which lane, of each block anew: nothing counts but its own barriers.
 """
 
 from __future__ import annotations
@@ -36,9 +37,15 @@ class Unordered:
 
     def __init__(self) -> None:
         self._stores: deque[_Stored] = deque(maxlen=LATEST)
+        self.by_layout = False
 
     def barrier(self) -> None:
         self._stores.clear()
+
+    def exchanged(self) -> None:
+        """Lanes went through shared memory."""
+        if not self.by_layout:
+            self.barrier()
 
     def stored(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
         """Programs `linear` store at these addresses, in the lanes of `mask` (None: in all)."""
@@ -60,12 +67,15 @@ class Unordered:
             and s.low <= high
             and low <= s.high
             and (s.origin is None or ptr.origin is None or s.origin is ptr.origin)
-            and _crossed(s, ptr.full(ptr.v), mask)
+            and _crossed(s, ptr.full(ptr.v), mask, self.by_layout)
             for s in self._stores
         )
 
 
-def _crossed(store: _Stored, ptr: np.ndarray, mask: np.ndarray | None) -> bool:
+def _crossed(store: _Stored, ptr: np.ndarray, mask: np.ndarray | None, by_layout: bool) -> bool:
+    if by_layout:
+        (stored, there), (ptr, here) = _active(store.ptr, store.mask), _active(ptr, mask)
+        return bool(np.isin(ptr[here], stored[there]).any())
     if ptr is store.ptr or (ptr.shape == store.ptr.shape and ptr.size > 1 and np.array_equal(ptr, store.ptr)):
         return False
     (stored, there), (ptr, here) = _active(store.ptr, store.mask), _active(ptr, mask)

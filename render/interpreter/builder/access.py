@@ -219,7 +219,7 @@ class AccessOperations(Base):
 
     def _atomic(self, kind: str, ptr: Handle, value: Handle | None, cmp: Handle | None, mask: Handle | None) -> Handle:
         ctx = self.ctx
-        ctx.unordered.barrier()
+        ctx.unordered.exchanged()
         ctx.in_parts()
         if ctx.active is not None:
             raise Diverge(ctx.active)

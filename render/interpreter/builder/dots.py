@@ -65,7 +65,7 @@ def _is_zero(h: Handle) -> bool:
 
 class Dots(Floats):
     def create_dot(self, a: Handle, b: Handle, acc: Handle, precision: Any, imprecise: int | None) -> Handle:
-        self.ctx.unordered.barrier()
+        self.ctx.unordered.exchanged()
         out = acc.dtype.scalar
         if out.is_int():
             return self._integer_dot(a, b, acc)

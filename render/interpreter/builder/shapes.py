@@ -68,12 +68,12 @@ class Shapes(Base):
 
     def create_reshape(self, x: Handle, shape: Any, can_reorder: bool = False) -> Handle:
         new = _ints(shape)
-        self.ctx.unordered.barrier()
+        self.ctx.unordered.exchanged()
         return x.map(lambda a: x.full(a).reshape(a.shape[0], *new), new)
 
     def create_trans(self, x: Handle, order: Any) -> Handle:
         axes = _ints(order)
-        self.ctx.unordered.barrier()
+        self.ctx.unordered.exchanged()
         return x.map(lambda a: a.transpose(0, *(o + 1 for o in axes)), tuple(x.shape[o] for o in axes))
 
     def create_join(self, x: Handle, y: Handle) -> Handle:
@@ -92,7 +92,7 @@ class Shapes(Base):
     def create_gather(self, src: Handle, index: Handle, axis: int) -> Handle:
         if index.open is not None and (out := self._gather_among(src, index, axis)) is not None:
             return out
-        self.ctx.unordered.barrier()
+        self.ctx.unordered.exchanged()
         at = axis + 1
         batch = max(src.v.shape[0], index.v.shape[0])
         where = np.broadcast_to(index.v, (batch, *index.shape))
