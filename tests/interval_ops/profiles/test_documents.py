@@ -47,9 +47,10 @@ Of sigmoid that in oneDNN's LSTM, found in 1 million (torch's own: 2.15)."""
 PTX = {"div": (1 + 2.5 * 2**-23) * (1 + 2**-24) - 1, "sqrt": 2.0**-23, "rsqrt": 2**-22.9, "exp": 2.5 * 2**-23,
        "exp2": 2.5 * 2**-23, "fast_expf": 2.5 * 2**-23, "tanh_approx": 2.0**-11}  # fmt: skip
 """PTX ISA 8, .approx and .full; a division by a constant is a reciprocal within 2 ulp and a product."""
-ABSOLUTE = {"fast_sinf": 2**-21.41, "fast_cosf": 2**-21.19, "fast_log2f": 2**-22.0, "fast_logf": 2**-21.41,
+ABSOLUTE = {"fast_sinf": 2**-20.5, "fast_cosf": 2**-20.5, "fast_log2f": 2**-22.0, "fast_logf": 2**-21.41,
             "fast_log10f": 2.0**-24}  # fmt: skip
-"""CUDA C Programming Guide, intrinsic functions: absolute errors on their main interval, 3 ulp (log2 2) outside."""
+"""CUDA C Programming Guide, intrinsic functions: absolute errors on their main interval, 3 ulp (log2 2) outside; of sin
+and cos PTX ISA 8 states more for the instruction."""
 
 
 def ulp(k: float, wide: bool = False) -> float:
@@ -114,8 +115,9 @@ def test_intel() -> None:
     for name, k in OPENCL64.items():
         holds(profile, name, ulp(k, True), "fp64", 1.4)
     assert profile.exp_via_exp2 and profile.atomic_flush_fp32
+    assert not [name for name in profile.functions if name.startswith("fast_") or "_approx" in name], "NVIDIA's"
     for name, error in profile.functions.items():
-        rounded = name.startswith(("div", "sqrt_rn", "fmod", "remainder", "tanh_approx"))
+        rounded = name.startswith(("div", "sqrt_rn", "fmod", "remainder"))
         assert error.ftz or "@" in name or rounded, name
 
 

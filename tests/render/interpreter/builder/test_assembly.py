@@ -74,8 +74,8 @@ APPROXIMATE: tuple[tuple[str, Callable[[flint.arb], flint.arb], float, float], .
     ("rcp.approx.ftz.f32", lambda x: 1 / x, 2.0**-23, 0.0),
     ("rsqrt.approx.f32", lambda x: x.rsqrt(), 2.0**-22.9, 0.0),
     ("lg2.approx.f32", lambda x: x.log() / flint.arb.const_log2(), 0.0, 2.0**-22),
-    ("sin.approx.f32", lambda x: x.sin(), 0.0, 2.0**-21.41),
-    ("cos.approx.ftz.f32", lambda x: x.cos(), 0.0, 2.0**-21.19),
+    ("sin.approx.f32", lambda x: x.sin(), 0.0, 2.0**-20.5),
+    ("cos.approx.ftz.f32", lambda x: x.cos(), 0.0, 2.0**-20.5),
 )
 
 
