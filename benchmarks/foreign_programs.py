@@ -75,9 +75,12 @@ figures are written down a second time from the PTX ISA, the CUDA guide, LLVM's 
 units; kernels run on Triton's stock interpreter with other arithmetic; what the host computes runs as PyTorch's CUDA
 kernels do (a division by a number multiplies by its reciprocal, sums run in any order, functions lie anywhere in their
 documented errors). Its subjects are whole programs: several launches with torch in between, tables that the host
-makes, `.item()`, three dtypes, references in five spellings. Instructions are those of the PTX that Triton 3.9 emits:
-e^x is 2 to the rounded product with log2 e, x / c with a constant c is x times 1 / c, products are fused where they
-are added or not, `acc += dot` is one chain but for fp8 on sm_90.
+makes in other dtypes, `.item()` and `.tolist()`, weights that the host folds, quantisers that saturate, three dtypes,
+references in five spellings. Instructions are those of the PTX that Triton 3.9 emits: e^x is 2 to the rounded product
+with log2 e, x / c with a constant c is x times 1 / c, products are fused where they are added or not, `acc += dot` is
+one chain but for fp8 on sm_90. Kernels with inline PTX (approximate functions of fp32 and of pairs of halves,
+directed roundings, fused multiply-adds) run through an interpreter of its text. One chip of `any` rounds the operands
+of tf32 products where the others cut them.
 
 {tables}
 """

@@ -19,7 +19,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
-from foreign import numbers
+from foreign import numbers, ptx
 from foreign.figures import FMA, Chip, Unit
 from foreign.numbers import Array
 
@@ -266,7 +266,7 @@ class Builder(stock.InterpreterBuilder):  # type: ignore[misc]
         x, y = self._read(a), self._read(b)
         kinds = self._kind(a) or "", self._kind(b) or "", self._kind(d) or ""
         if cut:
-            x, y = (numbers.rounded(v.astype(np.float64), "tf32", "zero") for v in (x, y))
+            x, y = (numbers.rounded(v.astype(np.float64), "tf32", self.chip.operands) for v in (x, y))
             kinds = "tf32", "tf32", kinds[2]
         unit = self._unit(a, cut, d)
         if unit is FMA and kinds[2] in ("fp32", "fp64"):
@@ -276,6 +276,16 @@ class Builder(stock.InterpreterBuilder):  # type: ignore[misc]
             return self._made(matrix(x, y, acc * 0, unit, kinds) + acc, d)
         return self._made(matrix(x, y, self._read(d), unit, kinds), d)
 
+    # inline assembly
+    def create_inline_asm(
+        self, text: str, constraints: str, values: list[Any], kinds: list[Any], pure: bool, pack: int
+    ) -> Any:
+        if not self.chip.cuda or len(kinds) != 1:
+            raise NotImplementedError("inline PTX of one result runs on NVIDIA's chips")
+        given = [self._read(v).astype(np.float32) for v in values]
+        made = self._made(ptx.run(text, given, [self._kind(v) or "" for v in values], self.draws), kinds[0])
+        return types.SimpleNamespace(get_result=lambda i: made)
+
     # casts
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
         to, kind = self._kind(dst_type), self._kind(src)
@@ -284,6 +294,8 @@ class Builder(stock.InterpreterBuilder):  # type: ignore[misc]
             data = self._read(src)
             out = data.astype(stock._get_np_dtype(dst_type.scalar))
             return stock.TensorHandle(out, dst_type.scalar, attr)
+        if to == "fp8e4nv" and not self.chip.direct_fp8:
+            raise NotImplementedError("Triton has fp8e4nv from sm_89 on")
         x = self._read(src) if kind else src.data.astype(np.longdouble)
         return self._made(x, dst_type, "nearest", to.startswith("fp8") and self.chip.direct_fp8, **attr)
 

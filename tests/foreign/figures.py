@@ -45,6 +45,7 @@ class Chip:
     flushes_atomics: bool = False
     direct_fp8: bool = True  # fp32 to fp8 in one rounding, saturating
     cuda: bool = True
+    operands: str = "zero"  # how raw fp32 bits become tf32: cut, or "nearest"
     host: dict[str, float] = field(default_factory=dict)
 
 
@@ -87,9 +88,10 @@ CHIPS = {
     "sm_89": replace(_A100, name="sm_89", direct_fp8=True, units={**_AMPERE, "fp8": Unit(16, 13, 14)}),
     "sm_90": replace(_A100, name="sm_90", direct_fp8=True, units=_HOPPER),
     "sm_100": replace(_A100, name="sm_100", direct_fp8=True, units={**_HOPPER, "fp8": Unit(32, 25)}),
+    "rounding": replace(_A100, name="rounding", operands="nearest"),
     "gfx90a": Chip("gfx90a", _MI300, {"sqrt": 2.0**-53, "div": 2.0**-53}, {}, cuda=False),
 }
-"""Targets, by the name of the profile that is attacked with them."""
+"""Targets, by the name of the profile that is attacked with them; `rounding` is of `any` alone."""
 
-INSIDE = {"any": ("sm_80", "sm_89", "sm_90", "sm_100")}
-"""Targets that a profile stands for."""
+INSIDE = {"any": ("sm_80", "sm_89", "sm_90", "sm_100", "rounding")}
+"""Targets that a profile stands for; `rounding` is an Ampere whose unit rounds tf32 operands, which PTX leaves open."""

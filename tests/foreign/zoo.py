@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from foreign.attack import Foreign
+from foreign.zoo_sequences import sequences
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -172,3 +173,4 @@ def zoo() -> Iterator[Foreign]:
         yield Foreign(f"product {kind} {acc} {how}", product(acc, how), args)
     yield Foreign("spread", spread, (normal(100), torch.randint(0, 8, (100,), dtype=torch.int32)))
     yield Foreign("quantise", quantise, (normal(4, 50, by=2.0),))
+    yield from sequences()
