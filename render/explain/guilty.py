@@ -46,6 +46,7 @@ DEARER = 4
 
 Function = tuple[str, int]
 Change = Callable[[object, ast.Module], ast.Module]
+Turn = tuple[Function, Repair | Literal]
 
 
 @dataclass
@@ -90,19 +91,29 @@ class _Trial:
 def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = None) -> Guilty | None:
     """None where no single change that was tried makes the kernel right; lines around `near` come first, if given.
 
-    `only`: the kernel (file and line of its `def`) that departs; others are left as they are, but for what it calls.
+    `only`: the kernel (file and line of its `def`) that departs; others but for what it calls are changed after it.
     """
     cases = [c for c in study.cases if not c.mismatch]
     if len(cases) != len(study.cases) or not run.work:
         return None
-    turns = list(_turns(_within(_trees(study), only), near))
-    trial = _Trial(study, min(RUNS, LANES // run.cost), _allowed(run))
+    trees = _trees(study)
+    mine = _within(trees, only)
+    found = _in(study, run, cases, list(_turns(mine, near)), RUNS)
+    if found is None and (others := {key: tree for key, tree in trees.items() if key not in mine}):
+        # What departs there may be the way that the program goes, and no fault.
+        found = _in(study, run, cases, list(_turns(others, 0)), RUNS // 2)
+    return found
+
+
+def _in(study: Study, run: Execution, cases: list[Case], turns: list[Turn], runs: int) -> Guilty | None:
+    """The first of these turns that makes the program right, of `runs` at most."""
+    trial = _Trial(study, min(runs, LANES // run.cost), _allowed(run))
     rooms = [_room(case) for case in cases]
     told = not _right([case.value for case in cases], cases, rooms)
     if told and (found := _searched(trial, turns, cases, rooms)):
         return found
     # Roundings hide what is wrong, or what a number should be: the same without any, of numbers alone if it is seen.
-    trial = _Trial(study, min(RUNS, LANES // run.cost) // DEARER, trial.steps, muted=True)
+    trial = _Trial(study, min(runs, LANES // run.cost) // DEARER, trial.steps, muted=True)
     free = trial.unchanged() if trial.left > 0 else None
     if free is None:
         return None
@@ -111,9 +122,6 @@ def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = 
     if _right([case.value for case in cases], cases, rooms):
         return None
     return _searched(trial, [t for t in turns if not told or isinstance(t[1], Literal)], cases, rooms)
-
-
-Turn = tuple[Function, "Repair | Literal"]
 
 
 def _searched(trial: _Trial, turns: list[Turn], cases: list[Case], rooms: list[np.ndarray]) -> Guilty | None:
@@ -202,21 +210,28 @@ def _room(case: Case, muted: bool = False) -> np.ndarray:
 
 
 def _right(values: list[np.ndarray], cases: list[Case], rooms: list[np.ndarray]) -> bool:
-    for value, case, room in zip(values, cases, rooms, strict=True):
-        if value.shape != case.exact.shape:
-            return False
-        with np.errstate(all="ignore"):
-            near = (np.abs(value - case.exact) <= room) | (value == case.exact)
-            if not (near | (np.isnan(value) & np.isnan(case.exact))).all():
-                return False
-    return True
+    return all(
+        value.shape == case.exact.shape and bool(_near(value, case, room).all())
+        for value, case, room in zip(values, cases, rooms, strict=True)
+    )
+
+
+def _near(value: np.ndarray, case: Case, room: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        near = (np.abs(value - case.exact) <= room) | (value == case.exact)
+    found: np.ndarray = near | (np.isnan(value) & np.isnan(case.exact))
+    return found
 
 
 def _solved(
     trial: _Trial, function: Function, literal: Literal, cases: list[Case], rooms: list[np.ndarray]
 ) -> str | None:
-    """The value of a literal with which the kernel is right, by secants from what the outputs do when it moves."""
+    """The value of a literal with which the kernel is right, by secants from what the outputs do when it moves.
+
+    One wrong element is met by some value of nearly every literal: there only one that a person would write counts.
+    """
     at, before = literal.value, [c.value for c in cases]
+    wrong = sum(int((~_near(c.value, c, room)).sum()) for c, room in zip(cases, rooms, strict=True))
     for _ in range(ROUNDS):
         if trial.left < 2:
             return None
@@ -227,11 +242,11 @@ def _solved(
         to = at + step * _wanted(before, moved, cases)
         if not np.isfinite(to) or to == at:
             return None
-        values = None
-        for code in dict.fromkeys([f"{to:.2g}", f"{to:.4g}", repr(float(np.float32(to)))]):
+        values, short = None, [f"{to:.2g}", f"{to:.4g}"]
+        for code in dict.fromkeys([*short, repr(float(np.float32(to)))]):
             if abs(float(code) - to) <= STEP * abs(to):
                 values = trial.values(function, literal.place, code)
-                if values is not None and _right(values, cases, rooms):
+                if values is not None and _right(values, cases, rooms) and (wrong > 1 or code in short):
                     return code
         if values is None:
             return None

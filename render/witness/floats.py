@@ -40,8 +40,8 @@ def _plus(x: Array, y: Array) -> tuple[Array, Array]:
     s = x + y
     part = s - x
     error = (x - (s - part)) + (y - part)
-    known = np.isfinite(error)
-    return np.where(known & (error >= 0), s, down(s)), np.where(known & (error <= 0), s, up(s))
+    known, endless = np.isfinite(error), np.isinf(x) | np.isinf(y)
+    return (np.where(known & (error >= 0) | endless, s, down(s)), np.where(known & (error <= 0) | endless, s, up(s)))
 
 
 def add(x: Ends, y: Ends) -> Ends:
@@ -65,7 +65,7 @@ def _short(x: Array) -> Array:
 def _times(x: Array, y: Array) -> tuple[Array, Array]:
     """(x y rounded down, rounded up)."""
     p = x * y
-    exact = (_short(x) & _short(y) & (np.abs(p) >= 2.0**-1022)) | (x == 0) | (y == 0)
+    exact = (_short(x) & _short(y) & (np.abs(p) >= 2.0**-1022)) | (x == 0) | (y == 0) | np.isinf(x) | np.isinf(y)
     return np.where(exact, p, down(p)), np.where(exact, p, up(p))
 
 
@@ -89,8 +89,9 @@ def square(x: Ends) -> Ends:
 
 def div(x: Ends, y: Ends) -> Ends:
     """A divisor with 0 inside gives anything, and so do two infinities."""
-    quotients = [a / c for a in x for c in y]
-    lo, hi = down(np.minimum.reduce(quotients)), up(np.maximum.reduce(quotients))
+    quotients = [(a / c, np.isinf(a)) for a in x for c in y]
+    lo = np.minimum.reduce([np.where(endless, q, down(q)) for q, endless in quotients])
+    hi = np.maximum.reduce([np.where(endless, q, up(q)) for q, endless in quotients])
     open_ = has_zero(y) | (endless(x) & endless(y))
     return whole(np.where(open_, np.nan, lo), hi)
 

@@ -81,3 +81,37 @@ def test_a_right_program_has_no_such_step() -> None:
     x = torch.rand(64, generator=torch.Generator().manual_seed(3)) + 0.5
     found = classify(second_launch, x, ref=reference(0.5, 1.0), device="sm_90")
     assert found.label == "Type-I", found
+
+
+@triton.jit
+def _parts(x_ptr, m_ptr, s_ptr, n, B: tl.constexpr):
+    p = tl.program_id(0)
+    j = tl.arange(0, B)
+    x = tl.load(x_ptr + p * B + j, mask=p * B + j < n, other=-float("inf")) * 1.7
+    most = tl.max(x)
+    tl.store(m_ptr + p, most)
+    tl.store(s_ptr + p, tl.sum(tl.exp(x - most)))
+
+
+@triton.jit
+def _merged(m_ptr, s_ptr, y_ptr, P: tl.constexpr):
+    p = tl.arange(0, P)
+    m = tl.load(m_ptr + p)
+    s = tl.load(s_ptr + p)
+    most = tl.max(m)
+    w = tl.exp2(m - most)
+    tl.store(y_ptr, most + tl.log(tl.sum(s * w)))
+
+
+def two_steps(x: torch.Tensor) -> torch.Tensor:
+    m, s, y = torch.empty(4), torch.empty(4), torch.empty(1)
+    _parts[(4,)](x, m, s, x.numel(), 32)
+    _merged[(1,)](m, s, y, 4)
+    return y
+
+
+def test_a_way_of_its_own_is_no_departure() -> None:
+    """What the first launch stores, parts of sums, no tensor of the reference has; the mistake is in the second."""
+    x = torch.randn(120, generator=torch.Generator().manual_seed(4)) * 2
+    found = classify(two_steps, x, ref=lambda x: torch.logsumexp(x * 1.7, 0, keepdim=True), device="sm_90")
+    assert found.label == "Type-II" and found.line == _line(_merged, "exp2"), found

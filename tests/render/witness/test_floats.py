@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from interval_ops.formats.model import FORMATS
+from render.exact import intervals as intervals_of_balls
 from render.exact.formats import to_format
 from render.exact.functions import MONOTONE
 from render.exact.points import number
@@ -52,6 +53,19 @@ def test_arithmetic_holds_the_exact_results_of_the_corners(name):
         assert lo[i] <= low and (hi[i] >= high), (x[0][i], y[0][i])
         slack = Fraction(2) ** -1073
         assert low - Fraction(lo[i]) <= abs(low) / 2**51 + slack and Fraction(hi[i]) - high <= abs(high) / 2**51 + slack
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_what_is_infinite_stays_so(name):
+    """An infinity is no overflow: nothing is rounded, as in the plain formula."""
+    finite = np.array([[1.7, 1.7000001], [0.3, 2.5], [5.0, 5.0]])
+    plain = getattr(intervals_of_balls, name)
+    for end in (-math.inf, math.inf):
+        for lo, hi in finite:
+            with np.errstate(all="ignore"):
+                found = getattr(f, name)((np.array([end]), np.array([end])), (np.array([lo]), np.array([hi])))
+            expected = plain(intervals_of_balls.interval(end, end), intervals_of_balls.interval(lo, hi))
+            assert [float(x[0]) for x in found] == [float(x.mid()) for x in expected] == [end, end]
 
 
 def test_a_square_is_never_negative():
