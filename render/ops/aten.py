@@ -137,7 +137,7 @@ _all(Form.MADE, """
     zeros ones empty full eye zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_empty
     scalar_tensor empty_strided new_empty_strided arange tril_indices triu_indices empty_permuted
 """)  # fmt: skip
-_all(Form.FUNCTION, "linspace logspace hann_window hamming_window blackman_window bartlett_window")
+_all(Form.FUNCTION, "linspace logspace hann_window hamming_window blackman_window bartlett_window kaiser_window")
 _all(Form.RANDOM, """
     rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
     exponential random randint_like
@@ -154,7 +154,7 @@ _all(Form.MOVE, """
     reflection_pad1d reflection_pad2d unsafe_split unsafe_chunk view_as_real view_as_complex one_hot split_with_sizes
     repeat_interleave pixel_shuffle pixel_unshuffle _index_put_impl slice_backward select_backward index_copy
     index_fill diagonal_copy expand_copy split_copy unbind_copy select_copy slice_copy permute_copy view_copy t_copy
-    transpose_copy unfold_copy squeeze_copy unsqueeze_copy detach_copy alias_copy split_with_sizes_copy
+    transpose_copy unfold_copy squeeze_copy unsqueeze_copy detach_copy alias_copy split_with_sizes_copy render::about
     upsample_nearest1d upsample_nearest2d channel_shuffle unsafe_split_with_sizes take_along_dim lift
 """)  # fmt: skip
 _formula("relu", lambda n, x: n.larger(x, n.number(0.0)), None, form=Form.ORDER)
@@ -223,7 +223,9 @@ _rows("prod", lambda n, x: n.product(x), form=Form.FUNCTION)
 _rows("sum", lambda n, x: n.sum(x), form=Form.SUM)
 _rows("mean", r.mean, form=Form.SUM)
 _all(Form.SUM, "nansum cumsum trace avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d")
-for _name in ("addr", "index_add", "scatter_add", "_adaptive_avg_pool3d", "segment_reduce", "col2im",
+for _name in ("avg_pool2d_backward", "avg_pool3d_backward", "_adaptive_avg_pool2d_backward",
+              "_adaptive_avg_pool3d_backward", "addr", "index_add", "scatter_add", "_adaptive_avg_pool3d",
+              "segment_reduce", "col2im",
               "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"):  # fmt: skip
     _add(Aten(_name, Form.SUM, stepwise=True))
 _all(Form.PRODUCT, """
@@ -311,6 +313,10 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
     tensors = [a for a in args if hasattr(a, "numel")]
     if name == "addr":
         return 3
+    if name.startswith("avg_pool") and name.endswith("_backward"):  # the windows that an element is under
+        return int(prod(args[2]) if len(args[2]) > 1 else args[2][0] ** int(name[8])) + 1
+    if name.startswith("_adaptive_avg_pool") and name.endswith("_backward"):
+        return int(prod(-(-a // b) + 1 for a, b in zip(args[0].shape[::-1], args[1].shape[::-1], strict=False))) + 1
     if name.startswith("upsample_"):  # 2^d products of d weights each
         return 4 * int(name[-2])
     if name == "_trilinear":

@@ -3,6 +3,8 @@
 `mkldnn_rnn_layer`    oneDNN's layer of an LSTM is the recurrence that `torch.nn.LSTM` documents
 `bincount`            with weights it is a sum at places
 `native_batch_norm`   in training it writes to the running statistics, of which its schema says nothing
+
+Others are few plain operations (`spelled`), interpolations at computed places (`resampled`) and transforms (`fourier`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+
+from render.ops import fourier, resampled, spelled
 
 _LSTM = 2
 """How ATen numbers the kinds of recurrent cells."""
@@ -79,9 +83,31 @@ def weighed(x: torch.Tensor, weights: torch.Tensor, minlength: int = 0) -> torch
     return torch.zeros(places, dtype=dtype).index_add(0, x, weights.to(dtype))
 
 
+def _into(steps: Callable[..., Any]) -> Callable[..., Any]:
+    """The form in place."""
+    return lambda x, *args, **kwargs: x.copy_(steps(x.clone(), *args, **kwargs))
+
+
 _ALL = (
     Layer("mkldnn_rnn_layer", _is_lstm, lstm_layer),
     Layer("native_batch_norm", _has_statistics, updating_batch_norm),
     Layer("bincount", _is_weighed, weighed),
+    Layer("_embedding_bag", spelled.is_bag, spelled.embedding_bag),
+    Layer("_embedding_bag_forward_only", spelled.is_bag, spelled.embedding_bag),
+    Layer("_cdist_forward", spelled.is_distance, spelled.distances),
+    Layer("_pdist_forward", spelled.is_self_distance, spelled.self_distances),
+    Layer("renorm", spelled.is_renorm, spelled.renorm),
+    Layer("renorm_", spelled.is_renorm, _into(spelled.renorm)),
+    Layer("scatter_reduce", spelled.is_scattered, spelled.scatter_reduce),
+    Layer("scatter_reduce_", spelled.is_scattered, _into(spelled.scatter_reduce)),
+    Layer("index_reduce", spelled.is_indexed, spelled.index_reduce),
+    Layer("index_reduce_", spelled.is_indexed, _into(spelled.index_reduce)),
+    Layer("upsample_bicubic2d", resampled.of_planes, resampled.bicubic),
+    Layer("_upsample_bilinear2d_aa", resampled.of_planes, resampled.bilinear_smoothed),
+    Layer("_upsample_bicubic2d_aa", resampled.of_planes, resampled.bicubic_smoothed),
+    Layer("grid_sampler_2d", resampled.of_planes, resampled.grid_sampled),
+    Layer("_fft_r2c", fourier.is_followed, fourier.of_real),
+    Layer("_fft_c2r", fourier.is_followed, fourier.to_real),
+    Layer("_fft_c2c", fourier.is_followed, fourier.of_complex),
 )
 LAYERS = {f"aten::{layer.name}": layer for layer in _ALL}

@@ -8,7 +8,8 @@ apart by `render.ops.complexes`, layers by `render.ops.layers`. In inference mod
 reshapes arrive whole, which are views at one time and copies at another: they are followed as what they then do. A
 subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised, distributed, masked tensors) computes with
 the plain tensors that it holds: those steps are what a mode follows. Fake tensors and those on the meta device have
-shapes and no elements: there is nothing to follow.
+shapes and no elements: there is nothing to follow. Nor is there where a tensor changes its geometry in place: what is
+known of memory stays.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _NAMED = {"norm": torch.linalg.vector_norm}
 """Those whose plain operation goes by another name."""
 _STRIDED = frozenset(f"aten::_nested_{n}" for n in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded",
                                                     "view_from_buffer"))  # fmt: skip
+_RESHAPING = frozenset(f"aten::{n}_" for n in ("transpose", "t", "squeeze", "unsqueeze", "swapaxes", "swapdims"))
 _PLAIN = torch.Tensor.__torch_dispatch__
 _TRACED = frozenset(["torch._subclasses.fake_tensor", "torch._subclasses.functional_tensor"])
 """Classes that compute under a mode of their own, which torch asks next."""
@@ -77,6 +79,8 @@ def _way(func: Any) -> Callable[..., Any] | Layer | bool | None:
         return None
     if func._schema.name in _STRIDED:
         return _refused
+    if func._schema.name in _RESHAPING:
+        return _reshaped
     if func._schema.name == "aten::_neg_view":
         return _negated
     if any(a.alias_info and not a.alias_info.is_write for a in func._schema.returns) and _composite(func):
@@ -91,6 +95,12 @@ def _composite(func: Any) -> bool:
 def _refused(*_: Any) -> Any:
     message = "nested tensors of the strided layout, which have no shape, are not followed"
     raise NotImplementedError(f"{message}: use layout=torch.jagged, or a loop over the tensors")
+
+
+def _reshaped(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """What waits for the tensor as it is is computed first, by a mode that puts things off."""
+    getattr(mode, "settle", lambda _: None)(args[0])
+    return func(*args, **kwargs)
 
 
 def _negated(x: torch.Tensor) -> torch.Tensor:
@@ -139,6 +149,8 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
             with _again(self):
                 out = [call() for call in calls]
             return out if func._schema.returns else None
+        if way is _reshaped:
+            return _reshaped(self, func, args, kwargs or {})
         if way is _refused or way is _negated:
             with _again(self):
                 return way(*args)

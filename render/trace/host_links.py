@@ -18,7 +18,7 @@ from render.interpreter.hosted.products import kind_of
 from render.ops.aten import ATEN, Aten, Form, base_name, of_form
 from render.ops.dtypes import FORMAT_OF
 from render.ops.formulas import HALF_POWERS, Refused, glu
-from render.ops.rows import Joined, along, axes_of, mean
+from render.ops.rows import Joined, along, axes_of, logsumexp, mean
 from render.trace.host import HostStep
 from render.trace.host_attention import attended
 from render.trace.host_nodes import Formulas, Making, Numbers, Value
@@ -258,6 +258,21 @@ def _scanned(kind: str) -> Rule:
     return rule
 
 
+def _as_made(make: Making) -> Numbers:
+    """A table of numbers alone, as the run bounded it."""
+    assert make.step.out is not None
+    return make.cutter.add(LEAF, {"source": "constant"}, make.step, (), *make.step.out.ends(make.wanted))
+
+
+def _running_log_sum(make: Making) -> Numbers:
+    x, dim = make.step.args[0], int(make.argument("dim"))
+    rows, _, which, place = make.grouped(x, Joined(x.shape, axes_of(dim, x.dim())))
+    inside, n = np.arange(rows.shape[1])[None, :] <= place[:, None], Formulas(make, make.inner)
+    nothing = make.constants(np.array([-np.inf]), make.inner)
+    found = logsumexp(n, n.of(np.where(inside, rows[which], nothing), FORMAT_OF[x.dtype]))
+    return make.cast(found.numbers[:, 0], make.inner, make.fmt)
+
+
 def _ranked(make: Making) -> Numbers:
     """The element of a rank in its row: sort, topk, kthvalue, median."""
     x, name = make.step.args[0], base_name(make.step.name)
@@ -400,6 +415,7 @@ _OWN: dict[str, Rule] = {
     "copy": _converted(1),
     "cumsum": _scanned("sum"),
     "cumprod": _scanned("prod"),
+    "logcumsumexp": _running_log_sum,
     "cummax": _scanned("max"),
     "cummin": _scanned("min"),
     **dict.fromkeys(("linspace", "logspace"), spaced),
@@ -409,6 +425,7 @@ _OWN: dict[str, Rule] = {
     "hamming_window": windowed(lambda make: (make.argument("alpha", 0.54), -make.argument("beta", 0.46))),
     "blackman_window": windowed(lambda make: (0.42, -0.5, 0.08)),
     "bartlett_window": tent,
+    "kaiser_window": _as_made,
     **dict.fromkeys(("sort", "topk", "kthvalue", "median", "nanmedian"), _ranked),
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _multiplied),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added),

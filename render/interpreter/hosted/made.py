@@ -7,6 +7,9 @@ arange     start + i step in float32 for narrower formats: 4 u of the last eleme
 logspace   base^x, x of a linspace: relative |ln base| times the error of x, and the error of pow.
 windows    sums of at most three cosines c_k cos(2 pi k i / N), sum |c_k| <= 1, or of i / N, each operation rounded: the
            argument is at most 4 pi and off by 4 u of itself, the cosine by 2 ulp, products and sums by u each: 64 u.
+kaiser     i0(b sqrt(y)) / i0(b) <= 1, y = 1 - r^2. i0 is a function of b^2 y with d log i0 <= 1/4;
+           r has 3 roundings, y is off by 8 u at most: relative b^2 2 u + 4 |b| u for b itself and the root, of i0
+           twice 4.0e-7 (5.8e-16 in fp64; Cephes), and the quotient.
 
 Where numbers and table are whole and exact in the format, as in `arange(n)`, nothing rounds.
 """
@@ -90,3 +93,12 @@ def logspace(call: Call) -> Result:
 def window(call: Call) -> Result:
     fmt = _format(call)
     return None if fmt is None else _around(call, _wide(call), 64 * fmt.u, fmt)
+
+
+def kaiser(call: Call) -> Result:
+    fmt = _format(call)
+    if fmt is None:
+        return None
+    b, i0 = abs(float(call.get("beta", 12.0))), 7.0 if inner_of(fmt).bits == 32 else 6.0
+    value = _wide(call)
+    return _around(call, value, ((2 * b + 4) * b + 2 * i0 + 4) * fmt.u * np.abs(value), fmt)

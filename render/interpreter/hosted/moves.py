@@ -286,3 +286,11 @@ def to_copy(call: Call) -> Result:
 def copy_(call: Call) -> Result:
     source = call.args[1]
     return cast(call, call.pair(source), source.dtype, call.x.dtype)
+
+
+def about(call: Call) -> Result:
+    """Elements as they are, or as far off as an implementation may be."""
+    lo, hi = call.pair(call.x)
+    room = 0.0 if call.profile.muted("arith") else np.abs(call.pair(call.args[1])[1])
+    low, high = np.nextafter(lo - room, -np.inf), np.nextafter(hi + room, np.inf)
+    return Bounds(np.where(room == 0, lo, low), np.where(room == 0, hi, high))

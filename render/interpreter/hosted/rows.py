@@ -122,6 +122,30 @@ def scanned(scan_: Callable[..., Pair]) -> Rule:
     return rule
 
 
+def running_log_sum(call: Call) -> Result:
+    """logcumsumexp: of j elements, in any order of at most j - 1 steps max + log1p(exp(-|x - y|)).
+
+    A step is off by u |result| for its sum, u/e for the rounding of x - y (d e^-d <= 1/e), the error of exp, and that
+    of log1p times log 2; its derivatives by x and y are positive and add up to 1, so that errors of both sides together
+    become no larger and those of the steps add up. GPU kernels keep partial results in a narrow type
+    (aten/src/ATen/native/cuda/LogcumsumexpKernel.cu).
+    """
+    rows = Rows(call)
+    if not rows.usable:
+        return None
+    fmt, profile = rows.fmt, rows.profile
+    low, high = (np.logaddexp.accumulate(end, 1) for end in rows.pair)
+    held = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in rows.pair))
+    steps = np.arange(rows.n)
+    most = np.maximum.accumulate(held, 1) + np.log1p(steps)
+    own = 2.0**-50 * (most + 1)
+    if not profile.muted("function"):
+        exp, log = (profile.fn(name, rows.inner.name) for name in ("exp", "log1p"))
+        own = own + fmt.u * most + rows.inner.u + exp.r + exp.a + log.r + log.a + fmt.half_subnormal
+    low, high = low - (steps + 1) * own * UP, high + (steps + 1) * own * UP
+    return rows.full((low, high))
+
+
 # --- norms of vectors ---------------------------------------------------------------------------------------------
 
 

@@ -19,10 +19,12 @@ from render.interpreter.hosted import softmax as s
 from render.interpreter.hosted import truths as t
 from render.interpreter.hosted.call import Rule
 from render.ops.aten import ATEN, Aten, Form, of_form
+from render.ops.rooms import ABOUT
 
 _OWN: dict[str, Rule] = {
     "_to_copy": m.to_copy,
     "copy": m.copy_,
+    ABOUT: m.about,
     **dict.fromkeys(("max", "min"), m.extreme),
     **dict.fromkeys(("sort", "topk", "kthvalue", "median", "nanmedian"), m.ordered),
     **dict.fromkeys(("cummax", "cummin"), m.running),
@@ -68,12 +70,14 @@ _OWN: dict[str, Rule] = {
     "logspace": made.logspace,
     "arange": made.arange,
     **dict.fromkeys(made.WINDOWS, made.window),
+    "kaiser_window": made.kaiser,
     **dict.fromkeys(made.FILLS, made.filled),
     "sum": r.reduced(r.total),
     "mean": r.reduced(r.average),
     "prod": r.product,
     "cumsum": r.scanned(scan.cumsum),
     "cumprod": r.scanned(scan.cumprod),
+    "logcumsumexp": r.running_log_sum,
     **dict.fromkeys(("_softmax", "_safe_softmax"), s.softmax),
     "_scaled_dot_product_flash_attention_for_cpu": attention.attention,
     "_log_softmax": partial(s.softmax, logs=True),
@@ -129,12 +133,12 @@ RULES: dict[str, Rule] = {name: rule for name, op in ATEN.items() if (rule := _O
 REFUSED = {name: why for name, why in REFUSED.items() if name not in RULES}
 """Operations that taint what they return, and why."""
 
-MOVES = of_form(Form.MOVE) & RULES.keys() - {"copy"}
+MOVES = of_form(Form.MOVE) & RULES.keys() - {"copy", ABOUT}
 """Results that hold elements of their operands, which may never have been written."""
 ROUNDS = {
     **{name: ATEN[name].cause for name in RULES if ATEN[name].cause},
     "copy": "cast",
-    **dict.fromkeys(("linspace", "logspace", "arange", *made.WINDOWS), "arith"),
+    **dict.fromkeys(("linspace", "logspace", "arange", ABOUT, *made.WINDOWS, "kaiser_window"), "arith"),
     **dict.fromkeys(("convolution_backward", "embedding_dense_backward"), "accumulation"),
 }
 """Cause of the rounding of every operation that rounds."""

@@ -131,6 +131,9 @@ def _log_softmax_backward(r: RecordedCells, grad: Ids, y: Ids, dim: int, *_: Any
 ROWS: dict[str, Rule] = {
     "cumsum": _scanned("cumsum", lambda n, xs: list(accumulate(xs))),
     "cumprod": _scanned("cumprod", lambda n, xs: list(accumulate(xs, lambda a, b: a * b))),
+    "logcumsumexp": _scanned(
+        "logcumsumexp", lambda n, xs: [n.call("log", s) for s in accumulate(n.call("exp", x) for x in xs)], 2 * HEAVY
+    ),
     "cummax": _running(True),
     "cummin": _running(False),
     "_softmax_backward_data": _softmax_backward,

@@ -7,6 +7,7 @@ import torch
 
 from render.interpreter.hosted import table as hosted
 from render.ops.aten import ATEN, Form, base_name
+from render.ops.rooms import ABOUT
 from render.reference import local_error
 from render.reference.precise import recorder
 from render.trace import host_links as sliced
@@ -30,7 +31,7 @@ def test_every_operation_has_a_rule_or_a_reason(lane):
 def test_keys_are_operations_of_torch():
     """Names of torch's own schemas, less those of other versions and of in-place forms only."""
     known = {base_name(s.name) for s in torch._C._jit_get_all_schemas() if s.name.startswith("aten::")}
-    assert not ATEN.keys() - known - {"mkldnn_linear", "true_divide", "_fused_rms_norm"}
+    assert not ATEN.keys() - known - {"mkldnn_linear", "true_divide", "_fused_rms_norm", ABOUT}
 
 
 def test_names_in_place_mean_what_the_plain_ones_do():

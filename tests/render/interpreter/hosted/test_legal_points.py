@@ -19,7 +19,17 @@ from render.interpreter.host import HostTracker
 from render.interpreter.memory import Memory
 
 TARGETS = torch.arange(12) % 5
+INDICES, OFFSETS = torch.tensor([0, 3, 2, 2, 5, 1, 4, 0, 6, 3]), torch.tensor([0, 3, 3, 8])
+GRID = torch.rand(1, 4, 5, 2, generator=torch.Generator().manual_seed(1)) * 2.6 - 1.3
 C = 0.7390123
+ROWS = torch.tensor([0, 1, 1, 2, 1] * 4)
+
+
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """For operations without kernels for narrow types."""
+    return x.float() if x.dtype.itemsize < 4 else x
+
+
 OPERATIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     # numbers in the operands' type
     "add": (lambda x: x + C, [(40,)]),
@@ -64,7 +74,23 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "nll": (lambda x: F.nll_loss(x, TARGETS.repeat(40), reduction="sum"), [(480, 5)]),
     "nll weighted": (lambda x, w: F.nll_loss(x, TARGETS, w.abs() + 1), [(12, 5), (5,)]),
     "nll of images": (lambda x: F.nll_loss(x, TARGETS.reshape(2, 2, 3)), [(2, 5, 2, 3)]),
+    "mean at places": (lambda x: x.scatter_reduce(0, ROWS[:6, None].expand(6, 4), x * 1.5, "mean"), [(6, 4)]),
+    "product at places": (lambda x: x.index_reduce(0, ROWS[:6], x * C, "prod"), [(6, 4)]),
+    "bags": (lambda x: F.embedding_bag(INDICES, x, OFFSETS, mode="mean"), [(7, 4)]),
+    "bags weighed": (lambda x, w: F.embedding_bag(INDICES, x, OFFSETS, mode="sum", per_sample_weights=w),
+                     [(7, 4), (10,)]),
+    "log of sums": (lambda x: torch.logcumsumexp(x, 0), [(90, 3)]),
+    "distances": (lambda x, y: torch.cdist(x.float(), y.float(), p=1.5), [(5, 6), (4, 6)]),
+    "renorm": (lambda x: torch.renorm(x, 2, 0, C), [(5, 6)]),
+    "spectrum": (lambda x: torch.view_as_real(torch.fft.rfft(wide(x))), [(2, 30)]),
+    "spectrum of a prime": (lambda x: torch.view_as_real(torch.fft.fft(wide(x))), [(2, 101)]),
+    "signal": (lambda x: torch.fft.irfft2(torch.view_as_complex(wide(x)), s=(6, 10)), [(6, 6, 2)]),
+    "kaiser": (lambda x: x * torch.kaiser_window(40, True, 9.0, dtype=x.dtype), [(40,)]),
     # places that are computed
+    "cubic": (lambda x: F.interpolate(x, size=(3, 300), mode="bicubic"), [(1, 1, 2, 201)]),
+    "smooth": (lambda x: F.interpolate(wide(x), size=(3, 70), mode="bicubic", antialias=True), [(1, 1, 5, 201)]),
+    **{f"grid {how}": (lambda x, how=how: F.grid_sample(x, GRID.to(x.dtype), how, align_corners=False), [(1, 2, 9, 8)])
+       for how in ("bilinear", "bicubic")},
     "bilinear": (lambda x: F.interpolate(x, size=(3, 3000), mode="bilinear"), [(1, 1, 2, 2001)]),
     "linear": (lambda x: F.interpolate(x, scale_factor=1.37, mode="linear", align_corners=True), [(1, 2, 77)]),
     "trilinear": (lambda x: F.interpolate(x, size=(5, 9, 8), mode="trilinear"), [(1, 1, 7, 8, 9)]),
@@ -83,12 +109,13 @@ def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-ROWS = torch.tensor([0, 1, 1, 2, 1] * 4)
 GRADIENTS: dict[str, Callable[..., Any]] = {
     "sigmoid": torch.sigmoid, "glu": lambda x: F.glu(x.T), "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh,
     "mse": lambda x: F.mse_loss(x, x.detach() * 0.5), "embedding": lambda x: F.embedding(ROWS, x),
     "huber": lambda x: F.huber_loss(x, x.detach() * 0.5, delta=C, reduction="none"),
     "softmax": lambda x: x.softmax(-1), "layer norm": lambda x: F.layer_norm(x, (9,)),
+    "pool": lambda x: F.avg_pool2d(x[None, None], 3, 2, 1),
+    "adaptive pool": lambda x: F.adaptive_avg_pool2d(x[None], 4),
 }  # fmt: skip
 OPERATIONS |= {f"{name} backward": (gradient(f), [(6, 9), (200,)]) for name, f in GRADIENTS.items()}
 WIDTHS = {torch.float32: (2.0**-23, 0.3), torch.float16: (2.0**-10, 0.3), torch.bfloat16: (2.0**-7, 0.3)}
@@ -138,8 +165,6 @@ def test_torch_s_own_results_lie_inside(name, dtype):
     "operation",
     [
         lambda x: torch.segment_reduce(x, "max", lengths=torch.tensor([4, 8])),
-        lambda x: F.interpolate(x[None, None, None], size=(1, 5), mode="bicubic"),
-        lambda x: F.grid_sample(torch.ones(1, 1, 4, 4, dtype=x.dtype), x.reshape(1, 2, 3, 2), align_corners=True),
     ],
 )
 def test_what_is_no_sum_with_known_coefficients_is_named(operation):
