@@ -10,7 +10,7 @@ import torch
 from render.entry.execution import Execution
 from render.entry.outputs import OutputPair, shape_mismatch, values
 from render.interpreter.memory.records import Use
-from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, differences, too_large, untracked
+from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, differences, leaves_open, too_large, untracked
 from render.judgement.references import References
 from render.judgement.related import belongs
 from render.reference.local_error import TORCH_FORMATS
@@ -41,7 +41,7 @@ def judged_of(
         device_fmt=None if device is None else TORCH_FORMATS.get(device.dtype),
         radius=lambda: references.radius_of(i), unstored=unstored, mismatch=why,
         taints=frozenset(taints | (set() if ours.tracked or why else {UNKNOWN})),
-        unruled=not ours.tracked or any("::" in t.op or t.op.startswith("host ") for t in noted),
+        unruled=not ours.tracked or any(map(leaves_open, noted)),
     )  # fmt: skip
     if case.device is not None and not recorded:
         compared = case

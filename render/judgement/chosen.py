@@ -17,7 +17,7 @@ import numpy as np
 
 from render.entry.execution import FAILURES, Entry, Execution, Tensor
 from render.interpreter.choices import Choices
-from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, untracked
+from render.judgement.composition import NEVER_WRITTEN, UNKNOWN, Judged, leaves_open, untracked
 from render.result.decision import Case, Decision, compare
 from render.result.defects import caught
 
@@ -104,7 +104,7 @@ def _joined(j: Judged, run: Execution, turns: Sequence[Tensor]) -> Judged:
         best = np.argmin([_miss(case, t) for t in turns], axis=0)
         lo, hi = (join(end, np.choose(best, ends)) for end, ends, join in
                   ((lo, [t.lo for t in turns], np.minimum), (hi, [t.hi for t in turns], np.maximum)))  # fmt: skip
-    unruled = not ours.tracked or any("::" in t.op or t.op.startswith("host ") for t in noted)
+    unruled = not ours.tracked or any(map(leaves_open, noted))
     moved = np.logical_or.reduce([(t.lo != ours.lo) | (t.hi != ours.hi) for t in turns[1:]])
     case = replace(case, lo=lo, hi=hi, value=ours.value, unstored=ours.unstored, taints=frozenset(taints),
                    unruled=unruled, moved=moved)  # fmt: skip

@@ -10,6 +10,7 @@ import torch
 
 from render.entry.execution import Execution, Tensor
 from render.explain.budget import LIKELY
+from render.interpreter.memory import Taint
 from render.result import codes
 from render.result.decision import Case, Decision
 from render.result.verdict import BudgetItem, Finding, TaintNote
@@ -25,6 +26,11 @@ class Judged:
     case: Case
     ours: Tensor
     ref_dtype: torch.dtype
+
+
+def leaves_open(taint: Taint) -> bool:
+    """Whether the value behind it may be any of many: of host operations without a rule, or by the order of programs."""
+    return "::" in taint.op or taint.op.startswith(("host ", "atomic_"))
 
 
 def untracked(ours: Tensor, ref: np.ndarray) -> Tensor:

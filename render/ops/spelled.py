@@ -72,7 +72,8 @@ def is_distance(x: torch.Tensor, y: torch.Tensor, p: float, *_: Any) -> bool:
 
 def distances(x: torch.Tensor, y: torch.Tensor, p: float, *_: Any) -> torch.Tensor:
     """Norms of the differences of all pairs of rows."""
-    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+    found: torch.Tensor = torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+    return found
 
 
 def is_self_distance(x: torch.Tensor, p: float = 2.0) -> bool:
@@ -81,7 +82,8 @@ def is_self_distance(x: torch.Tensor, p: float = 2.0) -> bool:
 
 def self_distances(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
     first, second = torch.triu_indices(len(x), len(x), 1).unbind(0)
-    return torch.linalg.vector_norm(x.index_select(0, first) - x.index_select(0, second), p, -1)
+    found: torch.Tensor = torch.linalg.vector_norm(x.index_select(0, first) - x.index_select(0, second), p, -1)
+    return found
 
 
 def is_renorm(x: torch.Tensor, p: float, *_: Any) -> bool:

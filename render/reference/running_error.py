@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from interval_ops.compiled import compiled
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
+from render.interpreter.memory.symbols import BEYOND
 from render.ops.aten import ATEN, Form, of_form, scalar_arguments
 from render.reference import local_error as noise
 
@@ -426,9 +427,13 @@ def add_constants(
     op: Movable, values: list[Any], floats: list[int], total: Errors, scale: float = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> None:  # fmt: skip
-    """A Python number in a float32 program is its rounding to `dtype`: add how far that takes the results."""
+    """A Python number in a float32 program is its rounding to `dtype`: add how far that takes the results.
+
+    Numbers beyond any data are what is written: they stand for infinities, and what depends on their roundings, as
+    each element of a row that is masked as a whole would, is no matter of a rounding (`interpreter.memory.symbols`).
+    """
     dtype = dtype if dtype in noise.TORCH_FORMATS and dtype != F64 else torch.float32
-    most = min(torch.finfo(dtype).max, 3e38)
+    most = min(torch.finfo(dtype).max, BEYOND)
 
     def rounded(i: int, x: Any) -> Any:
         return torch.tensor(x, dtype=dtype).item() if isinstance(x, float) and abs(x) < most else x

@@ -24,6 +24,9 @@ from render.interpreter.waiting import Loop, changed
 UNSEEN = "another thread of the program stored what is loaded, and no barrier (tl.debug_barrier) lies between"
 
 
+BEFORE = "what it gives back is a sum of the programs before, which may be any"
+
+
 def _atomic_kinds() -> dict[Any, str]:
     names = {
         "ADD": "add", "FADD": "add", "MAX": "max", "MIN": "min", "UMAX": "umax", "UMIN": "umin",
@@ -264,6 +267,8 @@ class AccessOperations(Base):
         if elem.fmt is None and got.lo is not None:
             taint = taint | ctx.taint("RND302", f"atomic_{kind}", LEFT_OPEN)
             return Handle(v, pointee, ptr.shape, taint=got.taint | taint)
+        if elem.fmt is not None and ctx.interval and kind == "add":
+            taint = taint | ctx.taint("RND302", "atomic_add", BEFORE)
         return Handle(v, pointee, ptr.shape, got.lo, got.hi, got.taint | taint)
 
     def _order_open(self, kind: str, at: np.ndarray | None, mask: Handle | None) -> frozenset[int]:
