@@ -15,8 +15,9 @@ from interval_ops.profiles.file import ProfileError
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named, flatten, outline, stored_arguments, stored_besides, values
-from render.entry.target import as_kernel_error, returned_names
+from render.entry.target import as_kernel_error, returned_names, returning
 from render.interpreter.boxes import carried
+from render.interpreter.hosted.overloads import is_plain, tensors_of
 from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp, is_users
@@ -93,7 +94,8 @@ class Tensor:
     storage began, `address` that of its first element.
     `tracked` is False for a tensor that no kernel wrote and that was not copied from such memory: its values are known,
     a bound is not. `use`: what kernels did with its memory, `made`: file and
-    line of the host code that allocated it. `left`: elements that no program stored, where a part of them ran.
+    line of the host code that allocated it. `left`: elements that no program stored, where a part of them ran. `given`:
+    it is memory of an input that nothing changed, so that its values are exact.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Tensor:
     use: Use = Use.NONE
     made: tuple[str, int] | None = None
     left: np.ndarray | None = None
+    given: bool = False
 
     def offset(self, where: tuple[int, ...]) -> int:
         """Bytes from the first element to the one at `where`. Raises RenderError where there is none."""
@@ -187,6 +190,13 @@ class Entry:
         outputs = [replace(_describe(n, t, session.envelope(t, take=True)), use=uses(t),
                            made=session.made_at(t.untyped_storage().data_ptr()),
                            left=~session.memory.stored_by_kernels(t) if part else None) for n, t in found]  # fmt: skip
+        same = _unchanged(self.inputs, inputs) if not all(t.tracked for t in outputs) else frozenset()
+        outputs = [
+            replace(t, tracked=True, given=True, made=t.made or returning(self.fn))
+            if not t.tracked and t.base in same
+            else t
+            for t in outputs
+        ]
         run = Execution(outputs, session, seconds, cpu, aside=aside)
         if part and not run.apart:
             raise RenderError("RND902", HANDED, "leave --programs out")
@@ -229,6 +239,19 @@ class Entry:
             if not is_users(error) or is_own_failure(error):
                 raise
             raise as_kernel_error(error) from error
+
+
+def _unchanged(before: Inputs, after: Inputs) -> frozenset[int]:
+    """Where the memory of inputs begins that a call left as it was."""
+    pairs = zip(*(tensors_of((list(x.args), dict(x.kwargs))) for x in (before, after)), strict=False)
+    return frozenset(a.untyped_storage().data_ptr() for b, a in pairs if is_plain(a) and is_plain(b) and _same(a, b))
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """In every bit."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    return torch.equal(*(x.detach().reshape(-1).contiguous().view(torch.uint8) for x in (a, b)))
 
 
 def _describe(name: str, tensor: torch.Tensor, envelope: Any) -> Tensor:

@@ -225,15 +225,27 @@ def returned_names(fn: Callable[..., Any]) -> list[str]:
     return [] if code is None else list(_returned(code))
 
 
+def returning(fn: Callable[..., Any]) -> tuple[str, int] | None:
+    """File and line of the last such statement."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    tree = None if code is None else _tree(code)
+    lines = [] if tree is None else [value.lineno for value in _returns(tree)]
+    return (code.co_filename, code.co_firstlineno + lines[-1] - 1) if code is not None and lines else None
+
+
+def _tree(code: CodeType) -> ast.AST | None:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
 @lru_cache(maxsize=1024)
 def _returned(code: CodeType) -> list[str]:
     """Read once: every run of an entry names its outputs."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, TypeError, SyntaxError):
-        return []
+    tree = _tree(code)
     found: list[str] = []
-    for statement in _returns(tree.body[0]):
+    for statement in _returns(tree) if tree is not None else ():
         parts = statement.elts if isinstance(statement, ast.Tuple) else [statement]
         names = [p.id for p in parts if isinstance(p, ast.Name)]
         found = names if len(names) == len(parts) else []

@@ -29,7 +29,7 @@ class Judged:
 
 
 def leaves_open(taint: Taint) -> bool:
-    """Whether the value behind it may be any of many: of host operations without a rule, or by the order of programs."""
+    """Whether the value behind it may be any of many: of host operations without a rule, or of programs in an order."""
     return "::" in taint.op or taint.op.startswith(("host ", "atomic_"))
 
 
@@ -92,7 +92,8 @@ def place_of(
 ) -> tuple[str | None, int]:  # fmt: skip
     """File and line to look at: the finding, the taint, the top cause, else the kernel itself.
 
-    Of several launches it is the first that made one of the outputs `wrong`, if any are named.
+    Of several launches it is the first that made one of the outputs `wrong`, if any are named; an input that came back
+    as it was has the line that returns it.
     """
     for finding in findings:
         if finding.code == decision.code:
@@ -103,6 +104,9 @@ def place_of(
     for item in budget:
         if item.file:
             return item.file, item.line
+    for output in run.outputs:
+        if output.given and output.made and output.name in (wrong or ()):
+            return output.made
     launch = run.session.launches[-1 if wrong is None else first_wrong(run, wrong)]
     return launch.file, launch.line
 

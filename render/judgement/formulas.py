@@ -12,7 +12,7 @@ import numpy as np
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import FAILURES, Entry, Execution
 from render.explain.study import Study
-from render.judgement import handed, unrounded
+from render.judgement import handed, quantised, unrounded
 from render.judgement.composition import Judged
 from render.judgement.confirmation import Outside, all_confirmed, confirmed, rests_on_given, unconfirmed
 from render.judgement.confirmation import without_rounding as exactly
@@ -65,7 +65,9 @@ class Comparison:
         if answers and handed.accused(found) and (others := self.unread()):
             answers, found = self._as_handed(run, cases, decision, others, found)
         if found.code != unrounded.CODE:
-            return FormulasCompared(found, answers, None, tuple(unrounded.notes(answers)))
+            known = self.references.oracle
+            witness, found = quantised.decided(self.entry, run, known, self.places, cases, found)
+            return FormulasCompared(found, answers, witness, tuple(unrounded.notes(answers)))
         witness, found = self._second(run, cases, answers, found)
         return FormulasCompared(found, answers, witness)
 

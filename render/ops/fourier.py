@@ -56,7 +56,7 @@ def _table(parts: torch.Tensor, n: int) -> torch.Tensor:
 def _along(x: torch.Tensor, dim: int, table: torch.Tensor) -> torch.Tensor:
     """Real and imaginary parts (the last axis) along `dim`, joined and multiplied."""
     moved = x.movedim(dim, -2)
-    found = moved.flatten(-2).reshape(-1, table.shape[0]) @ table
+    found = torch.mm(moved.flatten(-2).reshape(-1, table.shape[0]), table)
     return found.reshape(*moved.shape[:-2], -1, 2).movedim(-2, dim)
 
 
@@ -85,7 +85,7 @@ def of_real(x: torch.Tensor, dim: Sequence[int], how: int, onesided: bool) -> to
     dims = [d % x.dim() for d in dim]
     last, n = dims[-1], x.shape[dims[-1]]
     table = _both(n, x.dtype, True, n // 2 + 1 if onesided else n)[::2]
-    parts = (x.movedim(last, -1).reshape(-1, n) @ table).reshape(*x.movedim(last, -1).shape[:-1], -1, 2)
+    parts = torch.mm(x.movedim(last, -1).reshape(-1, n), table).reshape(*x.movedim(last, -1).shape[:-1], -1, 2)
     parts = parts.movedim(-2, last)
     for d in dims[:-1]:
         parts = _along(parts, d, _both(x.shape[d], x.dtype, True))
@@ -104,7 +104,7 @@ def to_real(x: torch.Tensor, dim: Sequence[int], how: int, size: int) -> torch.T
     imaginary = torch.where(ends, torch.zeros((), dtype=parts.dtype), -count * angle.sin())
     table = _table(torch.stack([count * angle.cos(), imaginary], 1).reshape(2 * half, size), size)
     moved = parts.movedim(last, -2)[..., :half, :]
-    found = (moved.flatten(-2).reshape(-1, 2 * half) @ table).reshape(*moved.shape[:-2], size).movedim(-1, last)
+    found = torch.mm(moved.flatten(-2).reshape(-1, 2 * half), table).reshape(*moved.shape[:-2], size).movedim(-1, last)
     return _scaled(found, [*(x.shape[d] for d in dims[:-1]), size], how)
 
 

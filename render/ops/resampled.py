@@ -91,7 +91,9 @@ def _resized(weights: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor
         sides = zip(x.shape[-2:], size, (down, across), strict=True)
         wide = x if x.dtype.itemsize >= 4 else x.float()
         rows, columns = (weights(n, m, corners, s).to(wide.dtype) for n, m, s in sides)
-        found = (rows @ (wide @ columns.T)).to(x.dtype)
+        for side in (columns, rows):  # along the last axis, which comes first
+            wide = torch.mm(wide.reshape(-1, side.shape[1]), side.T).reshape(*wide.shape[:-1], -1).transpose(-1, -2)
+        found = wide.to(x.dtype)
         return about(found, _most(x) * (SLOPE * 5 * _of_places(x) * sum(x.shape[-2:]) + 32 * unit(x.dtype)))
 
     return steps

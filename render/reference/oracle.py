@@ -341,6 +341,20 @@ class Oracle:
             return None
         return [array(x) for _, x in found], watch
 
+    def cast_to_eight_bits(self) -> list[np.ndarray] | None:
+        """The reference on widened inputs, with its casts to 8 bits made; None where it makes none, or other ones."""
+        watch, inputs = NarrowWatch(), self.inputs.upcast()
+        try:
+            with default_dtype(F64), watch:
+                found = self._call(inputs)
+        except Exception as error:
+            caught(error, "the reference on widened inputs")
+            return None
+        eight = {d for d in watch.dtypes if d.itemsize == 1}
+        if not eight or watch.drawn or watch.dtypes - eight - {F64, torch.float32}:
+            return None
+        return [array(x) for _, x in found]
+
     def _reach(
         self, unit: Unit, widened: bool, base: list[np.ndarray] | None = None
     ) -> tuple[list[np.ndarray], ShadowMode]:

@@ -358,6 +358,7 @@ class NarrowWatch(Trail):
     def __init__(self) -> None:
         super().__init__()
         self.narrow: str | None = None
+        self.dtypes: set[torch.dtype] = set()
         self.drawn = False
         self.elements = 0
 
@@ -367,6 +368,7 @@ class NarrowWatch(Trail):
         made = [x for x in tree_leaves(out) if is_float(x)]
         self.elements += sum(x.numel() for x in made)
         self.drawn = self.drawn or noise.base_name(func) in noise.RANDOM
+        self.dtypes.update(x.dtype for x in made)
         if self.narrow is None and any(x.dtype != F64 for x in made):
             self.narrow = noise.base_name(func)
         return out

@@ -129,10 +129,10 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
 }  # fmt: skip
 """(8, 16) to (8, 16)."""
 UNRULED = {
-    "fft": lambda x: torch.fft.fft(x.float(), dim=-1).real.to(x.dtype),
+    "singular": lambda x: x * torch.linalg.svdvals(x.float())[0].to(x.dtype),
     "inverse": lambda x: x @ torch.linalg.inv(W + 8 * torch.eye(COLUMNS)).to(x.dtype),
     "digamma": lambda x: torch.digamma(x.float().abs() + 1).to(x.dtype),
-    "scatter_prod": lambda x: x.scatter_reduce(0, EVERYWHERE, x, "prod"),
+    "zeta": lambda x: torch.special.zeta(x.float().abs() + 2, torch.ones(())).to(x.dtype),
 }
 """No sound rule: never a verdict that rests on their results."""
 

@@ -385,7 +385,7 @@ def flips(x):
         (lambda x: x if torch.equal(x * 2, x + x) else -x, "equal"),
         (lambda x: x[int((x * 1.1).flatten().median(0).indices) % 4], "median"),
         (lambda x: torch.native_dropout(x * 1.1, 0.5, True)[0], "dropout"),
-        (lambda x: torch.view_as_real(torch.fft.fft(x)), "complex"),
+        (lambda x: torch.view_as_real(torch.linalg.eigvals(x)), "complex"),
         (in_place_lists, "_amp_foreach_non_finite_check_and_unscale"),
         (lambda x: torch.linalg.vector_norm(x * 1.1, 0), "order 0"),
         (lambda x: (x * 1.1).put(torch.tensor([0, 0]), x[0, :2], accumulate=True), "put that adds"),

@@ -1,0 +1,62 @@
+"""What is read off a run: the line to look at, and what no bound is asked of."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import render
+
+
+@triton.jit
+def doubled(X, O, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(O + i, 2 * tl.load(X + i, mask=i < n), mask=i < n)
+
+
+def forgotten(x):
+    o = torch.empty_like(x)
+    doubled[(1,)](x, o, x.numel(), 64)
+    return x
+
+
+def forgotten_view(x):
+    o = torch.empty_like(x)
+    doubled[(1,)](x, o, x.numel(), 64)
+    return x.reshape(6, 8)
+
+
+@pytest.mark.parametrize("entry", [forgotten, forgotten_view])
+def test_an_input_that_comes_back_is_exact_and_has_the_line_that_returns_it(entry):
+    x = torch.randn(48, generator=torch.Generator().manual_seed(1))
+    shape = (48,) if entry is forgotten else (6, 8)
+    wrong = render.classify(entry, x, ref=lambda x: (2 * x).reshape(shape))
+    assert (wrong.label, wrong.code) == ("Type-II", "RND201"), wrong
+    lines, first = inspect.getsourcelines(entry)
+    assert wrong.line == first + len(lines) - 1
+    same = render.classify(entry, x, ref=lambda x: x.reshape(shape) * 1.0)
+    assert same.label in ("Type-I", "Equal"), same
+
+
+@triton.jit
+def counted(X, C, O, B: tl.constexpr, K: tl.constexpr):
+    p = tl.program_id(0)
+    tl.store(O + p, tl.atomic_add(C, K * tl.sum(tl.load(X + p * B + tl.arange(0, B)), 0)))
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_a_sum_that_an_atomic_gives_back_accuses_nobody(factor):
+    """It is that of any programs: no error of the kernel is measured by one order of them."""
+
+    def entry(x):
+        total, o = torch.zeros(1), torch.empty(4)
+        counted[(4,)](x, total, o, 8, factor)
+        return o
+
+    x = torch.randn(32, generator=torch.Generator().manual_seed(1))
+    v = render.classify(entry, x, ref=lambda x: x.reshape(4, 8).sum(1).cumsum(0) - x.reshape(4, 8).sum(1))
+    assert (v.label, v.code) == ("Inconclusive", "RND302"), v
