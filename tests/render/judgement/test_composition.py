@@ -13,9 +13,9 @@ import render
 
 
 @triton.jit
-def doubled(X, O, n, B: tl.constexpr):
+def doubled(X, Y, n, B: tl.constexpr):
     i = tl.arange(0, B)
-    tl.store(O + i, 2 * tl.load(X + i, mask=i < n), mask=i < n)
+    tl.store(Y + i, 2 * tl.load(X + i, mask=i < n), mask=i < n)
 
 
 def forgotten(x):
@@ -43,9 +43,9 @@ def test_an_input_that_comes_back_is_exact_and_has_the_line_that_returns_it(entr
 
 
 @triton.jit
-def counted(X, C, O, B: tl.constexpr, K: tl.constexpr):
+def counted(X, C, Y, B: tl.constexpr, K: tl.constexpr):
     p = tl.program_id(0)
-    tl.store(O + p, tl.atomic_add(C, K * tl.sum(tl.load(X + p * B + tl.arange(0, B)), 0)))
+    tl.store(Y + p, tl.atomic_add(C, K * tl.sum(tl.load(X + p * B + tl.arange(0, B)), 0)))
 
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])

@@ -60,3 +60,30 @@ def test_causal_attention(ref, dtype):
     assert classify(attention(), *args, ref=ref, budget=False).label == "Type-I"
     assert classify(attention(off=-1), *args, ref=ref, budget=False).label == "Type-II"
     assert classify(attention(scale=1.05), *args, ref=ref, budget=False).label == "Type-II"
+
+
+@triton.jit
+def softmaxes(X, M, Out, FILL: tl.constexpr, GAIN: tl.constexpr, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.where(tl.load(M + at) != 0, tl.load(X + at), FILL)
+    e = tl.exp((x - tl.max(x, 0)) * GAIN)
+    tl.store(Out + at, e / tl.sum(e, 0))
+
+
+@pytest.mark.parametrize(
+    ("fill", "gain", "code"), [(-1e30, 1.0, ""), (-3e38, 1.0, ""), (-1e30, 1.02, "RND201"), (-INF, 1.0, "RND204")]
+)
+def test_a_row_that_is_masked_as_a_whole_by_a_large_number(fill, gain, code):
+    """All of it is one number, whatever that rounds to: each element is 1 / n, and no NaN."""
+
+    def run(x, mask):
+        out = torch.empty_like(x)
+        softmaxes[(len(x),)](x, mask, out, fill, gain, x.shape[1])
+        return out
+
+    g = torch.Generator().manual_seed(5)
+    mask = (torch.rand(5, 8, generator=g) > 0.4).int()
+    mask[2] = 0
+    x = torch.randn(5, 8, generator=g)
+    v = classify(run, x, mask, ref=lambda x, mask: torch.softmax(x.masked_fill(mask == 0, -1e30), -1))
+    assert v.label == ("Type-II" if code else "Type-I") and v.code.startswith(code), v
