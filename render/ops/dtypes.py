@@ -16,3 +16,6 @@ FORMAT_OF: dict[torch.dtype, Format] = {
     torch.float8_e4m3fnuz: FP8E4B8,
     torch.float8_e5m2fnuz: FP8E5B16,
 }
+
+BEYOND = 2.0**40
+"""Literals from here on are beyond any data: they stand for infinities."""

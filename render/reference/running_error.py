@@ -24,8 +24,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from interval_ops.compiled import compiled
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
-from render.interpreter.memory.symbols import BEYOND
 from render.ops.aten import ATEN, Form, of_form, scalar_arguments
+from render.ops.dtypes import BEYOND
 from render.reference import local_error as noise
 
 F64 = torch.float64

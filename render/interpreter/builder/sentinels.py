@@ -16,7 +16,8 @@ import numpy as np
 
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
-from render.interpreter.memory.symbols import BEYOND, marked
+from render.interpreter.memory.symbols import marked
+from render.ops.dtypes import BEYOND
 
 
 def ends(ctx: Context, exact: float, rounded: float) -> tuple[float, float]:

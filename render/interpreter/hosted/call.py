@@ -21,9 +21,9 @@ from interval_ops.formats.model import FP32, FP64, Format, Overflow
 from interval_ops.profiles.profile import FnError, MissingRule, Profile, load_profile
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
-from render.interpreter.memory.symbols import BEYOND, marked
+from render.interpreter.memory.symbols import marked
 from render.ops.aten import ATEN, base_name, named, scalar_arguments
-from render.ops.dtypes import FORMAT_OF
+from render.ops.dtypes import BEYOND, FORMAT_OF
 
 Known = Mapping[int, Envelope]
 EXACT = 2.0**52

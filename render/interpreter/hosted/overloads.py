@@ -19,9 +19,9 @@ from render.interpreter.cuda_redirect import on_host
 from render.interpreter.hosted.call import held_in, narrower, stored
 from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
 from render.interpreter.memory.integers import INTEGERS
-from render.interpreter.memory.symbols import BEYOND, marked
+from render.interpreter.memory.symbols import marked
 from render.ops.aten import Form, base_name, of_form, scalar_arguments
-from render.ops.dtypes import FORMAT_OF
+from render.ops.dtypes import BEYOND, FORMAT_OF
 from render.ops.parts import dispatches
 
 OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep, "<")

@@ -7,8 +7,6 @@ import zlib
 
 import numpy as np
 
-BEYOND = 2.0**40
-
 
 def marked(exact: float, rounded: float) -> tuple[float, float]:
     """The hull of a number beyond any data and its rounding, moved out by units of float64 that depend on the number.
