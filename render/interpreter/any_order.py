@@ -12,9 +12,10 @@ from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import algebra, logsumexp, scan
 from interval_ops.reduction import welford as moments
-from render.interpreter import algebras
-from render.interpreter.combine import log_sum_exp, welford
+from render.interpreter import algebras, means
+from render.interpreter.combine import log_sum_exp, source_of, welford
 from render.interpreter.handle import Handle
+from render.interpreter.mean_forms import mean_of
 from render.interpreter.types import format_of
 
 Model = Callable[[], Profile]
@@ -51,6 +52,14 @@ def scanned(fn: Any, parts: Sequence[Handle], axis: int, reverse: bool, model: M
     if fmt is None or found is None:
         return None
     return list(algebra.prefixes(full, axis + 1, reverse, found, fmt, model()))
+
+
+def of_means(fn: Any, parts: Sequence[Handle], axis: int, reverse: bool, model: Model) -> Pair | None:
+    """Ends of every prefix by a function through which errors do not grow (`means`); its groupings were tested."""
+    found, fmt = mean_of(source_of(fn)), one_format(parts)
+    if found is None or len(parts) != 1 or fmt is None or fmt.bits < 32:
+        return None
+    return means.along(found, whole(parts[0]), axis + 1, reverse, fmt, model())
 
 
 def one_format(parts: Sequence[Handle]) -> Format | None:

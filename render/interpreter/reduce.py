@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from triton.language import core
 
-from interval_ops.bounds import Pair
+from interval_ops.bounds import Pair, each
 from interval_ops.profiles.profile import CAUSES
 from interval_ops.reduction import recurrence, scan
 from interval_ops.reduction import rule as reduction
@@ -256,7 +256,14 @@ class Reductions:
         known = self._every_order(parts, axis, fn) if self.ctx.profile.trees else None
         if known is not None:
             return [self._bounded(h, ends) for h, ends in zip(out, known, strict=True)]
+        if agreed and (ends := self._of_means(parts, axis, fn)) is not None:
+            return [self._bounded(out[0], each(ends, lambda end: end.take(-1, axis + 1)))]
         return self._order_taint(out, agreed, "reduce")
+
+    def _of_means(self, parts: list[Handle], axis: int, fn: Any, reverse: bool = False) -> Pair | None:
+        if not self.ctx.interval:
+            return None
+        return any_order.of_means(fn, parts, axis, reverse, partial(self._model, parts))
 
     def _bounded(self, h: Handle, ends: Pair | None) -> Handle:
         """The same number, followed as it was made, between the ends of all orders."""
@@ -403,6 +410,8 @@ class Reductions:
             if found is not None:
                 return [self._bounded(h, ends) for h, ends in zip(out, found, strict=True)]
             apart = self._check_associative(parts, axis, fn, "associative_scan")
+            if not apart and (ends := self._of_means(parts, axis, fn, reverse)) is not None:
+                return [self._bounded(out[0], ends)]
             if self.ctx.roundings > before and (apart or not self._chooses(fn, parts)):
                 out = self._order_taint(out, not apart, "associative_scan")
         for h in out:
