@@ -118,6 +118,15 @@ class Context:
             frame = frame.f_back  # type: ignore[assignment]
         return self.home
 
+    def calls(self) -> tuple[int, ...]:
+        """Lines of the user's kernel code that runs now, innermost first."""
+        frame, lines = sys._getframe(1), []
+        while frame is not None:
+            if frame.f_code.co_filename in self.files:
+                lines.append(frame.f_lineno)
+            frame = frame.f_back  # type: ignore[assignment]
+        return tuple(lines)
+
     def model(self, cause: str) -> Profile:
         """The profile to use for an error of this cause at this line: muted if the session asked for that."""
         self.roundings += 1

@@ -84,8 +84,12 @@ def unasked() -> Iterator[None]:
 
 def target() -> Any:
     """The `GPUTarget` of the current device."""
+    return target_of(current().facts)
+
+
+def target_of(facts: DeviceFacts) -> Any:
+    """The `GPUTarget` of a device."""
     from triton.backends.compiler import GPUTarget
 
-    facts = current().facts
     arch = int(facts.arch.removeprefix("sm_")) if facts.backend == "cuda" else facts.arch
     return GPUTarget(facts.backend, arch, facts.warp_size)  # type: ignore[arg-type]

@@ -31,8 +31,8 @@ from render.result.defects import caught
 from render.result.errors import KernelError, NoForm, RenderError, UnsupportedOp
 
 _LANGUAGE = tuple(str(Path(TRITON_ROOT, name)) for name in ("language", "experimental"))
-_OF_RETURNS = frozenset(["decide_return_type"])
-"""What finds the one type of all returns of a function."""
+_OF_STATEMENTS = ("decide_return_type", "static_range.__init__")
+"""What of the language looks at a statement: the one type of all returns, the bounds of a loop that is unrolled."""
 _STRAIGHT = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.Expr, ast.Pass, ast.Call,
     ast.keyword, ast.Attribute, ast.Name, ast.Constant, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Subscript, ast.Slice,
@@ -159,7 +159,7 @@ def _of_statements(error: BaseException) -> bool:
     if not _still_there(error) or isinstance(list(_before(error))[-1], CompileTimeAssertionFailure):
         return False
     places = list(_places(error))
-    if any(function in _OF_RETURNS for _, function in places):  # they ask the language what type a result has
+    if any(function.endswith(_OF_STATEMENTS) for _, function in places):
         return True
     return not any(file.startswith(_LANGUAGE) or not file.startswith(TRITON_ROOT) for file, _ in places)
 
@@ -185,7 +185,7 @@ def _places(error: BaseException) -> Iterator[tuple[str, str]]:
         while tb is not None:
             file = tb.tb_frame.f_code.co_filename
             if file != __file__ and not file.startswith(_STANDARD):
-                yield file, tb.tb_frame.f_code.co_name
+                yield file, tb.tb_frame.f_code.co_qualname
             tb = tb.tb_next
 
 

@@ -16,7 +16,7 @@ would close.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,7 @@ class Trips:
 
 class Rounds:
     """One run of a loop. `names`: what its body assigns; None where programs must stay together in it. `free`: where
-    turns leave nothing to each other, the name of the loop.
+    turns leave nothing to each other, the name of the loop. `idle`: which of its names decide nothing in it.
 
     The rewritten loop asks for every turn (`again`, or `over` what it walks through), and where a turn is `partial`
     assigns what `merged` gives at its end.
@@ -108,9 +108,9 @@ class Rounds:
 
     __slots__ = ("builder", "ctx", "free", "names", "old", "outer", "partial", "wait", "wasted")
 
-    def __init__(self, builder: Base, names: Sequence[str] | None, free: str) -> None:
+    def __init__(self, builder: Base, names: Sequence[str] | None, free: str, idle: Collection[str]) -> None:
         self.builder, self.ctx, self.names, self.free = builder, builder.ctx, names, free
-        self.wait, self.outer = Loop(self.ctx), self.ctx.active
+        self.wait, self.outer = Loop(self.ctx, idle), self.ctx.active
         self.partial, self.wasted = False, 0
         self.old: dict[str, Any] = {}
 
@@ -148,6 +148,7 @@ class Rounds:
             split[slice(None) if self.outer is None else self.outer] = parts
             raise Diverge(split)
         whole = np.ones(len(counts), np.bool_) if self.outer is None else self.outer
+        self.ctx.steps.foresee(int(mine.max()))
         for turn in range(int(mine.max())):
             part = whole & (counts > turn)
             if (part != whole).any():
@@ -159,6 +160,8 @@ class Rounds:
         """Rounds on which all programs agree: one, which shows how large blocks are, then as many as fill a chunk."""
         ctx, turn = self.ctx, 0
         fitting = self.free and ctx.programs == 1 and not ctx.ordered and not self.builder.heard and count > 2
+        if not fitting:
+            ctx.steps.foresee(count)
         while turn < count:
             some = min(count - turn, TARGET_ELEMENTS // max(1, METER.get().largest)) if fitting and turn else 1
             if some < 2 or self.free in ctx.apart or ctx.in_turns is not None:

@@ -1,4 +1,5 @@
-"""What the source of a loop says of its turns: which variables they assign, and whether they leave any to the next."""
+"""What the source of a loop says of its turns: which variables they assign, whether they leave any to the next, and
+which of those decide nothing."""
 
 from __future__ import annotations
 
@@ -26,6 +27,23 @@ def assigned(loop: ast.While | ast.For) -> tuple[str, ...] | None:
             continue
         if isinstance(node, ast.Tuple | ast.List):
             todo += node.elts
+    return tuple(sorted(found))
+
+
+def idle(loop: ast.While | ast.For) -> tuple[str, ...]:
+    """The names that turns assign and that decide nothing in the loop: counters, which only such assignments read."""
+    own: dict[int, str] = {}
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.Assign | ast.AugAssign):
+            continue
+        first, *others = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+        calls = any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(node))
+        if isinstance(first, ast.Name) and not others and not calls:
+            own |= {id(n): first.id for n in ast.walk(node)}
+    found = set(own.values())
+    uses = [n for n in ast.walk(loop) if isinstance(n, ast.Name)]
+    while lost := {n.id for n in uses if n.id in found and own.get(id(n)) not in found}:
+        found -= lost
     return tuple(sorted(found))
 
 

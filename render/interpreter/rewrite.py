@@ -130,12 +130,13 @@ class _Rewriter(ast.NodeTransformer):
         """At the end of the body: `if loop.partial: a, b = loop.merged(locals())`."""
         names = loops.assigned(node)
         free = names is not None and isinstance(node, ast.For) and loops.independent(node, names, self.function)
+        idle = ast.Tuple([ast.Constant(name) for name in loops.idle(node)], ast.Load())
         self.generic_visit(node)
         loop, at = f"{LOOP}{node.lineno}_{node.col_offset}", node.test if isinstance(node, ast.While) else node.iter
         given: ast.expr = ast.Constant(None)
         if names is not None:
             given = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-        made = _call(LOOP, [given, ast.Constant(loop if free else "")], at)
+        made = _call(LOOP, [given, ast.Constant(loop if free else ""), idle], at)
         before = ast.copy_location(ast.Assign([ast.Name(loop, ast.Store())], made), at)
         ask(_name(loop))
         if names:

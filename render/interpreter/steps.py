@@ -60,6 +60,11 @@ class Steps:
             each = f"about {max(1, work // done)} lanes each"
             raise self.over(f"{done} of {self.total} programs are done, {each}: the rest is out of reach")
 
+    def foresee(self, turns: int) -> None:
+        """So many turns of a loop are to come, one by one."""
+        if self.count + turns > self.budget:
+            raise self.over(f"{self.still()}: {turns} turns of a loop are out of reach")
+
     def over(self, said: str) -> Endless:
         site = self.ctx.site()
         return Endless("RND309", said, site.file, site.line)

@@ -3,6 +3,7 @@
 A program runs until it ends or waits; then the next one in the ring goes on, in the order of the grid, and the first
 that has not begun is part of the ring. So every program that can go on does, and ten runs are ten times the same.
 Where all that are left read the same again, with the same variables, and nothing has changed, none of them ever ends.
+Where their variables still change, so that a wait may give up some time, they are followed for many turns.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from render.result.errors import Endless
 LARGEST_RING = 1 << 12
 """Programs that may wait at once: more than any device holds, and each is a thread here."""
 _NAMED = 4
+PATIENCE, EACH = 1 << 16, 1 << 9
+"""Turns in which programs do nothing but wait before they are given up, and how many each of them has at least."""
 
 
 class _Program:
@@ -31,9 +34,15 @@ class _Program:
         self.turns, self.pids, self.linear = turns, pids, linear
         self.go, self.over, self.paused = threading.Semaphore(0), False, False
         self.seen, self.repeats, self.at = -1, False, Site("", 0)
+        self.calls: tuple[int, ...] = ()
         self.error: BaseException | None = None
         self.kept: tuple[frozenset[int], bool] = (frozenset(), False)
         self.thread = threading.Thread(target=contextvars.copy_context().run, args=(self._run,), daemon=True)
+
+    @property
+    def place(self) -> str:
+        """The line at which it waits, and from where the function that waits was called."""
+        return ", called at line ".join(map(str, self.calls[:2] or (self.at.line,)))
 
     def _run(self) -> None:
         self.go.acquire()
@@ -55,6 +64,7 @@ class Turns:
         self.back = threading.Semaphore(0)
         self.ring: list[_Program] = []
         self._running: _Program | None = None
+        self._quiet, self._changes = 0, -1
 
     def run(self, pids: np.ndarray, linear: np.ndarray, done: Callable[[int], None]) -> None:
         ctx, memory, ended = self.ctx, self.ctx.memory, 0
@@ -68,7 +78,7 @@ class Turns:
                     if begun < len(pids):
                         self._begin(pids[begun : begun + 1], linear[begun : begun + 1])
                         begun += 1
-                    elif self._stuck():
+                    elif self._stuck() or self._in_vain():
                         raise self._deadlock()
                 program = self.ring[at]
                 self._resume(program)
@@ -113,6 +123,7 @@ class Turns:
         program, ctx = self._running, self.ctx
         assert program is not None
         program.seen, program.repeats, program.at = ctx.activity.changes, repeats, ctx.site()
+        program.calls = ctx.calls()
         program.kept = ctx.control_taint, ctx.locks
         looks = ctx.activity.looks
         program.paused = True
@@ -128,13 +139,22 @@ class Turns:
         changes = self.ctx.activity.changes
         return bool(self.ring) and all(p.repeats and p.seen == changes for p in self.ring)
 
+    def _in_vain(self) -> bool:
+        """Whether all have been waiting for long, and memory has not changed meanwhile."""
+        if self._changes != self.ctx.activity.changes:
+            self._quiet, self._changes = 0, self.ctx.activity.changes
+        self._quiet += len(self.ring)
+        return self._quiet > max(PATIENCE, EACH * len(self.ring))
+
     def _deadlock(self) -> Endless:
         total = self.ctx.steps.total
-        places = [f"program {int(p.linear[0]) + 1} of {total} at line {p.at.line}" for p in self.ring]
+        places = [f"program {int(p.linear[0]) + 1} of {total} at line {p.place}" for p in self.ring]
         named = ", ".join(places[:_NAMED]) + (f" and {len(places) - _NAMED} more" if len(places) > _NAMED else "")
         what = "a program waits for what no program changes" if len(places) == 1 else "programs wait for each other"
         code = "RND212"
-        if not self.whole:
+        if not self._stuck():
+            code, what = "RND309", f"{what}, and none has changed anything in {self._quiet} turns"
+        elif not self.whole:
             code, what = "RND309", "not all programs were run, and those that were wait"
         elif any(p.kept[0] for p in self.ring):
             code, what = "RND303", f"{what}, in the one of several executions that was followed"

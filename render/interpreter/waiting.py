@@ -1,13 +1,14 @@
 """Loops that wait: a turn that reads what the turn before read, and changes nothing, waits for another program.
 
 Reads are loads and what atomics return; a compare-and-swap that fails and an exchange that puts back what was there
-change nothing. Where the kernel's own variables repeat as well nothing but another program can ever end the loop.
+change nothing. Where the kernel's own variables repeat as well, but for counters that decide nothing in the loop,
+nothing but another program can ever end it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 from typing import Any
 
@@ -42,10 +43,10 @@ class Activity:
 class Loop:
     """One run of a `while` statement: `Loop(ctx)` before it, called with the condition at every turn."""
 
-    __slots__ = ("before", "changes", "ctx", "kept", "next_look", "reads", "seen", "turns")
+    __slots__ = ("before", "changes", "ctx", "idle", "kept", "next_look", "reads", "seen", "turns")
 
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
+    def __init__(self, ctx: Context, idle: Collection[str] = ()) -> None:
+        self.ctx, self.idle = ctx, idle
         self.turns = self.seen = self.reads = self.changes = 0
         self.before: int | None = None
         self.kept: int | None = None
@@ -84,7 +85,7 @@ class Loop:
             if not first:
                 self._look_away()
             return
-        kept = _variables(frame)
+        kept = _variables(frame, self.idle)
         repeats, self.kept = kept == self.kept, kept
         if self.reads:
             self._wait(repeats)
@@ -122,9 +123,9 @@ def changed(kind: str, old: np.ndarray, new: np.ndarray, cmp: np.ndarray | None,
     return bool(np.any(moved if active is None else moved & active))
 
 
-def _variables(frame: Any) -> int:
+def _variables(frame: Any, idle: Collection[str]) -> int:
     """Hash of the variables of the kernel's function that runs the loop."""
-    return hash(tuple(_parts(frame.f_locals)))
+    return hash(tuple(_parts({n: v for n, v in frame.f_locals.items() if n not in idle})))
 
 
 def _parts(values: dict[str, Any]) -> Iterator[Any]:
@@ -145,5 +146,7 @@ def _of(value: Any) -> Iterator[Any]:
             yield from _of(part)
     elif isinstance(value, int | float | str | frozenset | None):
         yield value
+    elif isinstance(getattr(value, "wait", None), Loop):  # an inner loop, which is over
+        yield None
     else:
         yield id(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.formats.casting import round_value
+from interval_ops.profiles.facts import DeviceFacts
+from render.interpreter import device
 from render.interpreter.builder import sentinels
 from render.interpreter.context import Context
 from render.interpreter.handle import Handle
@@ -42,8 +45,18 @@ class TargetOptions:
         self.num_warps = ctx.num_warps
 
 
-def _smallest_dot(lhs: Any, rhs: Any) -> tuple[int, int, int]:
-    return (1, 1, 1)
+@cache
+def _smallest_dot(facts: DeviceFacts | None) -> Callable[[Any, Any], tuple[int, int, int]]:
+    """The least M, N and K of a dot, as the installed compiler says it for the device; none where it has no say."""
+    from triton.backends import backends
+    from triton.compiler.compiler import make_backend
+
+    if facts is None or not any(b.compiler.supports_target(device.target_of(facts)) for b in backends.values()):
+        return lambda lhs, rhs: (1, 1, 1)
+    backend = make_backend(device.target_of(facts))
+    found: Callable[[Any, Any], tuple[int, int, int]]
+    found = backend.get_codegen_implementation(backend.parse_options({}))["min_dot_size"]
+    return found
 
 
 def wrapped_name(frame: Any) -> str | None:
@@ -73,7 +86,10 @@ class Base:
         self.ctx = ctx
         self.emit: Callable[..., None] = _unheard
         self.options = TargetOptions(ctx)
-        self.codegen_fns = {"min_dot_size": _smallest_dot, "convert_custom_types": self._convert_custom}
+        self.codegen_fns = {
+            "min_dot_size": _smallest_dot(ctx.profile.device),
+            "convert_custom_types": self._convert_custom,
+        }
 
     @property
     def heard(self) -> bool:

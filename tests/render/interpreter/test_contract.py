@@ -305,7 +305,7 @@ def constants(out, x, SHAPE: tl.constexpr, B: tl.constexpr, MODE: tl.constexpr, 
         a += b
     if FLAG.value:
         a += lowest(a.dtype) + bare(a.dtype)
-    for i in tl.static_range(TWO.value):
+    for i in tl.static_range(TWO):
         a += i
     tl.store(out + tl.arange(0, WIDTH), tl.reshape(a, (WIDTH,)))
 

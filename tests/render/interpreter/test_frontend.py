@@ -25,7 +25,6 @@ LANGUAGE = {
     "chained targets": "`a = b = x` runs here",
     "not": "on a number that is no truth value",
     "string sum": "`'a' + 'b'`",
-    "for static runtime": "a trip count that the call knows",
     "constexpr function runtime": "of a block",
     "int block": "`int(x)`",
     "range call": "outside of a loop",

@@ -164,3 +164,21 @@ def test_turns_that_leave_nothing_to_each_other(source):
 def test_turns_that_do_more_than_assign(body):
     loop = ast.parse(f"for t in range(9):\n    {body}").body[0]
     assert loops.assigned(loop) is None
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("while f(x):\n    n += 1", ("n",)),
+    ("while f(x):\n    n = n * 2 + m\n    m = n", ("m", "n")),
+    ("while f(x):\n    n += 1\n    x = n", ()),
+    ("while f(x) & (n < 9):\n    n += 1", ()),
+    ("while f(x):\n    n += g(x)", ()),
+    ("while f(x):\n    if n > 3:\n        m += 1\n    n += 1", ("m",)),
+    ("while f(x):\n    while k < n:\n        k += 1\n    n += 1\n    s = k", ("s",)),
+    ("while f(x):\n    n += 1\n    n = g(x)", ()),
+    ("while f(x):\n    n += 1\n    g(n)", ()),
+    ("while f(x):\n    a, b = b, a", ()),
+    ("while f(x):\n    for n in range(3):\n        n += 1", ()),
+])  # fmt: skip
+def test_names_that_decide_nothing(text: str, expected: tuple[str, ...]) -> None:
+    (loop,) = ast.parse(text).body
+    assert loops.idle(loop) == expected

@@ -156,6 +156,47 @@ def never_announced(flag, out):
 
 
 @triton.jit
+def counted_spin(lock, out, PATIENT: tl.constexpr):
+    """A lock that nobody releases; turns are counted, and with PATIENT the count ends the wait some time."""
+    p = tl.program_id(0)
+    spins = 0
+    k = 0
+    if PATIENT:
+        while (tl.atomic_cas(lock, 0, 1) != 0) & (spins < 1 << 30):
+            spins += 1
+    else:
+        while tl.atomic_cas(lock, 0, 1) != 0:
+            k = 0
+            while k < 3:
+                k += 1
+            spins = spins * 2 + k
+            spins += 1
+    tl.store(out + p, spins)
+
+
+@triton.jit
+def taken(lock, mine):
+    while tl.atomic_cas(lock, 0, mine) != 0:
+        pass
+
+
+@triton.jit
+def taken_twice(lock, out):
+    p = tl.program_id(0)
+    taken(lock, p + 1)
+    tl.store(out + p, 1)
+    taken(lock, p + 1)
+
+
+@triton.jit
+def long_range(out, n):
+    s = 0
+    for i in range(tl.program_id(0), n):
+        s = s * 3 + i
+    tl.store(out, s)
+
+
+@triton.jit
 def for_ever(out):
     x = 1.0
     while x > 0:
@@ -306,6 +347,41 @@ def test_a_deadlock_names_both_programs_and_lines() -> None:
     said = str(met.value)
     assert met.value.code == "RND212" and "wait for each other" in said
     assert all(f"program {p} of 2 at line {third}" in said for p in (1, 2))
+
+
+def test_turns_that_are_counted_are_no_progress() -> None:
+    with pytest.raises(Endless) as met, Session("ieee"):
+        counted_spin[(3,)](flags(1), flags(3), PATIENT=False)
+    assert met.value.code == "RND212"
+    assert all(f"program {p} of 3 at line" in str(met.value) for p in (2, 3))
+
+
+def test_a_wait_that_gives_up_after_ages_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its count ends the loop some time, so it is no deadlock; nothing else happens meanwhile."""
+    monkeypatch.setattr("render.interpreter.turns.PATIENCE", 300)
+    monkeypatch.setattr("render.interpreter.turns.EACH", 100)
+    with pytest.raises(Endless, match="changed anything in") as met, Session("ieee"):
+        counted_spin[(3,)](flags(1), flags(3), PATIENT=True)
+    line = line_of(counted_spin, "1 << 30")
+    assert met.value.code == "RND309" and str(met.value).count(f"at line {line}") == 2
+
+
+def test_a_wait_in_a_called_function_is_told_with_the_line_of_the_call() -> None:
+    with pytest.raises(Endless) as met, Session("ieee"):
+        taken_twice[(2,)](flags(1), flags(2))
+    first = line_of(taken_twice, "taken(lock, p + 1)")
+    waits = line_of(taken, "while")
+    assert f"program 1 of 2 at line {waits}, called at line {first + 2}" in str(met.value)
+    assert f"program 2 of 2 at line {waits}, called at line {first}" in str(met.value)
+
+
+@pytest.mark.parametrize("programs", [1, 3])
+def test_turns_that_are_out_of_reach_are_known_before(programs: int) -> None:
+    with pytest.raises(Endless, match="turns of a loop are out of reach") as met, Session("ieee", steps=5000):
+        long_range[(programs,)](flags(1), 2**31 - 1)
+    assert met.value.code == "RND309"
+    with Session("ieee", steps=5000):
+        long_range[(programs,)](flags(1), 1000)
 
 
 @pytest.mark.parametrize("programs", [1, 4])

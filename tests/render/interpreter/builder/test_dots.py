@@ -7,6 +7,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.compiler.errors import CompilationError
 
 from render.interpreter.session import Session
 
@@ -49,3 +50,55 @@ def test_equal_lines_have_the_bounds_of_the_operand_written_out(device, scale, r
     assert (lo <= value).all() and (value <= hi).all()
     np.testing.assert_allclose(hi - lo, high - low, rtol=1e-5)
     np.testing.assert_allclose(lo, low, rtol=0, atol=1e-5 * float((high - low).max()))
+
+
+@triton.jit
+def narrow(a, b, c, K: tl.constexpr):
+    i, k = tl.arange(0, 4), tl.arange(0, K)
+    x, y = tl.load(a + i[:, None] * K + k[None, :]), tl.load(b + k[:, None] * 4 + i[None, :])
+    tl.store(c + i[:, None] * 4 + i[None, :], tl.dot(x, y))
+
+
+@pytest.mark.parametrize("device", ["any", "sm_80", "sm_100", "gfx942", "ieee"])
+@pytest.mark.parametrize(("fmt", "short"), [("fp16", "fp16"), ("fp32", "fp32"), ("int8", "i8")])
+@pytest.mark.parametrize("k", [4, 8, 16, 32])
+def test_dots_that_the_compiler_finds_too_short_are_refused(device: str, fmt: str, short: str, k: int) -> None:
+    """As Triton's own front end for the target says, which differs between versions; a profile of no GPU has none."""
+    kind = {"fp16": torch.float16, "fp32": torch.float32, "int8": torch.int8}[fmt]
+    out = "i32" if fmt == "int8" else "fp32"
+    c = torch.zeros(4, 4, dtype=torch.int32 if fmt == "int8" else torch.float32)
+    expected = ""
+    if device != "ieee":
+        target = "gfx942" if device == "gfx942" else 100 if device == "sm_100" else 80
+        expected = refusal(narrow, {"a": short, "b": short, "c": out}, {"K": k}, target)
+    found = ""
+    try:
+        with Session(device):
+            narrow[(1,)](torch.ones(4, k, dtype=kind), torch.ones(k, 4, dtype=kind), c, k)
+    except CompilationError as error:
+        found = str(error).splitlines()[-1]
+    assert found == expected
+    assert ("should have" in found) == bool(found)
+    assert found or (c == k).all()
+
+
+def refusal(kernel, types: dict[str, str], constants: dict[str, int], target: int | str) -> str:
+    """The last line of what Triton's front end says; "" if it takes the kernel."""
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, make_backend
+
+    gpu = GPUTarget("cuda", target, 32) if isinstance(target, int) else GPUTarget("hip", target, 64)
+    backend = make_backend(gpu)
+    options = backend.parse_options({})
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    signature = {n: "constexpr" if n in constants else f"*{types[n]}" for n in kernel.arg_names}
+    source = ASTSource(kernel, signature, constants)
+    given = [gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context]
+    try:
+        source.make_ir(*given[-source.make_ir.__code__.co_argcount + 1 :])
+    except CompilationError as error:
+        return str(error).splitlines()[-1]
+    return ""
