@@ -1,7 +1,9 @@
 """What following host code costs beside torch's own work, in CPU time.
 
-Each piece of host code runs as it is and inside a tracker, with nothing known (before the first launch), with inputs
-that a cast has rounded, and with a kernel's result among its operands. Run it against another checkout by PYTHONPATH.
+Each piece of host code runs as it is, inside a mode of torch's that does nothing (what it costs to be told of each
+operation at all), in the scope in which nothing is judged, and inside a tracker: with nothing known (before the first
+launch), with inputs that a cast has rounded, and with a kernel's result among its operands. Run it against another
+checkout by PYTHONPATH.
 
     python -m benchmarks.host_cost [ROWS COLUMNS]
 """
@@ -14,9 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.interpreter.host import HostTracker
 from render.interpreter.memory import Memory
+from render.interpreter.no_gpu import no_gpu
 
 ROWS, COLUMNS = (int(n) for n in (sys.argv[1:3] if len(sys.argv) > 2 else ("16", "512")))
 Code = Callable[[torch.Tensor], Any]
@@ -67,6 +71,13 @@ def views(x: torch.Tensor) -> int:
 CODES: dict[str, Code] = {f.__name__: f for f in (pack_columns, pack_bits, reference_loop, tokens, views)}
 
 
+class Told(TorchDispatchMode):
+    """Nothing but being told."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
 def cpu(run: Callable[[], Any]) -> float:
     best = float("inf")
     for _ in range(3):
@@ -74,6 +85,11 @@ def cpu(run: Callable[[], Any]) -> float:
         run()
         best = min(best, time.process_time() - start)
     return best
+
+
+def within(scope: Callable[[], Any], code: Code, x: torch.Tensor) -> float:
+    with scope():
+        return cpu(lambda: code(x))
 
 
 def tracked(code: Code, kind: str) -> float:
@@ -97,11 +113,13 @@ def tracked(code: Code, kind: str) -> float:
 
 
 def main() -> None:
-    print(f"{'host code':16s} {'alone s':>9s} {'before':>9s} {'rounded':>9s} {'kernel':>9s}   (times its own cost)")
+    kinds = ("told", "no_gpu", "before", "rounded", "kernel")
+    print(f"{'host code':16s} {'alone s':>9s} {' '.join(f'{kind:>9s}' for kind in kinds)}   (times its own cost)")
     for name, code in CODES.items():
         x = torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
         alone = cpu(lambda code=code, x=x: code(x))  # type: ignore[misc]
-        rest = [tracked(code, kind) / alone for kind in ("plain", "rounded", "kernel")]
+        rest = [within(scope, code, x) / alone for scope in (Told, no_gpu)]
+        rest += [tracked(code, kind) / alone for kind in ("plain", "rounded", "kernel")]
         print(f"{name:16s} {alone:9.4f} " + " ".join(f"{r:8.2f}x" for r in rest), flush=True)
 
 

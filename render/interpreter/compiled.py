@@ -37,10 +37,28 @@ class Assembly(dict[str, Any]):
             raise KeyError(key)
         return self[key]
 
-    def __contains__(self, key: object) -> bool:
-        if not len(self):
+    def _made(self) -> dict[str, Any]:
+        if not super().__len__():
             self.update(self._make())
-        return super().__contains__(key)
+        return dict(super().items())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._made()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def keys(self) -> Any:
+        return self._made().keys()
+
+    def values(self) -> Any:
+        return self._made().values()
+
+    def items(self) -> Any:
+        return self._made().items()
 
 
 @dataclass(frozen=True)

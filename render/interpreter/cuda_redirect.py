@@ -97,7 +97,6 @@ _READ: dict[Any, Callable[[Any], Any]] = {
     torch.Tensor.get_device: lambda t: 0 if t.device.type == "cpu" else t.get_device(),
     torch.get_device: lambda t: 0 if t.device.type == "cpu" else t.get_device(),
     torch.Tensor.is_pinned: lambda t, *a, **k: True,
-    torch.Tensor.record_stream: lambda t, *a, **k: None,
     **{move: lambda t, *a, **k: t for move in (torch.Tensor.cuda, torch.Tensor.xpu, torch.Tensor.pin_memory)},
     torch.device: _named_device,
 }
@@ -179,22 +178,38 @@ class LibraryOps(TorchDispatchMode):
             return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
 
 
+class _TakesGpu(type):
+    """Of what stands for a class of torch, and is made by `made` where a GPU is named."""
+
+    real: type
+    made: Callable[..., Any]
+
+    def __call__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if is_gpu(device) or (isinstance(device, int) and not isinstance(device, bool)):
+            return cls.made(*args, **kwargs)
+        return cls.real(*(() if device is None else (device,)), *args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, (cls.real, *(getattr(m, cls.__name__, ()) for m in (torch.cuda, torch.xpu))))
+
+
+class _Generator(torch.Generator):
+    """The generator of a GPU, as it says: random numbers come from the CPU's."""
+
+    @property
+    def device(self) -> torch.device:
+        return _told()
+
+
 @cache
-def _generator_class() -> type:
-    """`torch.Generator` whose constructor takes a GPU for the CPU; instances are real generators."""
-    real = torch.Generator
+def _taking_gpu(name: str) -> type:
+    """What stands for `torch.Generator`, `torch.Stream` or `torch.Event`."""
 
-    class Meta(type):
-        def __call__(cls, device: Any = "cpu") -> Any:
-            return real(device=on_cpu(device))
+    def made(*args: Any, **kwargs: Any) -> Any:
+        return getattr(torch.get_device_module(_told().type), name)(*args, **kwargs)
 
-        def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, real)
-
-    class Generator(metaclass=Meta):
-        """Created on the CPU while a session redirects GPUs."""
-
-    return Generator
+    body = {"real": getattr(torch, name), "made": staticmethod(_Generator if name == "Generator" else made)}
+    return _TakesGpu(name, (), body)
 
 
 class _Cublas:
@@ -258,7 +273,9 @@ def _patch(scope: PatchScope) -> None:
     _patch_cublas(scope)
     _patch_engine(scope)
     _patch_autocast(scope)
-    scope.set(torch, "Generator", _generator_class())
+    for name in ("Generator", "Stream", "Event"):
+        scope.set(torch, name, _taking_gpu(name))
+    scope.set(torch.Tensor, "record_stream", lambda t, stream: None)  # the stream is none that torch's parser knows
     default_device, tensor_type, load = torch.set_default_device, torch.set_default_tensor_type, torch.load
     scope.set(torch, "set_default_device", lambda where: default_device(on_cpu(where)))
     scope.set(torch, "set_default_tensor_type", lambda t: tensor_type(_host_type(t)))
@@ -273,6 +290,9 @@ def _host_type(t: Any) -> Any:
     return t.replace("torch.cuda.", "torch.") if isinstance(t, str) else t
 
 
+_LIFTED = ("torch._dynamo", "torch._inductor.cudagraph_trees")
+
+
 class _TorchImports(importlib.abc.MetaPathFinder):
     """Torch's compiler keeps what it sees of `torch.cuda` while it is imported: that happens without the redirect.
 
@@ -284,7 +304,8 @@ class _TorchImports(importlib.abc.MetaPathFinder):
         self._busy = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name not in inductor.LATE and (self._busy or not name.startswith("torch._dynamo")):
+        lifted = not self._busy and name.startswith(_LIFTED)
+        if name not in inductor.LATE and not lifted:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -292,16 +313,17 @@ class _TorchImports(importlib.abc.MetaPathFinder):
         loader, run = spec.loader, spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
-            if name in inductor.LATE:
+            if lifted:
+                self._busy = True
+                try:
+                    with self._scope.lifted(), torch._C.DisableTorchFunction():
+                        run(module)
+                finally:
+                    self._busy = False
+            else:
                 run(module)
+            if name in inductor.LATE:
                 inductor.LATE[name](module, self._scope)
-                return
-            self._busy = True
-            try:
-                with self._scope.lifted(), torch._C.DisableTorchFunction():
-                    run(module)
-            finally:
-                self._busy = False
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

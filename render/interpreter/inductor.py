@@ -48,7 +48,14 @@ def _utils(module: Any, scope: PatchScope) -> None:
     scope.set(module, "print_performance", print_performance)
 
 
+def _interface(module: Any, scope: PatchScope) -> None:
+    """It took the stream's number from what the build lacks."""
+    for kind in (module.CudaInterface, module.XpuInterface):
+        scope.set(kind, "get_raw_stream", staticmethod(lambda index: 0))
+
+
 LATE: Mapping[str, Callable[[Any, PatchScope], None]] = {
+    "torch._dynamo.device_interface": _interface,
     "torch._inductor.async_compile": _compile,
     "torch._inductor.runtime.triton_helpers": _helpers,
     "torch._inductor.runtime.triton_heuristics": _heuristics,

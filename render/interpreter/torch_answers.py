@@ -198,6 +198,10 @@ def _classes(kind: str) -> Iterator[tuple[str, type]]:
             self.cuda_stream = self.sycl_queue = kwargs.get("stream_ptr", 0)
             self.device = torch.device(kind, 0)
 
+        @staticmethod
+        def priority_range() -> tuple[int, int]:
+            return 0, -1
+
         def __enter__(self) -> Any:
             return self
 

@@ -47,6 +47,8 @@ def test_the_assembly_is_what_the_compiler_makes_for_the_target(tensors):
     with Session():
         kernel = scale[(3,)](out, x, 40, 3.0, B=16)
         assert "ttir" in kernel.asm and "tt.store" in kernel.asm["ttir"]
+        other = scale.warmup(out, x, 40, 3.0, B=16, grid=(1,)).asm
+        assert {"ttir", "ptx"} < set(other) == set(other.keys()) == {name for name, _ in other.items()}
     assert torch.equal(out, 3 * x)
     with pytest.raises(AttributeError, match="compiles nothing"):
         _ = kernel.nonesuch

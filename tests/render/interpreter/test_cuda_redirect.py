@@ -100,6 +100,34 @@ def test_questions_about_the_device():
 
 
 @no_gpu
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", 0])
+def test_what_is_made_for_a_gpu_says_so(device):
+    with cuda_on_cpu():
+        stream, event = torch.Stream(device=device), torch.Event(device=device)
+        assert torch.Generator(device=device).device == stream.device == torch.device("cuda", 0)
+        assert isinstance(stream, torch.cuda.Stream) and isinstance(torch.cuda.Stream(), torch.Stream)
+        assert isinstance(event, torch.cuda.Event) and isinstance(torch.cuda.Event(), torch.Event)
+        assert torch.Generator().device == torch.Generator("cpu").device == torch.device("cpu")
+        assert not isinstance(torch.Generator(), torch.Stream) and not isinstance(stream, torch.Generator)
+        torch.ones(3, device=device).record_stream(stream)
+        assert torch.cuda.Stream.priority_range()[0] == 0
+
+
+@no_gpu
+def test_the_compiler_of_torch_finds_a_stream_and_forgets():
+    """Its parts look at what is built when they are imported."""
+    script = (
+        "import torch, render\nwith render.no_gpu():\n    import torch._dynamo\n"
+        "    from torch._dynamo.device_interface import get_interface_for_device\n"
+        "    torch.compile(lambda x: x + 1, mode='max-autotune')(torch.ones(3, device='cuda'))\n"
+        "    torch._dynamo.reset()\n    print(get_interface_for_device('cuda').get_raw_stream(0))\n"
+        "print(get_interface_for_device('cuda').get_raw_stream)\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["0", "None"], done.stderr
+
+
+@no_gpu
 def test_saved_tensors_load_on_the_cpu(tmp_path):
     torch.save(torch.arange(3), tmp_path / "x.pt")
     with cuda_on_cpu():
@@ -110,7 +138,7 @@ def snapshot() -> dict[str, object]:
     return {
         **{f"cuda.{k}": v for k, v in vars(torch.cuda).items()},
         **{f"Tensor.{k}": v for k, v in vars(torch.Tensor).items()},
-        "Generator": torch.Generator, "load": torch.load, "default": torch.set_default_device,
+        **{name: getattr(torch, name) for name in ("Generator", "Stream", "Event", "load", "set_default_device")},
     }  # fmt: skip
 
 
