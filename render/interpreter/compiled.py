@@ -19,6 +19,7 @@ from typing import Any
 
 from triton.runtime.jit import compute_cache_key
 
+from render.interpreter import device
 from render.interpreter.arguments import KernelCall, constant_value, constexpr_names
 
 _REGISTERS, _SHARED = 32, 16384
@@ -107,11 +108,16 @@ class Compiled:
         self.name = kernel.fn.__name__
         self.function = self.module = 0
         self.n_regs, self.n_spills, self.n_max_threads = _REGISTERS, 0, 1024
-        options = {name: kwargs.get(name, default) for name, default in (("num_warps", 4), ("num_stages", 2))}
-        self.metadata = SimpleNamespace(
-            shared=_SHARED, num_ctas=kwargs.get("num_ctas", 1), name=self.name, tmem_size=None, **options
-        )
-        self.packed_metadata = (options["num_warps"], self.metadata.num_ctas, _SHARED)
+        self.packed_metadata = (kwargs.get("num_warps", 4), kwargs.get("num_ctas", 1), _SHARED)
+
+    @cached_property
+    def metadata(self) -> SimpleNamespace:
+        """The options of the target's compiler, as they were given or by default, and placeholders."""
+        told = {"num_warps": 4, "num_stages": 2, "num_ctas": 1} | self._kwargs
+        with contextlib.suppress(RuntimeError):  # Triton has no compiler for this target
+            told = dict(Packed.of(self._kernel, self._args, self._kwargs).options.__dict__)
+        told |= {"name": self.name, "hash": self.hash, "target": device.target(), "shared": _SHARED}
+        return SimpleNamespace(**told | {"tmem_size": None, "global_scratch_size": 0})
 
     def _init_handles(self) -> None:
         """The real one loads the binary."""

@@ -6,7 +6,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.compiler.compiler import make_backend
 
+from render.interpreter.no_gpu import no_gpu
 from render.interpreter.session import Session
 
 
@@ -52,6 +54,20 @@ def test_the_assembly_is_what_the_compiler_makes_for_the_target(tensors):
     assert torch.equal(out, 3 * x)
     with pytest.raises(AttributeError, match="compiles nothing"):
         _ = kernel.nonesuch
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942", "xpu"])
+def test_metadata_are_the_options_of_the_targets_compiler(tensors, target):
+    out, x = tensors
+    with no_gpu(target):
+        plain = scale[(3,)](out, x, 40, 3.0, B=16).metadata
+        given = scale[(3,)](out, x, 40, 3.0, B=16, num_stages=5, num_warps=2).metadata
+        assert (given.num_stages, given.num_warps) == (5, 2) and plain.num_warps == 4
+        if target != "xpu":  # without a compiler in Triton
+            options = make_backend(plain.target).parse_options({})
+            assert {n: getattr(plain, n) for n in ("num_stages", "num_ctas", "warp_size")} == {
+                n: getattr(options, n) for n in ("num_stages", "num_ctas", "warp_size")
+            }
 
 
 def test_a_kept_kernel_runs_in_the_innermost_session(tensors):
