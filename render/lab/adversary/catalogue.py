@@ -61,7 +61,7 @@ def small() -> Iterator[Subject]:
 def dot_subjects() -> Iterator[Subject]:
     for fmt in ("fp16", "bf16", "fp8e5", "fp8e4nv", "fp8e4b8"):
         yield from (make.dots(fmt, how) for how in ("chained", "added"))
-    yield from (make.dots(fmt, "chained", bk=16) for fmt in ("fp16", "fp8e5"))
+    yield from (make.dots(fmt, "chained", bk=bk) for fmt, bk in (("fp16", 16), ("fp8e5", 64)))
     for precision in ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"):
         yield make.dots("fp32", "chained", precision)
     yield from (make.dots("fp32", "added", precision) for precision in ("ieee", "tf32", "tf32x3"))

@@ -134,8 +134,8 @@ INCONCLUSIVE = (
         subtype="budget",
         prose="A launch may take a counted number of steps (turns of loops, passes over the kernel's body) and lanes. "
         "This one took all of them, or what it did so far shows that the rest is far out of reach. The verdict says "
-        "which program it was in and at which line. Programs that do nothing but wait for each other for 2^16 turns are "
-        "given up as well, where a count of the turns may end the wait some time. No clock takes part.",
+        "which program it was in and at which line. Programs that do nothing but wait for each other for 2^16 turns "
+        "are given up as well, where a count of the turns may end the wait some time. No clock takes part.",
         maths="steps + lanes / 2^17 >= 2^21",
         example="a grid of 2^31 programs; while i >= 0: i += 1",
         steps=("look at the loop that is named: can it end?", "try a smaller shape: fewer programs, fewer turns"),
