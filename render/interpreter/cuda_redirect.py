@@ -197,7 +197,7 @@ class _Generator(torch.Generator):
     """The generator of a GPU, as it says: random numbers come from the CPU's."""
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         return _told()
 
 
