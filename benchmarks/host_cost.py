@@ -74,6 +74,10 @@ CODES: dict[str, Code] = {f.__name__: f for f in (pack_columns, pack_bits, refer
 class Told(TorchDispatchMode):
     """Nothing but being told."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
