@@ -391,7 +391,12 @@ def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
 
     def numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         found = before(tensor, *args, **kwargs)
-        if watch.busy or not plain(tensor) or is_tool_file(sys._getframe(1).f_code.co_filename):
+        if watch.busy or not plain(tensor):
+            return found
+        asked = sys._getframe(1).f_code
+        if is_tool_file(asked.co_filename):
+            if asked.co_name == "__array__":  # a function of numpy that was handed the tensor
+                watch.tape.leaves(tensor)
             return found
         if (place := watch.tape.known(tensor)) is not None:
             watch.tape.seen(place.cell)

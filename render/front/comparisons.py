@@ -194,9 +194,12 @@ def _everywhere(scope: PatchScope, replaced: Mapping[int, Any]) -> None:
 
 
 def tensors_of(operand: Any) -> list[Any]:
-    """The leaves of an operand; an array stands for the tensor whose memory it shares."""
+    """The leaves of an operand; an array stands for the tensor whose memory it shares, a list of numbers for one."""
+    import torch
     from torch.utils._pytree import tree_leaves
 
+    if isinstance(operand, list) and operand and all(isinstance(x, float) for x in operand):
+        return [torch.tensor(operand, dtype=torch.float64)]
     return [_as_tensor(x) for x in tree_leaves(operand)]
 
 

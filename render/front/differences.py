@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from render.front.history import history, launches
+from render.front.parts import own_part
 from render.front.steps import Cell, HostOperation, Region, TapeStep
 from render.ops.aten import base_name
 
@@ -28,7 +29,8 @@ _STEPS = 64
 
 def compared(place: Region, now: int) -> tuple[Region, Region, int] | None:
     """(one side, the other side, time of that operation) behind a value; None where it is no comparison."""
-    for left, right, time in _candidates(place, now):
+    for one, two, time in _candidates(place, now):
+        left, right = own_part(one, time), own_part(two, time)
         fitting = fitted(left, right) if left.cell.kernel or right.cell.kernel else None
         if fitting is not None and _computed(left, right, time):
             return *fitting, time

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from render.entry.target import is_tool_file
+from render.front.parts import Picked
 from render.front.steps import HostOperation, Region
 
 _SCOPES = 6
@@ -77,7 +78,9 @@ def _variable(place: Region, until: int, names: list[Name]) -> str | None:
             return found[-1]
         step = next((s for s in reversed(place.cell.steps) if s.time <= until), None)
         operands = [x for x in step.args if isinstance(x, Region)] if isinstance(step, HostOperation) else []
-        if len(operands) != 1 or operands[0].size != place.size or getattr(step, "func", None) not in _COPIES:
+        func = getattr(step, "func", None)
+        same_size = len(operands) == 1 and operands[0].size == place.size and func in _COPIES
+        if not same_size and not isinstance(func, Picked):
             return None
         place = operands[0]
     return None

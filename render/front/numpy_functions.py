@@ -61,7 +61,8 @@ FUNCTIONS: Mapping[Any, Function] = {
     np.mean: _dims(torch.mean), np.sum: _dims(torch.sum), np.max: _dims(torch.amax), np.min: _dims(torch.amin),
     np.var: _var, np.std: lambda *args, **keywords: torch.sqrt(_var(*args, **keywords)), np.linalg.norm: _norm,
     np.dot: _dot, np.einsum: torch.einsum, np.where: torch.where, np.concatenate: torch.concatenate,
-    np.stack: torch.stack, np.outer: torch.outer, np.clip: torch.clamp, np.tril: torch.tril, np.triu: torch.triu,
+    np.stack: torch.stack, np.column_stack: torch.column_stack, np.vstack: torch.vstack, np.hstack: torch.hstack,
+    np.dstack: torch.dstack, np.outer: torch.outer, np.clip: torch.clamp, np.tril: torch.tril, np.triu: torch.triu,
     np.isclose: torch.isclose,
 }  # fmt: skip
 METHODS = tuple(f.__name__ for f in FUNCTIONS if hasattr(np.ndarray, f.__name__))

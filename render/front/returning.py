@@ -8,8 +8,10 @@ lies. So that no constant is taken for a result, the numbers have to tell someth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,9 @@ _TELLING, _PART = 20, 32
 many agree by chance once in 10^6 or 10^9 cases."""
 _KEPT, _ROOM = 32, 1 << 28
 """So many tensors are kept, and bytes of them; the oldest are let go."""
-_STARTS = 16
+_STARTS, _COLUMNS = 16, 16
+_TEXT, _LARGEST = 12, 2.0**127
+"""Bits in the significand of a single number that comes from text."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _LISTED = 1 << 12
 """In larger arrays single numbers are not looked for."""
@@ -33,12 +37,21 @@ Number = Callable[[float], ReadElement | Recipe | None]
 
 @dataclass(eq=False)
 class LeftCopy:
-    """What left: a flat copy that a tape knows, where it lies, and how often it has been found again."""
+    """What left: a flat copy that a tape knows, where it lies, and how often it, or an element, was found again."""
 
     values: torch.Tensor
     place: Region
     key: Any
     uses: int = 0
+    read: Counter[int] = field(default_factory=Counter)
+
+    @cached_property
+    def elements(self) -> Mapping[float, list[int]]:
+        """The places of its numbers, where they are few enough."""
+        found: dict[float, list[int]] = {}
+        for i, value in enumerate(self.values.tolist() if self.values.numel() <= _LISTED else ()):
+            found.setdefault(value, []).append(i)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +88,12 @@ class LeftCopies:
         if not data.is_floating_point() or not data.numel() or _told(data) < _TELLING:
             return None
         wanted = _bits(data)
-        others = [(one, _bits(one.values.to(data.dtype))) for one in sorted(self._kept, key=lambda one: one.uses)]
+        others = [(one, _bits(one.values.to(data.dtype))) for one in self._kept]
         parts: list[Any] = []
         used: list[LeftCopy] = []
         at = 0
         while at < data.numel():
+            others.sort(key=lambda other: other[0].uses + used.count(other[0]))  # of equal ones each in its turn
             one, start, length = _longest(wanted[at:], others)
             if one is not None and _told(data[at : at + length]) >= _PART:
                 place = one.place
@@ -96,6 +110,37 @@ class LeftCopies:
         for one in used:
             one.uses += 1
         return parts if any(not isinstance(x, float) for x in parts) else None
+
+    def element(self, value: float) -> tuple[LeftCopy, int] | None:
+        """The element that a number was, which comes from text; of equal ones each in its turn."""
+        short = float(np.float32(value)) if abs(value) < _LARGEST else value
+        for exact, least in ((value, _TEXT), (short, _TELLING - 4)):
+            found = [(one, i) for one in self._kept for i in one.elements.get(exact, ())]
+            if found and _told(torch.tensor([exact], dtype=torch.float64)) >= least:
+                one, i = min(found, key=lambda at: at[0].read[at[1]])
+                one.read[i] += 1
+                return one, i
+        return None
+
+    def columns(self, data: torch.Tensor) -> Iterator[tuple[LeftCopy, int, int]]:
+        """What lies as a whole in every so many elements of a table: (it, in which column, of how many)."""
+        if not data.is_floating_point():
+            return
+        wanted, used = _bits(data), list[LeftCopy]()
+        for width in range(2, _COLUMNS + 1):
+            rows = data.numel() // width
+            fitting = [one for one in self._kept if one.values.numel() == rows and not data.numel() % width]
+            for column in range(width if fitting else 0):
+                fitting.sort(key=lambda one: one.uses + used.count(one))
+                same = (one for one in fitting if torch.equal(_bits(one.values.to(data.dtype)), wanted[column::width]))
+                one = next((one for one in same if _told(one.values) >= _PART), None)
+                if one is not None:
+                    used.append(one)
+                    yield one, column, width
+            if used:
+                break
+        for one in used:
+            one.uses += 1
 
     def inside(self, data: torch.Tensor) -> Iterator[tuple[LeftCopy, int]]:
         """What lies as a whole in memory that holds other things, too, a file for example, and behind which byte."""

@@ -12,13 +12,14 @@ put against each other (`met`); numbers that Python computed, or of tensors that
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -309,6 +310,8 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
 
     def real(x: Any = 0.0) -> float:
         """`float(x)` where it is written so."""
+        if isinstance(x, str | bytes):
+            return float(x) if busy() else tape.from_text(float(x))
         found = taken(x) if isinstance(x, tensor) and x.is_floating_point() and x.numel() == 1 else None
         value = float(x) if found is None else plain(x)
         return value if found is None else tape.left.scalar(value, found[0], (tape.place(x), tape.now))
@@ -327,6 +330,8 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
     scope.set(tensor, "__float__", whole)
     scope.set(tensor, "__reduce_ex__", reduced)
     scope.update(math, math_functions())
+    for name in ("load", "loads"):
+        scope.set(json, name, _reading(getattr(json, name), real))
     near = math.isclose
 
     def isclose(a: Any, b: Any, **tolerances: Any) -> bool:
@@ -336,6 +341,18 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
         return near(a, b, **tolerances)
 
     scope.set(math, "isclose", isclose)
+
+
+def _reading(plain: Callable[..., Any], number: Callable[[str], float]) -> Callable[..., Any]:
+    """A function of `json` whose numbers are read by `number` where user's code calls it."""
+
+    @wraps(plain)
+    def load(*args: Any, **keywords: Any) -> Any:
+        if not is_tool_file(sys._getframe(1).f_code.co_filename):
+            keywords.setdefault("parse_float", number)
+        return plain(*args, **keywords)
+
+    return load
 
 
 def _filled(values: Any, elements: Iterator[ReadElement], left: LeftScalars, source: tuple[Region, int]) -> Any:

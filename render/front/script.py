@@ -80,8 +80,10 @@ class CalledFloat:
             if "float" in (name, getattr(node, "arg", None)):
                 return tree
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float":
-                node.func.id = cls.NAME
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                mapped = node.args[:1] if node.func.id == "map" else []
+                for name in (node.func, *(x for x in mapped if isinstance(x, ast.Name))):
+                    name.id = cls.NAME if name.id == "float" else name.id
         return tree
 
 

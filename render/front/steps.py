@@ -17,12 +17,15 @@ from render.interpreter.hosted.overloads import HostSite
 if TYPE_CHECKING:
     from render.front.scalars import ReadElement, Recipe
 
+BETWEEN = 1 << 20
+"""Times between two steps of a tape, for steps that are made up later."""
+
 
 @dataclass(eq=False)
 class Cell:
     """One storage: its bytes, its dtype when it was first seen, the steps that wrote it in their order.
 
-    `kernel`: a kernel's result went into it. `asked`: host code took its address.
+    `kernel`: a kernel's result went into it. `asked`: host code took its address. `parts`: see `parts.own_part`.
     """
 
     address: int
@@ -32,6 +35,7 @@ class Cell:
     steps: list[TapeStep] = field(default_factory=list)
     kernel: bool = False
     asked: bool = False
+    parts: dict[Any, Region | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

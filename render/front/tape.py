@@ -35,6 +35,7 @@ from render.front.scalars import (
     rests_on,
 )
 from render.front.steps import (
+    BETWEEN,
     Cell,
     DecidedByPython,
     Given,
@@ -243,7 +244,8 @@ class Tape(Untracked, TorchDispatchMode):
             return
         with self.paused(), torch.no_grad():
             parts = self.copies.found(given.data, self.left.back)
-            within = list(self.copies.inside(given.data)) if parts is None else []
+            columns = list(self.copies.columns(given.data)) if parts is None else []
+            within = list(self.copies.inside(given.data)) if parts is None and not columns else []
         if parts is not None:
             cells = tuple(dict.fromkeys((*(x.cell for x in parts if isinstance(x, Region)), *rests_on(parts))))
             place = Region(cell, given.data.dtype, (given.data.numel(),), (1,), 0)
@@ -252,14 +254,29 @@ class Tape(Untracked, TorchDispatchMode):
             cell.steps.remove(given)
         else:
             made = []
-            for one, start in within:
-                place = Region(cell, one.values.dtype, one.place.size, (1,), start // one.values.itemsize)
+            dtype = given.data.dtype
+            places = [(one, Region(cell, dtype, one.place.size, (width,), at)) for one, at, width in columns]
+            places += [(one, Region(cell, one.values.dtype, one.place.size, (1,), start // one.values.itemsize))
+                       for one, start in within]  # fmt: skip
+            for one, place in places:
                 made.append(HostOperation(self._tick(), (one.place.cell,), (cell,), given.site, made=(place,),
                                           func=torch.ops.aten.copy_.default, args=(place, one.place)))  # fmt: skip
         for step in made:
             self._add(step, any(c.kernel for c in step.reads))
         if made:
             self._given_back[cell] = given, made
+
+    def from_text(self, value: float) -> float:
+        """A number that was read from text, as what left, if it is that."""
+        found = None
+        if self.open and not self._paused and self.copies:
+            with self.paused(), torch.no_grad():
+                found = self.copies.element(value)
+        if found is None:
+            return value
+        one, i = found
+        told: float = self.left.scalar(value, ReadElement(one.place, i, host_site()), (one.place, self.now))
+        return told
 
     def came_back(self, cell: Cell) -> bool:
         """Whether what the storage holds left before."""
@@ -283,7 +300,7 @@ class Tape(Untracked, TorchDispatchMode):
                 yield i, cell, value - cell.address
 
     def _tick(self) -> int:
-        self._time += 1
+        self._time += BETWEEN
         return self._time
 
     @property

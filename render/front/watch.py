@@ -18,13 +18,14 @@ from torch.overrides import TorchFunctionMode
 
 from render.entry.execution import profile_called
 from render.entry.target import is_tool_file
-from render.front import scalars
+from render.front import elements, scalars
 from render.front.arrays import follow, lost, taken, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared, fitted, opposed
 from render.front.history import behind
 from render.front.judge import ComparedSide, judge
 from render.front.names import denied, in_sight, names_of, only_looked_at, shows, user_frame, way
+from render.front.parts import own_part
 from render.front.session import WatchedSession
 from render.front.steps import Region
 from render.front.tape import Tape, plain, unheard
@@ -109,6 +110,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self.tell, self.listens, self.later, self.accepts = tell, listens, later, accepts
         self._waiting: list[Callable[[], Compared | None]] = []
         self._reads: list[_Read] = []
+        self._single = elements.SingleElements()
         self.judging = ""
         self._busy = 0
         """The thread in which RENDER's own code runs."""
@@ -166,6 +168,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def __exit__(self, *exc: object) -> None:
         if not self.later:
             self.flush()
+            self._judge_gathered()
         self._stack.close()
 
     def note(self, text: str) -> None:
@@ -199,12 +202,14 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def settle(self) -> None:
         """Judges what waits for it."""
         self.flush()
+        self._judge_gathered()
         while self._waiting:
             self._waiting.pop(0)()
 
     def forget(self) -> None:
         """Lets go of what waits to be judged, and of what was."""
         self._reads.clear()
+        self._single.taken()
         self._waiting.clear()
         self.comparisons.clear()
         self._known.clear()
@@ -223,7 +228,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def judged(self, a: torch.Tensor, b: torch.Tensor, frame: FrameType, options: Options) -> Verdict:
         """The verdict on two tensors as they are now. Raises NothingToJudge, and what a classification raises."""
         with self._own():
-            one, two = (self.tape.known(x) or self.tape.place(x) for x in (a, b))
+            one, two = (own_part(self.tape.known(x) or self.tape.place(x), self.tape.now) for x in (a, b))
             if not (one.cell.kernel or two.cell.kernel):
                 raise NothingToJudge("no kernel had a part in either tensor")
             names, until = in_sight(frame, self.tape.known), self.tape.now
@@ -237,7 +242,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         """Judges two tensors as they are now; None where no kernel's result is among them."""
         with self._own():
             places = [(self.tape.known(x) or self.tape.place(x)) if plain(x) else None for x in (a, b)]
-        left, right = places
+            left, right = (x and own_part(x, self.tape.now) for x in places)
         if left is None or right is None or not (left.cell.kernel or right.cell.kernel):
             return None
         return self._judged((left, a), (right, b), self.tape.now, file, line, frame)
@@ -262,6 +267,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             if found is not None:
                 left, right, until = found
                 file, line = read.frame.f_code.co_filename, read.line
+                if self._gathered((left, until), (right, until), read.frame, line):
+                    continue
                 self._judged((left, None), (right, None), until, file, line, read.frame)
 
     def _met(self, one: scalars.Scalar, two: scalars.Scalar) -> None:
@@ -269,15 +276,37 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         result and a reference."""
         if self.busy or not listening():
             return
-        left, right, until = self._sides(one, two)
-        if not opposed(left, right, until):
-            return
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and (is_tool_file(frame.f_code.co_filename) or shows(frame)):
             frame = frame.f_back
+        if frame is not None and one.source and two.source and self._gathered(one.source, two.source, frame):
+            return
+        left, right, until = self._sides(one, two)
+        if not opposed(left, right, until):
+            return
         mine, other = (left, right) if left.cell.kernel else (right, left)
         if frame is not None and self._may_ask(frame, mine is one.alone or mine is two.alone):
             self._judged((mine, None), (other, None), until, frame.f_code.co_filename, frame.f_lineno, frame)
+
+    def _gathered(self, one: elements.Place, two: elements.Place, frame: FrameType, line: int | None = None) -> bool:
+        """Whether these are single elements of tensors, whose verdict is asked for with that of their neighbours."""
+        at = elements.At(frame.f_code.co_filename, line or frame.f_lineno, frame)
+        return self._single.add(one, two, at, len(self.comparisons))
+
+    def _judge_gathered(self) -> None:
+        """Single elements, by line; their comparisons stand where their first one was made."""
+        shift = 0
+        for found in self._single.taken():
+            with self._own():
+                sides = found.sides()
+            if sides is None:
+                continue
+            left, right, until = sides
+            before, at = len(self.comparisons), found.at
+            self._judged((left, None), (right, None), until, at.file, at.line, at.frame)
+            if len(self.comparisons) == before + 1:
+                self.comparisons.insert(found.before + shift, self.comparisons.pop())
+                shift += 1
 
     def _decides(self, ask: Callable[[], scalars.Recipe], frame: FrameType) -> None:
         """Code of the user's asks something of a number, and goes on as it says."""
@@ -287,8 +316,11 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     def _sides(self, one: scalars.Scalar, two: scalars.Scalar) -> tuple[Region, Region, int]:
         """The tensors that two numbers come from, if their elements fit each other; else of each number its own."""
-        if one.source and two.source and (fitting := fitted(one.source[0], two.source[0])):
-            return *fitting, max(one.source[1], two.source[1])
+        if one.source and two.source:
+            with self._own():
+                fitting = fitted(own_part(*one.source), own_part(*two.source))
+            if fitting:
+                return *fitting, max(one.source[1], two.source[1])
         with self._own():
             left, right = map(self.tape.number, (one, two))
         return left, right, self.tape.now
