@@ -111,13 +111,45 @@ def _operands(file: str, line: int) -> Iterator[tuple[str, str]]:
 
 
 def denied(file: str, line: int) -> bool:
-    """Whether the code asserts that two things differ: `assert not torch.equal(a, b)`."""
+    """Whether the code asserts that two things differ: `assert not torch.equal(a, b)`, `assert err > 0.1`."""
     statement = _statement(file, line)
     first = statement.body[0] if isinstance(statement, ast.Module) and statement.body else None
     if isinstance(first, ast.Assert):
-        return isinstance(first.test, ast.UnaryOp) and isinstance(first.test.op, ast.Not)
+        negated = isinstance(first.test, ast.UnaryOp) and isinstance(first.test.op, ast.Not)
+        large = _exceeds(first.test)
+        return negated or (large is not None and _is_difference(large))
+    if isinstance(first, ast.Assign) and _is_difference(first.value) and isinstance(first.targets[0], ast.Name):
+        return _is_to_exceed(file, first.targets[0].id)
     called = first.value.func if isinstance(first, ast.Expr) and isinstance(first.value, ast.Call) else None
     return getattr(called, "attr", "") == "assertFalse" or _is_to_fail(file, line)
+
+
+def _exceeds(test: ast.expr) -> ast.expr | None:
+    """What is asserted to be larger than something else than 0."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    small, large = (test.left, test.comparators[0])[:: 1 if isinstance(test.ops[0], ast.Lt | ast.LtE) else -1]
+    ordered = isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+    return None if not ordered or getattr(small, "value", 1) == 0 else large
+
+
+def _is_difference(value: ast.expr) -> bool:
+    """Whether it grows with a difference that stands in it: no likeness, no signal over noise."""
+    below = {id(n) for d in ast.walk(value) if isinstance(d, ast.BinOp) and isinstance(d.op, ast.Div)
+             for n in ast.walk(d.right)}  # fmt: skip
+    calls = (n.func for n in ast.walk(value) if isinstance(n, ast.Call))
+    if any("log" in getattr(f, "attr", getattr(f, "id", "")) for f in calls):
+        return False
+    differences = [n for n in ast.walk(value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub)]
+    return any(id(n) not in below and not isinstance(n.left, ast.Constant) for n in differences)
+
+
+def _is_to_exceed(file: str, name: str) -> bool:
+    """Whether what the file asserts of this variable is that it is large."""
+    tree, _ = _parsed(file, "".join(linecache.getlines(file)))
+    tests = [n.test for n in (ast.walk(tree) if tree else ()) if isinstance(n, ast.Assert)]
+    mine = [t for t in tests if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(t))]
+    return bool(mine) and all(getattr(_exceeds(t), "id", "") == name for t in mine)
 
 
 def _is_to_fail(file: str, line: int) -> bool:
