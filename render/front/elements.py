@@ -21,7 +21,7 @@ Place = tuple[Region, int]
 
 
 @dataclass(frozen=True)
-class At:
+class ComparingLine:
     """A line that compares, in a frame."""
 
     file: str
@@ -30,10 +30,10 @@ class At:
 
 
 @dataclass
-class Gathered:
+class ElementsOfLine:
     """What one line compared of two storages as they were. `before`: how many comparisons came before it."""
 
-    at: At
+    at: ComparingLine
     cells: tuple[Cell, Cell]
     read: tuple[int, int]
     before: int
@@ -53,20 +53,20 @@ class SingleElements:
     """All that waits for its verdict."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[object, ...], Gathered] = {}
+        self._waiting: dict[tuple[object, ...], ElementsOfLine] = {}
 
-    def add(self, one: Place, two: Place, at: At, before: int) -> bool:
+    def add(self, one: Place, two: Place, at: ComparingLine, before: int) -> bool:
         """Whether these are elements of larger tensors, which wait from now on."""
         if not all(_is_element(place) for place, _ in (one, two)):
             return False
         cells = one[0].cell, two[0].cell
         last = [max((s.time for s in place.cell.steps if s.time <= until), default=0) for place, until in (one, two)]
         key = (at.file, at.line, *cells, *last)
-        found = self._waiting.setdefault(key, Gathered(at, cells, (one[1], two[1]), before))
+        found = self._waiting.setdefault(key, ElementsOfLine(at, cells, (one[1], two[1]), before))
         found.indices[one[0].offset, two[0].offset] = None
         return True
 
-    def taken(self) -> list[Gathered]:
+    def taken(self) -> list[ElementsOfLine]:
         """All of them, which wait no longer."""
         found = list(self._waiting.values())
         self._waiting.clear()

@@ -290,7 +290,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     def _gathered(self, one: elements.Place, two: elements.Place, frame: FrameType, line: int | None = None) -> bool:
         """Whether these are single elements of tensors, whose verdict is asked for with that of their neighbours."""
-        at = elements.At(frame.f_code.co_filename, line or frame.f_lineno, frame)
+        at = elements.ComparingLine(frame.f_code.co_filename, line or frame.f_lineno, frame)
         return self._single.add(one, two, at, len(self.comparisons))
 
     def _judge_gathered(self) -> None:
