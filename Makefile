@@ -107,6 +107,7 @@ docs: $(VENV)/.core
 	$(BIN)/python -m render ops --page > docs/ops.md
 	$(BIN)/python -m render explain --page > docs/codes.md
 	$(BIN)/python -W ignore tests/instruction_table.py
+	$(BIN)/python -m tests.docs.guides docs/guides/ten-verdicts.md
 	$(BIN)/python -c "from render.result import schema; print(schema.page(), end='')" > docs/verdict.schema.json
 
 bench: $(VENV)/.core

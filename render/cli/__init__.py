@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -19,6 +20,7 @@ def main() -> None:
     from render.cli.surroundings import streams
 
     streams()
+    faulthandler.enable()  # user code that ends the process by a signal is named with its line
     code = served(sys.argv[1:])
     if code is not None:
         leave(code)

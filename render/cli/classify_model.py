@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from render.cli.exits import guarded
 from render.cli.files import STDOUT
+from render.cli.surroundings import width
 from render.result.codes import combined
 from render.result.errors import RenderError
 from render.result.progress import progress
@@ -86,5 +88,5 @@ def _write(verdict: NetworkVerdict, json: str | None, html: Path | None, verbose
     except OSError as error:
         raise RenderError("RND901", f"cannot write {error.filename}: {error.strerror}") from None
     if json != STDOUT:
-        for line in page.lines(verdict, verbose=verbose):
+        for line in page.lines(verdict, width(sys.stdout) or page.WIDTH, verbose):
             typer.echo(line)

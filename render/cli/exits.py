@@ -18,7 +18,8 @@ from typing import Any, ParamSpec, TextIO
 import typer
 
 from render.cli.files import spared, writable
-from render.cli.surroundings import fitting, no_path, unwritable
+from render.cli.leave import kept
+from render.cli.surroundings import fitting, no_path, streams, unwritable
 from render.report.text import place
 from render.result import codes
 from render.result.defects import inside
@@ -45,7 +46,8 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             spared(kwargs)
             if isinstance(seed := kwargs.get("seed"), int):
                 check_seed(seed)
-            code = command(*args, **kwargs)
+            with kept():
+                code = command(*args, **kwargs)
         except (typer.Exit, typer.BadParameter):  # typer's own: it prints the usage line and exits 2
             raise
         except KeyboardInterrupt as stop:
@@ -166,6 +168,7 @@ _WORDS: dict[type[Exception], Callable[[Any], tuple[list[str], int]]] = {
 
 
 def _say(lines: list[str]) -> None:
+    streams()
     with contextlib.suppress(OSError):  # nobody hears it
         for line in lines:
             typer.echo(line, err=True)

@@ -49,6 +49,9 @@ def apart(*paths: Path | str | None, protected: Iterable[Path | str | None] = ()
 def spared(arguments: Mapping[str, object]) -> None:
     """`writable` for the reports among a command's arguments, which are apart from all that the others name."""
     given = {name: tuple(_texts(value)) for name, value in arguments.items()}
+    for name in _REPORTS[1:]:
+        if STDOUT in given.get(name, ()):
+            raise RenderError("RND901", f"--{name} - : only --json writes to stdout", "name a file")
     others = (text.partition("::")[0] for name, texts in given.items() if name not in _REPORTS for text in texts)
     writable(*(text for name in _REPORTS for text in given.get(name, ())), protected=others)
 

@@ -6,8 +6,11 @@ import atexit
 import os
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
+
+exit_at_once = os._exit
 
 
 def leave(code: object) -> NoReturn:
@@ -26,4 +29,22 @@ def end(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # the reader has gone, or the user's code has closed it
             stream.flush()
-    os._exit(code)
+    exit_at_once(code)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """In the body `os._exit` of user code is `sys.exit`: a command that is ended without a word looks like a pass.
+    Children of this process end as ever."""
+    own, before = os.getpid(), os._exit
+
+    def ends(status: int) -> NoReturn:
+        if os.getpid() != own:
+            before(status)
+        raise SystemExit(status)
+
+    os._exit = ends
+    try:
+        yield
+    finally:
+        os._exit = before

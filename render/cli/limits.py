@@ -7,7 +7,6 @@ the interruption, a second thread ends the process a little later, with the same
 from __future__ import annotations
 
 import math
-import os
 import resource
 import signal
 import sys
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from render.cli.leave import exit_at_once
 from render.report.text import place
 from render.result import codes
 from render.result.errors import RenderError
@@ -76,7 +76,7 @@ def _time(seconds: float) -> Iterator[None]:
 def _end(seconds: float, where: list[str], done: threading.Event) -> None:
     if not done.wait(seconds + GRACE):
         print(f"error[RND906]: {_said(seconds, ''.join(where))}", file=sys.stderr, flush=True)
-        os._exit(codes.USAGE_ERROR)
+        exit_at_once(codes.USAGE_ERROR)
 
 
 def _said(seconds: float, where: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from render.cli.files import STDOUT
-from render.cli.surroundings import width
+from render.cli.surroundings import streams, width
 from render.result.errors import RenderError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def console() -> Console:
     """stdout as a rich console: no colour under NO_COLOR or off a terminal, a fixed width where there is none."""
     from rich.console import Console
+
+    streams()
 
     class Pipe(Console):
         def on_broken_pipe(self) -> None:

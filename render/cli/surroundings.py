@@ -15,14 +15,25 @@ _NO_PATH = frozenset([errno.ENAMETOOLONG, errno.ELOOP])
 _SHOWN = 60
 
 
+_kept: dict[int, int] = {}
+"""Where standard streams led at first, by number."""
+
+
 def streams() -> None:
-    """Standard streams that are closed lead nowhere: what is opened later must not come in their places."""
+    """Standard streams that are closed lead nowhere, those that user code has closed since where they led: what is opened
+    later must not come in their places."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-        if getattr(sys, name) is None:
+            if fd in _kept:
+                os.dup2(_kept[fd], fd)
+            else:
+                os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if fd not in _kept:
+            _kept[fd] = os.dup(fd)
+        found = getattr(sys, name)
+        if found is None or found.closed:
             setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for as long as the process lives
 
 

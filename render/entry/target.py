@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from render.interpreter.script import LEFT_OUT, execute
+from render.interpreter.script import LEFT_OUT, execute, source_of
 from render.result.errors import KernelError, RenderError, UnsupportedOp, headline, is_users
 
 NOT_FOUND = "RND902"
@@ -41,7 +41,7 @@ def load_module(path: str | Path) -> ModuleType:
     if not path.is_file():
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise RenderError(NOT_FOUND, f"{path} {kind}", "give the Python file that holds the kernel")
-    name = f"render_target_{path.stem}_{hashlib.sha1(str(path.resolve()).encode()).hexdigest()[:8]}"
+    name = f"render_target_{path.stem}_{hashlib.sha1(os.fsencode(path.resolve())).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise RenderError(NOT_FOUND, f"{path} is not a Python file", "give the .py file that holds the kernel")
@@ -54,7 +54,7 @@ def load_module(path: str | Path) -> ModuleType:
     from render.interpreter.compat import import_scope
 
     try:
-        with import_scope():
+        with import_scope(), _surroundings():
             execute(module, path)
     except SyntaxError as error:
         raise not_python(path, error) from error
@@ -64,6 +64,17 @@ def load_module(path: str | Path) -> ModuleType:
         hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
         raise failed(f"importing {path}", error, hint) from error
     return module
+
+
+@contextmanager
+def _surroundings() -> Iterator[None]:
+    """What the body takes away of Python's path and of its stack is given back: what runs next needs both."""
+    path, depth = list(sys.path), sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        sys.path += [folder for folder in path if folder not in sys.path]
+        sys.setrecursionlimit(max(depth, sys.getrecursionlimit()))
 
 
 def left_out_note(module: ModuleType) -> str | None:
@@ -144,8 +155,7 @@ def is_kernel(value: Any) -> bool:
 
 def launchers(module: ModuleType, exclude: Set[str] = frozenset()) -> list[tuple[str, int]]:
     """(name, line) of the functions that could be the entry, in file order."""
-    source = Path(inspect.getfile(module)).read_text(encoding="utf-8")
-    nodes = _definitions(ast.parse(source))
+    nodes = _definitions(ast.parse(source_of(Path(inspect.getfile(module)))))
     uses = {name: _names(node) & nodes.keys() - {name} for name, node in nodes.items()}
     launching = {name for name, node in nodes.items() if not _is_jitted(node) and _launches(node, module)}
     while grown := {n for n, used in uses.items() if used & launching and not _is_jitted(nodes[n])} - launching:

@@ -243,7 +243,7 @@ def _solved(
         if not np.isfinite(to) or to == at:
             return None
         values, short = None, [f"{to:.2g}", f"{to:.4g}"]
-        for code in dict.fromkeys([*short, repr(float(np.float32(to)))]):
+        for code in dict.fromkeys([*short, f"{to:.6g}", repr(float(np.float32(to)))]):
             if abs(float(code) - to) <= STEP * abs(to):
                 values = trial.values(function, literal.place, code)
                 if values is not None and _right(values, cases, rooms) and (wrong > 1 or code in short):

@@ -91,7 +91,7 @@ def _arrays(case: Case, study: Study, oracle: Oracle) -> Iterator[str]:
                 yield f"{name} equals the reference times {factor:.6g}"
             offset = float(np.median((v - e)[big]))
             if offset and _same(case, e + offset):
-                yield f"{name} equals the reference plus {offset:.6g}"
+                yield f"{name} equals the reference {'plus' if offset > 0 else 'minus'} {abs(offset):.6g}"
     for axis in range(e.ndim):
         if e.shape[axis] > 2:
             if _same(case, np.flip(e, axis)):

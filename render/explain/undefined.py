@@ -43,23 +43,24 @@ class Undefined:
     @property
     def sentence(self) -> str:
         places = ", ".join(f"{os.path.basename(s.file)}:{s.line}" for s in self.sites)
-        return (
-            f"{', '.join(self.outputs)} depends on masked-off lanes of a load without `other` ({places}): "
-            "they read 0 here, the language leaves them undefined"
-        )
+        return f"{self._read} ({places}): they read 0 here, the language leaves them undefined"
+
+    @property
+    def _read(self) -> str:
+        several = "s" if len(self.outputs) == 1 else ""
+        return f"{', '.join(self.outputs)} depend{several} on masked-off lanes of a load without `other`"
 
     @property
     def findings(self) -> list[Finding]:
         """One for each load."""
-        text = f"masked-off lanes of a load without `other` reach {', '.join(self.outputs)}"
-        return [Finding(CODE, text, file=s.file, line=s.line, kind="load") for s in self.sites if self.outputs]
+        return [Finding(CODE, self._read, file=s.file, line=s.line, kind="load") for s in self.sites if self.outputs]
 
     def decided(self, decision: Decision) -> Decision:
         """Nothing better than Inconclusive, unless the target is known to fill them."""
         if decision.label != "Type-I" or not self.outputs or self.filled:
             return decision
-        with_zeros = f"with zeros, as NVIDIA's and AMD's compilers put there, it is {decision.label} ({decision.code})"
-        return Decision("Inconclusive", CODE, f"{self.sentence}; {with_zeros}")
+        with_zeros = "with zeros there, as on NVIDIA and AMD, it is Type-I"
+        return Decision("Inconclusive", CODE, f"{self._read}, which are undefined; {with_zeros}")
 
 
 def undefined(entry: Entry, run: Execution) -> Undefined:

@@ -28,6 +28,7 @@ from render.entry.inputs import Inputs
 from render.entry.resolve import resolve
 from render.entry.target import find_entry, load_module
 from render.front.judge import Again
+from render.interpreter.script import source_of
 from render.judgement.steps import Judgement
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 from render.result.options import Options
@@ -93,6 +94,10 @@ def save(
     if isinstance(verdict.study.entry.fn, Again):
         hint = f"`render run {file}` is the command that shows it"
         raise RenderError("RND905", "what the script itself compares has no inputs of its own", hint)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RenderError("RND901", f"cannot make {folder}: {error.strerror}", "name a new folder") from None
     module = load_module(file)
     fn, reference = find_entry(module, entry, ref), resolve(ref, module, ref_args)
     inputs: Inputs = verdict.study.entry.inputs
@@ -102,13 +107,12 @@ def save(
         quick = replace(options, explain=(), progress=None, diagnose=False, budget=named and options.budget)
         question = _Shrinking(fn, reference, quick, (verdict.label, verdict.code))
         inputs, told = question.least(inputs, verdict)
-    folder.mkdir(parents=True, exist_ok=True)
     command = ["render", "classify", file.name, "--entry", entry or fn.__name__, *_reference(ref, ref_args, folder)]
     try:
         body, tensors = written(inputs)
     except Unwritable as why:
         told, body, tensors = f"the file makes its inputs: {why}", "", {}
-    source = file.read_text(encoding="utf-8")
+    source = source_of(file)
     (folder / file.name).write_text(source + (_WRITTEN.format(body=body) if body else ""), encoding="utf-8")
     if tensors:
         from safetensors.torch import save_file
@@ -142,7 +146,7 @@ def _reference(ref: str | None, arguments: Sequence[str], folder: Path) -> list[
 def _neighbours(module: ModuleType, file: Path) -> Iterator[Path]:
     """Files beside FILE that were imported with it."""
     home = file.resolve().parent
-    wanted = {name.partition(".")[0] for name in _imported(file.read_text(encoding="utf-8"))}
+    wanted = {name.partition(".")[0] for name in _imported(source_of(file))}
     for known in list(sys.modules.values()):
         path = getattr(known, "__file__", None)
         if path is None or known is module or not path.endswith(".py"):

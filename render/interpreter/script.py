@@ -21,13 +21,18 @@ class LaunchOnImport(BaseException):
     """A kernel is launched while its file is loaded. Not an Exception, so that no handler of the file swallows it."""
 
 
+def source_of(path: Path) -> str:
+    """The text of a Python file, in the encoding that it declares."""
+    return importlib.util.decode_source(path.read_bytes())
+
+
 def execute(module: ModuleType, path: Path) -> None:
     """Runs the file's statements in the module's namespace; the lines left out become its attribute `LEFT_OUT`.
 
     Raises SyntaxError, and whatever a statement raises that has nothing to do with a launch.
     """
     file = getattr(module.__spec__, "origin", None) or str(path)
-    tree = ast.parse(importlib.util.decode_source(path.read_bytes()), file)
+    tree = ast.parse(source_of(path), file)
     module.__doc__ = ast.get_docstring(tree)
     flags = _future_flags(tree)
     stale: set[str] = set()

@@ -51,9 +51,7 @@ def changed(first: Verdict, found: Verdict) -> Verdict:
     found = replace(found, defects=first.defects)
     if first.label == found.label:
         return found
-    return replace(
-        found, changed=f"{first.label} ({first.code}) before the checks, {found.label} since: {found.message}"
-    )
+    return replace(found, changed=f"before the checks it was {first.label} ({first.code})")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from render.result import codes
 if TYPE_CHECKING:
     from render.result.verdict import Finding, TaintNote, Verdict
 
+WIDE = ("RND206", "RND211")
+"""Bugs that are about the width of the bound; of no other one does its width explain anything."""
+
 
 def compose(verdict: Verdict) -> list[Block]:
     """The whole report, with all that can be told; of a provisional verdict that."""
@@ -35,10 +38,11 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     equal = v.headline == "Equal"
     yield from _rows("differs", "why the outputs differ", _lines("" if equal else words.differs(v)))
     budget = sorted(v.budget, key=lambda item: -item.share)
-    rows, basis = map(words.budget_row, budget), words.budget_basis(v)
-    yield from _rows("budget", "where the bound comes from", rows, basis, detail=equal)
-    yield from _rows("shares", "shares of the bound in detail", details.shares(budget), detail=True)
-    yield from _rows("widths", "width of the bound", details.widths(v.outputs), detail=True)
+    if v.label != "Type-II" or v.code in WIDE:
+        rows, basis = map(words.budget_row, budget), words.budget_basis(v)
+        yield from _rows("budget", "where the bound comes from", rows, basis, detail=equal)
+        yield from _rows("shares", "shares of the bound in detail", details.shares(budget), detail=True)
+        yield from _rows("widths", "width of the bound", details.widths(v.outputs), detail=True)
     changes = details.what_if_rows(v.counterfactuals, v.label)
     yield from _rows("changes", "what would change it (re-run)", changes)
     if v.power is not None:
@@ -81,7 +85,7 @@ def headline(v: Verdict) -> Headline:
     if v.stage == "provisional":
         return Headline(v.headline, v.message, v.code, "provisional: checks that can change it are still to come")
     title = codes.title(v.code)
-    told = v.label != "Type-I" or title in v.message  # else the message has named what is wrong
+    told = v.label != "Type-I" or codes.told(v.code) or title in v.message  # the message has named what is wrong
     return Headline(v.headline, v.message, v.code, "" if told else title)
 
 

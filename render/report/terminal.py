@@ -179,15 +179,19 @@ class _Printer:
             yield from self._hanging(" " * 12, block.note)
 
     def _why(self, block: Table) -> Iterator[Text]:
-        yield from self._hanging("    ", block.rows[0][0])
+        for (line,) in block.rows:
+            yield from self._hanging("    ", line)
 
     def _compared(self, block: Table) -> Iterator[Text]:
-        """Sides in columns under the name of the output."""
-        yield from self._hanging("  ", block.title)
-        widths = [max(len(row[k]) for row in block.rows) for k in (0, 1)]
-        for row in block.rows:
-            line = "   ".join(cell.ljust(n) for cell, n in zip(row, (*widths, 0), strict=True)).rstrip()
-            yield Text(f"    {line}", style="dim" if not row[0] else "", no_wrap=True, overflow="ellipsis")
+        """Sides in columns under the name of the output, which stands above them where it leaves no room for them."""
+        table = [("  " * (i > 0) + row[0], *row[1:]) for i, row in enumerate(block.rows)]
+        if sum(widths := _widths(table)) + 3 * len(widths) > self.width:
+            yield from self._hanging("  ", block.rows[0][0])
+            table[0] = ("", *table[0][1:])
+            widths = _widths(table)
+        for row in table:
+            line = "   ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True) if n).rstrip()
+            yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
 
     def _limits(self, block: Table) -> Iterator[Text]:
         yield from self._hanging("  judged  ", block.rows[0][0])
@@ -223,6 +227,8 @@ class _Printer:
         gutter = len(str(block.lines[-1][0])) + 3
         for n, source in block.lines:
             yield Text(f"{n:>{gutter}} | {source}".rstrip(), no_wrap=True, overflow="ellipsis")
+        if not block.end:
+            return
         line = Text(f"{'':>{gutter}} | {' ' * block.start}", no_wrap=True, overflow="ellipsis")
         carets = "^" * max(1, block.end - block.start)
         fits = len(line) + len(carets) + 1 + len(block.note) <= self.width
@@ -258,6 +264,10 @@ def _apart(left: str, right: str, width: int) -> Text:
     """`left` and `right` at the two ends of a line of at most WIDTH characters; too long: one after the other."""
     gap = min(width, WIDTH) - len(left) - len(right)
     return Text(left + " " * gap + right if gap > 1 else f"{left}  {right}", overflow="fold")
+
+
+def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def _wrap(line: str, room: int) -> list[str]:

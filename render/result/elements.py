@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+FEW = 4
+"""Numbers behind an element that are told one by one."""
+
 
 @dataclass(frozen=True)
 class Witness:
@@ -30,6 +33,22 @@ class Witness:
         """What the second evaluation holds possible; None where there was none."""
         ends = self.document.get("enclosure") if self.document else None
         return None if ends is None else (float.fromhex(ends[0]), float.fromhex(ends[1]))
+
+    @property
+    def inputs(self) -> str:
+        """The numbers that the element was computed from, where they are few; "" without a second evaluation."""
+        try:
+            nodes = (self.document or {})["nodes"]
+            read = [n for n in nodes if n["op"] == "leaf" and n["attrs"].get("source") == "input"]
+            count, names = sum(n["size"] for n in read), dict.fromkeys(n["attrs"]["name"] for n in read)
+            told = ", ".join(names)
+            if count == len(read) <= FEW:
+                told = ", ".join(f"{n['attrs']['name']} = {float.fromhex(n['low']):.7g}" for n in read)
+        except (KeyError, TypeError, ValueError, AttributeError):  # none, or a file that somebody has edited
+            return ""
+        some = f"{count} numbers of " if count != len(read) or count > FEW else ""
+        own = self.output in names  # nothing stored it: what lay in memory is what is there
+        return f"{self.place} was computed from {some}{told}" if read and not own else ""
 
     @property
     def sentence(self) -> str:

@@ -23,6 +23,7 @@ from render.entry.outputs import flatten, stored_arguments
 from render.entry.target import load_module
 from render.interpreter.events import listened
 from render.interpreter.lift import lifted_session, wide_values
+from render.interpreter.script import source_of
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 FORMATS_TRIED = ("fp16", "bf16")
@@ -77,7 +78,7 @@ class Bench:
     known: dict[frozenset[tuple[Spot, str]], Certified] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.source = self.called.path.read_text(encoding="utf-8")
+        self.source = source_of(self.called.path)
         self.folder = tempfile.TemporaryDirectory(prefix="render-demote-")
         self.base = self._run(self.called.fn)
         self.exact = self.exact_of(self.called.fn)

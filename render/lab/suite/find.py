@@ -40,6 +40,10 @@ def find(paths: Sequence[str]) -> list[Found]:
         path = Path(name)
         if not path.exists():
             raise RenderError("RND902", f"no such file or folder: {name}", "give test files, case files or folders")
+        if not (path.is_file() or path.is_dir()):  # a pipe would be waited for
+            raise RenderError(
+                "RND902", f"neither a file nor a folder: {name}", "give test files, case files or folders"
+            )
         here = list(_search(path)) if path.is_dir() else [Found(path, _kind(path) or SourceKind.TESTS, tests)]
         if not here:
             hint = "a suite holds test_*.py, files with cases(), or files with make_inputs() and reference()"
@@ -52,7 +56,7 @@ def _search(folder: Path) -> Iterator[Found]:
     for path in sorted(folder.rglob("*.py")):
         if any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts):
             continue
-        kind = _kind(path)
+        kind = _kind(path) if path.is_file() else None
         if kind is not None:
             yield Found(path, kind)
 

@@ -61,6 +61,12 @@ def title(code: str) -> str:
     return entry.title if entry else ""
 
 
+def told(code: str) -> bool:
+    """Whether the sentence of `code` says what is special about its verdict, not only what kind of verdict it is."""
+    entry = CODES.get(code)
+    return entry is not None and "{detail}" in entry.sentence
+
+
 def of_cause(cause: str) -> str:
     """The code of a Type-I by its cause; that of elementwise arithmetic for an unknown one."""
     return CAUSED.get(cause, CAUSED["arith"])

@@ -35,7 +35,10 @@ INCONCLUSIVE = (
         "reference that its own rounding does not explain. Nothing was guessed, so nothing can be concluded.",
         maths="taint(y[i]) is not empty: operation and line are named in the verdict",
         example="bits = x.to(tl.int32, bitcast=True)      # x carries an interval, its bits do not",
-        steps=("what has a rule is listed by `render ops`; where a tie is open, inputs without ties decide it",),
+        steps=(
+            "make its result an input, or use an operation that `render ops` lists",
+            "where a tie is open, inputs without ties decide it",
+        ),
         more="Rewrite the step, or classify the parts before and after it.",
     ),
     Code(

@@ -13,9 +13,12 @@ from .bugs import BUGS
 def test_the_report_names_module_code_and_paper_rule(tmp_path):
     wrong, right, given = BUGS["dropped residual"].models()
     found = render.compare_models(wrong, right, *given)
-    text = "\n".join(page.lines(found))
-    assert text.startswith("Type-II: blocks.0") and "RND2" in text and "paper rule" in text and "> blocks.0 out" in text
-    assert text.isascii()
+    text, whole = "\n".join(page.lines(found)), "\n".join(page.lines(found, verbose=True))
+    assert text.startswith("  TYPE-II  module blocks.0: ") and "RND2" in text and "> blocks.0 out" in text
+    assert text.endswith("exit 1") and text.isascii() and "paper rule" in whole and "eta" not in text
+    for width in (80, 120):
+        shown = list(page.lines(found, width))
+        assert len(shown) <= 12 and max(map(len, shown)) <= width
     page.write(found, tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text()
     assert "<svg" in html and "blocks.0 out" in html and "http" not in html.replace("http://www.w3.org/2000/svg", "")

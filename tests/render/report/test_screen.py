@@ -12,8 +12,9 @@ from render.report import terminal
 from render.report.blocks import Closing, Headline
 from render.report.screen import screen
 from render.result.codes import CODES
+from render.result.elements import Guilty, Witness
 from render.result.tolerance import Tolerance
-from render.result.verdict import Outputs, Verdict
+from render.result.verdict import Finding, Outputs, Verdict
 from tests.render.report.verdicts import inconclusive, output, source_file, type_i, type_ii
 
 
@@ -34,6 +35,48 @@ def test_a_bug_shows_its_line_and_one_step(tmp_path: Path) -> None:
     text = "\n".join(lines(type_ii(source_file(tmp_path))))
     assert "tl_dot.py:" in text and "help: " in text and "assert_close" not in text
     assert text.count("help: ") == 1
+
+
+def witness(count: int = 1) -> Witness:
+    leaf = {"op": "leaf", "size": 1, "attrs": {"source": "input", "name": "X"}, "low": "0x1.8p+0"}
+    return Witness("agrees", "out", (25, 44), "", {"nodes": [leaf] * count, "claim": {"side": "reference"}})
+
+
+def test_a_diagnosis_stands_in_place_of_general_advice(tmp_path: Path) -> None:
+    """What would repair it, what the output is instead, and the numbers behind the element; a dozen lines."""
+    plain = type_ii(source_file(tmp_path))
+    v = replace(
+        plain, guilty=Guilty(plain.file, 9, "0.5 in place of 0.25"), resembles=("out equals the reference minus 1",),
+        witness=witness(), help=("compare by hand",), findings=(),
+    )  # fmt: skip
+    for width in (80, 120):
+        shown = lines(v, width)
+        text = " ".join(" ".join(shown).split())
+        assert "line 9: with 0.5 in place of 0.25" in text and "reference minus 1" in text
+        assert "out[25, 44] was computed from X = 1.5" in text and "help:" not in text
+        assert len(shown) <= 12
+    assert "help: compare by hand" in "\n".join(lines(replace(v, guilty=None, resembles=())))
+
+
+def test_many_numbers_are_counted() -> None:
+    assert witness(5).inputs == "out[25, 44] was computed from 5 numbers of X"
+    assert replace(witness(), document={"nodes": 3}).inputs == "" == replace(witness(), document=None).inputs
+
+
+def test_a_fact_is_told_once() -> None:
+    fact = Finding("RND207", "reads outside X (4 bytes)")
+    said, other = (
+        replace(type_ii(), message=m, findings=(fact,)) for m in ("bug: it reads outside X (4 bytes)", "bug")
+    )
+    assert "\n".join(lines(said)).count("reads outside") == 1 == "\n".join(lines(other)).count("reads outside")
+
+
+def test_a_long_name_stands_above_its_columns() -> None:
+    for name, above in (("y", False), ("a_rather_long_name_of_an_output_of_some_layer", True)):
+        v = type_ii(outputs=Outputs((output(name=name, outside_exact=1, label="Type-II"),)))
+        shown = next(line for line in lines(v, 80) if name + " " in line)
+        assert ("in bound" not in shown) == above
+        assert any("its own, +/- 0.0626" in line for line in lines(v, 80))
 
 
 def test_nothing_wrong_means_no_advice(tmp_path: Path) -> None:
