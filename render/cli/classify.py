@@ -17,6 +17,7 @@ from render.cli.files import STDOUT, writable
 from render.cli.limits import MEMORY, TIMEOUT, limited
 from render.cli.options import given, taking, words
 from render.cli.output import console
+from render.cli.surroundings import streams
 from render.result.codes import combined
 from render.result.errors import RenderError
 from render.result.options import ASSUMED, INPUTS, REPORT, TARGET
@@ -188,6 +189,7 @@ def _told(doing: Doing, verdict: Verdict) -> None:
     if verdict.stage != "provisional":
         return
     doing.text = f"{verdict.label} so far, checking"
+    streams()  # the file may have closed them
     if sys.stderr.isatty():
         print(f"  {verdict.label.upper()}  so far ({verdict.code}); checks that can change it follow", file=sys.stderr)
 

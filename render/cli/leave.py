@@ -6,11 +6,14 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 exit_at_once = os._exit
+PATIENCE = 20.0
+"""Seconds that threads of the user's have to end."""
 
 
 def leave(code: object) -> NoReturn:
@@ -24,12 +27,22 @@ def end(code: int) -> NoReturn:
     """Threads and exit handlers first, as always, but torch's and numba's objects are not destroyed one by one: that
     takes 0.7 s."""
     with suppress(AttributeError):
-        threading._shutdown()  # type: ignore[attr-defined]
+        if _ended():
+            threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # the reader has gone, or the user's code has closed it
             stream.flush()
     exit_at_once(code)
+
+
+def _ended() -> bool:
+    """Whether all threads are through; who waits for nothing is not waited for: the result is told already."""
+    until = time.monotonic() + PATIENCE
+    others = [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
+    for thread in others:
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in others)
 
 
 @contextmanager

@@ -20,8 +20,8 @@ _kept: dict[int, int] = {}
 
 
 def streams() -> None:
-    """Standard streams that are closed lead nowhere, those that user code has closed since where they led: what is opened
-    later must not come in their places."""
+    """Standard streams that are closed lead nowhere, those that user code has closed since lead where they led: what is
+    opened later must not come in their places."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(fd)

@@ -98,7 +98,8 @@ def failed(doing: str, error: BaseException | None, hint: str, code: str = NOT_F
 def users_code(doing: str, hint: str, code: str = NOT_FOUND) -> Iterator[None]:
     """What the body raises is the user's, `sys.exit()` included: a RenderError with its line. Our own answers pass."""
     try:
-        yield
+        with _surroundings():
+            yield
     except (RenderError, UnsupportedOp, KernelError):
         raise
     except BaseException as error:

@@ -60,9 +60,8 @@ class Band:
     @property
     def sentence(self) -> str:
         return (
-            f"the bound of {self.output} is hollow; its errors take up {self.usage:.2g} of {SIGMA:g} standard "
-            f"deviations of independent roundings, which are {self.share:.1e} of the bound ({self.looked} of "
-            f"{self.elements} elements cut out)"
+            f"the rigorous bound of {self.output} is too wide to say anything; its errors reach "
+            f"{self.usage * SIGMA:.2g} standard deviations of independent roundings, of {SIGMA:g} that are allowed"
         )
 
     @property

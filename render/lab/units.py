@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from render.entry.target import not_python
+from render.interpreter.script import source_of
 from render.lab.suite.rows import Row, of_error, of_verdict
 from render.result.errors import RenderError
 
@@ -79,7 +81,7 @@ def of_files(paths: Sequence[str], axes: SweepAxes, like: SweepUnit) -> list[Swe
     for file in find(paths):
         single = file.kind is SourceKind.SINGLE or bool(like.entry or like.specs or like.inputs)
         path = str(file.path) if single else file.argument
-        text = file.path.read_text(encoding="utf-8") if single else ""
+        text = _text(file.path) if single else ""
         state = _state(file.path, *([Path(like.inputs)] if like.inputs else []))
         one = replace(like, kind="file" if single else "suite", path=path, source=text, state=state)
         for specs, device, seed, configs in itertools.product(
@@ -98,6 +100,13 @@ def of_cases(ids: Sequence[str], small: bool) -> list[SweepUnit]:
         SweepUnit("case", str(folder), small=small, state=digest(folder, ("sweep", small)))
         for folder in select(list(ids))
     ]
+
+
+def _text(path: Path) -> str:
+    try:
+        return source_of(path)
+    except (SyntaxError, ValueError) as error:
+        raise not_python(path, error) from None
 
 
 def _state(*files: Path) -> str:
