@@ -21,7 +21,10 @@ _FACTS: tuple[tuple[str, Callable[[Verdict], str]], ...] = (
     ("reference", lambda v: v.reference),
     ("device", lambda v: v.device),
     ("place", lambda v: place(v.file, v.line or None) if v.file else ""),
-    ("largest cause", lambda v: max(v.budget, key=lambda item: item.share).cause if v.budget else ""),
+    (
+        "largest cause",
+        lambda v: max(v.budget, key=lambda i: i.share).cause if v.budget and v.label != "Type-II" else "",
+    ),
     ("versions", lambda v: ", ".join(f"{name} {version}" for name, version in v.versions.items())),
 )
 _FIGURES: tuple[tuple[str, Callable[[OutputVerdict], float]], ...] = (

@@ -32,6 +32,8 @@ def as_far(verdict: Verdict) -> list[Block]:
 def _blocks(v: Verdict) -> Iterator[Block]:
     yield Table("header", "", ((words.header(v),),))
     yield headline(v)
+    told = words.diagnosis(v)
+    yield from _rows("diagnosis", "what is wrong", _lines(*told))
     for output in v.outputs:
         yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output, words.lane(v))))
         yield Picture(output.name, output.uses)
@@ -55,8 +57,8 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield from _rows("allowed", "a test that every legal execution passes", _lines(words.allowed(v)))
     if v.file and not equal:
         yield quote(v, v.file)
-    yield from _rows("help", "what to do", _lines(*v.help))
-    yield from _rows("note", "notes", _lines(v.changed, *v.notes))
+    yield from _rows("help", "what to do", _lines(*words.steps(v)))
+    yield from _rows("note", "notes", _lines(v.changed, *(note for note in v.notes if note not in told)))
     yield from _rows("scope", "what limits the verdict", _lines(v.scope.sentence))
     yield from _rows("inputs", "inputs", map(words.given, v.scope.inputs), words.drawn(v), detail=True)
     yield from _rows("second", "second opinion", _lines(details.second_opinion(v)), detail=True)

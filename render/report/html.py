@@ -127,15 +127,17 @@ def _rows(block: Table) -> Iterator[str]:
 
 _CAPTION = (
     "How much of its bound the compared value of each element uses: 0 % is the middle, 100 % the edge, beyond it no "
-    "legal execution reaches. The bars count elements; the map has the largest share in each tile of the output."
+    "legal execution reaches. The bars count elements"
 )
+_MAP = "; the map has the largest share in each tile of the output."
 
 
 def _pictures(block: Picture) -> str:
     drawn = [picture for picture in (svg.histogram(block.usage), svg.heatmap(block.usage)) if picture]
     style = 'style="display:inline-block;vertical-align:top;margin:6px 24px 6px 0"'
     figures = "".join(f"<div {style}>{picture}</div>" for picture in drawn)
-    told = f'<p style="{_FAINT};margin:0.2em 0">{_CAPTION}</p>' if drawn else ""
+    caption = f"{_CAPTION}{_MAP if len(drawn) > 1 else '.'}"
+    told = f'<p style="{_FAINT};margin:0.2em 0">{caption}</p>' if drawn else ""
     return f"<div>{figures}{told}</div>"
 
 

@@ -46,12 +46,12 @@ def _blocks(v: Verdict) -> Iterator[Block]:
         yield Table("scope", "", ((limit,),))
     if v.headline != "Equal" and (line := words.allowed(v)):
         yield Table("allowed", "", ((line,),))
-    if v.file and not _clean(v) and v.subtype != "reference":  # of the kernel's lines none is at fault there
+    if v.file and not words.clean(v) and v.subtype != "reference":  # of the kernel's lines none is at fault there
         full = quote(v, v.file)
         marked = (full.start, full.end) if v.label != "Type-I" and v.guilty is None else (0, 0)
         yield Quote(full.place, full.label, "", full.lines[-1:], *marked)
-    if v.help and not _clean(v) and v.guilty is None:  # a repair that was found is the advice
-        yield Table("help", "", ((v.help[0],),))
+    if steps := words.steps(v):
+        yield Table("help", "", ((steps[0],),))
     if v.changed:
         yield Table("note", "", ((v.changed,),))
     yield from (block for block in as_far(v) if getattr(block, "kind", "") in ASKED)
@@ -59,15 +59,11 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield Closing(summary, exit_code, "render explain last")
 
 
-def _clean(v: Verdict) -> bool:
-    """Nothing is wrong: no line to look at and no advice."""
-    failing = any(o.allclose_mismatch for o in v.outputs)
-    return v.label == "Type-I" and not failing and v.subtype not in ("downgrade", "degraded")
-
-
 def _owner(v: Verdict) -> str:
     """The line that owns the bound of a Type-I; other labels quote theirs."""
-    return place(v.file, v.line or None, v.column or None) if _clean(v) and v.file and v.headline != "Equal" else ""
+    return (
+        place(v.file, v.line or None, v.column or None) if words.clean(v) and v.file and v.headline != "Equal" else ""
+    )
 
 
 def _off(output: OutputVerdict) -> float:
@@ -81,10 +77,8 @@ def _why(v: Verdict) -> Iterator[str]:
         said = v.headline == "Equal" or codes.told(v.code)
         yield from (line for line in (words.differs(v),) if line and not said)
         return
-    if told := [*([v.guilty.sentence] if v.guilty else []), *v.resembles[:1]]:
-        yield from told
-        if v.witness is not None and (behind := v.witness.inputs):
-            yield behind
+    if told := words.diagnosis(v):
+        yield from [*told[:2], *told[2:][-1:]]
         return
     facts = [*map(words.fact, v.findings), *map(words.fact, v.taints)]
     facts += [o.detail for o in v.outputs if o.detail and o.label == v.label]

@@ -203,6 +203,24 @@ def lane(verdict: Verdict) -> str:
     return " (operands not rounded)" if any(item.key == "operand" for item in verdict.budget) else ""
 
 
+def diagnosis(verdict: Verdict) -> list[str]:
+    """Of a bug: the repair that was found, what the outputs are instead, the numbers behind the worst element."""
+    told = [*([verdict.guilty.sentence] if verdict.guilty else []), *verdict.resembles]
+    behind = verdict.witness.inputs if told and verdict.witness is not None else ""
+    return [*told, *([behind] if behind else [])]
+
+
+def clean(v: Verdict) -> bool:
+    """Nothing is wrong: no line to look at and no advice."""
+    failing = any(o.allclose_mismatch for o in v.outputs)
+    return v.label == "Type-I" and not failing and v.subtype not in ("downgrade", "degraded")
+
+
+def steps(verdict: Verdict) -> tuple[str, ...]:
+    """What to do, where anything is to be done and no repair was found, which is the advice then."""
+    return () if clean(verdict) or verdict.guilty is not None else verdict.help
+
+
 def differs(verdict: Verdict) -> str:
     """Why the outputs differ, if they do and rounding explains it; else ""."""
     found = verdict.differs

@@ -50,7 +50,7 @@ def run(*args):
 def test_a_bug_is_named_and_exits_with_1(files):
     found = run("a.py::build", "--ref", "b.py::model", "--json", "out.json", "--html", "out.html")
     assert found.exit_code == 1, found.output
-    assert found.output.startswith("Type-II: 2:")
+    assert found.output.startswith("  TYPE-II  module 2:")
     assert json.loads((files / "out.json").read_text())["first"] == "2"
     assert (files / "out.html").is_file()
 
@@ -78,7 +78,9 @@ def test_a_recorded_run_is_judged_by_the_other_sides_code(files):
     done = CliRunner().invoke(app, ["record", "a.py", "--modules", "--entry", "build", "-o", "run.safetensors"])
     assert done.exit_code == 0, done.output
     found = run("run.safetensors", "--ref", "b.py::model")
-    assert found.exit_code == 1 and found.output.startswith("Type-II: 2:")
+    assert found.exit_code == 1 and found.output.startswith("  TYPE-II  module 2:")
     mirrored = run("b.py::model", "--ref", "run.safetensors")
-    assert mirrored.exit_code == 1 and mirrored.output.startswith("Type-II: 2:")  # a record knows its operations
+    assert mirrored.exit_code == 1 and mirrored.output.startswith(
+        "  TYPE-II  module 2:"
+    )  # a record knows its operations
     assert run("run.safetensors").exit_code == 2

@@ -20,6 +20,7 @@ from render.report import html, markdown, terminal
 from render.report.blocks import Closing, Headline, Listing, Quote, Table
 from render.report.compose import compose
 from render.result import schema
+from render.result.elements import Guilty
 from render.result.loading import verdict_of
 from render.result.records import Counterfactual, Mutant, Power
 from render.result.verdict import BudgetItem, Outputs, Verdict
@@ -90,6 +91,19 @@ def test_verdicts_on_the_corpus_read_as_the_live_ones(folder: Path) -> None:
     data = json.loads(live.to_json())
     conforms(data, schema.schema(), schema.schema()["$defs"])
     agree(live, verdict_of(data))
+
+
+def test_a_repair_is_told_once_and_is_the_advice() -> None:
+    """In every view; and nothing is advised where nothing is wrong."""
+    guilty = Guilty("k.py", 9, "0.5 in place of 0.25")
+    v = replace(type_ii(), guilty=guilty, notes=(guilty.sentence, "another"), help=("compare by hand",))
+    found = {block.kind: block for block in compose(v) if isinstance(block, Table)}
+    assert found["diagnosis"].rows == ((guilty.sentence,),) and "help" not in found
+    assert found["note"].rows == (("another",),)
+    passing = Outputs(replace(o, allclose_mismatch=0) for o in type_i().outputs)
+    for outputs, told in ((type_i().outputs, True), (passing, False)):
+        w = replace(type_i(), outputs=outputs, help=("a wider accumulator",))
+        assert ("a wider accumulator" in "".join(terminal.plain_text(w))) == told
 
 
 def test_no_width_under_a_bug() -> None:
