@@ -2,7 +2,8 @@
 
 Tutorials and issue reproducers launch their kernel, compare and benchmark at the top level. Statement by statement, a
 file is executed as Python would, except that a statement which launches a kernel (or starts a benchmark) ends there.
-Statements that use what it would have bound, or a tensor that it mentions (it may be the output), are left out too.
+Statements that use what it would have bound or filled, or a tensor that it mentions (it may be the output), are left
+out too.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def execute(module: ModuleType, path: Path) -> None:
                 if error.name not in stale:
                     raise
         lines.append(statement.lineno)
-        stale |= _names(statement, ast.Store)
+        stale |= _names(statement, ast.Store) | _changed(module, statement)
     setattr(module, LEFT_OUT, tuple(lines))
 
 
@@ -76,6 +77,20 @@ def _defines(statement: ast.stmt) -> bool:
 
 def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
+
+
+def _changed(module: ModuleType, statement: ast.stmt) -> set[str]:
+    """Names of what the statement fills: `errors.append(e)`, `table[k] = e`."""
+    nodes = list(ast.walk(statement))
+    calls = (n.value.func for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call))
+    filled: list[ast.expr] = [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    roots = set()
+    for place in [*(f for f in calls if isinstance(f, ast.Attribute)), *filled]:
+        while isinstance(place, ast.Attribute | ast.Subscript):
+            place = place.value
+        roots.add(getattr(place, "id", ""))
+    known = {name: module.__dict__.get(name) for name in roots}
+    return {name for name, value in known.items() if value is not None and not isinstance(value, ModuleType | type)}
 
 
 def _outputs(module: ModuleType, statement: ast.stmt) -> set[str]:

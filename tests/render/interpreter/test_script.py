@@ -96,6 +96,13 @@ def test_arguments_of_a_call_that_returns_its_result_stay(write):
     assert len(getattr(module, LEFT_OUT)) == 2
 
 
+def test_what_a_launch_was_to_fill_counts_as_unknown(write):
+    module = load_module(write(
+        "x, errors, table = torch.ones(16), [], {}\nfor k in range(2):\n    y = double(x)\n    errors.append(y.sum())\n"
+        "    table[k] = y\nWORST = max(errors)\nFIRST = table[0]\nKEPT = len('ab')\n"))  # fmt: skip
+    assert not hasattr(module, "WORST") and not hasattr(module, "FIRST") and module.KEPT == 2
+
+
 def test_a_file_without_a_script_part_is_run_whole(write):
     module = load_module(write("TWO = 2\n"))
     assert module.TWO == 2
