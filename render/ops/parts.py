@@ -9,7 +9,7 @@ reshapes arrive whole, which are views at one time and copies at another: they a
 subclass of tensor with a `__torch_dispatch__` of its own (jagged, quantised, distributed, masked tensors) computes with
 the plain tensors that it holds: those steps are what a mode follows. Fake tensors and those on the meta device have
 shapes and no elements: there is nothing to follow. Nor is there where a tensor changes its geometry in place: what is
-known of memory stays.
+known of memory stays. Sparse tensors are followed as dense ones (`render.ops.sparse`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from render.ops import sparse
 from render.ops.complexes import of_parts, plain_of
 from render.ops.layers import LAYERS, Layer
 
@@ -144,6 +145,14 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
             return func(*args, **(kwargs or {}))
         if of_shapes(args, kwargs):
             return func(*args, **(kwargs or {}))
+        if func._schema.name in sparse.MAKES or any(map(sparse.is_sparse, args)):
+            with _again(self):
+                out = sparse.followed(func, args, kwargs or {})
+            if out is not NotImplemented:
+                return out
+            out = dispatch(self, func, types, args, kwargs)
+            sparse.lost(func, args, out)
+            return out
         way = _way(func)
         if way is True and (calls := each(func, args, kwargs or {})) is not None:
             with _again(self):

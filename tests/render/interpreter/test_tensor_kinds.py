@@ -87,12 +87,15 @@ def _faked(y: torch.Tensor) -> torch.Tensor:
 FOLLOWED: dict[str, Any] = {
     "a subclass": lambda y: y.as_subclass(Named) * 1.7, "quantised": _quantised, "jagged": _jagged, "masked": _masked,
     "meta": _of_shapes, "fake": _faked, "a negated view": lambda y: torch._neg_view(y) * 1.7,
-}  # fmt: skip
-WITHOUT_BOUNDS: dict[str, Any] = {
     "sparse times dense": lambda y: torch.mm(y.to_sparse(), torch.eye(8)),
     "to dense": lambda y: y.to_sparse().to_dense(),
     "the values": lambda y: y.to_sparse().values() * 1.1,
 }  # fmt: skip
+WITHOUT_BOUNDS: dict[str, Any] = {
+    "sparse times sparse": lambda y: (y.to_sparse() * y.to_sparse()).to_dense(),
+    "rows at once": lambda y: torch.sparse.softmax(y.to_sparse(), 1).to_dense(),
+    "blocks": lambda y: torch.mm(y.to_sparse_bsr((4, 4)), torch.eye(8)),
+}
 
 
 def _x() -> torch.Tensor:
@@ -158,7 +161,8 @@ def test_elements_that_only_move_through_sparse_tensors_are_exact(name):
 def test_what_rounds_in_sparse_tensors_is_not_exact(step):
     with Session("ieee") as s:
         out = step(_x())
-        assert s.memory.host_envelope(out).taints
+        found = s.envelope(out)
+        assert found.taints or (found.hi > found.lo).any()
 
 
 def test_what_is_wrapped_in_a_sparse_tensor_keeps_its_bounds():
