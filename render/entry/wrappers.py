@@ -53,6 +53,8 @@ def _made(owner: type[torch.nn.Module], module: ModuleType | None) -> torch.nn.M
     hint = "it is made with what get_init_inputs() of the file gives; or name a function with --entry"
     with users_code(f"{owner.__name__}()", hint):
         made: Any = given()
+        if isinstance(made, list | tuple) and [type(x) for x in made] in ([list, dict], [tuple, dict]):
+            return owner(*made[0], **made[1])  # as KernelBook has them
         return owner(**made) if isinstance(made, dict) else owner(*made)
 
 
