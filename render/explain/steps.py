@@ -180,8 +180,8 @@ def _run(study: Study) -> tuple[list[ProgramStep], Execution]:
 
 def _counterpart(step: ProgramStep, known: list[Known]) -> str | None:
     ends = telling(*(end.reshape(-1) for end in step.ends))
-    if ends is None:
-        return ""
+    if ends is None or (ends[0].size > 1 and ends[0].max() <= ends[1].min()):
+        return ""  # one number everywhere, as the means of a softmax are, whatever it is made of
     answer: str | None = None
     for tensor in known:
         if not tensor.given or step.title in MOVES:

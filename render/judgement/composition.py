@@ -93,7 +93,7 @@ def place_of(
     """File and line to look at: the finding, the taint, the top cause, else the kernel itself.
 
     Of several launches it is the first that made one of the outputs `wrong`, if any are named; an input that came back
-    as it was has the line that returns it.
+    as it was has the line that returns it, and one of another shape that of its allocation.
     """
     for finding in findings:
         if finding.code == decision.code:
@@ -105,7 +105,8 @@ def place_of(
         if item.file:
             return item.file, item.line
     for output in run.outputs:
-        if output.given and output.made and output.name in (wrong or ()):
+        whole = output.unstored is None or not output.unstored.any()
+        if output.made and output.name in (wrong or ()) and (output.given or (decision.code == "RND205" and whole)):
             return output.made
     launch = run.session.launches[-1 if wrong is None else first_wrong(run, wrong)]
     return launch.file, launch.line

@@ -77,6 +77,19 @@ def test_a_line_of_the_host_is_named(n: int) -> None:
     assert found.label == "Type-II" and found.line == _line(host_line, "0.9"), found
 
 
+def shares(x: torch.Tensor) -> torch.Tensor:
+    h = torch.softmax(_launch(_square, x) * 2.0, -1)
+    return h - h.mean(-1, keepdim=True)
+
+
+def test_a_mean_that_any_operand_has_cleans_no_step_before_it() -> None:
+    """The shares of a row have the mean 1 / n, whatever they are."""
+    x = torch.rand(4, 32, generator=torch.Generator().manual_seed(3)) + 0.5
+    of = lambda x: (h := torch.softmax((x * x * 1.5 + 0.25) * 2.0, -1)) - h.mean(-1, keepdim=True)  # noqa: E731
+    found = classify(shares, x, ref=of, device="sm_90")
+    assert found.label == "Type-II" and abs(found.line - _line(_square, "x * x")) <= 1, found
+
+
 def test_a_right_program_has_no_such_step() -> None:
     x = torch.rand(64, generator=torch.Generator().manual_seed(3)) + 0.5
     found = classify(second_launch, x, ref=reference(0.5, 1.0), device="sm_90")

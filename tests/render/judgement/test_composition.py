@@ -42,6 +42,18 @@ def test_an_input_that_comes_back_is_exact_and_has_the_line_that_returns_it(entr
     assert same.label in ("Type-I", "Equal"), same
 
 
+def of_another_shape(x):
+    o = torch.empty(40)
+    doubled[(1,)](x, o, 40, 64)
+    return o
+
+
+def test_an_output_of_another_shape_has_the_line_of_its_allocation():
+    x = torch.randn(48, generator=torch.Generator().manual_seed(1))
+    v = render.classify(of_another_shape, x, ref=lambda x: 2 * x)
+    assert (v.code, v.line) == ("RND205", inspect.getsourcelines(of_another_shape)[1] + 1), v
+
+
 @triton.jit
 def counted(X, C, Y, B: tl.constexpr, K: tl.constexpr):
     p = tl.program_id(0)
