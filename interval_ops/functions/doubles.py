@@ -150,7 +150,7 @@ def logarithm(kind, x, out):  # type: ignore[no-untyped-def]
     """ln, log2, log10, ln(1 + x), asinh, acosh, atanh; NaN outside the domain."""
     for i in range(out.size):
         v = x[i]
-        size, value = abs(v), (0.0, 0.0)
+        size = abs(v)
         if size < _SMALL and kind > 2 and kind != 5:
             out[i] = v
             continue

@@ -294,10 +294,10 @@ class Builder(stock.InterpreterBuilder):  # type: ignore[misc]
             data = self._read(src)
             out = data.astype(stock._get_np_dtype(dst_type.scalar))
             return stock.TensorHandle(out, dst_type.scalar, attr)
-        if to == "fp8e4nv" and not self.chip.direct_fp8:
+        if to == "fp8e4nv" and not self.chip.fp8e4nv:
             raise NotImplementedError("Triton has fp8e4nv from sm_89 on")
         x = self._read(src) if kind else src.data.astype(np.longdouble)
-        return self._made(x, dst_type, "nearest", to.startswith("fp8") and self.chip.direct_fp8, **attr)
+        return self._made(x, dst_type, "nearest", to.startswith("fp8"), **attr)
 
     def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
         cut = str(rounding_mode).endswith("RTZ")

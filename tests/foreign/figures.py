@@ -43,7 +43,7 @@ class Chip:
     units: dict[str, Unit]
     constant: float | None = None
     flushes_atomics: bool = False
-    direct_fp8: bool = True  # fp32 to fp8 in one rounding, saturating
+    fp8e4nv: bool = True
     cuda: bool = True
     operands: str = "zero"  # how raw fp32 bits become tf32: cut, or "nearest"
     host: dict[str, float] = field(default_factory=dict)
@@ -85,9 +85,9 @@ _MI300 = {
 }  # fmt: skip
 CHIPS = {
     "sm_80": _A100,
-    "sm_89": replace(_A100, name="sm_89", direct_fp8=True, units={**_AMPERE, "fp8": Unit(16, 13, 14)}),
-    "sm_90": replace(_A100, name="sm_90", direct_fp8=True, units=_HOPPER),
-    "sm_100": replace(_A100, name="sm_100", direct_fp8=True, units={**_HOPPER, "fp8": Unit(32, 25)}),
+    "sm_89": replace(_A100, name="sm_89", fp8e4nv=True, units={**_AMPERE, "fp8": Unit(16, 13, 14)}),
+    "sm_90": replace(_A100, name="sm_90", fp8e4nv=True, units=_HOPPER),
+    "sm_100": replace(_A100, name="sm_100", fp8e4nv=True, units={**_HOPPER, "fp8": Unit(32, 25)}),
     "rounding": replace(_A100, name="rounding", operands="nearest"),
     "gfx90a": Chip("gfx90a", _MI300, {"sqrt": 2.0**-53, "div": 2.0**-53}, {}, cuda=False),
 }

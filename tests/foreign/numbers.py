@@ -42,7 +42,8 @@ def rounded(x: Array, kind: str, how: str = "nearest", saturate: bool = False) -
         y = (np.rint(q) if how == "nearest" else np.trunc(q)) * step
         over = np.abs(y) > k.most
         top = k.most if saturate or how == "zero" else np.inf if k.infinite else np.nan
-        found: Array = np.where(np.isfinite(x), np.where(over, np.copysign(top, x), y), x)
+        past = np.copysign(k.most if saturate else x, x)  # satfinite takes infinities to the largest number, too
+        found: Array = np.where(np.isfinite(x), np.where(over, np.copysign(top, x), y), np.where(np.isnan(x), x, past))
     return found
 
 
