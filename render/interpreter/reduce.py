@@ -117,6 +117,8 @@ class Reductions:
         out = Handle(v, x.dtype, shape, lo, hi, x.taint)
         if kind == "sum":
             related.summed(x, out, axis, fmt, self.ctx.profile)
+        elif kind in ("max", "min"):
+            related.chosen(x, out, axis, 1 if kind == "max" else -1)
         return out
 
     def _halved(self, v: np.ndarray, axis: int, kind: str, fmt: Any) -> np.ndarray:

@@ -137,7 +137,7 @@ class Floats(Arithmetic):
         fmt = float_format(x.dtype)
         lo, hi = arithmetic.square(x.pair, fmt, self.ctx.model("arith"))
         out = Handle(in_format(x.v * x.v, fmt), x.dtype, x.shape, lo, hi, x.taint)
-        related.squared(x, out)
+        related.raised(x, out, 2)
         return out
 
     def create_clampf(self, x: Handle, low: Handle, high: Handle, propagate_nan: Any = None) -> Handle:

@@ -2,12 +2,14 @@ r"""Values that are made of each other: quotients by their own sum, norms by the
 
 Interval rules take operands for independent. Where a handle knows what it was made of, some results are known better:
 
-*Own totals.* t = sum_j x_j^p along an axis (p = 1, or 2 through x * x), phi a chain of positive scalings, additions
-of c >= 0, roots, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(x_i^p + R) grows with
-x_i (odd, for p = 2) if |t phi' / phi| <= 1/p: d ln y / d ln x = 1 - p |t phi' / phi| x^p / (x^p + R) >= 0. Scalings and
-additions keep or lower that elasticity, a root halves it, a reciprocal keeps it. So the ends are taken at the ends of
-x_i, with the R that goes the same way, and every rounding on the way counts relatively: rounding is monotone, but two
-roundings of one chain need not fall alike, so all of them are charged at either end.
+*Own totals.* t = sum_j |x_j|^p along axes (p = 1, or 2 through x * x), phi a chain of positive scalings, additions of
+c >= 0, roots, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(|x_i|^p + R) grows with x_i (it
+is odd) if |t phi' / phi| <= 1/p: d ln y / d ln x = 1 - p |t phi' / phi| |x|^p / (|x|^p + R) >= 0. Scalings and
+additions keep or lower that elasticity, a root halves it, a reciprocal keeps it. So the ends are taken at those of x_i,
+with the R that goes the same way, and every rounding on the way counts relatively: rounding is monotone, but two of
+one chain need not fall alike, so all of them are charged at either end.
+
+*Own extremes.* x less the largest of its row is not positive, less the smallest not negative, but for a contraction.
 
 *Errors of sums.* s = a + b is within u |s| of a + b, so s - a is within that of b, and b - (s - a) within that of 0:
 TwoSum, Kahan's and Neumaier's corrections. A compiler may contract an operand that is a product, which moves it by
@@ -69,8 +71,43 @@ class Unmoved:
 
 
 @dataclass(frozen=True)
-class Square(Unmoved):
+class Addend:
+    """x as the addends of a sum know it: each is |x|^power, or x itself, and they lie along these axes of x."""
+
     of: Ref
+    axes: tuple[int, ...]
+    power: int = 1
+    signed: bool = True
+
+
+@dataclass(frozen=True)
+class Powers(Unmoved):
+    """|x| or x^2, lane by lane."""
+
+    of: Ref
+    power: int
+
+    def along(self, axes: tuple[int, ...]) -> Addend:
+        return Addend(self.of, axes, self.power, signed=False)
+
+
+@dataclass(frozen=True)
+class Flat(Unmoved):
+    """All lanes of a block in one row."""
+
+    addends: tuple[Addend, ...]
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest (sign 1) or smallest (-1) of x along axes; `rows` as those of a `Total`."""
+
+    of: tuple[Addend, ...]
+    sign: int
+    rows: Array
+
+    def moved(self, move: Callable[[Array], Array]) -> Extreme:
+        return replace(self, rows=move(self.rows))
 
 
 @dataclass(frozen=True)
@@ -94,14 +131,12 @@ class Near(Unmoved):
 
 @dataclass(frozen=True)
 class Total:
-    """phi(sum of x^power along `axis`): `steps` of phi, relative error of all roundings so far, phi's elasticity.
+    """phi of a sum: its addends, `steps` of phi, relative error of all roundings so far, phi's elasticity.
 
     `rows` numbers the sums: after movements it tells which one stands where. `falls`: phi decreases.
     """
 
-    of: Ref
-    power: int
-    axis: int
+    of: tuple[Addend, ...]
     rows: Array
     error: float
     subnormal: float
@@ -134,20 +169,40 @@ def summed(x: Handle, out: Handle, axis: int, fmt: Format, profile: Profile) -> 
     """`out` is the sum of x along this axis."""
     if x.is_point or out.is_point:
         return
-    square = x.kin if isinstance(x.kin, Square) else None
     n, u = x.shape[axis], 0.0 if profile.muted(sum_cause(fmt)) else rounding_unit(fmt)
     levels = (n - 1).bit_length() if profile.trees else n - 1
     plain = rounding_unit(fmt)  # an addend that is a product may be contracted, a square is rounded
     error = compounded(growth(float(levels), u), *(() if profile.muted("arith") else (plain, plain)), FLOAT64)
-    rows = np.arange(math.prod(out.shape), dtype=np.int32).reshape(1, *out.shape)
-    of = square.of if square is not None else Ref(x)
     tiny = n * (fmt.half_subnormal + 2.0**-1074)
-    out.kin = Total(of, 2 if square is not None else 1, axis, rows, error, tiny)
+    out.kin = Total(_addends(x, (axis,)), _rows(out), error, tiny)
 
 
-def squared(x: Handle, out: Handle) -> None:
+def chosen(x: Handle, out: Handle, axis: int, sign: int) -> None:
+    """`out` is the largest or smallest of x along this axis."""
+    if not x.is_point:
+        out.kin = Extreme(_addends(x, (axis,)), sign, _rows(out))
+
+
+def flattened(x: Handle, out: Handle) -> None:
+    """`out` has the lanes of x in one row."""
+    if not x.is_point and out.kin is None:
+        out.kin = Flat(_addends(x, tuple(range(len(x.shape)))))
+
+
+def raised(x: Handle, out: Handle, power: int) -> None:
     if not x.is_point and not out.is_point:
-        out.kin = Square(Ref(x))
+        out.kin = Powers(Ref(x), power)
+
+
+def _addends(x: Handle, axes: tuple[int, ...]) -> tuple[Addend, ...]:
+    own = Addend(Ref(x), axes)
+    if isinstance(x.kin, Powers):
+        return own, x.kin.along(axes)
+    return (own, *x.kin.addends) if isinstance(x.kin, Flat) else (own,)
+
+
+def _rows(out: Handle) -> Array:
+    return np.arange(math.prod(out.shape), dtype=np.int32).reshape(1, *out.shape)
 
 
 def made(
@@ -157,7 +212,9 @@ def made(
     out.kin = near
     if out.is_point or near is not None:
         return
-    if any(isinstance(h.kin, Total) for h in operands):
+    if rule.op == "fabs":
+        raised(operands[0], out, 1)
+    elif any(isinstance(h.kin, Total) for h in operands):
         out.kin = _step(rule, operands, _error(rule, fmt, profile))
     if out.kin is None and rule.shape is Shape.LINEAR:
         u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
@@ -227,6 +284,7 @@ def degree(rule: Rule) -> float:
 KNOWN = frozenset(
     op for op, rule in RULES.items()
     if rule.shape is Shape.LINEAR or (rule.shape is Shape.BILINEAR and rule.arity == 2) or divides(rule) or degree(rule)
+    or op == "fabs"
 )  # fmt: skip
 """Operations that make or ask for such values."""
 
@@ -242,61 +300,76 @@ def narrowed(
         return ends, None
     if rule.shape is Shape.LINEAR:
         u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
-        return _of_sum(rule.op, operands, ends, u, fmt)
+        return _of_sum(rule.op, operands, _by_extreme(rule.op, operands, ends, u, fmt), u, fmt)
     if len(operands) == 2 and any(isinstance(h.kin, Total) for h in operands):
         return _by_total(divides(rule), operands, ends, fmt, _error(rule, fmt, profile)), None
     return ends, None
 
 
+def _by_extreme(op: str, operands: tuple[Handle, ...], ends: Pair, u: float, fmt: Format) -> Pair:
+    """x - max(x) and max(x) - x: rounding keeps the sign, and an x that is a product may be contracted in one place."""
+    for (x, t), turn in ((operands, 1), (operands[::-1], -1)) if op == "fsub" else ():
+        kin = t.kin
+        if isinstance(kin, Extreme) and (of := _own(x, kin)) is not None and of.signed:
+            room = (2 * u + FLOAT64) * _size(x.pair) + fmt.half_subnormal
+            low, high = (ends[0], room) if turn * kin.sign > 0 else (-room, ends[1])
+            return _within(ends, (low, high))
+    return ends
+
+
+def _own(x: Handle, kin: Total | Extreme) -> Addend | None:
+    """How each element of x is an addend of the sum that it meets."""
+    found = next((a for a in kin.of if a.of.is_(x)), None)
+    return found if found is not None and _in_place(x, found.axes, kin.rows) else None
+
+
 def _by_total(quotient: bool, operands: tuple[Handle, ...], ends: Pair, fmt: Format, error: float) -> Pair:
     for x, t in (operands,) if quotient else (operands, operands[::-1]):
         kin = t.kin
-        if not isinstance(kin, Total) or not kin.of.is_(x):
+        if not isinstance(kin, Total) or (of := _own(x, kin)) is None:
             continue
         if quotient:
             kin = kin.then("power", (-1.0, -1.0), 0.0)
-        if not kin.falls or kin.elasticity * kin.power > 1 or not _in_place(x, kin):
+        if not kin.falls or kin.elasticity * of.power > 1:
             continue
         lo, hi = x.pair
         if not ((hi - lo) > WIDE * np.maximum(np.abs(lo), np.abs(hi))).any():
             continue
-        return _within(ends, _share(x, kin, fmt, error))
+        return _within(ends, _share(x, of, kin, fmt, error))
     return ends
 
 
-def _in_place(x: Handle, kin: Total) -> bool:
+def _in_place(x: Handle, axes: tuple[int, ...], rows: Array) -> bool:
     """Whether each element of x meets the sum that it is a term of."""
-    shape = list(x.shape)
-    kept = shape[: kin.axis] + shape[kin.axis + 1 :]
-    own = np.expand_dims(np.arange(math.prod(kept), dtype=np.int32).reshape(1, *kept), kin.axis + 1)
-    if kin.rows.ndim != own.ndim:
+    kept = [n for k, n in enumerate(x.shape) if k not in axes]
+    own = np.arange(math.prod(kept), dtype=np.int32).reshape(1, *kept)
+    own = np.expand_dims(own, tuple(a + 1 for a in axes))
+    if rows.ndim != own.ndim:
         return False
     try:
-        return bool((np.broadcast_to(kin.rows, (kin.rows.shape[0], *own.shape[1:])) == own).all())
+        return bool((np.broadcast_to(rows, (rows.shape[0], *own.shape[1:])) == own).all())
     except ValueError:
-        return bool((kin.rows == own).all()) if kin.rows.shape[1:] == tuple(x.shape) else False
+        return bool((rows == own).all()) if rows.shape[1:] == tuple(x.shape) else False
 
 
-def _share(x: Handle, kin: Total, fmt: Format, error: float) -> Pair:
-    """Ends of x phi(x^p + R); NaN where the rule does not hold."""
+def _share(x: Handle, of: Addend, kin: Total, fmt: Format, error: float) -> Pair:
+    """Ends of x phi(|x|^p + R); NaN where the rule does not hold."""
     lo, hi = (np.broadcast_to(np.asarray(e, np.float64), (e.shape[0], *x.shape)) for e in x.pair)
-    axis, n = kin.axis + 1, x.shape[kin.axis]
+    axes, n, p = tuple(a + 1 for a in of.axes), math.prod(x.shape[a] for a in of.axes), of.power
     rho = compounded(kin.error, error, 4 * len(kin.steps) * FLOAT64 + 4 * FLOAT64)
     with np.errstate(all="ignore"):
-        if kin.power == 1:
-            least, most = lo, hi
-        else:
-            least = np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(lo * lo, hi * hi))
-            most = np.maximum(lo * lo, hi * hi)
-        low, high = least.sum(axis, keepdims=True), most.sum(axis, keepdims=True)
+        below_zero, above_zero = np.abs(lo) ** p, np.abs(hi) ** p
+        least = np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(below_zero, above_zero))
+        most = np.maximum(below_zero, above_zero)
+        low, high = least.sum(axes, keepdims=True), most.sum(axes, keepdims=True)
         slack = (n + 8) * 2.0**-52
         below = np.maximum(low - least - slack * low - kin.subnormal, 0.0)
         above = (high - most) + slack * high + kin.subnormal
-        up, up_fits = _phi(np.abs(hi) ** kin.power, np.where(hi > 0, below, above), kin, fmt)
-        down, down_fits = _phi(np.abs(lo) ** kin.power, np.where(lo >= 0, above, below), kin, fmt)
+        up, up_fits = _phi(above_zero, np.where(hi > 0, below, above), kin, fmt)
+        down, down_fits = _phi(below_zero, np.where(lo >= 0, above, below), kin, fmt)
         upper = hi * np.where(hi > 0, up[1] * (1 + rho), up[0] * (1 - rho)) + fmt.min_normal
         lower = lo * np.where(lo >= 0, down[0] * (1 - rho), down[1] * (1 + rho)) - fmt.min_normal
-        row = np.isfinite(high) if kin.power == 2 else np.isfinite(high) & (lo >= 0).all(axis, keepdims=True)
+        row = np.isfinite(high) if not of.signed else np.isfinite(high) & (lo >= 0).all(axes, keepdims=True)
         valid = row & up_fits & down_fits & (rho < 0.5)
     return np.where(valid, lower, np.nan), np.where(valid, upper, np.nan)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from render.interpreter import open_integers as opened
+from render.interpreter.builder import related
 from render.interpreter.builder.base import Base
 from render.interpreter.handle import Handle, taint_of
 from render.interpreter.types import format_of
@@ -69,7 +70,10 @@ class Shapes(Base):
     def create_reshape(self, x: Handle, shape: Any, can_reorder: bool = False) -> Handle:
         new = _ints(shape)
         self.ctx.unordered.exchanged()
-        return x.map(lambda a: x.full(a).reshape(a.shape[0], *new), new)
+        out = x.map(lambda a: x.full(a).reshape(a.shape[0], *new), new)
+        if len(new) == 1:
+            related.flattened(x, out)
+        return out
 
     def create_trans(self, x: Handle, order: Any) -> Handle:
         axes = _ints(order)

@@ -39,6 +39,22 @@ def normalising(X, Out, M: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr):
         y = x / tl.sum(x, 1)[None, :]
     elif KIND == "rms":
         y = x * tl.math.rsqrt(tl.sum(x * x, 1) / N + 1e-5)[:, None]
+    elif KIND == "whole":
+        y = x / tl.sum(x)
+    elif KIND == "shifted whole":
+        e = tl.exp(x - tl.max(x))
+        y = e / tl.sum(e)
+    elif KIND == "squares":
+        p = x * x
+        y = p / tl.sum(p, 1)[:, None]
+    elif KIND == "magnitudes":
+        y = x / (tl.sum(tl.abs(x), 1) + 1e-6)[:, None]
+    elif KIND == "below":
+        p = x * 1.3
+        y = p - tl.max(p, 1)[:, None]
+    elif KIND == "above":
+        p = x * 1.3
+        y = tl.min(p, 0)[None, :] - p
     elif KIND == "l2":
         y = x / tl.sqrt(tl.sum(x * x, 1) + 1e-12)[:, None]
     else:
@@ -87,6 +103,21 @@ def executed(x, kind, rng):
         return x / wild_sum(x, rng, 0)
     if kind == "others":
         return x / wild_sum(x, rng, 1).T
+    if kind == "whole":
+        return x / wild_sum(x.reshape(1, -1), rng, 1)
+    if kind == "shifted whole":
+        e = np.exp((x - x.max()).astype(np.float64)).astype(f)
+        return e / wild_sum(e.reshape(1, -1), rng, 1)
+    if kind == "squares":
+        p = x * x
+        return p / wild_sum(p, rng, 1)
+    if kind == "magnitudes":
+        return x / (wild_sum(np.abs(x), rng, 1) + f(1e-6))
+    if kind in ("below", "above"):  # the product fused into the difference, or not
+        p = x * f(1.3)
+        far = p.max(1, keepdims=True) if kind == "below" else p.min(0, keepdims=True)
+        p = x.astype(np.float64) * float(f(1.3)) if rng.random() < 0.5 else p
+        return (p - far if kind == "below" else far - p).astype(f)
     if kind == "centred":
         x = x - wild_sum(x, rng, 1) / f(n)
     t = wild_sum(x * x, rng, 1)
@@ -95,7 +126,8 @@ def executed(x, kind, rng):
     return x * (f(1) / np.sqrt(t / f(n) + f(1e-5)).astype(f))
 
 
-KINDS = ["softmax", "shifted", "share", "mean", "columns", "others", "rms", "l2", "centred"]
+POSITIVE = ["share", "mean", "columns", "others", "whole", "squares"]
+KINDS = ["softmax", "shifted", "rms", "l2", "centred", "shifted whole", "magnitudes", "below", "above", *POSITIVE]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,7 +136,7 @@ def test_no_execution_of_a_box_leaves_the_bound(kind, width):
     rng = np.random.default_rng(len(kind))
     n = 4
     for turn in range(3):
-        positive = kind in ("share", "mean", "columns", "others")
+        positive = kind in POSITIVE
         mid = rng.uniform(0.1, 2, (n, n)) if positive else rng.normal(size=(n, n)) * (3 if turn % 2 else 0.3)
         lo, hi = (mid - width * rng.random((n, n))), (mid + width * rng.random((n, n)))
         lo = np.maximum(lo, 0.01) if positive else lo
@@ -123,14 +155,44 @@ def test_no_execution_of_a_box_leaves_the_bound(kind, width):
                 assert all(((low[p] <= y[p]) & (y[p] <= high[p])).all() for p in lines)
 
 
-def test_a_softmax_over_a_box_is_within_twice_its_range():
-    """[-4, 0]^4: every element between e^-4 / (e^-4 + 3) and 1 / (1 + 3 e^-4)."""
-    for kind in ("softmax", "shifted"):
-        low, high = ends(normalised, box([[-4.0] * 4] * 4, [[0.0] * 4] * 4), kind)
-        least, most = np.exp(-4) / (np.exp(-4) + 3), 1 / (1 + 3 * np.exp(-4))
-        assert (low <= least).all() and (high >= most).all()
-        if kind == "softmax":
-            assert ((high - low) <= 2 * (most - least)).all()
+@pytest.mark.parametrize("kind", ["softmax", "shifted", "shifted whole"])
+def test_a_softmax_over_a_box_is_within_twice_its_range(kind):
+    """[-4, 0]^n: every element between e^-4 / (e^-4 + n - 1) and 1 / (1 + (n - 1) e^-4)."""
+    low, high = ends(normalised, box([[-4.0] * 4] * 4, [[0.0] * 4] * 4), kind)
+    others = 15 if kind == "shifted whole" else 3
+    least, most = np.exp(-4) / (np.exp(-4) + others), 1 / (1 + others * np.exp(-4))
+    assert (low <= least).all() and (high >= most).all()
+    assert ((high - low) <= 2 * (most - least)).all()
+
+
+@triton.jit
+def row_kernel(X, Out, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(X + at)
+    tl.store(Out + at, x / tl.sqrt(tl.sum(x * x) / N + 1e-6))
+
+
+def rows_of_one_program(x):
+    out = torch.empty_like(x)
+    row_kernel[(len(x),)](x, out, x.shape[1])
+    return out
+
+
+def test_a_sum_without_an_axis_is_one_of_the_block():
+    low, high = ends(rows_of_one_program, box([[-3.0] * 4] * 2, [[5.0] * 4] * 2))
+    assert (np.abs(low) <= 2.002).all() and (np.abs(high) <= 2.002).all()
+
+
+def test_shares_of_squares_and_of_magnitudes_are_at_most_the_whole():
+    low, high = ends(normalised, box([[0.5] * 4] * 4, [[3.0] * 4] * 4), "squares")
+    assert (low > 0.0092 * 0.99).all() and (high < 0.9231 * 1.01).all()
+    low, high = ends(normalised, box([[-3.0] * 4] * 4, [[5.0] * 4] * 4), "magnitudes")
+    assert (low >= -1.001).all() and (high <= 1.001).all()
+
+
+def test_a_difference_from_the_own_extreme_has_its_sign():
+    low, high = ends(normalised, box([[-3.0] * 4] * 4, [[5.0] * 4] * 4), "below")
+    assert (high < 1e-5).all() and (high > 0).all() and (low <= -10.39).all()
 
 
 def test_norms_by_own_squares_are_bounded_by_their_length():
