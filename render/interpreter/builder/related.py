@@ -3,8 +3,8 @@ r"""Values that are made of each other: quotients by their own sum, norms by the
 Interval rules take operands for independent. Where a handle knows what it was made of, some results are known better:
 
 *Own totals.* t = sum_j |x_j|^p along axes (p = 1, or 2 through x * x), phi a chain of positive scalings, additions of
-c >= 0, roots, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(|x_i|^p + R) grows with x_i (it
-is odd) if |t phi' / phi| <= 1/p: d ln y / d ln x = 1 - p |t phi' / phi| |x|^p / (|x|^p + R) >= 0. Scalings and
+c >= 0, roots, reciprocals, and y = x phi(t). With R the sum of the others, y_i = x_i phi(|x_i|^p + R) grows with x_i,
+for it is odd, if |t phi' / phi| <= 1/p: d ln y / d ln x = 1 - p |t phi' / phi| |x|^p / (|x|^p + R) >= 0. Scalings and
 additions keep or lower that elasticity, a root halves it, a reciprocal keeps it. So the ends are taken at those of x_i,
 with the R that goes the same way, and every rounding on the way counts relatively: rounding is monotone, but two of
 one chain need not fall alike, so all of them are charged at either end.
