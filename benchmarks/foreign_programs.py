@@ -100,8 +100,8 @@ def page(found: list[dict[str, Any]], args: argparse.Namespace) -> str:
     lines += ["", f"One execution of each random program as its device output, judged against its reference: {counts}."]
     lines += [
         "",
-        "Left out are operations that a target does not have (tf32 and PTX on AMD, approximate bf16 pairs before sm_90, "
-        "fp8e4nv before sm_89), and functions that no document at hand bounds there.",
+        "Left out are operations that a target does not have (tf32 and PTX on AMD, approximate bf16 pairs before "
+        "sm_90, fp8e4nv before sm_89), and functions that no document at hand bounds there.",
     ]
     tainted = sorted({t for r in found for t in r["taints"]})
     if tainted:

@@ -226,6 +226,7 @@ UNITS = {
     "any": "fp16 4 23 bf16 4 23 tf32 4 24 fp8 16 13 fp16acc 8 24",
     "gfx942": "fp16 8 24 bf16 8 24 tf32 4 24 fp8 8 24 fp8e4b8 16 24 fp16acc 8 24",
     "gfx1100": "fp16 4 23 bf16 4 23 fp8 4 23 fp16acc 4 23", "gfx1201": "fp16 4 23 bf16 4 23 fp8 16 13 fp16acc 4 23",
+    "gfx950": "fp16 4 23 bf16 4 23 fp8 16 13 fp8e5 16 13 fp8e4nv 16 13 fp16acc 4 23",
     "xpu": "fp16 4 23 bf16 4 23 tf32 4 23 fp8 4 23 fp16acc 4 23",
 }  # fmt: skip
 """Products and fraction bits of a block (MMA-Sim; Khattak and Mikaitis); where nothing is published, as wide as any."""
@@ -254,6 +255,7 @@ def test_blocks(device: str) -> None:
         dot, base = profile.dot(kind), profile.dot("tf32" if kind == "tf32x3" else "bf16")
         base = load_profile("sm_80").dot("bf16") if device == "any" and kind != "tf32x3" else base  # no Volta
         assert (dot.terms, dot.block, dot.fraction, dot.rho) == (terms, base.block, base.fraction, base.rho), kind
+        assert dot.chops == base.chops, kind  # the same unit
         assert lost <= dot.eps <= 2.01 * lost and growth <= dot.growth <= 1.1 * growth, kind
         assert dot.floor >= (2.0**-125 if dot.flush else 2.0**-136 if kind == "tf32x3" else 2.0**-133), kind
 
