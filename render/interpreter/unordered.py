@@ -1,9 +1,11 @@
-"""What a program stored and has no barrier behind: its other threads need not see it yet.
+"""What a program stored or loaded and has no barrier behind: its other threads may be earlier or later.
 
 Triton puts no barrier between a store and a load of global memory (docs/lowering.md reads that in what it compiles); a
 thread sees its own stores, another thread of the program sees them after `tl.debug_barrier()`. Which thread has which
 lane is the compiler's to choose, but lanes of one address at one place of equal blocks are one thread's. So a load is
-told that takes from another lane what a store since the last barrier left. What goes through shared memory has a
+told that takes from another lane what a store since the last barrier left, and a store to what another lane loaded
+since: a warp that is late loads the new number. (A load without lanes, which all threads do, is not asked, nor are
+loads in Gluon, where a block in place is the rule.) What goes through shared memory has a
 barrier inside (reductions, scans, dots, transposes, atomics) and counts as one, in favour of the kernel. In Gluon the
 kernel chooses which thread has which lane, of each block anew: nothing counts but its own barriers.
 """
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 LATEST = 16
 """Stores that are remembered."""
+LATEST_LOADS = 4
+"""Loads, which hold on to their addresses."""
 
 
 class _Stored(NamedTuple):
@@ -33,14 +37,18 @@ class _Stored(NamedTuple):
 
 
 class Unordered:
-    """The stores of a pass since its last barrier."""
+    """The stores and loads of a pass since its last barrier."""
 
     def __init__(self) -> None:
         self._stores: deque[_Stored] = deque(maxlen=LATEST)
+        self._loads: deque[tuple[np.ndarray, Handle, np.ndarray | None]] = deque(maxlen=LATEST_LOADS)
         self.by_layout = False
+        self.late: frozenset[int] = frozenset()
+        """Taints of stores that a late warp may load: they hold for all that the pass stores from there on."""
 
     def barrier(self) -> None:
         self._stores.clear()
+        self._loads.clear()
 
     def exchanged(self) -> None:
         """Lanes went through shared memory."""
@@ -52,6 +60,22 @@ class Unordered:
         if ptr.v.size:
             span = int(ptr.v.min()), int(ptr.v.max())
             self._stores.append(_Stored(linear, ptr.full(ptr.v), mask, *span, ptr.origin))
+
+    def loaded(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
+        if len(ptr.shape):
+            self._loads.append((linear, ptr, mask))
+
+    def overwrites(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
+        """Whether a lane of this store has the address of another lane of a load since the last barrier."""
+        mine = [(p, m) for at, p, m in self._loads if at is linear and p.origin is ptr.origin is not None]
+        if not mine or not ptr.v.size or self.by_layout:
+            return False
+        low, high = int(ptr.v.min()), int(ptr.v.max())
+        store = _Stored(linear, ptr.full(ptr.v), mask, low, high, ptr.origin)
+        return any(
+            int(p.v.min()) <= high and low <= int(p.v.max()) and _crossed(store, p.full(p.v), m, self.by_layout)
+            for p, m in mine
+        )
 
     def meets(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
         """Whether a lane of this load has the address of another lane of such a store.

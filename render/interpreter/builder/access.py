@@ -22,6 +22,7 @@ from render.interpreter.types import carrier, elem_of
 from render.interpreter.waiting import Loop, changed
 
 UNSEEN = "another thread of the program stored what is loaded, and no barrier (tl.debug_barrier) lies between"
+LATE = "another thread of the program loaded what is overwritten, and no barrier (tl.debug_barrier) lies between"
 
 
 BEFORE = "what it gives back is a sum of the programs before, which may be any"
@@ -115,6 +116,7 @@ class AccessOperations(Base):
         unseen = NO_TAINT
         if ctx.num_warps > 1 and ctx.unordered.meets(ctx.linear, ptr, _possible(sure, possible)):
             unseen = ctx.taint("RND305", "load", UNSEEN)
+        ctx.unordered.loaded(ctx.linear, ptr, _possible(sure, possible))
         got = ctx.memory.load(request, other_v, other_iv)
         ctx.activity.read(ptr.v, got.v)
         taint = (got.taint - got.why) | _hard(_possible(sure, possible), ptr) | taint_of(mask, other) | unseen
@@ -173,6 +175,9 @@ class AccessOperations(Base):
                 taint = _hard(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
                 among = opened.choices(value)
                 among = None if among is None else tuple(value.full(a) for a in among)
+        if ctx.num_warps > 1 and ctx.unordered.overwrites(ctx.linear, ptr, seen):
+            ctx.unordered.late |= ctx.taint("RND305", "store", LATE)
+        taint |= ctx.unordered.late
         ctx.activity.changes += 1
         where = ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible, self._places(ptr)
         request = Request(*where)

@@ -39,6 +39,7 @@ def through_memory(X, Y, N: tl.constexpr, KIND: tl.constexpr, BARRIER: tl.conste
         x = tl.load(Y + back) + s
     elif KIND == "elsewhere":
         x = tl.load(X + back)
+    tl.debug_barrier()
     tl.store(Y + i, x)
 
 
@@ -66,6 +67,55 @@ def test_one_warp_runs_in_step():
 
 
 @triton.jit
+def in_place(X, Y, N: tl.constexpr, KIND: tl.constexpr, BARRIER: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    back = tl.program_id(0) * N + N - 1 - tl.arange(0, N)
+    if KIND == "reversed":
+        x = tl.load(X + back)
+    elif KIND == "shifted":
+        x = tl.load(X + i + 1, mask=i + 1 < (tl.program_id(0) + 1) * N, other=0.0)
+    elif KIND == "spread":
+        x = tl.load(X + tl.program_id(0) * N + tl.arange(0, N) // 2)
+    elif KIND == "summed":
+        x = tl.load(X + back)
+        x = x + tl.sum(x, 0)
+    elif KIND == "other half":
+        x = tl.load(X + back, mask=i % N < N // 2, other=0.0)
+    elif KIND == "two parts":
+        x = tl.load(X + i, mask=i % N < N // 2, other=0.0) + tl.load(X + i, mask=i % N >= N // 2, other=0.0)
+    elif KIND == "one number":
+        x = tl.load(X + i) + tl.load(X + tl.program_id(0) * N)
+    else:
+        x = tl.load(X + i)
+    if BARRIER:
+        tl.debug_barrier()
+    tl.store(X + i, x * 0.5, mask=(i % N < N // 2) | (KIND != "other half"))
+    tl.store(Y + i, x)
+
+
+def late(kind: str, barrier: bool = False, warps: int = 4) -> tuple[list[str], list[str]]:
+    x, y = torch.arange(2.0 * N), torch.zeros(2 * N)
+    with Session(device="any") as session:
+        in_place[(2,)](x, y, N=N, KIND=kind, BARRIER=barrier, num_warps=warps)
+    first, second = ([session.taints[i].message for i in session.envelope(t).taints] for t in (x, y))
+    return first, second
+
+
+@pytest.mark.parametrize("kind", ["reversed", "shifted", "spread"])
+def test_a_late_warp_may_load_what_is_overwritten(kind):
+    """In what it overwrites and in what is stored of the load afterwards."""
+    for messages in late(kind):
+        assert len(messages) == 1 and "overwritten" in messages[0] and "barrier" in messages[0]
+    assert late(kind, barrier=True) == ([], [])
+    assert late(kind, warps=1) == ([], [])
+
+
+@pytest.mark.parametrize("kind", ["summed", "other half", "two parts", "one number", "own"])
+def test_lanes_that_overwrite_their_own_loads_are_in_order(kind):
+    assert late(kind) == ([], [])
+
+
+@triton.jit
 def past_the_end(X, Y, D, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(Y + i, tl.load(X + i))
@@ -82,4 +132,4 @@ def test_a_lane_outside_its_tensor_says_nothing_about_its_neighbour():
         past_the_end[(1,)](both, both[2 * N :], 2 * N + 1, N=N)  # the same distance within one tensor
     assert any(f.code == "RND207" for f in session.memory.findings)
     assert not session.envelope(y).taints
-    assert [session.taints[i].code for i in session.envelope(both).taints] == ["RND305"]
+    assert {session.taints[i].code for i in session.envelope(both).taints} == {"RND305"}
