@@ -260,6 +260,15 @@ def test_blocks(device: str) -> None:
         assert dot.floor >= (2.0**-125 if dot.flush else 2.0**-136 if kind == "tf32x3" else 2.0**-133), kind
 
 
+@pytest.mark.parametrize("device", ["sm_70", "sm_75"])
+def test_chains_along_k(device: str) -> None:
+    """PTX of Triton 3.5 and later: fma.rn.f32, and fma.rn.f16 where the accumulator is fp16, one after the other."""
+    for kind in ("fp16", "bf16", "tf32", "tf32x3", "ieee", "fp8", "fp16acc", "fp8_fp16acc"):
+        dot = load_profile(device).dot(kind)
+        assert (dot.block, dot.sequential) == (1, True), kind
+        assert dot.rho == (2.0**-11 if kind.endswith("fp16acc") else 2.0**-24), kind
+
+
 def test_overflow_of_casts() -> None:
     """PTX of Triton 3.9: cvt.rn.satfinite to fp8, infinities elsewhere; where nothing is known, either."""
     for device in (*NVIDIA, *AMD, "xpu", "ieee", "torch-cpu"):
