@@ -81,6 +81,9 @@ RETURNS = {
     "fill": (lambda x: torch.empty(2).fill_(x[0].item()), 0.9, 1.1),
     "over": (lambda x: torch.ones(2) / x[0].item(), 1 / 1.1, 1 / 0.9),
     "decided": (lambda x: x * 2 if x[0].item() > 0.5 else x, 1.8, 4.0),
+    "decided int": (lambda x: x * int(x[0].item() + 0.5), 0.9, 2.0),
+    "decided round": (lambda x: x * round(x[0].item()), 0.9, 2.0),
+    "decided floor": (lambda x: x * math.floor(x[0].item() + 1.5), 1.8, 4.0),
 }  # fmt: skip
 
 
