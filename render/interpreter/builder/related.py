@@ -99,14 +99,14 @@ class Flat(Unmoved):
 
 
 @dataclass(frozen=True)
-class Extreme:
+class OwnExtreme:
     """The largest (sign 1) or smallest (-1) of x along axes; `rows` as those of a `Total`."""
 
     of: tuple[Addend, ...]
     sign: int
     rows: Array
 
-    def moved(self, move: Callable[[Array], Array]) -> Extreme:
+    def moved(self, move: Callable[[Array], Array]) -> OwnExtreme:
         return replace(self, rows=move(self.rows))
 
 
@@ -180,7 +180,7 @@ def summed(x: Handle, out: Handle, axis: int, fmt: Format, profile: Profile) -> 
 def chosen(x: Handle, out: Handle, axis: int, sign: int) -> None:
     """`out` is the largest or smallest of x along this axis."""
     if not x.is_point:
-        out.kin = Extreme(_addends(x, (axis,)), sign, _rows(out))
+        out.kin = OwnExtreme(_addends(x, (axis,)), sign, _rows(out))
 
 
 def flattened(x: Handle, out: Handle) -> None:
@@ -310,14 +310,14 @@ def _by_extreme(op: str, operands: tuple[Handle, ...], ends: Pair, u: float, fmt
     """x - max(x) and max(x) - x: rounding keeps the sign, and an x that is a product may be contracted in one place."""
     for (x, t), turn in ((operands, 1), (operands[::-1], -1)) if op == "fsub" else ():
         kin = t.kin
-        if isinstance(kin, Extreme) and (of := _own(x, kin)) is not None and of.signed:
+        if isinstance(kin, OwnExtreme) and (of := _own(x, kin)) is not None and of.signed:
             room = (2 * u + FLOAT64) * _size(x.pair) + fmt.half_subnormal
             low, high = (ends[0], room) if turn * kin.sign > 0 else (-room, ends[1])
             return _within(ends, (low, high))
     return ends
 
 
-def _own(x: Handle, kin: Total | Extreme) -> Addend | None:
+def _own(x: Handle, kin: Total | OwnExtreme) -> Addend | None:
     """How each element of x is an addend of the sum that it meets."""
     found = next((a for a in kin.of if a.of.is_(x)), None)
     return found if found is not None and _in_place(x, found.axes, kin.rows) else None
