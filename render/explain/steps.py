@@ -34,6 +34,8 @@ from render.reference.shadow import in_parts
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
 
+ALIGNED = 0.9
+"""Part of the elements at their own places from which on two tensors are the same by places."""
 Spot = tuple[str, int]
 """File and line: of a host operation, or of the `def` of a kernel."""
 
@@ -184,12 +186,23 @@ def _counterpart(step: ProgramStep, known: list[Known]) -> str | None:
         return ""  # one number everywhere, as the means of a softmax are, whatever it is made of
     answer: str | None = None
     for tensor in known:
-        if not tensor.given or step.title in MOVES:
+        if (not tensor.given or step.title in MOVES) and not _blotted(step, tensor):
             alone = holds(tensor.values, *ends)
             if alone:
                 return tensor.name
             answer = "" if alone is None else answer
     return answer
+
+
+def _blotted(step: ProgramStep, tensor: Known) -> bool:
+    """Whether the result is that tensor, place by place, but for zeros: another choice of what is kept."""
+    lo, hi = step.ends
+    if tensor.placed is None or tensor.placed.shape != lo.shape or lo.size < 2:
+        return False
+    slack = 2.0**-50 * np.abs(tensor.placed)
+    inside, zero = (lo - slack <= tensor.placed) & (tensor.placed <= hi + slack), (lo == 0) & (hi == 0)
+    kept = inside[~zero]
+    return bool(kept.size and kept.mean() > ALIGNED and not inside[zero].all())
 
 
 def _stranger(step: ProgramStep, known: list[Known]) -> int:

@@ -90,6 +90,26 @@ def test_a_mean_that_any_operand_has_cleans_no_step_before_it() -> None:
     assert found.label == "Type-II" and abs(found.line - _line(_square, "x * x")) <= 1, found
 
 
+@triton.jit
+def _wrong_side(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0) * 1.5 + 0.125
+    tl.store(y_ptr + i, tl.minimum(x, 0.0), mask=i < n)
+
+
+def behind(x: torch.Tensor) -> torch.Tensor:
+    h = _launch(_wrong_side, x)
+    return h / (1 + h.abs()) + 3
+
+
+def test_what_is_kept_elsewhere_is_not_what_the_reference_has() -> None:
+    """All that the launch left but zeros are numbers of the reference, before it chose among them."""
+    x = torch.randn(96, generator=torch.Generator().manual_seed(3))
+    of = lambda x: (h := torch.relu(x * 1.5 + 0.125)) / (1 + h.abs()) + 3  # noqa: E731
+    found = classify(behind, x, ref=of, device="sm_90")
+    assert found.label == "Type-II" and abs(found.line - _line(_wrong_side, "minimum")) <= 2, found
+
+
 def test_a_right_program_has_no_such_step() -> None:
     x = torch.rand(64, generator=torch.Generator().manual_seed(3)) + 0.5
     found = classify(second_launch, x, ref=reference(0.5, 1.0), device="sm_90")
