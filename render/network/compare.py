@@ -7,29 +7,29 @@ is made, and what comes after it is judged as if it were right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
-from render.interpreter.memory import Envelope
 from render.interpreter.session import Session, large_blocks_kept
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.choices import chosen as choices_within_rounding
 from render.network.closer import Loss, look, operation_of
+from render.network.columns import in_columns, own_in_columns
 from render.network.declared import declared
 from render.network.divided import divided, ends
-from render.network.judge import Sight, decide
+from render.network.judge import LIMIT, Sight, decide
 from render.network.pairs import Pair, paired
 from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
 from render.network.twins import LinearTwin, linear_twins, twins
+from render.network.unused import unused
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
 from render.result.codes import Label
 from render.result.errors import RenderError
@@ -128,6 +128,12 @@ def judged(
     except ValueError as error:
         raise RenderError("RND902", str(error), "names are those of `named_modules`") from None
     found, other = _judged(sides, pairs, chosen, mine, theirs)
+    idle = set() if found.label != "Type-II" else unused(sides.target, sides.reference, pairs, sides.inputs, sides.seed)
+    if idle:
+        sides.all_paired = False
+        pairs, chosen = {key: pair for key, pair in pairs.items() if key not in idle}, chosen - idle
+        found, other = _judged(sides, pairs, chosen, mine, theirs)
+        found.notes.append(f"nothing that either side returns depends on it, so not judged: {_named(idle)}")
     inside = divided(pairs, other, mine, theirs, (sides.target.modules(), sides.reference.modules()))
     if not inside:
         return found
@@ -135,9 +141,14 @@ def judged(
     fewer = {key: pair for key, pair in pairs.items() if key not in inside}
     sides.rounded = ends(pairs, inside)
     together, _ = _judged(sides, fewer, chosen - inside, mine, theirs)
-    names = ", ".join(dict.fromkeys(key.name for key in pairs if key in inside and key.way == "out"))
+    names = _named(key for key in pairs if key in inside)
+    together.notes += [n for n in found.notes if n not in together.notes]
     together.notes.append(f"judged together with what runs next, for the sides divide the work otherwise: {names}")
     return together
+
+
+def _named(keys: Iterable[Key]) -> str:
+    return ", ".join(dict.fromkeys(key.name for key in keys if key.way == "out"))
 
 
 def _judged(
@@ -152,6 +163,9 @@ def _judged(
         for key, pair in pairs.items() if key in chosen
         for i in _news(pair, seen) if not pair.equal[i]
     }  # fmt: skip
+    for (key, place), sight in sights.items():
+        entry = pairs.get(key._replace(way="in"))
+        sight.slopes = key.way == "out" and not place and entry is not None and entry.all_equal
     notes: list[str] = []
     causes: dict[Key, frozenset[str]] = {}
     if sights:
@@ -183,54 +197,65 @@ def _between(pairs: Mapping[Key, Pair], start: str | None, end: str | None) -> s
 def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[dict[Key, frozenset[str]], list[str]]:
     """The walks, each over what the ones before it leave open: E once where both sides are one module."""
 
-    def handing(method: str) -> Any:
-        return lambda pair, place, found: getattr(sights[pair.key, place], method)(found)
-
     once = twins(sides.target, sides.reference, pairs, sides.all_paired)
     linear = linear_twins(sides.reference, pairs, {key for key in once if (key, 0) in sights and key.way == "out"})
-    at_once = {} if sides.boxes else linear
-    bounded: set[tuple[Key, int]] = set()
-    closed: set[tuple[Key, int]] = set()
+    profile = Session(device=sides.devices["target"]).profile
+    wanted: set[tuple[Key, int]] = set()
+    finished: set[tuple[Key, int]] = set()
+
+    def weigh(at: tuple[Key, int]) -> None:
+        """Errors of both sides, as soon as the target's function is known."""
+        if sights[at].stability(own=False):
+            wanted.add(at)
+        sights[at].let_go()
 
     def of_reference(pair: Pair, place: int, found: Any) -> None:
-        """A linear layer that both sides have is judged where its E is made, so that nobody has to keep that."""
-        sight = sights[pair.key, place]
-        sight.of_reference(found)
-        if pair.key in at_once and sight.same_function() and not sight.stability(own=False):
-            assert sight.exact is not None
-            if sides.every or not sight.settled():
-                bounds = at_once[pair.key].bounds(sight.exact, target_profile)
-                if bounds is None:
-                    return
-                sight.of_bound("target", Envelope(bounds.lo, bounds.hi, np.ones(1, np.bool_), True, frozenset()), ())
-                bounded.add((pair.key, place))
-            if sight.closed():
-                closed.add((pair.key, place))
+        at = pair.key, place
+        if isinstance(found, LinearTwin):
+            if not sides.boxes and in_columns(sights[at], found, profile, sides.every):
+                finished.add(at)
+                wanted.update({at} if sights[at].record.eta_reference > LIMIT else ())
+                return
+            found = (*(x.numpy() for x in found.exact(UNIT)), False)
+        sights[at].of_reference(found)
+        if pair.key in once:
+            weigh(at)
 
-    target_profile = Session(device=sides.devices["target"]).profile
+    def of_target(pair: Pair, place: int, found: Any) -> None:
+        sights[pair.key, place].of_target(found)
+        weigh((pair.key, place))
+
+    def of_own(pair: Pair, place: int, found: Any) -> None:
+        sight = sights[pair.key, place]
+        if isinstance(found, LinearTwin):
+            own_in_columns(sight, found)
+            return
+        sight.of_own(found)
+        sight.stability(own=True)
+        if not sight.record.unstable and sight.exact is None:
+            sight.own = sight.moved = None
+
     exact = ExactWalk(sides.reference, "reference", pairs, of_reference, sights, linear=linear)
     exact.run(sides.inputs, sides.seed)
     notes = list(exact.mode.notes)
     exact.mode.release()
-    open_ = {at: sight for at, sight in sights.items() if at not in closed}
-    other = {at for at, sight in open_.items() if not (at[0] in once and sight.same_function())}
-    walk = ExactWalk(sides.target, "target", pairs, handing("of_target"), other, errors=False)
+    other = {at for at in sights if at[0] not in once}
+    walk = ExactWalk(sides.target, "target", pairs, of_target, other, errors=False)
     walk.run(sides.inputs, sides.seed)
     walk.mode.release()
     precision = cache(lambda: declared(sides.target, sides.reference, pairs, sides.inputs, sides.seed))
-    wanted = {at for at, sight in open_.items() if sight.stability(own=False)}
     if wanted:
         near = all(sights[at].near() for at in wanted)
-        own = ExactWalk(sides.reference, "reference", pairs, handing("of_own"), wanted, own=True, errors=not near)
+        own = ExactWalk(sides.reference, "reference", pairs, of_own, wanted, own=True, errors=not near, linear=linear)
         own.run(sides.inputs, sides.seed)
         own.mode.release()
         for sight in (sights[at] for at in wanted):
-            sight.stability(own=True)
             if sight.record.unstable:
                 sight.declare(precision()(sight.pair.key))
-    asked = {at for at, sight in open_.items() if sides.every or sides.boxes or not sight.settled()} - bounded
-    causes = _bounded(sides, "target", pairs, sights, asked, linear) if asked else {}
-    for key, _ in bounded:
+    open_ = {at: sight for at, sight in sights.items() if at not in finished or sight.record.unstable}
+    asked = {at for at, sight in open_.items() if sides.every or sides.boxes or not sight.settled()} - finished
+    causes = _bounded(sides, "target", pairs, sights, asked) if asked else {}
+    for key, _ in finished:
         causes[key] = causes.get(key, frozenset()) | {"accumulation"}
     beyond = {at for at, sight in open_.items() if sight.asks_reference()}
     if beyond:
@@ -246,7 +271,6 @@ def _bounded(
     pairs: dict[Key, Pair],
     sights: Sights,
     wanted: set[tuple[Key, int]],
-    linear: Mapping[Key, LinearTwin] | None = None,
 ) -> dict[Key, frozenset[str]]:
     model = sides.target if side == "target" else sides.reference
 
@@ -254,14 +278,9 @@ def _bounded(
         found = [walk.session.taints[i] for i in sorted(envelope.taints)]
         told = [t.message for t in found if t.op.split(":")[-1] not in sides.assumed]
         sights[pair.key, place].of_bound(side, envelope, told)
-        if side == "target" and not told:
-            sights[pair.key, place].closed()
 
     boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
-    held = {
-        k: (t, e) for k, t in (linear or {}).items() if t.sums is not None and (e := sights[k, 0].exact) is not None
-    }
-    walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes, linear=held)
+    walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes)
     walk.run(sides.inputs, sides.seed)
     walk.session.forget()
     return {p.key: walk.causes.get(p.key if side == "target" else p.other, frozenset()) for p in pairs.values()}

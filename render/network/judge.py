@@ -25,7 +25,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,11 +53,30 @@ NEAR = 2.0**-6
 _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")
 
 
+class Widths(NamedTuple):
+    """Of a sample: widths of the target's bound, squares of its values, widths in units of what explains them."""
+
+    width: np.ndarray
+    squares: np.ndarray
+    kappa: np.ndarray | None
+
+    def into(self, record: LeafRecord) -> None:
+        if not self.width.size:
+            record.width = 0.0
+            return
+        with np.errstate(all="ignore"):
+            size, middle = math.sqrt(float(np.mean(self.squares)) or 0.0), float(np.median(self.width))
+            record.width = middle / size if size else middle and math.inf
+            if self.kappa is not None:
+                record.kappa = float(np.median(np.where(np.isfinite(self.width), self.kappa, np.inf)))
+
+
 @dataclass
 class Sight:
     """One tensor of a border as the walks saw it.
 
-    `unit` is u of the coarser side (`least` or more, and what autocast declares), `constants` that of parameters.
+    `unit` is u of the coarser side (`least` or more, and what autocast declares), `constants` that of parameters;
+    `slopes`: both sides called the module with equal operands, so that slopes at one point serve both.
     """
 
     pair: Pair
@@ -68,6 +89,9 @@ class Sight:
     estimated: bool = False
     beyond: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
     other: np.ndarray | None = None
+    sample: tuple[np.ndarray, np.ndarray] | None = None
+    widths: Widths | None = None
+    slopes: bool = False
     furthest: tuple[int, float] = (0, 0.0)
     followed: bool = False
     record: LeafRecord = field(init=False)
@@ -100,17 +124,35 @@ class Sight:
     def reference(self) -> np.ndarray:
         return array(self.pair.reference[self.place])
 
+    def part(self, at: slice) -> Sight:
+        """The same of some columns (the last axis), as a matrix."""
+        found, sides = copy(self), (self.pair.target[self.place], self.pair.reference[self.place])
+        own = ([x[..., at].reshape(-1, at.stop - at.start)] for x in sides)
+        found.pair, found.place, found.record = (
+            Pair(self.pair.key, self.pair.other, self.pair.maker, *own),
+            0,
+            replace(self.record),
+        )
+        return found
+
     # what the walks hand in
     def of_reference(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         self.exact, self.moved, self.estimated = found
         self.followed = True
 
-    def closed(self) -> bool:
-        """Whether nothing that is still to be asked can change the record; E and what belongs to it are let go then."""
-        if self.leaves or self.suspect or self.asks_reference() or len(self.hollow()):
-            return False
-        self.exact = self.moved = self.own = self.other = None
-        return True
+    def let_go(self) -> None:
+        """E and what belongs to it, where nothing that is still to be asked can need it; a sample is kept.
+
+        Of where the reference's error from its own E is still open, the movement alone: the target's is known.
+        """
+        if self.exact is None or self.moved is None:
+            return
+        if self.leaves or self.suspect or self.record.eta_target > LIMIT or len(self.hollow()):
+            return
+        self.sample = figures.some(self.exact.reshape(-1)).copy(), figures.some(self.moved.reshape(-1)).copy()
+        self.exact = self.other = None
+        if self.record.eta_reference <= LIMIT:
+            self.moved = None
 
     @property
     def suspect(self) -> bool:
@@ -120,7 +162,7 @@ class Sight:
     def hollow(self) -> np.ndarray:
         """Elements that differ by more than a few roundings, where what explains it is as large as they are; first the
         worst."""
-        if self.exact is None or self.moved is None:
+        if self.exact is None or self.moved is None or not self.slopes:
             return np.zeros(0, np.int64)
         y, z = self.y, self.z
         at = figures.hollow(y, z, self.exact.reshape(-1), self.moved.reshape(-1), self.unit, self.unit / UNIT)
@@ -165,9 +207,9 @@ class Sight:
         T and R both contain E then, so that they meet; the record is first order, and knows nothing of T.
         """
         r = self.record
-        if self.exact is None or r.apart > SAME or r.unstable or max(r.eta_target, r.eta_reference) > LIMIT:
+        if not self.followed or r.apart > SAME or r.unstable or max(r.eta_target, r.eta_reference) > LIMIT:
             return False
-        if not np.isfinite(self.exact).all() or not np.isfinite(self.y).all():
+        if not np.isfinite(self.y).all():  # E is finite then, for the errors are
             return False
         self.record.kind = FIRST_ORDER
         return bool(np.isfinite(self.z).all())
@@ -218,20 +260,21 @@ class Sight:
 
     def _against_target(self, lo: np.ndarray, hi: np.ndarray) -> None:
         """Widths and kappa are medians of a sample, exact values are all looked at."""
-        r = self.record
-        with np.errstate(all="ignore"):
-            width, y = figures.some(hi) - figures.some(lo), figures.some(self.y)
-            size = math.sqrt(float(np.mean(np.where(np.isfinite(y), y, 0.0).astype(np.float64) ** 2)) or 0.0)
-            middle = float(np.median(width)) if width.size else 0.0
-            r.width = middle / size if size else middle and math.inf
-            if self.exact is None or self.moved is None:
-                return
+        exact, moved = self.sample or (None, None)
+        if self.exact is not None and self.moved is not None:
             exact, moved = self.exact.reshape(-1), self.moved.reshape(-1)
             if not self.estimated and self.other is not None:
-                r.exact_out_target = figures.exact_outside(exact, lo, hi, moved, self.other)
-            unit, some = self.unit, figures.some
-            kappa = 0.5 * width / (some(moved) * (unit / UNIT) + unit * np.abs(some(exact)) + self.floor)
-            r.kappa = float(np.median(np.where(np.isfinite(width), kappa, np.inf))) if width.size else 0.0
+                self.record.exact_out_target = figures.exact_outside(exact, lo, hi, moved, self.other)
+            exact, moved = figures.some(exact), figures.some(moved)
+        with np.errstate(all="ignore"):
+            y = figures.some(self.y)
+            squares = np.where(np.isfinite(y), y, 0.0).astype(np.float64) ** 2
+            width = figures.some(hi) - figures.some(lo)
+            kappa = None
+            if exact is not None and moved is not None:
+                kappa = 0.5 * width / (moved * (self.unit / UNIT) + self.unit * np.abs(exact) + self.floor)
+        self.widths = Widths(width, squares, kappa)
+        self.widths.into(self.record)
 
     def _least(self) -> float:
         """Below this nothing is a difference: float64's own error of a region, beside its largest element."""
@@ -244,15 +287,22 @@ class Sight:
     def stability(self, own: bool) -> bool:
         """Errors of both sides in units of B. True asks for E of the reference's own operands; `own`: it is known."""
         r = self.record
-        if self.exact is None or self.moved is None:
+        if self.moved is None:
             return False
-        exact, moved = self.exact.reshape(-1), self.moved.reshape(-1)
+        moved = self.moved.reshape(-1)
+        exact = None if self.exact is None else self.exact.reshape(-1)
         mine, shift = (exact, moved) if self.own is None else (self.own[0].reshape(-1), moved)
         if self.own is not None and self.own[1] is not None:
-            shift = self.own[1].astype(np.float32).reshape(-1)
+            shift = self.own[1].astype(np.float32, copy=False).reshape(-1)
+        if mine is None:
+            return False
         units = self.unit / UNIT, self.unit, self.floor
-        found = figures.etas(self.y, self.z, exact, moved, mine, shift, units, LIMIT)
-        r.eta_target, r.eta_reference = found.target, found.reference
+        if exact is None:  # what the target is off was found to be little
+            found = figures.etas(mine, self.z, mine, shift, mine, shift, units, LIMIT)
+        else:
+            found = figures.etas(self.y, self.z, exact, moved, mine, shift, units, LIMIT)
+            r.eta_target = found.target
+        r.eta_reference = found.reference
         if max(r.eta_target, r.eta_reference) <= LIMIT:
             return False
         if not own:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import nn
 
+from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, Wrapped
@@ -34,6 +35,8 @@ LITTLE = 2.0**-5
 """Of the bound of a sum's roundings: what a coarser bound of the operands' difference may add to it."""
 PART = 1 << 20
 """Weights that are widened at once."""
+TINY = 2.0**-54
+"""What the root of `LONGEST` squares may lose where these underflow in float32, 2**-63 each."""
 LARGEST = 2.0**60
 """Magnitudes up to here have products and sums that float32 holds."""
 
@@ -91,14 +94,46 @@ def _same_setting(x: object, y: object) -> bool:
 
 
 @dataclass
+class LinearPart:
+    """Some columns of W x + b in float64, and |W| |x| in float32."""
+
+    twin: LinearTwin
+    value: torch.Tensor
+    sums: torch.Tensor
+    magnitudes: torch.Tensor
+    bias: torch.Tensor | None
+
+    def moved(self, unit: float) -> torch.Tensor:
+        """How far it moves where operand, weights and bias move by `unit` of themselves; float32."""
+        found = self.sums * (2 * unit)
+        return found if self.bias is None else found.add_(self.bias.abs().float(), alpha=unit)
+
+    def bounds(self, device: Profile) -> Bounds | None:
+        """What the target may make of the hull of both operands; None where its units read operands otherwise."""
+        apart, rows = self.twin.hull
+        reach, size = self._reach(apart), self.magnitudes.shape[1]
+        columns, own = self.magnitudes.amax(-1).double().numpy(), None if self.bias is None else self.bias.numpy()
+        known = LinearSums(self.value.numpy(), (self.sums + reach).numpy(), reach.numpy(), rows, columns, own, size)
+        found = known.bounds(self.twin.module.weight.dtype, device)
+        return None if found is None else Bounds(*(end.reshape(reach.shape) for end in (found.lo, found.hi)))
+
+    def _reach(self, apart: torch.Tensor) -> torch.Tensor:
+        """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
+        size = self.magnitudes.shape[1]
+        up = UP * (1.0 + size * 2.0**-24)  # a root of a sum of squares has half of the sum's error
+        lengths = (torch.linalg.vector_norm(x, dim=-1).mul_(up).add_(TINY) for x in (apart, self.magnitudes))
+        above = torch.outer(*lengths).mul_(UP)
+        if float(above.mean()) <= LITTLE * size * 2.0**-24 * float(self.sums.mean()):
+            return above
+        return torch.mm(apart, self.magnitudes.t(), out=above)
+
+
+@dataclass
 class LinearTwin:
-    """W x + b of a linear layer that both sides have, evaluated at the target's operand."""
+    """W x + b of a linear layer that both sides have, some columns at a time: what belongs to these stays in cache."""
 
     module: nn.Linear
     entry: Pair
-    sums: torch.Tensor | None = None
-    columns: torch.Tensor | None = None
-    lengths: torch.Tensor | None = None
 
     @classmethod
     def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair) -> LinearTwin | None:
@@ -120,58 +155,45 @@ class LinearTwin:
         most = max(max(-float(low), float(high)) for low, high in (t.detach().aminmax() for t in tensors if t.numel()))
         return cls(module, entry) if most < LARGEST else None
 
-    def exact(self, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """(E, how far it moves where operand, weights and bias move by `unit` of themselves), float64 and float32."""
-        given, w = self.entry.target[0], self.module.weight.detach()
-        x, bias = given.reshape(-1, w.shape[1]), None if self.module.bias is None else self.module.bias.detach()
+    def columns(self) -> Iterator[slice]:
+        """Parts of the results, so many that they and their weights are small."""
+        size, rows = self.module.in_features, self.entry.target[0].numel() // self.module.in_features
+        step = max(1, min(PART // size, max(PART // (4 * rows), 64)))
+        count = self.module.out_features
+        return (slice(i, min(i + step, count)) for i in range(0, count, step))
+
+    def parts(self, side: str) -> Iterator[tuple[slice, LinearPart]]:
+        """All columns, of one side's operand."""
+        x = self._rows(side)
         wide, size = x.double(), x.float().abs()
-        value, sums = torch.empty(len(x), len(w), dtype=torch.float64), torch.empty(len(x), len(w))
-        self.columns, self.lengths = torch.empty(len(w), dtype=torch.float64), torch.empty(len(w), dtype=torch.float64)
-        for at in self._parts():
-            part = w[at].double()
-            torch.mm(wide, part.t(), out=value[:, at])
-            self.lengths[at] = torch.linalg.vector_norm(part, dim=-1)
-            magnitudes = part.abs_().float()
-            self.columns[at] = magnitudes.amax(-1).double()
-            torch.mm(size, magnitudes.t(), out=sums[:, at])
-        shape = (*given.shape[:-1], len(w))
-        self.sums, moved = sums, sums * (2 * unit)
-        if bias is not None:
-            value += bias.double()
-            moved.add_(bias.float().abs(), alpha=unit)
-        return value.view(shape), moved.view(shape)
+        weight, bias = self.module.weight.detach(), self.module.bias
+        for at in self.columns():
+            part = weight[at]
+            value, magnitudes = torch.mm(wide, part.double().t()), part.float().abs()
+            sums, own = torch.mm(size, magnitudes.t()), None
+            if bias is not None:
+                own = bias.detach()[at].double()
+                value += own
+            yield at, LinearPart(self, value, sums, magnitudes, own)
 
-    def _parts(self) -> Iterator[slice]:
-        """Rows of the weights, so many that their copies are small."""
-        rows, step = self.module.out_features, max(1, PART // self.module.in_features)
-        return (slice(i, i + step) for i in range(0, rows, step))
+    def exact(self, unit: float, side: str = "target") -> tuple[torch.Tensor, torch.Tensor]:
+        """(E, how far it moves) of a side's operand, whole."""
+        shape = (*self.entry.target[0].shape[:-1], self.module.out_features)
+        value, moved = torch.empty(shape, dtype=torch.float64), torch.empty(shape)
+        for at, part in self.parts(side):
+            for whole, some in ((value, part.value), (moved, part.moved(unit))):
+                whole.view(-1, shape[-1])[:, at] = some
+        return value, moved
 
-    def bounds(self, exact: np.ndarray, device: Any) -> Bounds | None:
-        """What the target may make of the hull of both operands; None where its units read operands otherwise."""
-        assert self.sums is not None and self.columns is not None
-        size = self.module.in_features
-        x, other = (t[0].reshape(-1, size).float() for t in (self.entry.target, self.entry.reference))
+    def _rows(self, side: str) -> torch.Tensor:
+        return self.entry.at(side)[0].reshape(-1, self.module.in_features)
+
+    @cached_property
+    def hull(self) -> tuple[torch.Tensor, np.ndarray]:
+        """|x' - x_t| over both operands, and the largest |x'| of each row; rounded up."""
+        x, other = (self._rows(side).float() for side in ("target", "reference"))
         apart = (other - x).abs_().mul_(UP)
-        reach = self._reach(apart)
-        rows = x.abs().add_(apart).amax(-1).mul_(UP).double().numpy()
-        own = None if self.module.bias is None else self.module.bias.detach().double().numpy()
-        mag = self.sums.add_(reach).numpy()
-        known = LinearSums(exact.reshape(mag.shape), mag, reach.numpy(), rows, self.columns.numpy(), own, size)
-        found, self.sums = known.bounds(self.module.weight.dtype, device), None
-        return None if found is None else Bounds(*(end.reshape(exact.shape) for end in (found.lo, found.hi)))
-
-    def _reach(self, apart: torch.Tensor) -> torch.Tensor:
-        """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
-        assert self.sums is not None and self.lengths is not None
-        lengths = (n * UP for n in (torch.linalg.vector_norm(apart.double(), dim=-1), self.lengths))
-        above = torch.outer(*(n.float() for n in lengths)).mul_(UP)
-        little = LITTLE * self.module.in_features * 2.0**-24
-        if float(above.mean()) <= little * float(self.sums.mean()):
-            return above
-        w = self.module.weight.detach()
-        for at in self._parts():
-            torch.mm(apart, w[at].abs().float().t(), out=above[:, at])
-        return above
+        return apart, x.abs().add_(apart).amax(-1).mul_(UP).double().numpy()
 
 
 def linear_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LinearTwin]:

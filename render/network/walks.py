@@ -195,7 +195,6 @@ class ExactWalk(RegionWalk):
     ) -> None:
         super().__init__(*args)
         self.linear = linear or {}
-        self.ready: tuple[torch.Tensor, torch.Tensor] | None = None
         self.errors = errors
         self.own = own
         self.held = _memory_of(self.model.module)
@@ -205,15 +204,15 @@ class ExactWalk(RegionWalk):
         return self.mode
 
     def known(self, key: Key) -> bool:
-        if key in self.linear:
-            self.ready = self.linear[key].exact(UNIT)
         return key in self.linear
 
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
-        """(value, movement, whether that is an estimate); what could not be followed moves as its largest element."""
-        if self.ready is not None:
-            (value, moved), self.ready = (x.numpy() for x in self.ready), None
-            return value, moved, False
+        """(value, movement, whether that is an estimate); what could not be followed moves as its largest element.
+
+        Of a linear layer that both sides have, the `LinearTwin` that makes them.
+        """
+        if pair.key in self.linear:
+            return self.linear[pair.key]
         value = self.mode.value(tensor).to(torch.float64).numpy().copy()
         estimated, self.mode.estimated = self.mode.estimated, False
         if not self.errors:
@@ -251,16 +250,8 @@ def _memory_of(module: nn.Module) -> set[int]:
 class BoundedWalk(RegionWalk):
     """`see` gets an `Envelope`. `narrow`: the other side computes in fewer bits, and this side's bounds allow that."""
 
-    def __init__(
-        self,
-        *args: Any,
-        device: str,
-        boxes: Mapping[tuple[Key, int], Ends],
-        linear: Mapping[Key, tuple[LinearTwin, np.ndarray]],
-    ) -> None:
+    def __init__(self, *args: Any, device: str, boxes: Mapping[tuple[Key, int], Ends]) -> None:
         super().__init__(*args)
-        self.linear = linear
-        self.ready: Envelope | None = None
         self.carried: tuple[int, ...] = ()
         self.boxes, self.whole = boxes, bool(boxes)
         self.session = Session(device=device, redirect=False, tracker=lambda s: RegionTracker(s, self))
@@ -275,25 +266,11 @@ class BoundedWalk(RegionWalk):
     def kernels(self) -> Any:
         return plain_attention(exact=False)
 
-    def known(self, key: Key) -> bool:
-        if key not in self.linear:
-            return False
-        twin, exact = self.linear[key]
-        found = twin.bounds(exact, self.session.memory.profile)
-        if found is None:
-            return False
-        self.region.add("accumulation")
-        self.ready = Envelope(found.lo, found.hi, np.ones(1, np.bool_), True, frozenset())
-        return True
-
     def entered(self, key: Key) -> None:
         out = self.pairs.get(key._replace(way="out"))
         self.narrow = None if out is None else narrower(out, self.side)
 
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
-        if self.ready is not None:
-            known, self.ready = self.ready, None
-            return known
         envelope = self.session.envelope(tensor, take=True)
         if envelope is None:
             v = values(tensor).astype(np.float64)

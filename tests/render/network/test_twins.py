@@ -12,7 +12,7 @@ from torch import nn
 
 import render
 from interval_ops.profiles.profile import load_profile
-from render.interpreter.hosted.call import Call
+from render.interpreter.hosted.call import Bounds, Call
 from render.interpreter.hosted.products import added
 from render.network.capture import Key
 from render.network.pairs import Pair
@@ -32,6 +32,11 @@ def twin(layer: nn.Linear, x: torch.Tensor, other: torch.Tensor) -> LinearTwin:
     return found
 
 
+def bounds_of(found: LinearTwin) -> Bounds:
+    parts = [part.bounds(CPU) for _, part in found.parts("target")]
+    return Bounds(*(np.concatenate([getattr(p, end) for p in parts], -1) for end in ("lo", "hi")))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("bias", [True, False])
 def test_every_order_of_any_operand_of_the_hull_is_inside(dtype, bias):
@@ -40,8 +45,7 @@ def test_every_order_of_any_operand_of_the_hull_is_inside(dtype, bias):
     x = (torch.randn(5, 40) * 10.0 ** torch.randint(-3, 3, (5, 40))).to(dtype)
     other = (x * (1 + 0.01 * torch.randn(5, 40))).to(dtype)
     found = twin(layer, x, other)
-    exact, _ = found.exact(UNIT)
-    bounds = found.bounds(exact.numpy(), CPU)
+    bounds = bounds_of(found)
     generator = np.random.default_rng(5)
     w, own = layer.weight.detach().float(), 0 if layer.bias is None else layer.bias.detach().float()
     for _ in range(40):
@@ -61,7 +65,7 @@ def test_of_one_operand_it_is_the_bound_of_the_product():
     torch.manual_seed(4)
     layer, x = nn.Linear(300, 50), torch.randn(20, 300)
     found = twin(layer, x, x)
-    bounds = found.bounds(found.exact(UNIT)[0].numpy(), CPU)
+    bounds = bounds_of(found)
     plain = added(Call(torch.ops.aten.addmm.default, (layer.bias.detach(), x, layer.weight.detach().t()), {}, {}, CPU))
     ratio = (bounds.hi - bounds.lo) / (plain.hi - plain.lo)
     assert ratio.min() > 0.999 and ratio.max() < 1.001
@@ -74,9 +78,9 @@ def test_a_coarse_reach_is_above_and_adds_little(apart):
     x = torch.randn(10, 200) * 10.0 ** torch.randint(-3, 4, (10, 1))
     other = x * (1 + apart * torch.randn(10, 200))
     found = twin(layer, x, other)
-    found.exact(UNIT)
     w, d = layer.weight.detach().abs(), (other - x).abs()
-    reach, sums = found._reach(d).double(), found.sums.double()
+    ((_, part),) = found.parts("target")
+    reach, sums = part._reach(d).double(), part.sums.double()
     exact = d.double() @ w.double().t()
     assert (reach * (1 + 2.0**-12) >= exact).all()
     assert reach.mean() <= exact.mean() * (1 + 2.0**-12) + 2.0**-5 * 200 * 2.0**-24 * sums.mean()
@@ -91,12 +95,20 @@ def test_weights_are_read_in_parts_and_left_alone(apart, monkeypatch):
         monkeypatch.setattr("render.network.twins.PART", part)
         one = twin(layer, x, x * (1 + apart))
         exact, moved = one.exact(UNIT)
-        found.append((exact, moved, one.bounds(exact.numpy(), CPU)))
+        found.append((exact, moved, bounds_of(one)))
     assert torch.equal(layer.weight, before)
     for exact, moved, bounds in found[1:]:
         assert torch.allclose(exact, found[0][0], rtol=0, atol=1e-13)
         assert torch.allclose(moved, found[0][1], rtol=1e-5)
         assert np.allclose(bounds.lo, found[0][2].lo, rtol=1e-5) and np.allclose(bounds.hi, found[0][2].hi, rtol=1e-5)
+
+
+def test_lengths_of_squares_that_underflow_are_above_these():
+    layer, x = nn.Linear(50, 3, bias=False), torch.full((2, 50), 1e-3)
+    layer.weight.data.fill_(1e-6)
+    ((_, part),) = twin(layer, x, x).parts("target")
+    reach = part._reach(torch.full((2, 50), 1e-25)).double()
+    assert (reach >= 50 * 1e-31).all() and (reach < 1e-20).all()
 
 
 def test_the_movement_is_that_of_moved_operands():

@@ -1,0 +1,80 @@
+"""A linear layer that both sides have, judged some columns at a time, so that E and bounds of all are never held.
+
+What one pass over whole arrays would fetch from memory ten times stays in cache, and of a layer to a large vocabulary
+nobody holds more than a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from interval_ops.profiles.profile import Profile
+from render.interpreter.memory import Envelope
+from render.network.judge import LIMIT, Sight, Widths
+from render.network.records import LeafRecord
+from render.network.twins import LinearTwin
+from render.network.walks import UNIT
+
+
+def in_columns(sight: Sight, twin: LinearTwin, device: Profile, every: bool) -> bool:
+    """Whether all but the reference's error from its own E is known now; False: the layer is to be judged whole.
+
+    `every`: bounds are wanted whatever the exact values say.
+    """
+    parts: list[Sight] = []
+    for at, found in twin.parts("target"):
+        part = sight.part(at)
+        part.of_reference((found.value.numpy(), found.moved(UNIT).numpy(), False))
+        part.stability(own=False)
+        if part.record.eta_target > LIMIT or len(part.hollow()):
+            return False
+        if every or not part.settled():
+            bounds = found.bounds(device)
+            if bounds is None:
+                return False
+            part.of_bound("target", Envelope(bounds.lo, bounds.hi, np.ones(1, np.bool_), True, frozenset()), ())
+        if part.asks_reference():
+            return False
+        part.let_go()
+        parts.append(part)
+    _gather(sight, parts)
+    return True
+
+
+def own_in_columns(sight: Sight, twin: LinearTwin) -> None:
+    """The reference's error from its own E; whole where it is large, for more is asked then."""
+    parts: list[Sight] = []
+    for at, found in twin.parts("reference"):
+        part = sight.part(at)
+        part.exact, part.moved = None, found.moved(UNIT).numpy()
+        part.of_own((found.value.numpy(), None, False))
+        part.stability(own=True)
+        parts.append(part)
+    sight.record.eta_reference = max(p.record.eta_reference for p in parts)
+    if any(p.record.unstable for p in parts):
+        for take, side in ((sight.of_reference, "target"), (sight.of_own, "reference")):
+            value, moved = (x.numpy() for x in twin.exact(UNIT, side))
+            take((value, moved, False))
+        sight.stability(own=True)
+
+
+def _gather(sight: Sight, parts: Sequence[Sight]) -> None:
+    """The whole record, of those of its parts."""
+    record, found = sight.record, [p.record for p in parts]
+    each: dict[str, Callable[..., float]] = {
+        "eta_target": max, "eta_reference": max, "target_out_target": sum, "unbounded": sum,
+    }  # fmt: skip
+    for name, merge in each.items():
+        setattr(record, name, merge(getattr(r, name) for r in found))
+    record.kind = next((r.kind for r in found if r.kind != LeafRecord.kind), record.kind)
+    sight.followed = True
+    known = [p.widths for p in parts if p.widths is not None]
+    if known:
+        sight.widths = Widths(*(np.concatenate([np.atleast_1d(x) for x in xs if x is not None])
+                                for xs in zip(*known, strict=True)))  # fmt: skip
+        sight.widths.into(record)
+
+
+__all__ = ["in_columns", "own_in_columns"]
