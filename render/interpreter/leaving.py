@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from torch.optim import _adafactor
 
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP64
 from render.interpreter.arriving import arrived
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, math_functions
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, math_functions, of_optimiser
 from render.interpreter.hosted.overloads import is_plain
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
@@ -34,11 +35,12 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     reduce_ = tensor.__reduce_ex__
 
     def number(self: torch.Tensor) -> Any:
-        if not _asked_outside(tracker):
+        inside = not tracker.is_paused and of_optimiser(sys._getframe(1).f_code.co_filename)
+        if not inside and not _asked_outside(tracker):
             return item(self)
-        numbers.last, numbers.kept = None, True
+        numbers.last, numbers.kept, numbers.inside = None, True, inside
         value = item(self)
-        ends, numbers.last, numbers.kept = numbers.last, None, False
+        ends, numbers.last, numbers.kept, numbers.inside = numbers.last, None, False, False
         return value if ends is None or not isinstance(value, float) else Number(value, ends, numbers)
 
     def integer(self: torch.Tensor) -> int:
@@ -73,9 +75,25 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     scope.set(tensor, "__reduce_ex__", reduced)
     scope.set(tensor, "__int__", integer)
     scope.update(math, math_functions())
+    scope.update(_adafactor, {plain.__name__: _extreme(plain, numbers) for plain in (max, min)})
     for name in ("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer"):
         _watch_maker(scope, name, tracker)
     _watch_one_hot(scope, tracker)
+
+
+def _extreme(plain: Callable[..., Any], numbers: LeftNumbers) -> Callable[..., Any]:
+    """max and min of numbers, which rise in every one of them: no branch, though Python compares."""
+
+    def found(*given: Any) -> Any:
+        if not any(isinstance(x, Number) for x in given):
+            return plain(*given)
+        ends = [x.ends if isinstance(x, Number) else Ends(float(x), float(x)) for x in given]
+        taint = NO_TAINT.union(*(e.taint for e in ends))
+        return Number(
+            plain(map(float, given)), Ends(plain(e.lo for e in ends), plain(e.hi for e in ends), taint), numbers
+        )
+
+    return found
 
 
 def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:

@@ -4,17 +4,19 @@
 `bincount`            with weights it is a sum at places
 `native_batch_norm`   in training it writes to the running statistics, of which its schema says nothing
 
-Others are few plain operations (`spelled`), interpolations at computed places (`resampled`) and transforms (`fourier`).
+Others are few plain operations (`spelled`), interpolations at computed places (`resampled`), transforms (`fourier`) and
+steps of optimisers in one kernel (`optimised`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
-from render.ops import fourier, resampled, spelled
+from render.ops import fourier, optimised, resampled, spelled
 
 _LSTM = 2
 """How ATen numbers the kinds of recurrent cells."""
@@ -29,28 +31,96 @@ class Layer(NamedTuple):
 
 
 def _is_lstm(*args: Any) -> bool:
-    """Of whole batches, without what its backward pass wants."""
-    return len(args) == 16 and args[9] == _LSTM and not args[8] and not args[15] and len(args[0]) > 0
+    """Of whole batches; in training in float32, whose gates are kept as they are."""
+    whole = len(args) == 16 and args[9] == _LSTM and not args[8] and len(args[0]) > 0
+    return whole and (not args[15] or args[0].dtype == torch.float32)
 
 
-def lstm_layer(*args: Any) -> tuple[torch.Tensor | None, ...]:
-    """One direction of one layer, over (time, batch, features).
+class _Moment(NamedTuple):
+    """One time of an LSTM: input, state and cell before it, its gates, cell after it."""
+
+    x: torch.Tensor
+    h: torch.Tensor
+    c: torch.Tensor
+    gates: tuple[torch.Tensor, ...]
+    cell: torch.Tensor
+
+
+def _lstm(
+    x: torch.Tensor, weights: torch.Tensor, h: torch.Tensor, c: torch.Tensor, reverse: bool
+) -> Iterator[tuple[_Moment, torch.Tensor]]:
+    """Each time in its order, with the state after it.
 
     All addends of a gate are one sum in no order: oneDNN accumulates the products with the state onto those with the
     input, torch's own layer adds two sums and two biases.
     """
-    x, w, u, b, d, h, c, reverse, _, _, size, _, biases = args[:13]
-    ones, shape = x.new_ones(x.shape[1], 2), h.shape
-    weights = torch.cat([w, u, b[:, None], d[:, None]] if biases else [w, u], 1)
-    h, c, found = h.reshape(-1, size), c.reshape(-1, size), []
+    biases = weights.shape[1] - x.shape[2] - h.shape[1]
     for t in reversed(range(len(x))) if reverse else range(len(x)):
-        gates = torch.nn.functional.linear(torch.cat([x[t], h, ones] if biases else [x[t], h], 1), weights)
-        i, f, g, o = gates.chunk(4, 1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        found.append(h)
+        addends = torch.cat([x[t], h, x.new_ones(x.shape[1], biases)], 1)
+        i, f, g, o = torch.nn.functional.linear(addends, weights).chunk(4, 1)
+        gates = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+        cell = gates[1] * c + gates[0] * gates[2]
+        moment = _Moment(x[t], h, c, gates, cell)
+        h, c = gates[3] * cell.tanh(), cell
+        yield moment, h
+
+
+def _joined(w: torch.Tensor, u: torch.Tensor, b: torch.Tensor, d: torch.Tensor, biases: bool) -> torch.Tensor:
+    return torch.cat([w, u, b[:, None], d[:, None]] if biases else [w, u], 1)
+
+
+def lstm_layer(*args: Any) -> tuple[torch.Tensor | None, ...]:
+    """One direction of one layer, over (time, batch, features)."""
+    x, w, u, b, d, h, c, reverse, _, _, size, _, biases = args[:13]
+    state, cell = (t.reshape(-1, size) for t in (h, c))
+    times = list(_lstm(x, _joined(w, u, b, d, biases), state, cell, reverse))
+    found = [made for _, made in times]
     y = torch.stack(found[::-1] if reverse else found)
-    return y, h.reshape(shape), c.reshape(shape), None
+    kept = None
+    if args[15]:  # for a backward pass that nobody follows
+        with _disable_current_modes():
+            kept = torch.ops.aten.mkldnn_rnn_layer.default(*args)[3]
+    return y, found[-1].reshape(h.shape), times[-1][0].cell.reshape(c.shape), kept
+
+
+def _is_lstm_gradient(*args: Any) -> bool:
+    return len(args) == 23 and args[14] == _LSTM and not args[20] and args[0].dtype == torch.float32
+
+
+def lstm_gradients(*args: Any) -> tuple[torch.Tensor, ...]:
+    """Back through time; sums with weights and over times in any order.
+
+    The slopes of gates are those of tanh, at 2 s - 1 for a sigmoid s, for the rule of `tanh_backward` has room for
+    every way to write them: s (1 - s), s - s^2 and with fused multiply-adds.
+    """
+    x, w, u, b, d, h, c = args[:7]
+    grad, last, cell, reverse, _, size, _, biases = args[10:18]
+    before = [t.reshape(-1, size) for t in (h, c)]
+    times = [moment for moment, _ in _lstm(x, _joined(w, u, b, d, biases), before[0], before[1], reverse)]
+    own = torch.eye(size, dtype=x.dtype)
+    onto = torch.cat([u.t(), own, own], 1)
+    slope = torch.ops.aten.tanh_backward.default
+    zero = x.new_zeros(x.shape[1], size)
+    given = zero if last is None else last.reshape(-1, size)
+    behind = zero if cell is None else cell.reshape(-1, size)
+    after, steps = x.new_zeros(x.shape[1], 4 * size), []
+    for k, at in enumerate(reversed(times)):
+        now = zero if grad is None else grad[k if reverse else len(x) - 1 - k]
+        i, f, g, o = at.gates
+        moved = torch.nn.functional.linear(torch.cat([after, now, given], 1), onto)
+        given, out = zero, at.cell.tanh()
+        inner = behind + slope(moved * o, out)
+        parts = [slope(inner * g, 2 * i - 1) / 4, slope(inner * at.c, 2 * f - 1) / 4, slope(inner * i, g),
+                 slope(moved * out, 2 * o - 1) / 4]  # fmt: skip
+        after, behind = torch.cat(parts, 1), inner * f
+        steps.append(after)
+    slopes = torch.cat(steps)
+    to_x = torch.stack([s @ w for s in steps])
+    operands = [m.x for m in reversed(times)], [m.h for m in reversed(times)]
+    to_weights = [slopes.t() @ torch.cat(each) for each in operands]
+    bias = slopes.sum(0) if biases else torch.zeros_like(b)
+    state = (after @ u).reshape(h.shape), behind.reshape(c.shape)
+    return to_x if reverse else to_x.flip(0), *to_weights, bias, bias.clone(), *state
 
 
 def _has_statistics(*args: Any) -> bool:
@@ -89,7 +159,12 @@ def _into(steps: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _ALL = (
+    Layer("_fused_adam_", optimised.is_plain, optimised.adam(False)),
+    Layer("_fused_adamw_", optimised.is_plain, optimised.adam(True)),
+    Layer("_fused_sgd_", optimised.is_plain, optimised.sgd),
+    Layer("_fused_adagrad_", optimised.is_plain, optimised.adagrad),
     Layer("mkldnn_rnn_layer", _is_lstm, lstm_layer),
+    Layer("mkldnn_rnn_layer_backward", _is_lstm_gradient, lstm_gradients),
     Layer("native_batch_norm", _has_statistics, updating_batch_norm),
     Layer("bincount", _is_weighed, weighed),
     Layer("_embedding_bag", spelled.is_bag, spelled.embedding_bag),

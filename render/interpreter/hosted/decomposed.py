@@ -92,11 +92,16 @@ def attention_gradients(
 
     With P = exp(scale q k' + mask - logsumexp), dS = P (grad v' - rowsum(grad out)): scale dS k, scale dS' q, P' grad.
     Source: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp; the kernel sums over blocks of keys and rows, which is
-    another order of the same sums. NotImplementedError for narrow types, whose casts between blocks are not followed,
-    for groups of heads, and for dropout.
+    another order of the same sums. Of narrow types P and dS are rounded to the type, and so is every sum after a block:
+    blocks are multiples of `ROWS`, so that more sums are rounded here than there. NotImplementedError for groups of
+    heads, and for dropout.
     """
-    if q.dtype.itemsize < 4 or q.shape[:-2] != k.shape[:-2] or dropout_p:
+    if q.shape[:-2] != k.shape[:-2] or dropout_p:
         raise NotImplementedError("attention of another kind")
+    given, narrow = (grad, q, k), q.dtype.itemsize < 4
+    if narrow:
+        grad, q, k, v, out = (x.float() for x in (grad, q, k, v, out))
+        attn_mask = attn_mask.float() if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     scores = (q @ k.transpose(-1, -2)) * factor
     if is_causal:
@@ -108,4 +113,20 @@ def attention_gradients(
     inner = (grad * out).sum(-1, keepdim=True)
     # the scale on every term: its rounding on the sum is the smaller one
     moved = weights * (grad @ v.transpose(-1, -2) - inner) * factor
-    return moved @ k, moved.transpose(-1, -2) @ q, weights.transpose(-1, -2) @ grad
+    if narrow:
+        weights, moved = weights.to(given[1].dtype), moved.to(given[1].dtype)
+        grad, q, k = given
+    product = _in_blocks if narrow else torch.matmul
+    return product(moved, k), product(moved.transpose(-1, -2), q), product(weights.transpose(-1, -2), grad)
+
+
+ROWS = 32
+"""Keys and rows of which every block of the fused kernels is a multiple."""
+
+
+def _in_blocks(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a @ b, every partial sum after `ROWS` terms rounded to the type."""
+    total = a[..., :ROWS] @ b[..., :ROWS, :]
+    for at in range(ROWS, a.shape[-1], ROWS):
+        total = total + a[..., at : at + ROWS] @ b[..., at : at + ROWS, :]
+    return total

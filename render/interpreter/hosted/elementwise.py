@@ -127,9 +127,18 @@ def divided(call: Call) -> Result:
             return None
         call = Call(call.op, call.args[:2], {}, call.known, call.device)
         by = call.args[1]
+        if isinstance(by, (int, float)) and not by and call.x.is_floating_point():
+            return _over_zero(call.pair(call.x), float(by))
         number_ = isinstance(by, (int, float)) or (isinstance(by, torch.Tensor) and not by.dim())
         return binary(by_reciprocal if number_ else quotient)(call)
     return _integral_quotient(call, np.trunc if mode == "trunc" else np.floor)
+
+
+def _over_zero(pair: Pair, zero: float) -> Bounds:
+    """x / 0 where the sign of x is known: an infinity, with which step sizes are left out."""
+    lo, hi = (np.asarray(end, np.float64) for end in pair)
+    found = np.where(lo > 0, np.copysign(np.inf, zero), np.where(hi < 0, -np.copysign(np.inf, zero), np.nan))
+    return Bounds(found, found)
 
 
 def floor_divided(call: Call) -> Result:

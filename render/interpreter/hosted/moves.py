@@ -135,12 +135,6 @@ def running(call: Call) -> Result:
     return Bounds(lo[0].numpy(), hi[0].numpy()), _index(decided, tuple(lo[0].shape), count)
 
 
-def pooled(call: Call) -> Result:
-    """max_pool2d: the values; the places are exact only where the operand is."""
-    lo, hi = (call.end(end)[0].numpy() for end in (0, 1))
-    return Bounds(lo, hi), None if not np.array_equal(lo, hi) else Exact()
-
-
 def both_extremes(call: Call) -> Result:
     lo, hi = (call.end(end) for end in (0, 1))
     return tuple(Bounds(a.numpy(), b.numpy()) for a, b in zip(lo, hi, strict=True))

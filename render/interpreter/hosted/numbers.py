@@ -14,6 +14,7 @@ import hashlib
 import linecache
 import math
 import operator
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -82,6 +83,8 @@ class LeftNumbers:
         """Of the element that is leaving now."""
         self.kept = False
         """Whether what leaves now becomes a `Number`."""
+        self.inside = False
+        """Whether it stays one: no float that turns up afterwards was computed from it unseen."""
         self.plain: set[float] = set()
         """Values that left as plain floats (`float(t)`): one of them may be equal to a number that is written."""
         self.suspect = False
@@ -103,7 +106,10 @@ class LeftNumbers:
             return
         if isinstance(value, float):
             self.last = ends
-            self.note(value, ends)
+            if self.inside:
+                self.keep(value, ends)
+            else:
+                self.note(value, ends)
             if not self.kept:
                 self.plain.add(value)
         else:
@@ -213,6 +219,15 @@ class LeftNumbers:
             return NO_TAINT
         message = "an array that was made outside of torch after a number with bounds had left"
         return frozenset({self.taint("RND302", "host array", message)})
+
+
+_OPTIMISERS = os.path.join(os.path.dirname(torch.__file__), "optim", "")
+
+
+def of_optimiser(file: str) -> bool:
+    """Whether a file is one of torch's optimisers: these compute with numbers as they get them, so that a float that
+    turns up there later comes from others that it had."""
+    return file.startswith(_OPTIMISERS)
 
 
 def _contents(tensor: torch.Tensor) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from interval_ops.arithmetic import rule as arithmetic
 from interval_ops.library import joint
 from interval_ops.reduction import scan
-from render.interpreter.hosted import attention, made, open_places
+from render.interpreter.hosted import attention, made, open_places, pooling
 from render.interpreter.hosted import elementwise as e
 from render.interpreter.hosted import moves as m
 from render.interpreter.hosted import norms as n
@@ -21,6 +21,8 @@ from render.interpreter.hosted.call import Rule
 from render.ops.aten import ATEN, Aten, Form, of_form
 from render.ops.rooms import ABOUT
 
+MAX_POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d")
+MEAN_POOLS = ("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 _OWN: dict[str, Rule] = {
     "_to_copy": m.to_copy,
     "copy": m.copy_,
@@ -44,8 +46,8 @@ _OWN: dict[str, Rule] = {
     **dict.fromkeys(("isnan", "isinf", "isfinite"), m.classified),
     **dict.fromkeys(("index", "gather", "take", "embedding", "index_select"), open_places.picked),
     "scatter": open_places.scattered,
-    **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), m.pooled),
-    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d"), m.pooled),
+    **dict.fromkeys(MAX_POOLS, pooling.pooled),
+    **dict.fromkeys((f"{name}_backward" for name in MAX_POOLS), pooling.pool_gradient),
     "aminmax": m.both_extremes,
     "round": m.rounded_to_places,
     "nan_to_num": m.without_nan,
@@ -93,6 +95,7 @@ _OWN: dict[str, Rule] = {
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), p.added),
     "convolution_backward": p.convolution_gradients(ATEN["convolution"]),
     "embedding_dense_backward": p.gathered_gradient(ATEN["scatter_add"]),
+    **{f"{name}_backward": p.shared_gradient(ATEN[name]) for name in MEAN_POOLS},
 }
 
 _UNDERIVED = {
@@ -140,6 +143,7 @@ ROUNDS = {
     "copy": "cast",
     **dict.fromkeys(("linspace", "logspace", "arange", ABOUT, *made.WINDOWS, "kaiser_window"), "arith"),
     **dict.fromkeys(("convolution_backward", "embedding_dense_backward"), "accumulation"),
+    **dict.fromkeys((f"{name}_backward" for name in (*MAX_POOLS, *MEAN_POOLS)), "accumulation"),
 }
 """Cause of the rounding of every operation that rounds."""
 _GIVEN = of_form(Form.MADE, Form.RANDOM, Form.MOVE, Form.ORDER, Form.CHOICE, Form.EXACT, Form.CAST) | {"frac"}

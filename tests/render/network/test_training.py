@@ -125,6 +125,15 @@ OPTIMISERS = {
     "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2, centered=False),
     "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2),
     "adam": lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01, foreach=False),
+    "adamw, fused": lambda p: torch.optim.AdamW(p, 1e-2, amsgrad=True, fused=True),
+    "adam, fused": lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01, maximize=True, fused=True),
+    "sgd, fused": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, dampening=0.1, weight_decay=0.01, fused=True),
+    "nesterov, fused": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, fused=True),
+    "adagrad, fused": lambda p: torch.optim.Adagrad(p, 1e-2, lr_decay=0.1, weight_decay=0.01, fused=True),
+    "nadam": lambda p: torch.optim.NAdam(p, 1e-2, weight_decay=0.01),
+    "nadam, lists": lambda p: torch.optim.NAdam(p, 1e-2, foreach=True),
+    "radam, lists": lambda p: torch.optim.RAdam(p, 1e-2, foreach=True),
+    "adafactor": lambda p: torch.optim.Adafactor(p, 1e-2),
     "asgd": lambda p: torch.optim.ASGD(p, 1e-2),  # takes other steps for lists of tensors, which a GPU gets
 }
 

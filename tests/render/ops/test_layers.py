@@ -71,3 +71,41 @@ def test_running_statistics_in_float64():
         norm(x)
     for kept, exact in zip((norm.running_mean, norm.running_var), (wide.running_mean, wide.running_var), strict=True):
         assert (mode.value(kept) - exact).abs().max() < 1e-8  # the momentum is a number of Python's on both sides
+
+
+@pytest.mark.parametrize("told", [{}, {"bias": False}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
+def test_gradients_of_an_lstm_are_those_of_its_recurrence(told):
+    """The layer's own backward pass and float64's lie inside; what a layer without one of its gates gives does not."""
+    torch.manual_seed(3)
+    layer = torch.nn.LSTM(5, 4, **told)
+    x, state = torch.randn(3, 2, 5), None
+    if not told:
+        state = torch.randn(1, 2, 4), torch.randn(1, 2, 4)
+
+    def gradients(module, given):
+        module.zero_grad()
+        given = given.clone().requires_grad_()
+        start = None if state is None else tuple(t.to(given.dtype) for t in state)
+        out, (h, c) = module(given, start)
+        (out.sin().sum() + (h * c).sum()).backward()
+        return [given.grad, *(p.grad for p in module.parameters())]
+
+    native = gradients(copy.deepcopy(layer), x)
+    exact = gradients(copy.deepcopy(layer).double(), x.double())
+    session = Session(device="torch-cpu", redirect=False)
+    with session:
+        found = [session.envelope(g) for g in gradients(copy.deepcopy(layer), x)]
+    for bound, own, wide in zip(found, native, exact, strict=True):
+        assert bound is not None and not bound.taints
+        assert (bound.hi - bound.lo).max() < 1e-3 * wide.abs().max()
+        for inside in (own.double().numpy(), wide.numpy()):
+            assert ((bound.lo <= inside) & (inside <= bound.hi)).all()
+        assert ((1.01 * wide.numpy() < bound.lo) | (1.01 * wide.numpy() > bound.hi)).any()
+
+
+def test_the_backward_pass_of_an_lstm_may_run_when_nobody_follows():
+    layer, x = torch.nn.LSTM(5, 4), torch.randn(3, 2, 5)
+    expected = torch.autograd.grad(layer(x)[0].sum(), layer.weight_ih_l0)[0]
+    with Session(device="torch-cpu", redirect=False):
+        out = layer(x)[0].sum()
+    assert torch.allclose(torch.autograd.grad(out, layer.weight_ih_l0)[0], expected)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.memory import Memory
+from render.interpreter.session import Session
 
 
 def data(*shape, seed=0):
@@ -54,3 +55,29 @@ def test_the_exact_result_lies_in_the_bounds(name, dtype):
 def test_without_steps_there_are_none():
     assert decomposition(torch.ops.aten._fft_r2c.default) is None
     assert decomposition(torch.ops.aten._softmax_backward_data.default) is not None
+
+
+@pytest.mark.parametrize("told", [{}, {"is_causal": True}, {"scale": 0.5}])
+@pytest.mark.parametrize("n", [20, 70, 200])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gradients_of_attention_in_narrow_types(dtype, n, told):
+    """What torch's fused kernel gives, and float64, of the same operands."""
+    torch.manual_seed(4)
+    q, k, v, weights = ((torch.randn(2, 3, n, 16) * s).to(dtype) for s in (2.0, 1.0, 1.0, 1.0))
+
+    def gradients(*given):
+        given = [x.clone().requires_grad_() for x in given]
+        out = torch.nn.functional.scaled_dot_product_attention(*given, **told)
+        (out * weights.to(out.dtype)).sum().backward()
+        return [x.grad for x in given]
+
+    native, exact = gradients(q, k, v), gradients(q.double(), k.double(), v.double())
+    session = Session(device="torch-cpu", redirect=False)
+    with session:
+        found = [session.envelope(g) for g in gradients(q, k, v)]
+    for bound, own, wide in zip(found, native, exact, strict=True):
+        assert bound is not None and not bound.taints
+        for inside in (own.double().numpy(), wide.numpy()):
+            assert ((bound.lo <= inside) & (inside <= bound.hi)).all()
+        assert np.median(bound.hi - bound.lo) < 0.2 * wide.abs().max()
+        assert ((2 * wide.numpy() < bound.lo) | (2 * wide.numpy() > bound.hi)).any()

@@ -1,0 +1,75 @@
+"""Steps of optimisers that are one kernel (`fused=True`): the steps that `torch.optim` documents, parameter by parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def is_plain(*_: Any, lr: Any = 0.0, grad_scale: Any = None, found_inf: Any = None, **__: Any) -> bool:
+    """With a number as the rate, and without what scaled gradients bring."""
+    return isinstance(lr, float) and grad_scale is None and found_inf is None
+
+
+def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Narrow types are read, computed with and written once (`opmath_t`)."""
+    return [t.float() if t.dtype.itemsize < 4 else t for t in tensors]
+
+
+def adam(decoupled: bool) -> Callable[..., None]:
+    """Source: aten/src/ATen/native/cpu/FusedAdamKernel.cpp. Factors and quotients of a step in any order lose alike."""
+
+    def steps(
+        params: Any, grads: Any, means: Any, squares: Any, tops: Any, counts: Any, *, lr: float, beta1: float,
+        beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool, **_: Any,
+    ) -> None:  # fmt: skip
+        for i, (param, mean, square) in enumerate(zip(params, means, squares, strict=True)):
+            p, g, m, v = _wide(param, grads[i], mean, square)
+            count, g = float(counts[i]), -g if maximize else g
+            if weight_decay and decoupled:
+                p = p * (1 - lr * weight_decay)
+            elif weight_decay:
+                g = g + p * weight_decay
+            m, v = m.lerp(g, 1 - beta1), v * beta2 + g * g * (1 - beta2)
+            top = v
+            if amsgrad:
+                top = torch.maximum(_wide(tops[i])[0], v)
+                tops[i].copy_(top)
+            root = top.sqrt() / (1 - beta2**count) ** 0.5 + eps
+            param.copy_(p.addcdiv(m, root, value=-lr / (1 - beta1**count)))
+            mean.copy_(m)
+            square.copy_(v)
+
+    return steps
+
+
+def sgd(
+    params: Any, grads: Any, buffers: Any, *, weight_decay: float, momentum: float, lr: float, dampening: float,
+    nesterov: bool, maximize: bool, is_first_step: bool, **_: Any,
+) -> None:  # fmt: skip
+    """Source: aten/src/ATen/native/cpu/FusedSGDKernel.cpp."""
+    for i, param in enumerate(params):
+        p, g = _wide(param, grads[i])
+        g = -g if maximize else g
+        g = g + p * weight_decay if weight_decay else g
+        if momentum:
+            kept = g.clone() if is_first_step else _wide(buffers[i])[0] * momentum + g * (1 - dampening)
+            buffers[i].copy_(kept)
+            g = g + kept * momentum if nesterov else kept
+        param.copy_(p - g * lr)
+
+
+def adagrad(
+    params: Any, grads: Any, sums: Any, counts: Any, *, lr: float, lr_decay: float, weight_decay: float, eps: float,
+    maximize: bool, **_: Any,
+) -> None:  # fmt: skip
+    """Source: aten/src/ATen/native/cpu/FusedAdagradKernel.cpp."""
+    for i, (param, total) in enumerate(zip(params, sums, strict=True)):
+        p, g, s = _wide(param, grads[i], total)
+        g = -g if maximize else g
+        g = g + p * weight_decay if weight_decay else g
+        s = s + g * g
+        total.copy_(s)
+        param.copy_(p.addcdiv(g, s.sqrt() + eps, value=-lr / (1 + (float(counts[i]) - 1) * lr_decay)))
