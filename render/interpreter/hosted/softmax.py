@@ -13,6 +13,7 @@ import numpy as np
 
 from interval_ops.arithmetic.broadcast import BLOCK
 from interval_ops.bounds import Pair
+from interval_ops.compiled import compiled
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import Call, Result
@@ -22,16 +23,25 @@ _LEAST = 2.0**-1070
 """More than exp in float64 is off where it underflows."""
 
 
-def _rest(others: np.ndarray, top: np.ndarray) -> np.ndarray:
-    """sum_{j != i} e^{others_j - top} for every i, without a subtraction: prefixes from both ends."""
-    powers = np.exp(others - top)
-    first = np.zeros_like(powers[..., :1])
-
-    def ahead(x: np.ndarray) -> np.ndarray:
-        return np.concatenate([first, np.cumsum(x, -1)[..., :-1]], -1)
-
-    found: np.ndarray = ahead(powers) + np.flip(ahead(np.flip(powers, -1)), -1)
+def _rest(powers: np.ndarray) -> np.ndarray:
+    """sum_{j != i} of the numbers of a row for every i, without a subtraction: prefixes from both ends."""
+    found = np.empty(powers.shape)
+    n = powers.shape[-1]
+    _beside(np.ascontiguousarray(powers).reshape(-1, n), found.reshape(-1, n))
     return found
+
+
+@compiled
+def _beside(powers: np.ndarray, out: np.ndarray) -> None:
+    for i in range(powers.shape[0]):
+        before = 0.0
+        for j in range(powers.shape[1]):
+            out[i, j] = before
+            before += powers[i, j]
+        after = 0.0
+        for j in range(powers.shape[1] - 1, -1, -1):
+            out[i, j] += after
+            after += powers[i, j]
 
 
 def _peak(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
@@ -43,9 +53,10 @@ def exact_softmax(lo: np.ndarray, hi: np.ndarray) -> Pair:
     """Exact range along the last axis, with float64's relative slack of n + 16 roundings and its underflow."""
     n, top = lo.shape[-1], _peak(lo, hi)
     slack, lost = (n + 16) * 2.0**-50, n * _LEAST
-    least, most = np.maximum(np.exp(lo - top) - _LEAST, 0.0), np.exp(hi - top) + _LEAST
-    low = least / (least + _rest(hi, top) + lost)
-    high = most / (most + np.maximum(_rest(lo, top) - lost, 0.0))
+    first, last = np.exp(lo - top), np.exp(hi - top)
+    least, most = np.maximum(first - _LEAST, 0.0), last + _LEAST
+    low = least / (least + _rest(last) + lost)
+    high = most / (most + np.maximum(_rest(first) - lost, 0.0))
     return low * (1 - slack), np.minimum(high * (1 + slack) + 5e-324, 1.0)
 
 
@@ -101,8 +112,9 @@ def _log_error(lo: np.ndarray, hi: np.ndarray, n: int, fmt: Format, profile: Pro
     e, g = relative("exp", fmt, profile), relative("log", fmt, profile)
 
     peak, lost = _peak(lo, hi), n * _LEAST
-    first = (lo - peak) - np.log(_rest(hi, peak) + np.exp(lo - peak) + lost)
-    last = (hi - peak) - np.log(np.maximum(_rest(lo, peak) + np.exp(hi - peak) - lost, 0.0))
+    least, most = np.exp(lo - peak), np.exp(hi - peak)
+    first = (lo - peak) - np.log(_rest(most) + least + lost)
+    last = (hi - peak) - np.log(np.maximum(_rest(least) + most - lost, 0.0))
     slack = (n + 16) * 2.0**-50
 
     def reach(y: np.ndarray) -> np.ndarray:  # the logarithm of the sum and x - max may be kept in the type
