@@ -8,14 +8,18 @@ to leave, and a side chose there otherwise than float64 does, the border is judg
     arithmetic   the two functions are one where both choose as float64 does, and each side is stable beside its own
                  function with the choices that it made
 
-Only where both hold does the border stay; what it then rests on is first order.
+Only where both hold does the border stay; what it then rests on is first order. So are kinks: of a region in a
+coarse format, operands move by that format's unit here, and a sign that turns within it is no difference. Elsewhere
+movements are those by `UNIT`, scaled, which know nothing of a kink that is further away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
@@ -46,8 +50,8 @@ class ChoosingMode(ShadowMode):
     """Watches operations that make integers or truth values of floats; `exact`: they are float64's."""
 
     def __init__(self, exact: bool, scale: float) -> None:
-        super().__init__(MOVES)
-        self.exact, self.scale, self.turned = exact, scale, Turned()
+        super().__init__(replace(MOVES, inputs=UNIT * scale, cancelling=UNIT * scale))
+        self.exact, self.turned = exact, Turned()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -78,7 +82,7 @@ class ChoosingMode(ShadowMode):
 
         def moved(value: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
             signs = torch.randint(0, 2, value.shape, generator=generator).mul_(2).sub_(1)
-            return value + signs * (LIMIT * self.scale) * error
+            return value + signs * LIMIT * error
 
         tried = [run(moved) for _ in range(TRIALS)]
         for i, x, off in open_:
@@ -95,8 +99,13 @@ class ChoiceWalk(ExactWalk):
 
     def __init__(self, *args: Any, exact: bool, scale: float, own: bool = False) -> None:
         super().__init__(*args, own=own)
-        self.mode = ChoosingMode(exact, scale)
+        self.mode, self.scale = ChoosingMode(exact, scale), scale
         self.turned: dict[Key, Turned] = {}
+
+    def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
+        """Movements by the region's own unit, in parts of `UNIT` as others are: a kink in their reach is in them."""
+        value, moved, estimated = super().found(pair, place, tensor)
+        return value, moved / np.float32(self.scale), estimated
 
     def _border(self, pair: Pair, tensors: Tensors) -> None:
         assert isinstance(self.mode, ChoosingMode)
@@ -113,7 +122,12 @@ def chosen(
         return
     for (key, _), sight in wanted.items():
         sight.declare(declared(key))
-    scale = max(s.unit for s in wanted.values()) / UNIT
+    for unit in {s.unit for s in wanted.values()}:
+        _in_unit(sides, pairs, {at: s for at, s in wanted.items() if s.unit == unit}, unit / UNIT)
+
+
+def _in_unit(sides: TwoSides, pairs: Mapping[Key, Pair], wanted: Sights, scale: float) -> None:
+    """Of borders that count errors in one unit, `scale` times `UNIT`."""
     found: dict[tuple[str, bool], dict[tuple[Key, int], Any]] = {}
     turned: dict[Key, Turned] = {}
     for side, exact in (("target", False), ("reference", False), ("target", True), ("reference", True)):
@@ -126,11 +140,12 @@ def chosen(
         for key, more in walk.turned.items() if not exact else ():
             old = turned.get(key, Turned())
             turned[key] = Turned(old.choices + more.choices, old.far + more.far)
-        if (side, exact) == ("reference", False) and not any(turned[key].choices for key, _ in wanted):
+        turns = any(turned[key].choices for key, _ in wanted) if side == "reference" else True
+        if (side, exact) == ("reference", False) and not turns and scale == 1:
             return
     for at_, sight in wanted.items():
         choices, far = turned[at_[0]]
-        if choices and not far:
+        if (choices or scale > 1) and not far:
             mine, theirs, exact_mine, exact_theirs = (walked[at_] for walked in found.values())
             _again(sight, mine, theirs, exact_mine, exact_theirs, choices)
 

@@ -97,3 +97,36 @@ def test_what_modules_hold_is_left_as_it_is():
     before = right.held.table.clone(), right.held.cache.clone()
     assert render.compare_models(wrong, right, torch.randn(5, 4)).first == "held"
     assert torch.equal(right.held.table, before[0]) and torch.equal(right.held.cache, before[1])
+
+
+class Kinked(nn.Module):
+    """A sum of gated parts, cut at zero, in a region of its own; `wrong` cuts a little beside."""
+
+    def __init__(self, wrong: float = 0.0) -> None:
+        super().__init__()
+        self.parts, self.last = nn.ModuleList(nn.Linear(16, 24) for _ in range(4)), nn.Linear(24, 3)
+        self.wrong = wrong
+
+    def forward(self, x):
+        a, b, c, d = (part(x) for part in self.parts)
+        return self.last(torch.relu(torch.tanh(a) * torch.sigmoid(b) - torch.tanh(c) * torch.sigmoid(d) + self.wrong))
+
+
+class Autocast(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.inner(x)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("wrong", [0.0, 0.1])
+def test_signs_that_turn_within_a_coarse_format_are_rounding(seed, wrong):
+    torch.manual_seed(seed)
+    reference, target = Kinked().eval(), Kinked(wrong).eval()
+    target.load_state_dict(reference.state_dict())
+    verdict = render.compare_models(Autocast(target), reference, torch.randn(400, 16))
+    assert verdict.label == ("Type-II" if wrong else "Type-I"), verdict.message
