@@ -1,4 +1,4 @@
-"""Steps of optimisers that are one kernel (`fused=True`): the steps that `torch.optim` documents, parameter by parameter."""
+"""Steps of optimisers that are one kernel (`fused=True`), as `torch.optim` documents them, one parameter at a time."""
 
 from __future__ import annotations
 
