@@ -278,8 +278,7 @@ _all(Form.GRADIENT, """
     threshold_backward _softmax_backward_data
     _log_softmax_backward_data native_layer_norm_backward native_group_norm_backward native_batch_norm_backward
     convolution_backward elu_backward leaky_relu_backward softplus_backward hardswish_backward
-    nll_loss_backward avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward
-    _adaptive_avg_pool3d_backward
+    nll_loss_backward
 """)  # fmt: skip
 _all(Form.GRADIENT, """
     max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward
@@ -326,21 +325,11 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
         return 4 * int(name[-2])
     if name == "_trilinear":
         return int(prod(tensors[1].shape[1:])) + 1
-    if name.startswith("_adaptive_avg_pool") and not name.endswith(
-        "_backward"
-    ):  # parts of an axis overlap by one element at most
+    if name.startswith("_adaptive_avg_pool"):  # parts of an axis overlap by one element at most
         parts = zip(tensors[0].shape[::-1], args[1][::-1], strict=False)
         return int(prod(-(-size // part) + 1 for size, part in parts)) + 1
     if name == "col2im":
         return int(prod(args[2])) + 1
-    if name.startswith("_adaptive_avg_pool") and name.endswith("_backward"):  # windows that an element lies in
-        rank = int(name.split("pool")[1][0])
-        parts = zip(tensors[1].shape[-rank:], tensors[0].shape[-rank:], strict=True)
-        return int(prod(-(-part // size) + 1 for size, part in parts)) + 1
-    if name.startswith("avg_pool") and name.endswith("_backward"):
-        rank = int(name.split("pool")[1][0])
-        kernel, step = (tuple(x) * rank if len(x) == 1 else tuple(x) for x in (args[2], args[3] or args[2]))
-        return int(prod(-(-k // s) for k, s in zip(kernel, step, strict=True))) + 1
     if name == "segment_reduce":
         return int(tensors[0].shape[0]) + 1
     if name in ("mm", "bmm", "mv", "dot", "vdot", "linear"):

@@ -8,37 +8,39 @@ from typing import Any
 import torch
 
 
-def is_plain(*_: Any, lr: Any = 0.0, grad_scale: Any = None, found_inf: Any = None, **__: Any) -> bool:
-    """With a number as the rate, and without what scaled gradients bring."""
-    return isinstance(lr, float) and grad_scale is None and found_inf is None
+def is_plain(params: Any, *_: Any, lr: Any = 0.0, grad_scale: Any = None, found_inf: Any = None, **__: Any) -> bool:
+    """With a number as the rate, without what scaled gradients bring, and in no narrow type."""
+    wide = all(t.dtype.itemsize >= 4 for t in params)
+    return wide and isinstance(lr, float) and grad_scale is None and found_inf is None
 
 
-def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """Narrow types are read, computed with and written once (`opmath_t`)."""
-    return [t.float() if t.dtype.itemsize < 4 else t for t in tensors]
+def _room(x: torch.Tensor) -> torch.Tensor:
+    """x, with room for products and quotients in another order: that of the rule of `tanh_backward`, at 0."""
+    found: torch.Tensor = torch.ops.aten.tanh_backward.default(x, torch.zeros_like(x))
+    return found
 
 
 def adam(decoupled: bool) -> Callable[..., None]:
-    """Source: aten/src/ATen/native/cpu/FusedAdamKernel.cpp. Factors and quotients of a step in any order lose alike."""
+    """Source: aten/src/ATen/native/cpu/FusedAdamKernel.cpp. The kernels round in the order of their own."""
 
     def steps(
         params: Any, grads: Any, means: Any, squares: Any, tops: Any, counts: Any, *, lr: float, beta1: float,
         beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool, **_: Any,
     ) -> None:  # fmt: skip
         for i, (param, mean, square) in enumerate(zip(params, means, squares, strict=True)):
-            p, g, m, v = _wide(param, grads[i], mean, square)
-            count, g = float(counts[i]), -g if maximize else g
+            p, m, v = param, mean, square
+            count, g = float(counts[i]), -grads[i] if maximize else grads[i]
             if weight_decay and decoupled:
-                p = p * (1 - lr * weight_decay)
+                p = _room(p * (1 - lr * weight_decay))
             elif weight_decay:
                 g = g + p * weight_decay
-            m, v = m.lerp(g, 1 - beta1), v * beta2 + g * g * (1 - beta2)
+            m, v = m.lerp(g, 1 - beta1), v * beta2 + _room(g * g * (1 - beta2))
             top = v
             if amsgrad:
-                top = torch.maximum(_wide(tops[i])[0], v)
+                top = torch.maximum(tops[i], v)
                 tops[i].copy_(top)
-            root = top.sqrt() / (1 - beta2**count) ** 0.5 + eps
-            param.copy_(p.addcdiv(m, root, value=-lr / (1 - beta1**count)))
+            root = _room(top.sqrt() / (1 - beta2**count) ** 0.5) + eps
+            param.copy_(p - _room(m / root * (lr / (1 - beta1**count))))
             mean.copy_(m)
             square.copy_(v)
 
@@ -51,11 +53,10 @@ def sgd(
 ) -> None:  # fmt: skip
     """Source: aten/src/ATen/native/cpu/FusedSGDKernel.cpp."""
     for i, param in enumerate(params):
-        p, g = _wide(param, grads[i])
-        g = -g if maximize else g
+        p, g = param, -grads[i] if maximize else grads[i]
         g = g + p * weight_decay if weight_decay else g
         if momentum:
-            kept = g.clone() if is_first_step else _wide(buffers[i])[0] * momentum + g * (1 - dampening)
+            kept = g.clone() if is_first_step else buffers[i] * momentum + g * (1 - dampening)
             buffers[i].copy_(kept)
             g = g + kept * momentum if nesterov else kept
         param.copy_(p - g * lr)
@@ -67,9 +68,9 @@ def adagrad(
 ) -> None:  # fmt: skip
     """Source: aten/src/ATen/native/cpu/FusedAdagradKernel.cpp."""
     for i, (param, total) in enumerate(zip(params, sums, strict=True)):
-        p, g, s = _wide(param, grads[i], total)
-        g = -g if maximize else g
+        p, g, s = param, -grads[i] if maximize else grads[i], total
         g = g + p * weight_decay if weight_decay else g
         s = s + g * g
         total.copy_(s)
-        param.copy_(p.addcdiv(g, s.sqrt() + eps, value=-lr / (1 + (float(counts[i]) - 1) * lr_decay)))
+        rate = lr / (1 + (float(counts[i]) - 1) * lr_decay)
+        param.copy_(p - _room(g / (s.sqrt() + eps) * rate))

@@ -228,11 +228,6 @@ def gathered_gradient(sum_: Aten) -> Rule:
     return lambda call: None if call.get("scale_grad_by_freq") else one(call)
 
 
-def shared_gradient(pool: Aten) -> Rule:
-    """The gradient of a mean over windows: each window gives its share; added in the type itself."""
-    return linear(replace(pool, name=f"{pool.name}_backward", stepwise=True))
-
-
 SCATTERED = frozenset(["index_add", "scatter_add", "convolution_backward", "embedding_dense_backward"])
 """How many addends meet is told by the operation itself."""
 

@@ -22,7 +22,6 @@ from render.ops.aten import ATEN, Aten, Form, of_form
 from render.ops.rooms import ABOUT
 
 MAX_POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d")
-MEAN_POOLS = ("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 _OWN: dict[str, Rule] = {
     "_to_copy": m.to_copy,
     "copy": m.copy_,
@@ -95,7 +94,6 @@ _OWN: dict[str, Rule] = {
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), p.added),
     "convolution_backward": p.convolution_gradients(ATEN["convolution"]),
     "embedding_dense_backward": p.gathered_gradient(ATEN["scatter_add"]),
-    **{f"{name}_backward": p.shared_gradient(ATEN[name]) for name in MEAN_POOLS},
 }
 
 _UNDERIVED = {
@@ -143,7 +141,7 @@ ROUNDS = {
     "copy": "cast",
     **dict.fromkeys(("linspace", "logspace", "arange", ABOUT, *made.WINDOWS, "kaiser_window"), "arith"),
     **dict.fromkeys(("convolution_backward", "embedding_dense_backward"), "accumulation"),
-    **dict.fromkeys((f"{name}_backward" for name in (*MAX_POOLS, *MEAN_POOLS)), "accumulation"),
+    **dict.fromkeys((f"{name}_backward" for name in MAX_POOLS), "accumulation"),
 }
 """Cause of the rounding of every operation that rounds."""
 _GIVEN = of_form(Form.MADE, Form.RANDOM, Form.MOVE, Form.ORDER, Form.CHOICE, Form.EXACT, Form.CAST) | {"frac"}
