@@ -7,10 +7,10 @@ nobody holds more than a part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from interval_ops.profiles.profile import Profile
 from render.interpreter.memory import Envelope
 from render.network.judge import LIMIT, Sight, Widths
 from render.network.records import LeafRecord
@@ -18,7 +18,7 @@ from render.network.twins import LinearTwin
 from render.network.walks import UNIT
 
 
-def in_columns(sight: Sight, twin: LinearTwin, device: Profile, every: bool) -> bool:
+def in_columns(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> bool:
     """Whether all but the reference's error from its own E is known now; False: the layer is to be judged whole.
 
     `every`: bounds are wanted whatever the exact values say.

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from interval_ops.profiles.profile import Profile
 from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, Wrapped
@@ -108,7 +108,7 @@ class LinearPart:
         found = self.sums * (2 * unit)
         return found if self.bias is None else found.add_(self.bias.abs().float(), alpha=unit)
 
-    def bounds(self, device: Profile) -> Bounds | None:
+    def bounds(self, device: Any) -> Bounds | None:
         """What the target may make of the hull of both operands; None where its units read operands otherwise."""
         apart, rows = self.twin.hull
         reach, size = self._reach(apart), self.magnitudes.shape[1]
