@@ -23,20 +23,19 @@ def _room(x: torch.Tensor) -> torch.Tensor:
 def adam(decoupled: bool) -> Callable[..., None]:
     """Source: aten/src/ATen/native/cpu/FusedAdamKernel.cpp. The kernels round in the order of their own."""
 
-    def steps(
-        params: Any, grads: Any, means: Any, squares: Any, tops: Any, counts: Any, *, lr: float, beta1: float,
-        beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool, **_: Any,
-    ) -> None:  # fmt: skip
+    def steps(params: Any, grads: Any, means: Any, squares: Any, tops: Any, counts: Any, **told: Any) -> None:
+        lr, beta1, beta2, eps = (told[name] for name in ("lr", "beta1", "beta2", "eps"))
+        weight_decay = told["weight_decay"]
         for i, (param, mean, square) in enumerate(zip(params, means, squares, strict=True)):
             p, m, v = param, mean, square
-            count, g = float(counts[i]), -grads[i] if maximize else grads[i]
+            count, g = float(counts[i]), -grads[i] if told["maximize"] else grads[i]
             if weight_decay and decoupled:
                 p = _room(p * (1 - lr * weight_decay))
             elif weight_decay:
                 g = g + p * weight_decay
             m, v = m.lerp(g, 1 - beta1), v * beta2 + _room(g * g * (1 - beta2))
             top = v
-            if amsgrad:
+            if told["amsgrad"]:
                 top = torch.maximum(tops[i], v)
                 tops[i].copy_(top)
             root = _room(top.sqrt() / (1 - beta2**count) ** 0.5) + eps
