@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from render.interpreter.memory import Envelope
-from render.network.judge import LIMIT, Sight, Widths
+from render.network.judge import LIMIT, Sight, WidthSample
 from render.network.records import LeafRecord
 from render.network.twins import LinearTwin
 from render.network.walks import UNIT
@@ -72,7 +72,7 @@ def _gather(sight: Sight, parts: Sequence[Sight]) -> None:
     sight.followed = True
     known = [p.widths for p in parts if p.widths is not None]
     if known:
-        sight.widths = Widths(*(np.concatenate([np.atleast_1d(x) for x in xs if x is not None])
+        sight.widths = WidthSample(*(np.concatenate([np.atleast_1d(x) for x in xs if x is not None])
                                 for xs in zip(*known, strict=True)))  # fmt: skip
         sight.widths.into(record)
 

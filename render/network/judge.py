@@ -53,7 +53,7 @@ NEAR = 2.0**-6
 _ORDER = ("lowacc", "operand", "accumulation", "function", "arith", "cast")
 
 
-class Widths(NamedTuple):
+class WidthSample(NamedTuple):
     """Of a sample: widths of the target's bound, squares of its values, widths in units of what explains them."""
 
     width: np.ndarray
@@ -90,7 +90,7 @@ class Sight:
     beyond: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
     other: np.ndarray | None = None
     sample: tuple[np.ndarray, np.ndarray] | None = None
-    widths: Widths | None = None
+    widths: WidthSample | None = None
     slopes: bool = False
     furthest: tuple[int, float] = (0, 0.0)
     followed: bool = False
@@ -259,7 +259,7 @@ class Sight:
                 r.disjoint = int(np.count_nonzero((high < lo[at]) | (low > hi[at])))
 
     def _against_target(self, lo: np.ndarray, hi: np.ndarray) -> None:
-        """Widths and kappa are medians of a sample, exact values are all looked at."""
+        """WidthSample and kappa are medians of a sample, exact values are all looked at."""
         exact, moved = self.sample or (None, None)
         if self.exact is not None and self.moved is not None:
             exact, moved = self.exact.reshape(-1), self.moved.reshape(-1)
@@ -273,7 +273,7 @@ class Sight:
             kappa = None
             if exact is not None and moved is not None:
                 kappa = 0.5 * width / (moved * (self.unit / UNIT) + self.unit * np.abs(exact) + self.floor)
-        self.widths = Widths(width, squares, kappa)
+        self.widths = WidthSample(width, squares, kappa)
         self.widths.into(self.record)
 
     def _least(self) -> float:

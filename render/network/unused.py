@@ -32,7 +32,7 @@ _SEEN = "aten::_local_scalar_dense"
 
 
 @dataclass
-class _Step:
+class _Made:
     """An operation (`reads` and `writes` are storages), or the end of a call of a module with its results."""
 
     reads: list[int]
@@ -44,7 +44,7 @@ class _Step:
 
 @dataclass
 class _Log:
-    steps: list[_Step] = field(default_factory=list)
+    steps: list[_Made] = field(default_factory=list)
     stack: list[int] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     keys: list[Key] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Log:
         at = self.stack.pop()
         self.held += leaves(result)
         made = [t.untyped_storage()._cdata for t in leaves(result)]
-        self.steps.append(_Step([], made, (at,), ends=self.keys[at]))
+        self.steps.append(_Made([], made, (at,), ends=self.keys[at]))
 
     def unused(self, roots: set[int]) -> set[Key]:
         """Calls without an operation, or a result, that the roots come from."""
@@ -98,7 +98,7 @@ class _Operations(TorchDispatchMode):
         seen, changes = func._schema.name == _SEEN, func._schema.is_mutable
         # What is changed in place stays what it was besides; a view makes nothing.
         writes = [*writes, *reads] if changes else [_ROOT] if seen else [w for w in writes if w not in reads]
-        log.steps.append(_Step(reads, writes, tuple(log.stack), changes or seen))
+        log.steps.append(_Made(reads, writes, tuple(log.stack), changes or seen))
         return out
 
 
@@ -113,7 +113,7 @@ class _Reads(TorchFunctionMode):
         if getattr(func, "__name__", "") in _READ and args and isinstance(args[0], torch.Tensor):
             self.log.held.append(args[0])
             read = [args[0].untyped_storage()._cdata]
-            self.log.steps.append(_Step(read, [_ROOT], tuple(self.log.stack), True))
+            self.log.steps.append(_Made(read, [_ROOT], tuple(self.log.stack), True))
         return func(*args, **(kwargs or {}))
 
 
