@@ -134,6 +134,17 @@ def _leaver(name: str) -> Callable[..., Any]:
     return called
 
 
+def _shower(name: str) -> Callable[..., Any]:
+    def called(self: Followed) -> Any:
+        if _watching and not _watching[-1].busy:
+            _read((self,))
+        return getattr(_bare(self), name)()
+
+    return called
+
+
+for _name in ("__str__", "__repr__"):
+    setattr(Followed, _name, _shower(_name))
 for _name in ("__reduce__", "__reduce_ex__", "tolist", "tobytes", "tofile", "dump", "dumps"):
     setattr(Followed, _name, _leaver(_name))
 for _name in ("__setitem__", "sort", "partition", "fill", "put", "byteswap"):

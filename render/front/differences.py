@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from torch.utils._pytree import tree_leaves
+
 from render.front.history import history, launches
 from render.front.parts import own_part
 from render.front.steps import Cell, HostOperation, Region, TapeStep
@@ -63,7 +65,7 @@ def _candidates(place: Region, now: int) -> Iterator[tuple[Region, Region, int]]
         if step is None or step.time in seen:
             continue
         seen.add(step.time)
-        operands = [x for x in step.args if isinstance(x, Region)]
+        operands = [x for x in tree_leaves(step.args) if isinstance(x, Region)]
         name, pair = _name(step.func), operands[:2]
         if len(pair) == 2 and name in _AGAINST:
             yield pair[0], pair[1], step.time - 1

@@ -125,6 +125,8 @@ def test_comparisons_in_other_threads() -> None:
 
 @pytest.mark.parametrize("read", [
     lambda d: d.tolist(), lambda d: (d > 1e-3).nonzero().tolist(), lambda d: len(torch.where(d > 1e-3)[0]),
+    lambda d: str(torch.stack([d.abs().max(), d.abs().mean()])), lambda d: torch.cat([d, d]).tolist(),
+    lambda d: f"{torch.stack([d.abs().max(), d.abs().mean()]).numpy()}", lambda d: repr(d.numpy()),
 ])  # fmt: skip
 @pytest.mark.parametrize(("slope", "label"), [(1.5, "Type-I"), (1.4, "Type-II")])
 def test_differences_that_are_listed_or_counted(read: Callable[..., object], slope: float, label: str) -> None:
