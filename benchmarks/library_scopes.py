@@ -1,9 +1,9 @@
 """Every library of datasets/libraries under `render.no_gpu()`: imported, and its first kernel called, in four ways.
 
-python benchmarks/library_scopes.py [LIBRARY ...] [--kept FOLDER]
+python benchmarks/library_scopes.py [LIBRARY ...] [--way WAY ...] [--kept FOLDER]
 
 In plain Python, in workers of pytest-xdist, in a notebook, and on the command line, where its first case is judged.
-Results are kept as FOLDER/scopes.json, which the page of libraries tells.
+Results are kept as FOLDER/scopes.json as they come, beside what is there; the page of libraries tells them.
 """
 
 from __future__ import annotations
@@ -95,18 +95,20 @@ def on_the_command_line(names: list[str]) -> Iterator[bool]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("libraries", nargs="*")
+    parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--kept", type=Path, default=Path(".render/libraries"))
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     names = options.libraries or sorted(path.parent.name for path in CASES.glob("*/cases.py"))
-    ways = (plainly, under_xdist, in_notebooks, on_the_command_line)
-    found: dict[str, dict[str, bool]] = {name: {} for name in names}
-    for way, ran in zip(WAYS, ways, strict=True):
-        for name, worked in zip(names, ran(names), strict=True):
-            found[name][way] = worked
-            print(f"{name:<20} {way:<18} {'runs' if worked else 'FAILS'}", flush=True)
+    ways = dict(zip(WAYS, (plainly, under_xdist, in_notebooks, on_the_command_line), strict=True))
     options.kept.mkdir(parents=True, exist_ok=True)
-    (options.kept / "scopes.json").write_text(json.dumps(found, indent=1) + "\n")
+    kept = options.kept / "scopes.json"
+    found: dict[str, dict[str, bool]] = json.loads(kept.read_text()) if kept.is_file() else {}
+    for way in options.way or WAYS:
+        for name, worked in zip(names, ways[way](names), strict=True):
+            found.setdefault(name, {})[way] = worked
+            kept.write_text(json.dumps(found, indent=1) + "\n")
+            print(f"{name:<20} {way:<18} {'runs' if worked else 'FAILS'}", flush=True)
 
 
 if __name__ == "__main__":
