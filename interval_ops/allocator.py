@@ -43,8 +43,7 @@ def large_blocks_kept() -> Iterator[None]:
         _depth -= 1
         if _depth == 0:
             _configure(_AFTER)
-            if _free() > _RETAINED:
-                trim()
+            spare()
 
 
 @contextlib.contextmanager
@@ -67,6 +66,12 @@ def trim() -> None:
     """Gives back what is free now, also inside `large_blocks_kept`: for the end of a phase that needed much."""
     with contextlib.suppress(OSError, AttributeError):
         _library().malloc_trim(0)
+
+
+def spare() -> None:
+    """As `trim`, where it is more than what stays: between steps that soon need as much again."""
+    if _free() > _RETAINED:
+        trim()
 
 
 @cache

@@ -9,6 +9,7 @@ blocks (a scalar, a row) is copied once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 from interval_ops.bounds import Array, Pair, each
 
 BLOCK = 1 << 14
-_DIRECT = (np.dtype(np.float64), np.dtype(np.bool_))
+_DIRECT = "d?"
+"""Of float64 and bool, by numpy's characters."""
 
 
 def elementwise(
@@ -30,13 +32,21 @@ def elementwise(
     blocks changes nothing.
     """
     shape = broadcast_shape(inputs)
-    outs: list[Array] = [np.empty(shape, dtype) for dtype in outputs]
-    flat_outs = [out.reshape(-1) for out in outs]
-    flats = [_flat(a, shape) for a in inputs]
-    if outs[0].size <= BLOCK:
-        whole = {id(a): _spread(a, shape) for a, flat in zip(inputs, flats, strict=True) if flat is None}
-        flats = [whole[id(a)] if flat is None else flat for a, flat in zip(inputs, flats, strict=True)]
-    if all(flat is not None for flat in flats):
+    size = prod(shape)
+    flat_outs = [np.empty(size, dtype) for dtype in outputs]
+    outs = flat_outs if len(shape) == 1 else [out.reshape(shape) for out in flat_outs]
+    flats: list[Array | None] = []
+    copied: dict[int, Array] = {}  # a point passes one array twice
+    direct = True
+    for a in inputs:
+        flat = copied.get(id(a))
+        if flat is None:
+            flat = _flat(a, shape)
+        if flat is None and size <= BLOCK:
+            flat = copied[id(a)] = _spread(a, shape, size)
+        direct = direct and flat is not None
+        flats.append(flat)
+    if direct:
         return *outs, bool(kernel(*flats, *flat_outs, *params))
     return *outs, _blocks(kernel, inputs, flats, flat_outs, shape, params)
 
@@ -44,11 +54,20 @@ def elementwise(
 def broadcast_shape(arrays: Sequence[Array]) -> tuple[int, ...]:
     """Common shape of operands of equal ndim; ValueError where two sizes differ and neither is 1."""
     shape = arrays[0].shape
-    if all(a.shape == shape for a in arrays):
+    for a in arrays:
+        if a.shape != shape:
+            break
+    else:
         return shape
-    if any(a.ndim != len(shape) for a in arrays):
-        raise ValueError(f"operands of different rank: {[a.shape for a in arrays]}")
-    return np.broadcast_shapes(*(a.shape for a in arrays))
+    return common_shape(tuple([a.shape for a in arrays]))
+
+
+@lru_cache(maxsize=1 << 12)
+def common_shape(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """`broadcast_shape` of these; a kernel asks for the same few again and again."""
+    if any(len(shape) != len(shapes[0]) for shape in shapes):
+        raise ValueError(f"operands of different rank: {list(shapes)}")
+    return np.broadcast_shapes(*shapes)
 
 
 def as_bounds(a: Pair) -> Pair:
@@ -57,15 +76,19 @@ def as_bounds(a: Pair) -> Pair:
 
 
 def _flat(a: Array, shape: tuple[int, ...]) -> Array | None:
-    if a.shape == shape and a.flags.c_contiguous and a.dtype in _DIRECT:
+    if a.shape == shape and a.dtype.char in _DIRECT and a.flags.c_contiguous:
         return a.reshape(-1)
     return None
 
 
-def _spread(a: Array, shape: tuple[int, ...]) -> Array:
-    out: Array = np.empty(shape, np.bool_ if a.dtype == np.bool_ else np.float64)
-    np.copyto(out, a, casting="same_kind")
-    return out.reshape(-1)
+def _spread(a: Array, shape: tuple[int, ...], size: int) -> Array:
+    """A flat copy of an operand, broadcast to this shape."""
+    out: Array = np.empty(size, np.bool_ if a.dtype.char == "?" else np.float64)
+    if a.size == 1:
+        out.fill(a.item())
+    else:
+        np.copyto(out.reshape(shape), a, casting="same_kind")
+    return out
 
 
 def _blocks(

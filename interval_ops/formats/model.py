@@ -9,13 +9,14 @@ Triton's own conversion code for `fp8e4b15`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 Overflow = Literal["inf", "nan", "saturate", "either"]
 """What a conversion does beyond the largest finite value; `either` encloses saturation and inf/NaN."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Format:
     """One binary floating-point format.
 
@@ -66,7 +67,7 @@ class Format:
             exponent += 1
         return exponent
 
-    @property
+    @cached_property
     def gate(self) -> tuple[float, float, float, float]:
         """The numbers that `rounding` needs: (2**emin, 1.5 * 2**(53 - p), 2**(1 - p), max)."""
         return (self.min_normal, 1.5 * 2.0 ** (53 - self.p), 2.0 ** (1 - self.p), self.max)

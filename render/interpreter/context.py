@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,11 @@ class Site:
 
 
 NOWHERE = Site("<unknown>", 0)
+
+
+@lru_cache(maxsize=1 << 14)
+def _site(file: str, line: int) -> Site:
+    return Site(file, line)
 
 
 @dataclass
@@ -114,7 +120,7 @@ class Context:
         files = self.files
         while frame is not None:
             if frame.f_code.co_filename in files:
-                return Site(frame.f_code.co_filename, frame.f_lineno)
+                return _site(frame.f_code.co_filename, frame.f_lineno)
             frame = frame.f_back  # type: ignore[assignment]
         return self.home
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from interval_ops.bounds import Pair, each, is_point
+from interval_ops.bounds import Pair, each
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.value import within
 
@@ -128,7 +128,7 @@ class Handle:
         origin: Storage | None = None,
     ) -> None:
         meter = METER.get()
-        if lo is None or hi is None or is_point((lo, hi)):
+        if lo is None or hi is None or lo is hi:
             if lo is None or lo is v or not meter.muted:
                 lo = hi = None
             else:
@@ -194,8 +194,10 @@ class Handle:
     @property
     def pair(self) -> Pair:
         """(lo, hi); a point gives its value lane twice, as the same object."""
-        lo = self.lo
-        return (self.v, self.v) if lo is None else (lo, self._hi)  # type: ignore[return-value]
+        if self.pend is not None:
+            self._finalise()
+        lo = self._lo
+        return (self._v, self._v) if lo is None else (lo, self._hi)  # type: ignore[return-value]
 
     @property
     def ndim(self) -> int:
@@ -214,7 +216,9 @@ class Handle:
         return ty
 
     def full(self, array: np.ndarray) -> np.ndarray:
-        """One of this handle's arrays with every block axis at its logical extent (a view)."""
+        """One of this handle's arrays with every block axis at its logical extent (a view, or the array itself)."""
+        if array.shape[1:] == self.shape:
+            return array
         return np.broadcast_to(array, (array.shape[0], *self.shape))
 
     def map(self, move: Any, shape: tuple[int, ...], dtype: Any = None) -> Handle:

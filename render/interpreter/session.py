@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept as large_blocks_kept
-from interval_ops.allocator import trim
+from interval_ops.allocator import spare
 from interval_ops.profiles.profile import CAUSES, Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
@@ -173,7 +173,7 @@ class Session:
     def forget(self) -> None:
         """Release the memory that was interpreted, with its bounds, once all results are read; findings stay."""
         self.memory.forget()
-        trim()
+        spare()
 
     def context(self, grid: tuple[int, int, int]) -> Context:
         self.writers.append(Writers())

@@ -13,7 +13,9 @@ kernel chooses which thread has which lane, of each block anew: nothing counts b
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,13 +29,17 @@ LATEST_LOADS = 4
 """Loads, which hold on to their addresses."""
 
 
-class _Stored(NamedTuple):
+@dataclass(eq=False)
+class _Stored:
     linear: np.ndarray
     ptr: np.ndarray
     mask: np.ndarray | None
-    low: int
-    high: int
     origin: Storage | None
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """The first and the last address; a store that no load follows is not asked for it."""
+        return int(self.ptr.min()), int(self.ptr.max())
 
 
 class Unordered:
@@ -58,8 +64,7 @@ class Unordered:
     def stored(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
         """Programs `linear` store at these addresses, in the lanes of `mask` (None: in all)."""
         if ptr.v.size:
-            span = int(ptr.v.min()), int(ptr.v.max())
-            self._stores.append(_Stored(linear, ptr.full(ptr.v), mask, *span, ptr.origin))
+            self._stores.append(_Stored(linear, ptr.full(ptr.v), mask, ptr.origin))
 
     def loaded(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
         if len(ptr.shape):
@@ -88,8 +93,8 @@ class Unordered:
         low, high = int(ptr.v.min()), int(ptr.v.max())
         return any(
             s.linear is linear
-            and s.low <= high
-            and low <= s.high
+            and s.span[0] <= high
+            and low <= s.span[1]
             and (s.origin is None or ptr.origin is None or s.origin is ptr.origin)
             and _crossed(s, ptr.full(ptr.v), mask, self.by_layout)
             for s in self._stores

@@ -45,7 +45,7 @@ class Writers:
     def note(self, ptr: Handle, linear: np.ndarray) -> None:
         name, base = (None, 0) if ptr.origin is None else (ptr.origin.name, ptr.origin.base)
         axis, rows = _dense_axis(ptr.v), ptr.v.shape[0]
-        low, high = (end(axis=axis).reshape(rows, -1) for end in (ptr.v.min, ptr.v.max))
+        low, high = (end.reduce(ptr.v, axis=axis).reshape(rows, -1) for end in (np.minimum, np.maximum))
         self.spans.append(Span(name, base, linear, low, high))
 
     def of(self, address: int) -> Iterator[tuple[Span, np.ndarray]]:

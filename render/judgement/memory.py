@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from interval_ops.allocator import trim
+from interval_ops.allocator import spare
 
 LARGE = 1 << 20
 """Elements of an output from which on memory is worth a collection of garbage."""
@@ -19,7 +19,7 @@ def free_runs(outputs: Iterable[np.ndarray]) -> None:
     """Collects what further runs of a large case left behind: their sessions refer to themselves."""
     if any(x.size >= LARGE for x in outputs):
         gc.collect()
-        trim()
+        spare()
 
 
 def peak_mb() -> float:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from interval_ops.allocator import large_blocks_kept, trim
+from interval_ops.allocator import large_blocks_kept, spare
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import FAILURES, Entry, Execution, described_as
 from render.entry.inputs import Inputs
@@ -144,7 +144,7 @@ class Judgement:
     def _cases(self, run: Execution) -> tuple[list[Judged], list[str]]:
         """(outputs with everything that they are judged on, notes); y_ref and y_dev are kept as those numbers only."""
         known = self.references = References(self.reference, self.inputs, self.options, self.timing, run, self.memo)
-        trim()
+        spare()
         pairs, notes = match(run.named, known.native)
         self.places = [pair.reference for pair in pairs]
         known.recompute()
@@ -156,7 +156,7 @@ class Judgement:
         known.forget()
         cases = self._finer(known, cases)
         self.recorded = self.recorded is not None or None
-        trim()
+        spare()
         return cases, notes
 
     def _finer(self, known: References, cases: list[Judged]) -> list[Judged]:

@@ -25,7 +25,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from interval_ops.allocator import trim
+from interval_ops.allocator import spare
 from render.entry.execution import default_dtype
 from render.entry.inputs import Inputs
 from render.entry.outputs import Named
@@ -397,7 +397,7 @@ class Oracle:
             errors = [array(mode.error(x)) for _, x in found]
         mode.release()
         if sum(x.nbytes for x in values) >= LARGE:
-            trim()
+            spare()
         return values, errors, mode
 
     def _ends(self, base: list[np.ndarray], spread: list[np.ndarray]) -> list[Ends]:

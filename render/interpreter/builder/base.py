@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import triton.language as tl
 
 from interval_ops.formats.casting import round_value
+from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.facts import DeviceFacts
 from render.interpreter import device
 from render.interpreter.builder import sentinels
@@ -71,6 +72,14 @@ def wrapped_name(frame: Any) -> str | None:
 
 def _unheard(op: str, args: Sequence[Any], outs: Sequence[Handle], attrs: Any = None) -> None:
     """What a builder without listeners does with a report."""
+
+
+@lru_cache(maxsize=1 << 12)
+def _rounded(number: str, fmt: str) -> tuple[np.ndarray, bool]:
+    """(a literal, written in hexadecimal, in its format; whether that is all there is to it)."""
+    exact = float.fromhex(number)
+    v = round_value(np.array([exact]), FORMATS[fmt], "rtne", "inf")
+    return v, float(v[0]) == exact or not math.isfinite(exact)
 
 
 class Base:
@@ -182,12 +191,12 @@ class Base:
 
         The reference computes with the literal itself, so the hull of both keeps it inside the envelope.
         """
-        fmt = float_format(ty)
-        exact = np.array([float(value)])
-        v = round_value(exact, fmt, "rtne", "inf")
-        if not self.ctx.interval or v[0] == exact[0] or not np.isfinite(exact[0]):
+        exact = float(value)
+        v, held = _rounded(exact.hex(), float_format(ty).name)
+        v = v.copy()  # each literal is a value of its own
+        if not self.ctx.interval or held:
             return Handle(v, ty, ())
-        low, high = sentinels.ends(self.ctx, float(exact[0]), float(v[0]))
+        low, high = sentinels.ends(self.ctx, exact, float(v[0]))
         return Handle(v, ty, (), np.array([low]), np.array([high]))
 
     def get_int1(self, value: bool) -> Handle:

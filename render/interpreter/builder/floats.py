@@ -30,12 +30,12 @@ def same_value(x: Handle, y: Handle) -> bool:
     """Both handles are one and the same value, lane by lane (so x*x is a square)."""
     if x is y:
         return True
-    one = x.v.__array_interface__
-    two = y.v.__array_interface__
+    one, two = x.v, y.v
+    if one.shape != two.shape or (one is not two and one.base is None and two.base is None):  # both own their memory
+        return False
     return (
-        one["data"] == two["data"]
-        and x.v.shape == y.v.shape
-        and x.v.strides == y.v.strides
+        one.__array_interface__["data"] == two.__array_interface__["data"]
+        and one.strides == two.strides
         and x.dtype == y.dtype
         and x.is_point == y.is_point
     )
@@ -48,13 +48,13 @@ def dispatch(rule: Rule, value: Value) -> Callable[..., Handle]:
     def create(self: Base, *operands: Handle) -> Handle:
         x = operands[0]
         fmt = float_format(x.dtype)
-        v = in_format(value(*(h.v for h in operands)), fmt)
+        v = in_format(value(*[h.v for h in operands]), fmt)
         taint = taint_of(*operands)
         if not self.ctx.interval or (exact and all(h.is_point for h in operands)):
             return Handle(v, x.dtype, x.shape, taint=taint)
         profile = self.ctx.profile if rule.cause is None else self.ctx.model(rule.cause)
         try:
-            lo, hi = rule.apply(tuple(h.pair for h in operands), fmt, profile)  # type: ignore[misc]
+            lo, hi = rule.apply(tuple([h.pair for h in operands]), fmt, profile)  # type: ignore[misc]
         except MissingRule as missing:
             raise self.ctx.lacks(rule.op, missing) from None
         if rule.op == "fsub" and (same := sentinels.alike(self.ctx, *operands)) is not None:

@@ -110,14 +110,13 @@ class OwnExtreme:
         return replace(self, rows=move(self.rows))
 
 
-@dataclass(frozen=True)
 class Terms(Unmoved):
     """a + sign b, rounded once with unit `u`."""
 
-    a: Ref
-    b: Ref
-    sign: int
-    u: float
+    __slots__ = ("a", "b", "sign", "u")
+
+    def __init__(self, a: Ref, b: Ref, sign: int, u: float) -> None:
+        self.a, self.b, self.sign, self.u = a, b, sign, u
 
 
 @dataclass(frozen=True)
@@ -214,8 +213,10 @@ def made(
         return
     if rule.op == "fabs":
         raised(operands[0], out, 1)
-    elif any(isinstance(h.kin, Total) for h in operands):
-        out.kin = _step(rule, operands, _error(rule, fmt, profile))
+    for h in operands:
+        if isinstance(h.kin, Total):
+            out.kin = _step(rule, operands, _error(rule, fmt, profile))
+            break
     if out.kin is None and rule.shape is Shape.LINEAR:
         u = 0.0 if profile.muted("arith") else rounding_unit(fmt)
         out.kin = Terms(Ref(operands[0]), Ref(operands[1]), 1 if rule.op == "fadd" else -1, u)
@@ -296,7 +297,10 @@ def narrowed(
     operands: tuple[Handle, ...], ends: Pair, fmt: Format, profile: Profile, rule: Rule
 ) -> tuple[Pair, Near | None]:
     """The plain rule's ends, or narrower ones; and what the result lies near to."""
-    if all(h.kin is None for h in operands):
+    for h in operands:
+        if h.kin is not None:
+            break
+    else:
         return ends, None
     if rule.shape is Shape.LINEAR:
         u = 0.0 if profile.muted("arith") else rounding_unit(fmt)

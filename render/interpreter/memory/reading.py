@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -207,8 +208,8 @@ def _zero(dtype: np.dtype) -> np.ndarray:
 
 def copies_of(p: Plan, ptr: np.ndarray, mask: np.ndarray | None, programs: int) -> int:
     """Identical lanes of the access that one lane of the plan stands for."""
-    shape = ptr.shape if mask is None else np.broadcast_shapes(ptr.shape, mask.shape)
-    logical = int(np.prod(shape)) * (programs if shape[0] == 1 else 1)
+    shape = ptr.shape if mask is None or mask.shape == ptr.shape else np.broadcast_shapes(ptr.shape, mask.shape)
+    logical = math.prod(shape) * (programs if shape[0] == 1 else 1)
     return max(1, logical // max(1, p.size))
 
 
