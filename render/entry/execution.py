@@ -230,7 +230,7 @@ class Entry:
         return getattr(self.fn, "__name__", type(self.fn).__name__)
 
     def _call(self, inputs: Inputs) -> Any:
-        torch.manual_seed(self.seed)
+        torch.default_generator.manual_seed(self.seed)  # every device is the CPU here
         try:
             return self.fn(*inputs.args, **inputs.kwargs)
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
