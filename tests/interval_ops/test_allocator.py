@@ -11,6 +11,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(allocator, "_configure", lambda values: found.append(values))
     monkeypatch.setattr(allocator, "trim", lambda: found.append("trim"))
     monkeypatch.setattr(allocator, "_free", lambda: allocator._RETAINED + 1)
+    monkeypatch.setattr(allocator, "_own", lambda: allocator._RETAINED + 1)
     return found
 
 
@@ -37,8 +38,16 @@ def test_little_memory_stays_for_the_next_scope(calls, monkeypatch):
     assert calls[-1] == allocator._AFTER
 
 
+def test_a_process_that_has_little_is_not_counted(calls, monkeypatch):
+    monkeypatch.setattr(allocator, "_own", lambda: allocator._RETAINED)
+    monkeypatch.setattr(allocator, "_free", lambda: pytest.fail("counted piece by piece"))
+    allocator.spare()
+    assert calls == []
+
+
 def test_what_the_allocator_holds_is_known():
     assert 0 < allocator._free() <= 1 << 62
+    assert 0 < allocator._own() <= 1 << 62
 
 
 def test_blocks_that_are_hardly_touched_are_mapped_only_inside_the_outer_scope(calls):
