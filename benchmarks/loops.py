@@ -148,7 +148,7 @@ _SQUARE = ((512, 512),) * 2
 PAIRS = {
     pair.name: pair
     for pair in (
-        Pair("scalar loop of 10000 / stock", recurrence, ((10_000,),), 0.5),
+        Pair("scalar loop of 100000 / stock", recurrence, ((100_000,),), 0.5),
         Pair("while i < program_id, 256 programs / stock", triangle, ((256,),), 0.5),
         Pair("causal attention, 1 head of 4096 / full, per pair", causal_head, _HEAD, 2.0, full_head, 65 / 128,
              torch.float16),

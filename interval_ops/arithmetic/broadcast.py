@@ -33,7 +33,7 @@ def elementwise(
     """
     shape = broadcast_shape(inputs)
     size = prod(shape)
-    flat_outs = [np.empty(size, dtype) for dtype in outputs]
+    flat_outs: list[Array] = [np.empty(size, dtype) for dtype in outputs]
     outs = flat_outs if len(shape) == 1 else [out.reshape(shape) for out in flat_outs]
     flats: list[Array | None] = []
     copied: dict[int, Array] = {}  # a point passes one array twice

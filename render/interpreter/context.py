@@ -96,6 +96,10 @@ class Context:
     """Elements of the largest block that the programs of this chunk may make; None: known to fit."""
     part: float | int | None = None
     """The programs that run, as a part of the launch or a number; None: all."""
+    at: Site | None = None
+    """The place of what is run again outside of the user's frames (`fission`)."""
+    decisions: int = 0
+    """How often control flow has read a value, or a loop began."""
     in_turns: Turns | None = None
     """What lets other programs run, where the programs of the launch wait for each other."""
     _muted: dict[str, Profile] = field(default_factory=dict)
@@ -116,6 +120,8 @@ class Context:
 
     def site(self) -> Site:
         """Innermost frame of the user's own kernel code; before its body runs, its `def`."""
+        if self.at is not None:
+            return self.at
         frame = sys._getframe(1)
         files = self.files
         while frame is not None:

@@ -29,7 +29,7 @@ class Language:
         self.ctx = ctx
         self.semantic = semantic
         self.recipes = recipes_for(semantic.builder)
-        self.statements = Statements(ctx, semantic)
+        self.statements = Statements(ctx, semantic, self.recipes)
         self.blocks = BlockPointers(semantic)
         self.reductions = (semantic.builder.reductions or Reductions)(ctx, semantic, self.call)
         self.mapping = Mapping(ctx, semantic, self.call)

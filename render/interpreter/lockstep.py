@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import triton.language as tl
@@ -33,6 +33,8 @@ from render.interpreter.waiting import Loop
 
 if TYPE_CHECKING:
     from render.interpreter.builder.base import Base
+    from render.interpreter.fission import Fission
+    from render.interpreter.recipes import Recipes
 
 TARGET_ELEMENTS = 3 << 16
 """Elements per handle that a chunk aims for: large enough to hide Python, small enough for caches and memory."""
@@ -40,6 +42,8 @@ OVERHEAD = 1 << 14
 """Lanes whose arithmetic costs what one operation costs besides."""
 WASTED = 1 << 17
 """Lanes without use in each turn of a `while` from which on the few programs that are left run apart."""
+ENOUGH = 256
+"""Turns of a loop from which on it is worth to look which part of each may run at once with the others'."""
 _KINDS = 48
 """Different trip counts among which the best way of splitting is looked for."""
 _ANEW = 8
@@ -106,10 +110,17 @@ class Rounds:
     assigns what `merged` gives at its end.
     """
 
-    __slots__ = ("builder", "ctx", "free", "names", "old", "outer", "partial", "wait", "wasted")
+    __slots__ = (
+        "builder", "ctx", "fission", "free", "names", "old", "outer", "partial", "recipes", "wait", "wasted",
+    )  # fmt: skip
 
-    def __init__(self, builder: Base, names: Sequence[str] | None, free: str, idle: Collection[str]) -> None:
+    def __init__(
+        self, builder: Base, names: Sequence[str] | None, free: str, idle: Collection[str],
+        recipes: Recipes | None = None,
+    ) -> None:  # fmt: skip
         self.builder, self.ctx, self.names, self.free = builder, builder.ctx, names, free
+        self.recipes, self.fission = recipes, cast("Fission | None", None)
+        self.ctx.decisions += 1
         self.wait, self.outer = Loop(self.ctx, idle), self.ctx.active
         self.partial, self.wasted = False, 0
         self.old: dict[str, Any] = {}
@@ -162,7 +173,17 @@ class Rounds:
         fitting = self.free and ctx.programs == 1 and not ctx.ordered and not self.builder.heard and count > 2
         if not fitting:
             ctx.steps.foresee(count)
+        self.fission = None if fitting else self._fission(trips, count)
         while turn < count:
+            if self.fission is not None:
+                self.partial = True
+                at = trips.at(turn)
+                self.fission.begin(turn, at, self.builder)
+                yield at
+                turn = self.fission.turn + 1
+                if self.fission.over:
+                    self.fission, self.partial = None, False
+                continue
             some = min(count - turn, TARGET_ELEMENTS // max(1, METER.get().largest)) if fitting and turn else 1
             if some < 2 or self.free in ctx.apart or ctx.in_turns is not None:
                 yield trips.at(turn)
@@ -178,6 +199,18 @@ class Rounds:
             ctx.pids, ctx.linear, ctx.turns = pids, linear, ""
             turn += some
 
+    def _fission(self, trips: Trips, count: int) -> Fission | None:
+        """What may run most of a long loop's work at once, where nothing keeps turns apart and nobody listens."""
+        ctx, plain = self.ctx, type(self.builder).__name__ == "Builder"
+        if self.recipes is None or not self.names or count < ENOUGH or not plain or self.builder.heard:
+            return None
+        apart = ctx.ordered or ctx.locks or ctx.turns or ctx.in_turns is not None or ctx.active is not None
+        if apart or not ctx.interval or ctx.memory.choices is not None or ctx.activity.looks:
+            return None
+        from render.interpreter.fission import Fission
+
+        return Fission(ctx, self.recipes, trips, self.names, count)
+
     def _check(self, values: np.ndarray) -> None:
         ctx = self.ctx
         if self.names is None or ctx.ordered or ctx.in_turns is not None or len(values) != ctx.programs:
@@ -192,6 +225,8 @@ class Rounds:
 
     def merged(self, variables: dict[str, Any]) -> tuple[Any, ...]:
         """The variables of `names` after a partial turn."""
+        if self.fission is not None:
+            return self.fission.turned(variables)
         return tuple(self._one(variables.get(n, _MISSING), self.old.get(n, _MISSING)) for n in self.names or ())
 
     def _one(self, new: Any, old: Any) -> Any:

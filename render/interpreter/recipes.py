@@ -16,6 +16,7 @@ from typing import Any
 from triton.language import core
 
 from render.interpreter.handle import Handle
+from render.interpreter.tape import Tape
 
 Function = Callable[..., Any]
 LIMIT = 1 << 14
@@ -110,6 +111,8 @@ class Recipes:
 
     def __init__(self) -> None:
         self._known: dict[Any, Function | bool] = {}
+        self.tape: Tape | None = None
+        """What writes down the calls of a turn of a loop that runs now."""
 
     def run(self, member: Function, args: tuple[Any, ...], kwargs: dict[str, Any], semantic: Any) -> Any:
         """`member(*args, **kwargs, _semantic=semantic)`."""
@@ -121,7 +124,8 @@ class Recipes:
         if found is True:  # met once
             return self._learnt(key, member, args, kwargs, semantic, tensors)
         if callable(found):
-            return found(semantic.builder, *tensors)
+            tape = self.tape
+            return found(semantic.builder if tape is None or tape.builder is not semantic.builder else tape, *tensors)
         if found is None:
             if len(self._known) >= LIMIT:
                 self._known.clear()

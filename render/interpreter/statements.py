@@ -17,6 +17,7 @@ from render.interpreter.context import Context
 from render.interpreter.control import Diverge
 from render.interpreter.handle import Handle
 from render.interpreter.lockstep import Rounds, Trips, active, uniform
+from render.interpreter.recipes import Recipes
 from render.interpreter.types import carrier
 
 # Triton's own layers ask `if mask` to see whether there is one; only user code asks for a value.
@@ -56,9 +57,10 @@ def scalar(ctx: Context, x: Any, what: str) -> Any:
 class Statements:
     """The helpers, bound to the launch's context and semantic layer."""
 
-    def __init__(self, ctx: Context, semantic_layer: Any) -> None:
+    def __init__(self, ctx: Context, semantic_layer: Any, recipes: Recipes | None = None) -> None:
         self.ctx = ctx
         self.semantic = semantic_layer
+        self.recipes = recipes
 
     def helpers(self) -> dict[str, Any]:
         return {
@@ -68,7 +70,7 @@ class Statements:
             rewrite.NOT: self.logical_not,
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
-            rewrite.LOOP: lambda *loop: Rounds(self.semantic.builder, *loop),
+            rewrite.LOOP: lambda *loop: Rounds(self.semantic.builder, *loop, recipes=self.recipes),
             rewrite.AGAIN: self.again,
             rewrite.VALUE: value_of,
         }
@@ -145,6 +147,7 @@ class Statements:
         return int(self._uniform(x, "a Python integer"))
 
     def _uniform(self, x: Any, what: str) -> Any:
+        self.ctx.decisions += 1
         self.semantic.builder.emit("branch", (x.handle,), ())
         return scalar(self.ctx, x, what)
 
@@ -197,6 +200,7 @@ class Statements:
         """A device loop: the induction variable is a tensor; programs may begin anywhere."""
         if stop is None:
             start, stop = 0, start
+        self.ctx.decisions += 1
         bounds = [self.semantic.to_tensor(unwrap(b)) for b in (start, stop, 1 if step is None else step)]
         for b in bounds:
             if b.handle.taint:

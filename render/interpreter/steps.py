@@ -43,6 +43,12 @@ class Steps:
         if not self.count & 0xFF:
             self._check()
 
+    def ticks(self, turns: int) -> None:
+        """So many turns at once."""
+        self.count += turns - 1
+        self.tick()
+        self._check()
+
     def _check(self) -> None:
         work = METER.get().work
         spent = self.count + work // LANES

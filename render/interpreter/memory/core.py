@@ -191,6 +191,15 @@ class Memory:
         self._epoch = (self._serial + 1) << 32
         return (self.log.mark(), self._findings.mark(), self.taints.mark(), len(self._said))
 
+    @property
+    def said(self) -> int:
+        """How many lines programs of the chunk have printed."""
+        return len(self._said)
+
+    def quiet(self, mark: Mark) -> bool:
+        """Whether nothing was found since then."""
+        return self._findings.mark() == mark[1] and self.taints.mark() == mark[2]
+
     def begin_turns(self, turns: int) -> Mark:
         """So many turns of a loop run at once from here to `end_turns`: between them there are hazards."""
         self.turns = turns
@@ -199,7 +208,7 @@ class Memory:
     def end_turns(self, mark: Mark, program: int) -> bool:
         """Whether the turns since `mark` were strangers to each other; then what they stored is the program's."""
         self.turns = 0
-        if self._findings.mark() != mark[1] or self.taints.mark() != mark[2]:
+        if not self.quiet(mark):
             return False
         if any(s.reads is not None and (s.reads >= self._epoch).any() for s in self._used.values()):
             return False

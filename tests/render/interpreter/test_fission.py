@@ -1,0 +1,166 @@
+"""Long loops whose turns mostly run at once give the results, bounds, findings and causes that they give by turns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from render.interpreter import fission, lockstep
+from render.interpreter.session import Session
+
+TURNS = 300
+
+
+@triton.jit
+def recurrence(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    total = 0.0
+    for i in range(n):
+        total = total * 0.5 + tl.load(x_ptr + i)
+    tl.store(end_ptr, total)
+
+
+@triton.jit
+def filtered(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Two variables that pass on each other's values, a cast, and a store of every turn."""
+    low = 0.3
+    high = 0.0
+    for i in range(2, n - 1):
+        x = tl.load(x_ptr + i).to(tl.float32)
+        high, low = low * 0.25 + x * high * 0.1, high + tl.exp(x * 0.1) * 0.01
+        tl.store(out_ptr + i, high.to(tl.float16))
+    tl.store(end_ptr, low - high)
+
+
+@triton.jit
+def blocks(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """A state of B lanes in each of several programs, lanes masked off, squares."""
+    pid = tl.program_id(0)
+    at = tl.arange(0, B)
+    state = tl.zeros((B,), tl.float32)
+    for i in range(n):
+        x = tl.load(x_ptr + (pid * n + i) * B + at, mask=at < B - 1, other=0.3)
+        state = x - state * state * 0.01
+    tl.store(end_ptr + pid * B + at, state)
+
+
+@triton.jit
+def in_place(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """A turn loads what the turn before stored."""
+    total = 0.0
+    for i in range(1, n):
+        total = total * 0.5 + tl.load(x_ptr + i - 1)
+        tl.store(x_ptr + i, total)
+    tl.store(end_ptr, total)
+
+
+@triton.jit
+def decides(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    total = 0.0
+    for i in range(n):
+        total = total * 0.5 + tl.load(x_ptr + i)
+        if i % 100 == 7:
+            total = 1.0
+    tl.store(end_ptr, total)
+
+
+@triton.jit
+def outside(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """The last loads lie behind the tensor."""
+    total = 0.0
+    for i in range(n):
+        total = total + tl.load(x_ptr + i + 5)
+    tl.store(end_ptr, total)
+
+
+@triton.jit
+def differences(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Kahan's sum: rules know of what its differences are made."""
+    total = 0.0
+    lost = 0.0
+    for i in range(n):
+        y = tl.load(x_ptr + i) - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+    tl.store(end_ptr, total)
+
+
+@triton.jit
+def behind(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """After the loop its last turn's variables are asked what they are made of."""
+    total = 0.0
+    x = 0.0
+    for i in range(n):
+        x = tl.load(x_ptr + i) * 0.3
+        total = total + x
+    tl.store(end_ptr, total - x)
+
+
+def outcome(kernel, monkeypatch, at_once, programs=1, dtype=torch.float32, **settings):
+    """(values, bounds, findings, causes, taints; how many batches of turns ran at once)."""
+    batches = []
+    plain = fission.Batch.run
+    with monkeypatch.context() as patched:
+        patched.setattr(lockstep, "ENOUGH", 64 if at_once else 1 << 60)
+        patched.setattr(fission.Batch, "run", lambda self, *a: batches.append(self.turns) or plain(self, *a))
+        lanes = 8 if programs > 1 else 1
+        x = torch.randn(programs * TURNS * lanes, generator=torch.Generator().manual_seed(0)).to(dtype)
+        out, end = torch.zeros(TURNS, dtype=torch.float16), torch.zeros(programs * lanes, dtype=torch.float32)
+        with Session(**settings) as session:
+            kernel[(programs,)](x, out, end, TURNS, B=lanes)
+        bounds = [session.envelope(t) for t in (out, end)]
+    arrays = [a.tobytes() for e in bounds if e is not None for a in map(np.ascontiguousarray, (e.lo, e.hi, e.written))]
+    found = [str(f) for f in session.findings], sorted(map(str, session.causes)), len(session.taints)
+    return (out.numpy().tobytes(), end.numpy().tobytes(), arrays, *found), sum(batches)
+
+
+@pytest.mark.parametrize("mute", [(), ("arith",)], ids=["bounds", "without arithmetic's rounding"])
+@pytest.mark.parametrize(
+    ("kernel", "programs", "at_once"),
+    [
+        (recurrence, 1, True),
+        (filtered, 1, True),
+        (blocks, 3, True),
+        (behind, 1, True),
+        (in_place, 1, False),
+        (decides, 1, False),
+        (outside, 1, False),
+        (differences, 1, False),
+    ],
+    ids=lambda x: getattr(x, "__name__", str(x)),
+)
+def test_the_same_as_turn_by_turn(kernel, programs, at_once, mute, monkeypatch):
+    found, turns = outcome(kernel, monkeypatch, True, programs, mute=mute)
+    plain, none = outcome(kernel, monkeypatch, False, programs, mute=mute)
+    assert found == plain
+    assert none == 0
+    if at_once:
+        assert turns >= TURNS - 10
+    elif kernel in (decides, differences):
+        assert turns == 0
+
+
+def test_halves_that_are_widened(monkeypatch):
+    found, turns = outcome(filtered, monkeypatch, True, dtype=torch.float16)
+    assert turns > 0
+    assert found == outcome(filtered, monkeypatch, False, dtype=torch.float16)[0]
+
+
+def test_a_recorded_run_goes_turn_by_turn(monkeypatch):
+    """Who listens hears of every operation."""
+    from render.interpreter.events import Listener, listened
+
+    class Ear(Listener):
+        def __init__(self):
+            super().__init__()
+            self.loads = 0
+
+        def event(self, op, args, outs, attrs=None):
+            self.loads += op == "load"
+
+    ear = Ear()
+    _, turns = outcome(recurrence, monkeypatch, True, builder=listened(ear))
+    assert (turns, ear.loads) == (0, TURNS)
