@@ -127,15 +127,19 @@ class Parts:
     serial: list[int] = field(default_factory=list)
     behind: list[int] = field(default_factory=list)
     carried: list[str] = field(default_factory=list)
+    stepped: dict[str, int] = field(default_factory=dict)
+    """Variables that each turn moves on by the same number, and the calls that do."""
 
     @classmethod
     def of(cls, turn: Turn, builder: Any) -> Parts | None:
         """None where a part has a call that it may not have."""
         used = {ref[1] for refs in turn.refs for ref in refs if ref[0] == "from"}
         used |= {ref[1] for ref in turn.ends.values() if ref[0] == "from"}
+        stepped = {name: step for name in used if (step := _step(turn, name)) is not None}
+        used -= stepped.keys()
         late: set[int] = set()
         for number, refs in enumerate(turn.refs):
-            if any(ref[0] == "from" or (ref[0] == "call" and ref[1] in late) for ref in refs):
+            if any((ref[0] == "from" and ref[1] in used) or (ref[0] == "call" and ref[1] in late) for ref in refs):
                 late.add(number)
         needed: set[int] = set()
         todo = [turn.ends[name] for name in used if name in turn.ends]
@@ -146,7 +150,7 @@ class Parts:
             if kind == "call" and number in late and number not in needed:
                 needed.add(number)
                 todo += turn.refs[number]
-        found = cls(turn, builder, carried=sorted(used))
+        found = cls(turn, builder, carried=sorted(used), stepped=stepped)
         for number, call in enumerate(turn.calls):
             store = call.method in STORES
             part = found.serial if number in needed else found.behind if number in late or store else found.first
@@ -160,7 +164,9 @@ class Parts:
         """Whether all variables are floats of one shape and type, and no rule asks what a value is made of."""
         turn = self.turn
         calls = [turn.calls[n] for n in self.serial]
-        if not calls or any(call.named for call in calls):
+        if not calls:
+            return bool(self.stepped) and not self.carried
+        if any(call.named for call in calls):
             return False
         x = calls[0].out
         handles = [h for call in calls for h in (*call.args, call.out)]
@@ -180,6 +186,24 @@ class Parts:
             and all(sums.isdisjoint(refs) for refs in differences)
             and not any(same_value(*turn.calls[n].args) for n in others)
         )
+
+
+def _step(turn: Turn, name: str) -> int | None:
+    """The call that moves an integer or a pointer on by a number that is the same in all turns."""
+    kind, number = turn.ends.get(name, ("plain", 0))
+    if kind != "call" or turn.calls[int(number)].method not in ("create_add", "create_addptr"):
+        return None
+    moved, by = turn.refs[int(number)]
+    return int(number) if moved == ("from", name) and _fixed(turn, by) else None
+
+
+def _fixed(turn: Turn, ref: Ref) -> bool:
+    """Whether it is one number in all turns: a constant, in a block perhaps, or a value from outside."""
+    if ref[0] != "call":
+        return ref[0] in ("held", "plain")
+    method = turn.calls[ref[1]].method
+    moved = method in ("create_splat", "create_broadcast", "create_expand_dims")
+    return method.startswith("get_") or (moved and all(_fixed(turn, r) for r in turn.refs[ref[1]]))
 
 
 class Fission:
@@ -219,7 +243,9 @@ class Fission:
         parts, alone = Parts.of(turn, self._builder), ctx.programs == 1
         if parts is None or not (alone or all(turn.calls[n].method not in STORES for n in parts.behind)):
             return {}
-        state = {name: variables[name].handle for name in parts.carried}
+        if not alone and ctx.num_warps > 1 and len(ctx.unordered):
+            return {}
+        state = {name: variables[name].handle for name in (*parts.carried, *parts.stepped)}
         most = TARGET // max(1, METER.get().largest * ctx.programs)
         while (turns := min(self.count - 2 - self.turn, most)) >= 2:
             mark = memory.begin_turns(turns) if alone else memory.mark()
@@ -237,12 +263,13 @@ class Fission:
         ctx = self.ctx
         pids, linear = ctx.pids, ctx.linear
         ctx.pids, ctx.linear, ctx.turns = pids.repeat(turns, 0), linear.repeat(turns), "fission"
+        ctx.unordered.turns = (ctx.linear, linear) if len(linear) == 1 else None
         try:
             return Batch(ctx, parts, len(linear), turns).run(self.trips, self.turn + 1, state)
         except (OneByOne, Diverge, Hazard, Oversized):
             return None
         finally:
-            ctx.pids, ctx.linear, ctx.turns, ctx.at = pids, linear, "", None
+            ctx.pids, ctx.linear, ctx.turns, ctx.at, ctx.unordered.turns = pids, linear, "", None, None
 
 
 class Batch:
@@ -259,11 +286,30 @@ class Batch:
         at, by = (np.broadcast_to(a.reshape(-1, 1), (self.programs, 1)) for a in (trips.first, trips.by))
         turn = np.broadcast_to(at + (first + np.arange(self.turns)) * by, shape).reshape(-1)
         self.made["turn", None] = trips.make(turn).handle
+        after = {name: self._stepped(name, call, state[name]) for name, call in self.parts.stepped.items()}
         self._calls(self.parts.first)
-        after = self._serial(state)
+        if self.parts.serial:
+            after |= self._serial({name: state[name] for name in self.parts.carried})
         if self.programs == 1:
             self._calls(self.parts.behind)
         return after
+
+    def _stepped(self, name: str, number: int, start: Handle) -> Handle:
+        """The variable at the beginning of each turn; gives it as the last one leaves it."""
+        call, (_, ref) = self.parts.turn.calls[number], self.parts.turn.refs[number]
+        by = ref[1] if ref[0] == "held" else self.parts.turn.calls[ref[1]].out
+        if any(h.taint or h.open is not None or h.lost is not None or not h.is_point for h in (start, by)):
+            raise OneByOne
+        times = np.arange(self.turns + 1).astype(by.v.dtype).reshape(1, -1, *(1,) * (by.v.ndim - 1))
+        moved = by.v[:, None] * times
+        behind = Handle(np.ascontiguousarray(moved[:, -1]), by.dtype, by.shape)
+        each = np.broadcast_to(moved[:, :-1], (self.programs, self.turns, *by.v.shape[1:]))
+        steps = Handle(each.reshape(-1, *by.v.shape[1:]), by.dtype, by.shape)
+        self.ctx.at = call.site
+        move = getattr(self.builder, call.method)
+        self.made["from", name] = move(self._operand(("held", start)), steps)
+        found: Handle = move(start, behind)
+        return found
 
     def _calls(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -299,7 +345,7 @@ class Batch:
         return self._walk(x, operands, state, serial, carried)
 
     def _late(self, ref: Ref) -> bool:
-        return ref[0] == "from" or (ref[0] == "call" and ref[1] in self.parts.serial)
+        return (ref[0] == "from" and ref[1] in self.parts.carried) or (ref[0] == "call" and ref[1] in self.parts.serial)
 
     def _walk(
         self, x: Handle, operands: dict[Ref, Handle], state: dict[str, Handle], serial: list[int], carried: list[str]

@@ -51,6 +51,11 @@ class Unordered:
         self.by_layout = False
         self.late: frozenset[int] = frozenset()
         """Taints of stores that a late warp may load: they hold for all that the pass stores from there on."""
+        self.turns: tuple[np.ndarray, np.ndarray] | None = None
+        """Of one program, whose turns of a loop run at once (as so many programs, the one that they are)."""
+
+    def __len__(self) -> int:
+        return len(self._stores)
 
     def barrier(self) -> None:
         self._stores.clear()
@@ -63,20 +68,32 @@ class Unordered:
 
     def stored(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
         """Programs `linear` store at these addresses, in the lanes of `mask` (None: in all)."""
-        if ptr.v.size:
-            self._stores.append(_Stored(linear, ptr.full(ptr.v), mask, ptr.origin))
+        if not ptr.v.size:
+            return
+        where, mine = ptr.full(ptr.v), self._program(linear)
+        if mine is linear:
+            self._stores.append(_Stored(linear, where, mask, ptr.origin))
+            return
+        for turn in range(max(0, len(linear) - LATEST), len(linear)):
+            self._stores.append(
+                _Stored(mine, _row(where, turn), None if mask is None else _row(mask, turn), ptr.origin)
+            )
+
+    def _program(self, linear: np.ndarray) -> np.ndarray:
+        return self.turns[1] if self.turns is not None and linear is self.turns[0] else linear
 
     def loaded(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
         if len(ptr.shape):
-            self._loads.append((linear, ptr, mask))
+            self._loads.append((self._program(linear), ptr, mask))
 
     def overwrites(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
         """Whether a lane of this store has the address of another lane of a load since the last barrier."""
-        mine = [(p, m) for at, p, m in self._loads if at is linear and p.origin is ptr.origin is not None]
+        one = self._program(linear)
+        mine = [(p, m) for at, p, m in self._loads if at is one and p.origin is ptr.origin is not None]
         if not mine or not ptr.v.size or self.by_layout:
             return False
-        low, high = int(ptr.v.min()), int(ptr.v.max())
-        store = _Stored(linear, ptr.full(ptr.v), mask, low, high, ptr.origin)
+        store = _Stored(one, ptr.full(ptr.v), mask, ptr.origin)
+        low, high = store.span
         return any(
             int(p.v.min()) <= high and low <= int(p.v.max()) and _crossed(store, p.full(p.v), m, self.by_layout)
             for p, m in mine
@@ -90,15 +107,19 @@ class Unordered:
         """
         if not self._stores or not ptr.v.size:
             return False
-        low, high = int(ptr.v.min()), int(ptr.v.max())
+        low, high, mine = int(ptr.v.min()), int(ptr.v.max()), self._program(linear)
         return any(
-            s.linear is linear
+            s.linear is mine
             and s.span[0] <= high
             and low <= s.span[1]
             and (s.origin is None or ptr.origin is None or s.origin is ptr.origin)
             and _crossed(s, ptr.full(ptr.v), mask, self.by_layout)
             for s in self._stores
         )
+
+
+def _row(a: np.ndarray, turn: int) -> np.ndarray:
+    return a if len(a) == 1 else a[turn : turn + 1]
 
 
 def _crossed(store: _Stored, ptr: np.ndarray, mask: np.ndarray | None, by_layout: bool) -> bool:

@@ -213,6 +213,7 @@ def made(
         return
     if rule.op == "fabs":
         raised(operands[0], out, 1)
+        return
     for h in operands:
         if isinstance(h.kin, Total):
             out.kin = _step(rule, operands, _error(rule, fmt, profile))

@@ -47,6 +47,59 @@ def blocks(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
 
 
 @triton.jit
+def pointers(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Pointers and a number that move on by themselves."""
+    total = 0.0
+    step = 1
+    for _ in range(n):
+        total = total * 0.5 + tl.load(x_ptr)
+        tl.store(out_ptr, total.to(tl.float16), mask=step % 3 != 0)
+        x_ptr += 1
+        out_ptr += 1
+        step += 2
+    tl.store(end_ptr, total + step)
+
+
+@triton.jit
+def copies(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    for _ in range(n):
+        tl.store(out_ptr, tl.load(x_ptr).to(tl.float16))
+        x_ptr += 1
+        out_ptr += 1
+
+
+@triton.jit
+def rows(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Several programs with pointers of their own."""
+    at = x_ptr + tl.program_id(0) * n * B + tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    for _ in range(n):
+        total += tl.load(at) * 0.3
+        at += B
+    tl.store(end_ptr + tl.program_id(0) * B + tl.arange(0, B), total)
+
+
+@triton.jit
+def one_place(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Every turn loads and stores the same element."""
+    total = 0.0
+    for _ in range(n):
+        total = total * 0.5 + tl.load(end_ptr)
+        tl.store(end_ptr, total + 1.0)
+
+
+@triton.jit
+def unseen(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Late turns load what other lanes stored before the loop, without a barrier."""
+    at = tl.arange(0, 16)
+    tl.store(x_ptr + n - 16 + at, at * 0.5)
+    total = 0.0
+    for i in range(n):
+        total = total * 0.5 + tl.load(x_ptr + i)
+    tl.store(end_ptr, total)
+
+
+@triton.jit
 def in_place(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
     """A turn loads what the turn before stored."""
     total = 0.0
@@ -125,6 +178,11 @@ def outcome(kernel, monkeypatch, at_once, programs=1, dtype=torch.float32, **set
         (filtered, 1, True),
         (blocks, 3, True),
         (behind, 1, True),
+        (pointers, 1, True),
+        (copies, 1, True),
+        (rows, 3, True),
+        (one_place, 1, False),
+        (unseen, 1, False),
         (in_place, 1, False),
         (decides, 1, False),
         (outside, 1, False),
