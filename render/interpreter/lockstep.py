@@ -201,14 +201,15 @@ class Rounds:
 
     def _fission(self, trips: Trips, count: int) -> Fission | None:
         """What may run most of a long loop's work at once, where nothing keeps turns apart and nobody listens."""
-        ctx, plain = self.ctx, type(self.builder).__name__ == "Builder"
+        from render.interpreter.builder import Builder
+        from render.interpreter.fission import Fission
+
+        ctx, plain = self.ctx, type(self.builder) is Builder  # others have arithmetic of their own
         if self.recipes is None or not self.names or count < ENOUGH or not plain or self.builder.heard:
             return None
         apart = ctx.ordered or ctx.locks or ctx.turns or ctx.in_turns is not None or ctx.active is not None
         if apart or not ctx.interval or ctx.memory.choices is not None or ctx.activity.looks:
             return None
-        from render.interpreter.fission import Fission
-
         return Fission(ctx, self.recipes, trips, self.names, count)
 
     def _check(self, values: np.ndarray) -> None:
