@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from interval_ops.arithmetic.kernels import (
@@ -50,15 +52,37 @@ def _ends(code, x, y, lo, hi, point, out, gate):  # type: ignore[no-untyped-def]
     return add_intervals(lo[x], hi[x], hi[y], lo[y], lo[out], hi[out], sign, gate)
 
 
+class TurnProgram(NamedTuple):
+    """What each turn does: `steps` are (code, operand, operand, result) with the roundings `gates`, `moves` (from, to)
+    what it leaves to the next, `kept` the registers whose values are wanted. `single`: in single precision. `never`: no
+    result counts as a point, as in launches that leave out some roundings."""
+
+    steps: np.ndarray
+    gates: np.ndarray
+    moves: np.ndarray
+    kept: np.ndarray
+    single: bool
+    never: bool
+
+
+class Registers(NamedTuple):
+    """Values and ends (register, lane), and which registers hold points."""
+
+    v: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    point: np.ndarray
+
+
 @compiled
-def walk(steps, moves, given, points, gates, single, never, v, lo, hi, point, kept, out):  # type: ignore[no-untyped-def]
-    """Runs all turns in the registers `v`, `lo`, `hi` (register, lane), of which `point` says which are points.
+def walk(program: TurnProgram, given: np.ndarray, points: np.ndarray, registers: Registers, out: np.ndarray) -> None:
+    """Runs all turns.
 
     `given` (operand, turn, 3, lane) are values and ends that a turn finds in its first registers, `points` says which
-    of them are points. `steps` are (code, operand, operand, result), `gates` their roundings, `moves` (from, to) what a
-    turn leaves to the next; of the registers `kept` each turn's value and ends go to `out` (register, turn, 3, lane).
-    `never`: no result counts as a point, as in launches that leave out some roundings.
+    of them are points; of the registers that are kept each turn's value and ends go to `out` (register, turn, 3, lane).
     """
+    steps, gates, moves, kept, single, never = program
+    v, lo, hi, point = registers
     lanes = v.shape[1]
     held, was_point = np.empty((len(moves), 3, lanes)), np.empty(len(moves), np.bool_)
     for turn in range(given.shape[1]):

@@ -1,7 +1,7 @@
 """A long loop whose turns leave each other little: what does not depend on it runs for many turns at once.
 
 `for i in range(n): s = s * a + load(p + i)`: of each turn only the product and the sum need the turn before. Two turns
-are written down (`tape`). If they did the same, on the same values from outside, their calls fall into three parts:
+are written down (`turn_tape`). If they did the same, on the same values from outside, their calls fall in three parts:
 those that need no variable of the turn before run for many turns at once, along the axis of programs, as turns do that
 leave each other nothing (`lockstep`); sums and products that make the next turn's variables are walked through turn by
 turn, compiled (`interval_ops.arithmetic.recurrence_kernels`, the rules' own kernels); and what only takes from those,
@@ -30,7 +30,7 @@ from render.interpreter.builder.related import Terms
 from render.interpreter.control import Diverge, OneByOne, Oversized
 from render.interpreter.handle import METER, Handle
 from render.interpreter.memory.records import Hazard
-from render.interpreter.tape import STORES, Call, Tape
+from render.interpreter.turn_tape import STORES, BuilderCall, TurnTape
 from render.interpreter.types import carrier, float_format
 from render.ops.table import RULES
 
@@ -68,7 +68,7 @@ or ("plain", anything else)."""
 class Turn:
     """One turn: its calls, operands by what they are, and what its variables are at its end."""
 
-    calls: Sequence[Call]
+    calls: Sequence[BuilderCall]
     refs: list[tuple[Ref, ...]]
     ends: dict[str, Ref]
 
@@ -89,7 +89,9 @@ def _equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and (a is b or bool(a == b))
 
 
-def read(tape: Tape, at: Any, start: Mapping[str, Any], end: Mapping[str, Any], names: Sequence[str]) -> Turn | None:
+def read(
+    tape: TurnTape, at: Any, start: Mapping[str, Any], end: Mapping[str, Any], names: Sequence[str]
+) -> Turn | None:
     """The turn of the loop's variable `at`; None where more happened than is known."""
     if not tape.complete:
         return None
@@ -222,7 +224,7 @@ class Fission:
     def begin(self, turn: int, at: Any, builder: Any) -> None:
         """The turn `turn`, of the loop's variable `at`, is about to run."""
         self.turn, self._at, self._builder = turn, at, builder
-        self.recipes.tape = Tape(builder) if turn >= _LEARNT else None
+        self.recipes.tape = TurnTape(builder) if turn >= _LEARNT else None
 
     def turned(self, variables: Mapping[str, Any]) -> tuple[Any, ...]:
         """The variables for the next turn: what this one made, or what a turn much later (`turn`) did."""
@@ -265,14 +267,14 @@ class Fission:
         ctx.pids, ctx.linear, ctx.turns = pids.repeat(turns, 0), linear.repeat(turns), "fission"
         ctx.unordered.turns = (ctx.linear, linear) if len(linear) == 1 else None
         try:
-            return Batch(ctx, parts, len(linear), turns).run(self.trips, self.turn + 1, state)
+            return AtOnce(ctx, parts, len(linear), turns).run(self.trips, self.turn + 1, state)
         except (OneByOne, Diverge, Hazard, Oversized):
             return None
         finally:
             ctx.pids, ctx.linear, ctx.turns, ctx.at, ctx.unordered.turns = pids, linear, "", None, None
 
 
-class Batch:
+class AtOnce:
     """Turns that go at once: rows of a handle are those of the first program, one for each turn, then of the next."""
 
     def __init__(self, ctx: Context, parts: Parts, programs: int, turns: int) -> None:
@@ -384,11 +386,11 @@ class Batch:
         )
         kept = list(dict.fromkeys(behind))
         out = np.empty((len(kept), self.turns, 3, lanes))
-        kernels.walk(
-            np.array(steps, np.int64), np.array(moves, np.int64), given, points, np.array(gates),
-            carrier(x.dtype) == np.float32, never, v, lo, hi, point,
-            np.array([register[ref] for ref in kept], np.int64), out,
+        program = kernels.TurnProgram(
+            np.array(steps, np.int64), np.array(gates), np.array(moves, np.int64),
+            np.array([register[ref] for ref in kept], np.int64), carrier(x.dtype) == np.float32, never,
         )  # fmt: skip
+        kernels.walk(program, given, points, kernels.Registers(v, lo, hi, point), out)
         METER.get().work += self.turns * len(serial) * lanes
         for ref, found in zip(kept, out, strict=True):
             value, low, high = found.swapaxes(0, 1).reshape(3, self.turns, *block)

@@ -16,7 +16,7 @@ from typing import Any
 from triton.language import core
 
 from render.interpreter.handle import Handle
-from render.interpreter.tape import Tape
+from render.interpreter.turn_tape import TurnTape
 
 Function = Callable[..., Any]
 LIMIT = 1 << 14
@@ -111,7 +111,7 @@ class Recipes:
 
     def __init__(self) -> None:
         self._known: dict[Any, Function | bool] = {}
-        self.tape: Tape | None = None
+        self.tape: TurnTape | None = None
         """What writes down the calls of a turn of a loop that runs now."""
 
     def run(self, member: Function, args: tuple[Any, ...], kwargs: dict[str, Any], semantic: Any) -> Any:

@@ -37,10 +37,8 @@ def test_as_the_rules(fmt: Format, seed: int) -> None:
     point = np.ones(8, np.bool_)
     out = np.empty((1, turns, 3, lanes))
     gates = np.array([rounding_gate(fmt, False)] * 4)
-    kernels.walk(
-        np.array(steps), np.array(moves), given, points, gates, fmt is FP32, False, value, low, high, point,
-        np.array([6]), out,
-    )  # fmt: skip
+    program = kernels.TurnProgram(np.array(steps), gates, np.array(moves), np.array([6]), fmt is FP32, False)
+    kernels.walk(program, given, points, kernels.Registers(value, low, high, point), out)
 
     zero = np.zeros(lanes)
     state = {2: (zero, (zero, zero)), 3: (zero, (zero, zero))}

@@ -155,10 +155,10 @@ def behind(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
 def outcome(kernel, monkeypatch, at_once, programs=1, dtype=torch.float32, **settings):
     """(values, bounds, findings, causes, taints; how many batches of turns ran at once)."""
     batches = []
-    plain = fission.Batch.run
+    plain = fission.AtOnce.run
     with monkeypatch.context() as patched:
         patched.setattr(lockstep, "ENOUGH", 64 if at_once else 1 << 60)
-        patched.setattr(fission.Batch, "run", lambda self, *a: batches.append(self.turns) or plain(self, *a))
+        patched.setattr(fission.AtOnce, "run", lambda self, *a: batches.append(self.turns) or plain(self, *a))
         lanes = 8 if programs > 1 else 1
         x = torch.randn(programs * TURNS * lanes, generator=torch.Generator().manual_seed(0)).to(dtype)
         out, end = torch.zeros(TURNS, dtype=torch.float16), torch.zeros(programs * lanes, dtype=torch.float32)

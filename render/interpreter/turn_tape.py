@@ -21,7 +21,7 @@ MOST = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class BuilderCall:
     """One call of the builder."""
 
     method: str
@@ -32,11 +32,11 @@ class Call:
 
 
 @dataclass
-class Tape:
+class TurnTape:
     """The calls of one turn; `complete` once it is over, if there was nothing else."""
 
     builder: Base
-    calls: list[Call] = field(default_factory=list)
+    calls: list[BuilderCall] = field(default_factory=list)
     _made: int = 0
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Tape:
             out = found(*args, **named)
             self._made += METER.get().made - before
             if out is None or isinstance(out, Handle):
-                self.calls.append(Call(name, args, named, out, self.builder.ctx.site()))
+                self.calls.append(BuilderCall(name, args, named, out, self.builder.ctx.site()))
             return out
 
         return call
