@@ -70,7 +70,7 @@ class Statements:
             rewrite.NOT: self.logical_not,
             rewrite.CHAIN: self.chain,
             rewrite.ASSERT: self.device_assert,
-            rewrite.LOOP: lambda *loop: Rounds(self.semantic.builder, *loop, recipes=self.recipes),
+            rewrite.LOOP: lambda names, free, idle: Rounds(self.semantic.builder, names, free, idle, self.recipes),
             rewrite.AGAIN: self.again,
             rewrite.VALUE: value_of,
         }
