@@ -55,6 +55,7 @@ AT_ONCE = frozenset([
     *(f"create_icmp{kind}" for kind in ("EQ", "NE", "SLT", "SLE", "SGT", "SGE", "ULT", "ULE", "UGT", "UGE")),
 ])  # fmt: skip
 """What may run for many turns at once: its lanes depend on the same lanes of its operands, or move them."""
+LOADS = frozenset(["create_load", "create_masked_load"])
 BEHIND = STORES | {"create_splat", "create_broadcast", "create_expand_dims", "create_fp_trunc", "create_fp_ext",
                    "create_fp_to_fp"}  # fmt: skip
 """What may take what the turns made."""
@@ -245,16 +246,18 @@ class Fission:
         parts, alone = Parts.of(turn, self._builder), ctx.programs == 1
         if parts is None or not (alone or all(turn.calls[n].method not in STORES for n in parts.behind)):
             return {}
-        if not alone and ctx.num_warps > 1 and len(ctx.unordered):
-            return {}
+        loads = [turn.calls[n].args[0] for n in parts.first if turn.calls[n].method in LOADS]
+        if not alone and ctx.num_warps > 1 and (len(ctx.unordered) or any(len(ptr.shape) for ptr in loads)):
+            return {}  # what other warps see of it is told program by program
         state = {name: variables[name].handle for name in (*parts.carried, *parts.stepped)}
         most = TARGET // max(1, METER.get().largest * ctx.programs)
         while (turns := min(self.count - 2 - self.turn, most)) >= 2:
-            mark = memory.begin_turns(turns) if alone else memory.mark()
+            mark, seen = memory.begin_turns(turns) if alone else memory.mark(), ctx.unordered.mark()
             after = self._batch(parts, turns, state)
             clean = memory.end_turns(mark, int(ctx.linear[0])) if alone else memory.quiet(mark)
             if after is None or not clean:
                 memory.undo_to(mark)
+                ctx.unordered.undo_to(seen)
                 break
             state, self.turn = after, self.turn + turns
             ctx.steps.ticks(turns)

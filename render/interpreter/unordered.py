@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,6 +56,15 @@ class Unordered:
 
     def __len__(self) -> int:
         return len(self._stores)
+
+    def mark(self) -> tuple[Any, ...]:
+        """A point of the pass to come back to (`undo_to`)."""
+        return tuple(self._stores), tuple(self._loads), self.late
+
+    def undo_to(self, mark: tuple[Any, ...]) -> None:
+        """What was stored and loaded since then never was."""
+        stores, loads, self.late = mark
+        self._stores, self._loads = deque(stores, LATEST), deque(loads, LATEST_LOADS)
 
     def barrier(self) -> None:
         self._stores.clear()
