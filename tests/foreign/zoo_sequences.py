@@ -84,6 +84,35 @@ def bias_kernel(X, Bias, Out, slope, n, B: tl.constexpr):
     tl.store(Out + r * n + i, e / tl.sum(e, 0), mask=i < n)
 
 
+@triton.jit
+def wide_kernel(X, Out, n, B: tl.constexpr):
+    r, i = tl.program_id(0), tl.arange(0, B)
+    x = tl.load(X + r * n + i, mask=i < n, other=0.0).to(tl.float32)
+    tl.store(Out + r * n + i, tl.exp(x * 0.9) * x - x * x * 0.37, mask=i < n)
+
+
+@triton.jit
+def shares_kernel(X, Out, n, B: tl.constexpr):
+    """Quotients by own sums, of values that are made of each other."""
+    r, i = tl.program_id(0), tl.arange(0, B)
+    x = tl.load(X + r * n + i).to(tl.float32)
+    e, a, p = tl.exp(x - tl.max(x)), tl.abs(x), x * x
+    y = e / tl.sum(e) + x / (tl.sum(a) + 1e-6) + p / tl.sum(p) + x * tl.math.rsqrt(tl.sum(p) / n + 1e-5)
+    tl.store(Out + r * n + i, y)
+    tl.store(Out + (r + tl.num_programs(0)) * n + i, x * 1.3 - tl.max(x * 1.3))
+
+
+def shares(to: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    def entry(x: torch.Tensor) -> torch.Tensor:
+        rows, n = x.shape
+        narrow, out = torch.empty_like(x, dtype=to), torch.empty(2 * rows, n)
+        wide_kernel[(rows,)](x, narrow, n, n)
+        shares_kernel[(rows,)](narrow, out, n, n)
+        return out
+
+    return entry
+
+
 def inline(text: str, how: str = "=f,f,f", pack: int = 1) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     def entry(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         out, again = torch.empty_like(x), torch.empty_like(x)
@@ -172,6 +201,8 @@ def sequences() -> Iterator[Foreign]:
         yield Foreign(f"rotary {kind}", rotary, (normal(6, 32, to=to),))
         yield Foreign(f"slopes {kind}", slopes, (normal(4, 40, to=to),))
         yield Foreign(f"quantised {kind}", quantised, (normal(4, 50, to=to),))
+    for to in (torch.bfloat16, torch.float8_e5m2):
+        yield Foreign(f"shares {str(to).rpartition('.')[2]}", shares(to), (normal(8, 32),))
     for to, how in ((torch.float32, "tf32"), (torch.float16, "ieee"), (torch.bfloat16, "ieee")):
         args = normal(16, 128, to=to), normal(128, 32, to=to), normal(32), torch.rand(32)
         yield Foreign(f"folded {str(to).rpartition('.')[2]}", folded(how), args)
