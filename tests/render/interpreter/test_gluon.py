@@ -75,7 +75,7 @@ def outside(module: ModuleType) -> int:
         missed = len(session.findings)
         for made, wanted in zip(*(t if isinstance(t, tuple) else (t,) for t in (out, exact)), strict=True):
             bound = session.envelope(made)
-            assert bound is not None and not session.taints
+            assert bound is not None and not bound.taints
             value = wanted.numpy()
             missed += int(((value < bound.lo) | (value > bound.hi)).sum())
     return missed
