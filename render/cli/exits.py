@@ -19,7 +19,7 @@ import typer
 
 from render.cli.files import spared, writable
 from render.cli.leave import kept
-from render.cli.surroundings import fitting, no_path, streams, unwritable
+from render.cli.surroundings import fitting, no_path, streams, unimportable, unwritable
 from render.report.text import place
 from render.result import codes
 from render.result.defects import inside
@@ -60,7 +60,7 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             full, misnamed = (unwritable(error), no_path(error)) if isinstance(error, OSError) else (None, None)
             if full is not None:
                 _into_nothing(sys.stdout)
-            code = report(full or misnamed or error, kwargs.get("json"))
+            code = report(full or misnamed or unimportable(error) or error, kwargs.get("json"))
         except BaseException as error:
             if not lives_in(error, ("_pytest.",)):
                 raise

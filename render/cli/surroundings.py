@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from typing import TextIO
 
 from render.result.errors import RenderError
@@ -13,6 +14,7 @@ _PIPED_WIDTH = 100
 _UNWRITABLE = frozenset([errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
 _NO_PATH = frozenset([errno.ENAMETOOLONG, errno.ELOOP])
 _SHOWN = 60
+_LIBRARIES = ("torch", "triton", "numba")
 
 
 _kept: dict[int, int] = {}
@@ -63,6 +65,17 @@ def unwritable(error: OSError) -> RenderError | None:
     if error.filename is not None or error.errno not in _UNWRITABLE:
         return None
     return RenderError("RND901", f"the report cannot be written: {error.strerror}", "make room, or write it elsewhere")
+
+
+def unimportable(error: Exception) -> RenderError | None:
+    """What the user is told where a library that we stand on refuses to load; None where it is another error."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.name == "<module>"]
+    for name in _LIBRARIES:
+        if any(frame.filename.endswith(f"{os.sep}{name}{os.sep}__init__.py") for frame in frames):
+            words = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            hint = f"look at the variables {name.upper()}_* and at its installation"
+            return RenderError("RND902", f"{name} cannot be imported here: {words}", hint)
+    return None
 
 
 def no_path(error: OSError) -> RenderError | None:

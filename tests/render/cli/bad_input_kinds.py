@@ -52,7 +52,8 @@ STRANGE = (
 @dataclass(frozen=True)
 class Kind:
     """One command: `files` by name, `arguments`, the exit codes that are right, and words that must be told; variables
-    (None: not set), `streams` as a shell redirects them, `links` by name with what they lead to."""
+    (None: not set), `streams` as a shell redirects them, `links` by name with what they lead to, named `pipes` that
+    nobody writes to."""
 
     name: str
     arguments: tuple[str, ...]
@@ -63,6 +64,7 @@ class Kind:
     folders: tuple[str, ...] = ()
     streams: str = ""
     links: dict[str, str] = field(default_factory=dict)
+    pipes: tuple[str, ...] = ()
 
 
 def classify(name: str, text: str | bytes = GOOD, *arguments: str, codes: tuple[int, ...] = (2,), words: tuple[str, ...] = (),
@@ -408,6 +410,71 @@ def _ends() -> Iterator[Kind]:
         yield classify(f"{name}: async", GOOD.replace(f"def {name}", f"async def {name}"))
 
 
+def _pipes() -> Iterator[Kind]:
+    """Names of what is no file, where a file is meant: it must not be waited for."""
+    commands = (
+        "classify p.py", "run p.py", "suite p.py", "sweep p.py", "accum p.py", "classify-model p.py::m", "classify k.py --ref p.py::fn",
+        "classify k.py --inputs p.npz", "classify k.py --inputs p.pt", "classify k.py --inputs p.safetensors", "classify k.py --output p.npz",
+        "classify k.py --recording p.safetensors", "classify k.py --json p.json", "classify k.py --html p.html", "classify k.py --plot p.png",
+        "explain p.json", "report p.json", "explain --check p.json", "record p.py -o x.safetensors", "demote p.py --atol 1",
+    )  # fmt: skip
+    for command in commands:
+        words = tuple(command.split())
+        pipe = next(word.partition("::")[0] for word in words if word.startswith("p."))
+        yield Kind(f"a pipe: {command}", words, {"k.py": GOOD}, pipes=(pipe,))
+    for command in ("classify /dev/zero", "run /dev/zero", "report /dev/zero", "classify k.py --json /dev/full", "classify k.py --html /dev/full",
+                    "classify k.py --html -", "classify k.py --plot -", "classify k.py --json - --html -", "suite k.py --junit -",
+                    "classify k.py --save-repro /proc/x", "classify k.py --save-repro /dev/full", "classify k.py --device sm_80,nope",
+                    "classify k.py --device all,nope", "classify k.py --device ,", "classify k.py --device sm_80;sm_90"):  # fmt: skip
+        yield Kind(f"no file: {command}", tuple(command.split()), {"k.py": GOOD})
+
+
+def _encodings() -> Iterator[Kind]:
+    """Texts that are Python in another encoding, or in none; names that a shell has to quote."""
+    text = GOOD.encode()
+    texts: dict[str, tuple[bytes, tuple[int, ...]]] = {
+        "byte order mark": (b"\xef\xbb\xbf" + text, (0,)), "carriage returns": (text.replace(b"\n", b"\r\n"), (0,)),
+        "declared latin-1": (b"# -*- coding: latin-1 -*-\n# \xe9\n" + text, (0,)), "no last newline": (text.rstrip(), (0,)),
+        "form feed": (b"\f\n" + text, (0,)), "letters": (GOOD.replace("scale", "ské").encode(), (0,)), "utf-16": (GOOD.encode("utf-16"), (2,)),
+        "deep": (b"x = " + b"(" * 5000 + b")" * 5000, (2,)), "long number": (b"x = " + b"9" * 10000, (2,)),
+        "zero width": (GOOD.replace("def entry", "def\u200bentry").encode(), (2,)), "null": (text.replace(b"return y", b"return \0y"), (2,)),
+    }  # fmt: skip
+    for name, (content, codes) in texts.items():
+        yield classify(f"encoding: {name}", content, codes=codes)
+    yield Kind("encoding: sweep of undeclared latin-1", ("sweep", "k.py"), {"k.py": b"# \xe9\n" + text})
+    for file in ("a b.py", "-k.py", "a\nb.py", "é.py", "'.py", "$x.py", "*.py"):
+        yield Kind(f"name: {file!r}", ("classify", "--", file), {file: GOOD}, (0,))
+
+
+def _processes() -> Iterator[Kind]:
+    """User code that ends the process, closes its streams or takes away what the command stands on: told, or no matter;
+    never a green exit without a verdict."""
+    here: dict[str, str | None] = {"COLUMNS": "80"}
+    ways: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+        "os._exit(0)": ((2,), ("k.py",)), "os._exit(3)": ((2,), ("k.py",)), "sys.exit(0)": ((2,), ("k.py",)), "os.abort()": ((-6,), ("k.py",)),
+        "os.kill(os.getpid(), 11)": ((-11,), ("k.py",)), "os.close(1)": ((0,), ()), "os.close(2)": ((0,), ()), "sys.stdout.close()": ((0,), ()),
+        "sys.stderr.close()": ((0,), ("RND100",)), "sys.stdout = None": ((0,), ("RND100",)), "sys.stderr = None": ((0,), ("RND100",)),
+        "sys.path.clear()": ((0,), ("RND100",)), "sys.setrecursionlimit(90)": ((0, 2), ()), "os.chdir('/')": ((0,), ("RND100",)),
+        "os.environ.clear()": ((0,), ("RND100",)), "os.fork() or os._exit(0)": ((0,), ("RND100",)), "raise KeyboardInterrupt": ((130,), ("interrupted",)),
+    }  # fmt: skip
+    for way, (codes, words) in ways.items():
+        first = IMPORTS.replace("import torch\n", "import os\nimport sys\nimport torch\n", 1)
+        for place in ("import", "reference"):
+            head = f"{first}{way}\n" if place == "import" else first
+            body = REFERENCE if place == "import" else REFERENCE.replace("    return", f"    {way}\n    return")
+            text = head + KERNEL + ENTRY + INPUTS + body
+            yield Kind(f"process: {place}, {way}", ("classify", "k.py"), {"k.py": text}, codes, words, here)
+    for name, value in {"TORCH_LOGS": "nope", "NUMBA_DISABLE_JIT": "x"}.items():
+        yield Kind(f"process: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (2,), (), {name: value})
+    for name, value in {
+        "NUMBA_CPU_NAME": "nope", "NUMBA_THREADING_LAYER": "nope", "NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "100000", "TRITON_DEFAULT_BACKEND": "nope",
+        "TRITON_F32_DEFAULT": "junk", "TRITON_HOME": "/dev/null", "TRITON_INTERPRET": "junk", "TRITON_OVERRIDE_ARCH": "nope", "OMP_NUM_THREADS": "abc",
+        "MKL_NUM_THREADS": "x", "KMP_AFFINITY": "junk",
+    }.items():  # fmt: skip
+        yield Kind(f"process: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (0,), ("RND100",), {name: value})
+
+
 _GROUPS = (
     _files, _entries, _inputs, _references, _options, _kernels, _environments, _streams, _paths, _numbers, _tensors, _ends,
+    _pipes, _encodings, _processes,
 )  # fmt: skip
