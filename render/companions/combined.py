@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from render.companions.dual_delta.experiment import DualDelta
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 from render.result.loose import LOOSE, reproduced, width_of
 from render.result.margins import SIGMA
 from render.result.records import Evidence
@@ -110,6 +110,7 @@ def combined(verdict: Verdict, dual: DualDelta | None = None) -> Verdict:
 
     Needs the verdict as `classify` returned it (a loaded one cannot be run again). Raises RenderError otherwise.
     """
+    expect("the verdict", verdict, Verdict)
     study = verdict.study
     if study is None:
         raise RenderError("RND902", "this verdict cannot be run again", "pass the verdict that classify() returned")

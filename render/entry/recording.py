@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from render.entry.inputs import Inputs, gather, of_call
 from render.entry.outputs import flatten, visible
 from render.entry.target import as_kernel_error, find_entry, load_module, returned_names
 from render.interpreter.refusals import is_own_failure
-from render.result.errors import RenderError, headline, is_users
+from render.result.errors import RenderError, expect, headline, is_users
 
 FORMAT = "render recording 1"
 REFUSED = "RND901"
@@ -70,6 +71,7 @@ def record(path: str | Path, fn: Callable[..., Any], *inputs: Any, seed: int | N
     Tensors among the arguments are saved as they were before the call; one that the call changed is an output, too.
     `seed` seeds torch before the call. Raises RenderError for an argument that a file cannot hold.
     """
+    expect("path", path, str, os.PathLike)
     path = Path(path)
     if path.suffix != ".safetensors":
         raise RenderError(REFUSED, f"{path}: a recording is one .safetensors file", "name it run.safetensors")

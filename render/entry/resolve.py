@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from render.entry.inputs import parse_specs
-from render.result.errors import RenderError, is_users
+from render.result.errors import RenderError, expect, is_users
 
 NOT_FOUND = "RND902"
 
@@ -78,6 +78,7 @@ def _resolved(spec: str | Callable[..., Any] | None, module: ModuleType | None) 
             hint = "say --ref torch.matmul, or define reference() in the file"
             raise RenderError(NOT_FOUND, "no reference given", hint)
         return Reference(fn, "reference")
+    expect("ref", spec, str)
     expression = _expression(spec, module)
     if expression is not None:
         return Reference(expression, spec)

@@ -17,7 +17,7 @@ from render.interpreter.hosted.call import values
 from render.interpreter.hosted.numbers import Ends as NumberEnds
 from render.interpreter.hosted.numbers import OpenNumber
 from render.interpreter.memory import Memory
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 
 _ENDS = "_render_ends"
 Ends = tuple[np.ndarray, np.ndarray]
@@ -25,6 +25,9 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 def interval(lo: torch.Tensor, hi: torch.Tensor) -> torch.Tensor:
     """A tensor in the middle of [lo, hi], of the dtype of `lo`. RenderError for ends that are none."""
+    expect("lo", lo, torch.Tensor)
+    expect("hi", hi, torch.Tensor)
+    _real(lo, hi)
     if lo.shape != hi.shape or not lo.is_floating_point() or not bool((lo <= hi).all()):
         raise RenderError("RND901", "interval(lo, hi) wants floats of one shape with lo <= hi everywhere")
     middle = (0.5 * lo.double() + 0.5 * hi.double()).to(lo.dtype)
@@ -34,12 +37,20 @@ def interval(lo: torch.Tensor, hi: torch.Tensor) -> torch.Tensor:
 
 def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """x, and everything between it and y."""
+    expect("x", x, torch.Tensor)
+    expect("y", y, torch.Tensor)
+    _real(x, y)
     if x.shape != y.shape or not x.is_floating_point() or not bool((x.isfinite() & y.isfinite()).all()):
         raise RenderError("RND901", "hull(x, y) wants two finite floats of one shape")
     found: torch.Tensor = _with_ends(
         x.detach().clone(), torch.minimum(x, y.to(x.dtype)), torch.maximum(x, y.to(x.dtype)), y
     )
     return found
+
+
+def _real(*tensors: torch.Tensor) -> None:
+    if any(t.device.type == "meta" for t in tensors):
+        raise RenderError("RND901", "a tensor of the meta device has no numbers", "give one that has")
 
 
 def around(x: Any, share: float) -> Any:

@@ -18,6 +18,7 @@ from render.interpreter.cuda_redirect import cuda_on_cpu, has_gpu
 from render.interpreter.memory import MemoryFinding
 from render.interpreter.scope import PatchScope
 from render.interpreter.session import Session, innermost
+from render.result.errors import RenderError, expect
 
 
 class Untracked:
@@ -90,9 +91,13 @@ class NoGpu(contextlib.ContextDecorator):
 def no_gpu(device: str = "any") -> NoGpu:
     """A scope in which GPU-only Python is imported and runs here; `device` names the profile that it is told of.
 
-    Raises ValueError for an unknown one.
+    Raises RenderError for an unknown one.
     """
     from interval_ops.profiles.profile import load_profile
 
-    load_profile(device)
+    expect("device", device, str)
+    try:
+        load_profile(device)
+    except ValueError as error:
+        raise RenderError("RND902", str(error), "`render ops --help` names the profiles") from None
     return NoGpu(device)

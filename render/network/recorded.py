@@ -8,6 +8,7 @@ named `kept number`: with these a recorded run is judged by its own code, so tha
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ import torch
 from render.network.capture import Model, ModuleRun, capture, ordered
 from render.network.logs import is_log, of_log
 from render.network.program import Program, record
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 
 
 def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) -> Path:
     """Run the model once and write what went into and came out of every module."""
     from safetensors.torch import save_file
 
+    expect("path", path, str, os.PathLike)
     given = Model.of(model)
     trace = capture(given, inputs, seed)
     tensors, events = {}, []

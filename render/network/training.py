@@ -25,7 +25,7 @@ from render.network.judge import Sight
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, RIGOROUS, LeafRecord, NetworkVerdict, worst
 from render.network.walks import UNIT, plain_attention
-from render.result.errors import RenderError, UnsupportedOp
+from render.result.errors import RenderError, UnsupportedOp, expect
 
 SAME = 2.0**-18
 """Relative to the largest element: what rounded constants may do to a step, with a margin of 2^6."""
@@ -51,6 +51,12 @@ def compare_training(
     to the loss whose gradient is another, for the backward pass reaches it first. `bounds`: "all", or "none" for
     figures of first order alone.
     """
+    expect("target", target, nn.Module)
+    expect("reference", reference, nn.Module)
+    expect("seed", seed, int)
+    expect("steps", steps, int)
+    if steps < 1:
+        raise RenderError("RND902", f"steps={steps}", "one step is the least")
     if bounds not in ("all", "none"):
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "none"')
     mine, theirs = (_steps(m, inputs, loss, optimizer, steps, seed, None) for m in (target, reference))

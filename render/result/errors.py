@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 from render.result.places import relative
 
 _SIGNALS = ("render.", "_pytest.")
@@ -102,3 +104,12 @@ def spoken(error: BaseException | None) -> str:
 def headline(error: BaseException | None) -> str:
     """The first line of its message."""
     return spoken(error).strip().split("\n")[0]
+
+
+def expect(name: str, value: object, *kinds: type, none: bool = False) -> None:
+    """Raises RenderError (RND902) unless the argument `name` is of one of the kinds, or None where it may be."""
+    whole = (Integral,) if int in kinds else ()  # numpy's numbers, too
+    if (value is None and none) or (isinstance(value, (*kinds, *whole)) and not isinstance(value, bool)):
+        return
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    raise RenderError("RND902", f"{name} is of type {type(value).__name__}", f"give a {wanted}")

@@ -7,6 +7,7 @@ each element, and the run that answers further questions.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 from render.result.plain import put_back
 from render.result.verdict import ARRAYS, Outputs, OutputVerdict, Verdict
 
@@ -36,6 +37,7 @@ _AGAIN = "write one with `render classify ... --json PATH`"
 
 def load(path: str | Path) -> Verdict:
     """The verdict that was saved at `path` (`Verdict.save`, `render classify --json`)."""
+    expect("path", path, str, os.PathLike)
     return verdict_of(read(Path(path)), str(path))
 
 

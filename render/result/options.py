@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 from render.result.versions import triton_version
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,6 +84,12 @@ class Options:
     session: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("device", "ref_precision"):
+            expect(name, getattr(self, name), str)
+        expect("seed", self.seed, int)
+        expect("triton_version", self.triton_version, str, none=True)
+        expect("explain", self.explain, str, tuple, list, set, frozenset)
+        expect("assume_exact", self.assume_exact, str, tuple, list, set, frozenset)
         check_seed(self.seed)
         if self.triton_version is not None:
             try:

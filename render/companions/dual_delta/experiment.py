@@ -26,7 +26,7 @@ from render.companions.dual_delta.statistics import ALPHA, MARGIN, Outcome, Stat
 from render.companions.dual_delta.trial import ErrorSide, Generate, Sample, Trial
 from render.entry.execution import on_cpu
 from render.entry.inputs import Inputs, from_mapping
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 
 FIRST_LOOK = 50
 SEPARATION = 100.0
@@ -123,6 +123,9 @@ def dual_delta(
     of a seed that gives inputs (tuple or dict), or the name of a generator, with an example in `like=`. `metric`:
     "hybrid", "norm" or "ulp". Settings are fields of `Trials`.
     """
+    for name, given in (("oracle", oracle), ("generate", generate)):
+        if not callable(given):
+            expect(name, given, str)
     return experiment(f1, f2, oracle, generate, Trials(metric=metric, n=n, **settings))
 
 
@@ -143,6 +146,12 @@ class Trials:
     progress: Callable[[int, int], None] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("metric", "device"):
+            expect(name, getattr(self, name), str)
+        for name in ("n", "seed"):
+            expect(name, getattr(self, name), int)
+        for name in ("alpha", "margin"):
+            expect(name, getattr(self, name), int, float)
         object.__setattr__(self, "metric", ALIASES.get(self.metric, self.metric))
         _known("metric", (self.metric,), METRICS)
         _known("gate", self.gates, GATES)
