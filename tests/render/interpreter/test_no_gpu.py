@@ -127,7 +127,7 @@ def test_a_wild_access_is_told():
 
 
 def test_an_unknown_device_is_refused():
-    with pytest.raises(ValueError, match="unknown device"):
+    with pytest.raises(render.RenderError, match="unknown device"):
         render.no_gpu("nonesuch")
 
 
