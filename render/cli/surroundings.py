@@ -21,9 +21,18 @@ _kept: dict[int, int] = {}
 """Where standard streams led at first, by number."""
 
 
+_path: list[str] = []
+"""Where modules were found at first."""
+_DEEP = 1000
+"""Calls within each other that a report may take: Python's own limit."""
+
+
 def streams() -> None:
     """Standard streams that are closed lead nowhere, those that user code has closed since lead where they led: what is
-    opened later must not come in their places."""
+    opened later must not come in their places. Modules are found where they were found at first, however deep."""
+    sys.path += [folder for folder in _path if folder not in sys.path]
+    _path[:] = _path or sys.path
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEP))
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(fd)

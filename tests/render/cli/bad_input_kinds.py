@@ -453,7 +453,7 @@ def _processes() -> Iterator[Kind]:
     ways: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
         "os._exit(0)": ((2,), ("k.py",)), "os._exit(3)": ((2,), ("k.py",)), "sys.exit(0)": ((2,), ("k.py",)), "os.abort()": ((-6,), ("k.py",)),
         "os.kill(os.getpid(), 11)": ((-11,), ("k.py",)), "os.close(1)": ((0,), ()), "os.close(2)": ((0,), ()), "sys.stdout.close()": ((0,), ()),
-        "sys.stderr.close()": ((0,), ("RND100",)), "sys.stdout = None": ((0,), ("RND100",)), "sys.stderr = None": ((0,), ("RND100",)),
+        "sys.stderr.close()": ((0, 2), ()), "sys.stdout = None": ((0,), ("RND100",)), "sys.stderr = None": ((0,), ("RND100",)),
         "sys.path.clear()": ((0,), ("RND100",)), "sys.setrecursionlimit(90)": ((0, 2), ()), "os.chdir('/')": ((0,), ("RND100",)),
         "os.environ.clear()": ((0,), ("RND100",)), "os.fork() or os._exit(0)": ((0,), ("RND100",)), "raise KeyboardInterrupt": ((130,), ("interrupted",)),
     }  # fmt: skip
@@ -464,11 +464,11 @@ def _processes() -> Iterator[Kind]:
             body = REFERENCE if place == "import" else REFERENCE.replace("    return", f"    {way}\n    return")
             text = head + KERNEL + ENTRY + INPUTS + body
             yield Kind(f"process: {place}, {way}", ("classify", "k.py"), {"k.py": text}, codes, words, here)
-    for name, value in {"TORCH_LOGS": "nope", "NUMBA_DISABLE_JIT": "x"}.items():
+    for name, value in {"TORCH_LOGS": "nope", "NUMBA_DISABLE_JIT": "x", "TRITON_OVERRIDE_ARCH": "nope"}.items():
         yield Kind(f"process: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (2,), (), {name: value})
     for name, value in {
         "NUMBA_CPU_NAME": "nope", "NUMBA_THREADING_LAYER": "nope", "NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "100000", "TRITON_DEFAULT_BACKEND": "nope",
-        "TRITON_F32_DEFAULT": "junk", "TRITON_HOME": "/dev/null", "TRITON_INTERPRET": "junk", "TRITON_OVERRIDE_ARCH": "nope", "OMP_NUM_THREADS": "abc",
+        "TRITON_F32_DEFAULT": "junk", "TRITON_HOME": "/dev/null", "TRITON_INTERPRET": "junk",  "OMP_NUM_THREADS": "abc",
         "MKL_NUM_THREADS": "x", "KMP_AFFINITY": "junk",
     }.items():  # fmt: skip
         yield Kind(f"process: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (0,), ("RND100",), {name: value})
