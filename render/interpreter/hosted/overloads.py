@@ -15,6 +15,7 @@ import torch
 
 from interval_ops.formats import casting
 from interval_ops.formats.model import Format
+from render.interpreter.context import TRITON_ROOT
 from render.interpreter.cuda_redirect import on_host
 from render.interpreter.hosted.call import held_in, narrower, stored
 from render.interpreter.hosted.table import MOVES, OF_INTEGERS, ROUNDS, RULES, opaque
@@ -24,7 +25,7 @@ from render.ops.aten import Form, base_name, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND, FORMAT_OF
 from render.ops.parts import dispatches
 
-OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep, "<")
+OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, TRITON_ROOT, str(Path(__file__).parents[2]) + os.sep, "<")
 """Files that begin so are not the user's."""
 COPIES = frozenset(["copy", "_to_copy"])
 TAKES_IN = of_form(Form.MADE, Form.MOVE, Form.ORDER) | {"threshold"}
@@ -130,7 +131,7 @@ class HostSite:
 
 
 def host_site() -> HostSite:
-    """Innermost frame outside torch and this package."""
+    """Innermost frame outside torch, Triton and this package."""
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename

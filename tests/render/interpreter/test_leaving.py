@@ -10,6 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
 from render.interpreter.session import Session
@@ -158,3 +160,18 @@ def test_a_number_that_is_written_is_no_number_that_left():
     assert (left + 1.0).ends.lo == pytest.approx(1.25) and (left + 1.0).ends.hi == pytest.approx(1.5)
     own.leave(1.0, Ends(0.25, 0.5))  # now as a plain float, too: which of the two it is, nobody can tell
     assert own.of(1.0) == Ends(0.25, 1.0)
+
+
+@triton.jit
+def _times(x, y, s):
+    tl.store(y, tl.load(x) * s)
+
+
+def test_a_number_of_a_launch_has_the_line_of_the_launch():
+    """And not that of Triton's own launcher, which hands it on."""
+    x, y = torch.tensor([1.03]), torch.empty(1)
+    with Session() as session:
+        session.memory.carry(x, np.array([0.9]), np.array([1.1]), frozenset())
+        _times[(1,)](x, y, math.gamma(x.item()))
+        told = [t for t in session.taints.values() if t.code == "RND302"]
+    assert told and {t.file for t in told} == {__file__}
