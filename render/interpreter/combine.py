@@ -32,9 +32,11 @@ KNOWN = {
 }
 _CALLS = {"tl.maximum": "max", "tl.minimum": "min", "max": "max", "min": "min"}
 _EXPONENTIALS = {"tl.exp": "exp", "tl.exp2": "exp2"}
-_FUNCTIONS = {"tl.log": "log", "tl.log2": "log2", "tl.sqrt": "sqrt", "tl.sqrt_rn": "sqrt", "tl.abs": "abs",
+_NAMED = {"tl.log": "log", "tl.log2": "log2", "tl.sqrt": "sqrt", "tl.sqrt_rn": "sqrt", "tl.abs": "abs",
               "abs": "abs", "libdevice.log1p": "log1p", "tl.extra.libdevice.log1p": "log1p",
               **_EXPONENTIALS}  # fmt: skip
+FUNCTIONS = frozenset(_NAMED.values())
+"""What a combine function calls of one value, as expressions name it."""
 _SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/", ast.BitOr: "|"}
 _COMPARED: dict[type, Any] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -395,7 +397,7 @@ def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Ex
         return None if product is None or addend is None else _commutative("+", product, addend)
     if called == "tl.where" and len(args) == 3:
         return _where(args, known)
-    if (name := _FUNCTIONS.get(called.replace(".math.", "."))) is not None and len(args) == 1:
+    if (name := _NAMED.get(called.replace(".math.", "."))) is not None and len(args) == 1:
         inner = _expand(args[0], known)
         return None if inner is None else (name, inner)
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from interval_ops.bounds import Pair, each
+from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.value import within
 
@@ -128,7 +128,7 @@ class Handle:
         origin: Storage | None = None,
     ) -> None:
         meter = METER.get()
-        if lo is None or hi is None or lo is hi:
+        if lo is None or hi is None or is_point((lo, hi)):
             if lo is None or lo is v or not meter.muted:
                 lo = hi = None
             else:

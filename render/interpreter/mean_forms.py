@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
-from render.interpreter.combine import Expression, parsed
+from render.interpreter.combine import FUNCTIONS, Expression, parsed
 
 Degree = tuple[str, Fraction]
 """("shift", d): d c is added with c; ("weight base", d): a factor base^(d c); ("scale", d): a factor c^d."""
@@ -50,9 +50,6 @@ def _read(source: str) -> Mean | None:
         except _NoMean:
             continue
     return None
-
-
-FUNCTIONS = frozenset(["exp", "exp2", "log", "log2", "log1p", "sqrt"])
 
 
 def _formula(e: Expression, a: Expression, b: Expression) -> Callable[..., Any]:
@@ -104,14 +101,19 @@ def _degree(e: Expression, operands: dict[Expression, int], shifts: bool) -> Deg
         return kind, Fraction(1)
     if e[0] == "number":
         return kind, Fraction(0)
-    if e[0] not in _ARITIES or len(e) - 1 != _ARITIES[e[0]]:
+    if not _arity(e[0]) or len(e) - 1 != _arity(e[0]):
         raise _NoMean
     xs = [_degree(p, operands, shifts) for p in e[1:]]
     return _of_function(e[0], xs[0], shifts) if len(xs) == 1 else _of_two(e, xs[0], xs[1], shifts)
 
 
-_ARITIES = {"+": 2, "*": 2, "-": 2, "/": 2, "max": 2, "min": 2, "abs": 1, **dict.fromkeys(FUNCTIONS, 1)}
-_BASES = {"exp": "weight e", "exp2": "weight 2", "log": "weight e", "log2": "weight 2"}
+def _arity(name: str) -> int:
+    return 2 if name in "+-*/" or name in ("max", "min") else int(name in FUNCTIONS)
+
+
+def _base(name: str) -> str:
+    """Of an exponential or a logarithm."""
+    return "weight 2" if name.endswith("2") else "weight e"
 
 
 def _of_function(name: str, x: Degree, shifts: bool) -> Degree:
@@ -120,11 +122,11 @@ def _of_function(name: str, x: Degree, shifts: bool) -> Degree:
         return x[0], x[1] / 2
     if name == "abs" and (still or x[0] != "shift"):
         return x
-    if still and (x[0] in ("shift", "scale") or name in ("exp", "exp2", "log1p")):
+    if still and (x[0] in ("shift", "scale") or name.startswith("exp") or name == "log1p"):
         return ("shift" if shifts else "scale"), Fraction(0)
     if shifts and name in ("exp", "exp2") and x[0] == "shift":
-        return _BASES[name], x[1]
-    if shifts and name in ("log", "log2") and x[0] == _BASES[name]:
+        return _base(name), x[1]
+    if shifts and name in ("log", "log2") and x[0] == _base(name):
         return "shift", x[1]
     raise _NoMean
 

@@ -84,7 +84,8 @@ def attack(program: Foreign, device: str = "any", runs: int = 6, seed: int = 0) 
     except UnsupportedOp as refused:  # the target does not compile it
         found.left_out = str(refused)
         return found
-    found.taints = tuple(sorted({t.op for t in session.taints.values()}))
+    reached = {i for envelope in envelopes if envelope is not None for i in envelope.taints}
+    found.taints = tuple(sorted({session.taints[i].op for i in reached}))
     try:
         for name, values in executions(program, device, runs, seed):
             found.runs += 1

@@ -72,10 +72,10 @@ def test_loads_casts_stores_and_atomics():
 )
 def test_dot(dtype, u):
     torch.manual_seed(1)
-    a, b = torch.randn(16, 64).to(dtype), torch.randn(64, 16).to(dtype)
+    a, b = torch.randn(32, 64).to(dtype), torch.randn(64, 32).to(dtype)
     with lifted_session("sm_80") as session:
-        c = torch.empty(16, 16, dtype=dtype)
-        dot_kernel[(1,)](a, b, c, K=64, BLOCK=16)
+        c = torch.empty(32, 32, dtype=dtype)
+        dot_kernel[(1,)](a, b, c, K=64, BLOCK=32)
         wide = wide_values(session, c)
     exact = a.double() @ b.double()
     size = a.double().abs() @ b.double().abs()

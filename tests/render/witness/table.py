@@ -270,6 +270,8 @@ def _matrix(x: torch.Tensor) -> torch.Tensor:
 
 HOST_COMPOSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[str, ...]]] = {
     "cumsum": (lambda x: _selu(x).cumsum(0), ("cumsum",)),
+    "logcumsumexp": (lambda x: _selu(x).logcumsumexp(0), ("logcumsumexp",)),
+    "kaiser_window": (lambda x: _selu(x) * torch.kaiser_window(2 * N), ("kaiser_window",)),
     "cumprod": (lambda x: _selu(x).cumprod(0), ("cumprod",)),
     "prod": (lambda x: _matrix(x).prod(1), ("prod",)),
     "softmax": (lambda x: torch.softmax(_matrix(x), 1), ("_softmax",)),
