@@ -261,7 +261,12 @@ class Fission:
                 break
             state, self.turn = after, self.turn + turns
             ctx.steps.ticks(turns)
-        return {name: core.tensor(handle, variables[name].type) for name, handle in state.items()}
+        return {  # those that are one value have one name in what was written down
+            name: core.tensor(handle, variables[name].type)
+            for known, handle in state.items()
+            for name, end in turn.ends.items()
+            if end == turn.ends[known]
+        }
 
     def _batch(self, parts: Parts, turns: int, state: dict[str, Handle]) -> dict[str, Handle] | None:
         """The variables after so many turns more; None where these have to run one by one."""
@@ -305,7 +310,8 @@ class AtOnce:
         by = ref[1] if ref[0] == "held" else self.parts.turn.calls[ref[1]].out
         if any(h.taint or h.open is not None or h.lost is not None or not h.is_point for h in (start, by)):
             raise OneByOne
-        times = np.arange(self.turns + 1).astype(by.v.dtype).reshape(1, -1, *(1,) * (by.v.ndim - 1))
+        whole = by.v.dtype if call.method == "create_add" else np.int64  # addresses do not wrap where offsets would
+        times = np.arange(self.turns + 1).astype(whole).reshape(1, -1, *(1,) * (by.v.ndim - 1))
         moved = by.v[:, None] * times
         behind = Handle(np.ascontiguousarray(moved[:, -1]), by.dtype, by.shape)
         each = np.broadcast_to(moved[:, :-1], (self.programs, self.turns, *by.v.shape[1:]))

@@ -152,6 +152,29 @@ def behind(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
     tl.store(end_ptr, total - x)
 
 
+@triton.jit
+def renamed(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """Variables that are one value at the end of each turn, under names of either order."""
+    state = 0.0
+    low = 0.3
+    for i in range(n):
+        next_state = state * 0.5 + low * 0.25 + tl.load(x_ptr + i)
+        state = next_state
+        low = next_state
+    tl.store(end_ptr, state + low)
+
+
+@triton.jit
+def far(x_ptr, out_ptr, end_ptr, n, B: tl.constexpr):
+    """A pointer moves further than its offsets' type has numbers, and back."""
+    total = 0.0
+    at = x_ptr
+    for i in range(n):
+        total = total * 0.5 + tl.load(at, mask=i < 1, other=0.5) + tl.load(x_ptr + i)
+        at += 1 << 24
+    tl.store(end_ptr, total + tl.load(at - n.to(tl.int64) * (1 << 24)))
+
+
 def outcome(kernel, monkeypatch, at_once, programs=1, dtype=torch.float32, **settings):
     """(values, bounds, findings, causes, taints; how many batches of turns ran at once)."""
     batches = []
@@ -180,6 +203,8 @@ def outcome(kernel, monkeypatch, at_once, programs=1, dtype=torch.float32, **set
         (behind, 1, True),
         (pointers, 1, True),
         (copies, 1, True),
+        (renamed, 1, True),
+        (far, 1, True),
         (rows, 3, True),
         (one_place, 1, False),
         (unseen, 1, False),
