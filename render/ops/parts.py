@@ -86,6 +86,8 @@ def _way(func: Any) -> Callable[..., Any] | Layer | bool | None:
         return _negated
     if any(a.alias_info and not a.alias_info.is_write for a in func._schema.returns) and _composite(func):
         return _composite
+    if func._overloadname == "vec" and _composite(func):  # interpolations by factors, whole in inference mode
+        return _composite
     return func._schema.name.startswith(_PREFIX) or LAYERS.get(func._schema.name) or plain_of(func)
 
 

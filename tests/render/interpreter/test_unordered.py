@@ -133,3 +133,22 @@ def test_a_lane_outside_its_tensor_says_nothing_about_its_neighbour():
     assert any(f.code == "RND207" for f in session.memory.findings)
     assert not session.envelope(y).taints
     assert {session.taints[i].code for i in session.envelope(both).taints} == {"RND305"}
+
+
+@triton.jit
+def tiles_of_its_own(X, Y, n, N: tl.constexpr):
+    """The turns load what the program stored before a barrier: at first they run at once, then the program again."""
+    at = tl.arange(0, N)
+    tl.store(X + at, at * 0.5)
+    tl.debug_barrier()
+    for i in range(n):
+        tl.store(Y + i * N + at, tl.load(X + N - 1 - at) + i)
+
+
+def test_what_a_program_did_before_it_ran_again_is_not_before_it():
+    x, y = torch.zeros(N), torch.zeros(20 * N)
+    with Session(device="any") as session:
+        tiles_of_its_own[(1,)](x, y, 20, N=N, num_warps=4)
+    assert session.launches[0].rollbacks
+    assert not session.envelope(x).taints
+    assert not session.envelope(y).taints
