@@ -190,6 +190,7 @@ class Grid:
         while True:
             ctx.pids, ctx.linear, ctx.control_taint, ctx.locks = pids, linear, frozenset(), False
             ctx.active, ctx.ordered, ctx.turns = None, False, ""
+            ctx.unordered = ctx.unordered.anew()
             ctx.activity.looks = []
             ctx.steps.tick()
             self.stats.passes += 1

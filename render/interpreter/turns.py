@@ -18,6 +18,7 @@ import numpy as np
 
 from render.interpreter.context import Context, Site
 from render.interpreter.control import Abandoned
+from render.interpreter.unordered import Unordered
 from render.result.errors import Endless
 
 LARGEST_RING = 1 << 12
@@ -36,7 +37,7 @@ class _Program:
         self.seen, self.repeats, self.at = -1, False, Site("", 0)
         self.calls: tuple[int, ...] = ()
         self.error: BaseException | None = None
-        self.kept: tuple[frozenset[int], bool] = (frozenset(), False)
+        self.kept: tuple[frozenset[int], bool, Unordered] = (frozenset(), False, turns.ctx.unordered)
         self.thread = threading.Thread(target=contextvars.copy_context().run, args=(self._run,), daemon=True)
 
     @property
@@ -109,7 +110,7 @@ class Turns:
     def _resume(self, program: _Program) -> None:
         ctx = self.ctx
         ctx.pids, ctx.linear = program.pids, program.linear
-        ctx.control_taint, ctx.locks = program.kept
+        ctx.control_taint, ctx.locks, ctx.unordered = program.kept
         if program.seen >= 0 and self.resumed is not None:
             self.resumed(program.linear)
         looks, ctx.activity.looks = ctx.activity.looks, []
@@ -124,7 +125,7 @@ class Turns:
         assert program is not None
         program.seen, program.repeats, program.at = ctx.activity.changes, repeats, ctx.site()
         program.calls = ctx.calls()
-        program.kept = ctx.control_taint, ctx.locks
+        program.kept = ctx.control_taint, ctx.locks, ctx.unordered
         looks = ctx.activity.looks
         program.paused = True
         self.back.release()

@@ -57,6 +57,12 @@ class Unordered:
     def __len__(self) -> int:
         return len(self._stores)
 
+    def anew(self) -> Unordered:
+        """That of another pass, which may be the same programs once more."""
+        other = Unordered()
+        other.by_layout = self.by_layout
+        return other
+
     def mark(self) -> tuple[Any, ...]:
         """A point of the pass to come back to (`undo_to`)."""
         return tuple(self._stores), tuple(self._loads), self.late
