@@ -6,7 +6,6 @@ import atexit
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
@@ -14,6 +13,7 @@ from typing import NoReturn
 exit_at_once = os._exit
 PATIENCE = 20.0
 """Seconds that threads of the user's have to end."""
+LEFT = f"render: threads that the user's code started were not through {PATIENCE:g} s after the end, and are left"
 
 
 def leave(code: object) -> NoReturn:
@@ -26,9 +26,9 @@ def leave(code: object) -> NoReturn:
 def end(code: int) -> NoReturn:
     """Threads and exit handlers first, as always, but torch's and numba's objects are not destroyed one by one: that
     takes 0.7 s."""
-    with suppress(AttributeError):
-        if _ended():
-            threading._shutdown()  # type: ignore[attr-defined]
+    if not _ended():
+        with suppress(OSError, ValueError, AttributeError):
+            print(LEFT, file=sys.stderr)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # the reader has gone, or the user's code has closed it
@@ -37,12 +37,20 @@ def end(code: int) -> NoReturn:
 
 
 def _ended() -> bool:
-    """Whether all threads are through; who waits for nothing is not waited for: the result is told already."""
-    until = time.monotonic() + PATIENCE
+    """Whether all threads are through, pools told to end first, as Python does (`threading._shutdown`). Who waits for
+    nothing is not waited for: the result is told already."""
     others = [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
+    waiting = threading.Thread(target=_wait_for, args=(others,), daemon=True)
+    waiting.start()
+    waiting.join(PATIENCE)
+    return not waiting.is_alive()
+
+
+def _wait_for(others: list[threading.Thread]) -> None:
+    for told in reversed(getattr(threading, "_threading_atexits", ())):
+        told()
     for thread in others:
-        thread.join(max(0.0, until - time.monotonic()))
-    return not any(thread.is_alive() for thread in others)
+        thread.join()
 
 
 @contextmanager

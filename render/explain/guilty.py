@@ -13,9 +13,8 @@ A repair proves nothing about intent: several changes may repair one kernel. It 
 from __future__ import annotations
 
 import ast
-import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +44,6 @@ DEARER = 4
 """An interval run, beside one of values."""
 
 Function = tuple[str, int]
-Change = Callable[[object, ast.Module], ast.Module]
 Turn = tuple[Function, Repair | Literal]
 
 
@@ -62,8 +60,8 @@ class _Trial:
         """The outputs of the changed kernel; None where it does not run to its end."""
         self.left -= 1
 
-        def change(jit_fn: object, tree: ast.Module) -> ast.Module:
-            return repaired(tree, place, code) if _key(jit_fn) == function else tree
+        def change(jit_fn: object, tree: ast.Module) -> ast.Module | None:
+            return repaired(tree, place, code) if _key(jit_fn) == function else None
 
         return self.unchanged(change=change, steps=self.steps)
 
@@ -88,10 +86,13 @@ class _Trial:
             return [by[case.name].lo / 2 + by[case.name].hi / 2 for case in self.study.cases]
 
 
-def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = None) -> Guilty | None:
+def guilty(
+    study: Study, run: Execution, near: int = 0, only: Function | None = None, through: Iterable[Function] = ()
+) -> Guilty | None:
     """None where no single change that was tried makes the kernel right; lines around `near` come first, if given.
 
-    `only`: the kernel (file and line of its `def`) that departs; others but for what it calls are changed after it.
+    `only`: the kernel (file and line of its `def`) that departs; others are left as they are, but for what it calls,
+    and after it those that all that is wrong passes `through`.
     """
     cases = [c for c in study.cases if not c.mismatch]
     if len(cases) != len(study.cases) or not run.work:
@@ -99,8 +100,8 @@ def guilty(study: Study, run: Execution, near: int = 0, only: Function | None = 
     trees = _trees(study)
     mine = _within(trees, only)
     found = _in(study, run, cases, list(_turns(mine, near)), RUNS)
-    if found is None and (others := {key: tree for key, tree in trees.items() if key not in mine}):
-        # What departs there may be the way that the program goes, and no fault.
+    others = {key: tree for key, tree in trees.items() if key not in mine and any(_is(key, tree, k) for k in through)}
+    if found is None and others:  # what departs there may be the way that the program goes, and no fault
         found = _in(study, run, cases, list(_turns(others, 0)), RUNS // 2)
     return found
 
@@ -171,10 +172,9 @@ def _key(jit_fn: object) -> Function:
 def _trees(study: Study) -> dict[Function, ast.Module]:
     trees: dict[Function, ast.Module] = {}
 
-    def collect(jit_fn: object, tree: ast.Module) -> ast.Module:
+    def collect(jit_fn: object, tree: ast.Module) -> None:
         if is_user_file(_key(jit_fn)[0]):
-            trees.setdefault(_key(jit_fn), copy.deepcopy(tree))
-        return tree
+            trees.setdefault(_key(jit_fn), tree)
 
     study.run({"interval": False, "change": collect})
     return trees

@@ -14,9 +14,8 @@ the verdict alone. Zeros that fit are enough by themselves.
 from __future__ import annotations
 
 import ast
-import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -26,7 +25,7 @@ import numpy as np
 from interval_ops.formats.casting import round_value
 from render.entry.execution import Execution, Tensor
 from render.explain.study import Study
-from render.interpreter.context import is_user_file
+from render.interpreter.context import Change, is_user_file
 from render.interpreter.mutation import Fault, faults, mutate
 from render.result.decision import Case, Decision, compare, fits_zero
 from render.result.defects import caught
@@ -89,10 +88,9 @@ def inventory(study: Study, zeros: bool = False) -> tuple[Execution, list[tuple[
     """
     trees: dict[Function, ast.Module] = {}
 
-    def collect(jit_fn: Any, tree: ast.Module) -> ast.Module:
+    def collect(jit_fn: Any, tree: ast.Module) -> None:
         if is_user_file(jit_fn.fn.__code__.co_filename):
-            trees.setdefault(_key(jit_fn), copy.deepcopy(tree))
-        return tree
+            trees.setdefault(_key(jit_fn), tree)
 
     run = study.run({"interval": False, "change": collect})
     launched = {(launch.file, launch.kernel) for launch in run.session.launches}
@@ -110,8 +108,8 @@ def _key(jit_fn: Any) -> Function:
     return code.co_filename, code.co_firstlineno
 
 
-def plant(function: Function, fault: Fault) -> Callable[[Any, ast.Module], ast.Module]:
-    return lambda jit_fn, tree: mutate(tree, fault) if _key(jit_fn) == function else tree
+def plant(function: Function, fault: Fault) -> Change:
+    return lambda jit_fn, tree: mutate(tree, fault) if _key(jit_fn) == function else None
 
 
 # what becomes of it

@@ -129,32 +129,35 @@ def diagnosis(
         return Diagnosis(like, None, None)  # an input that came back as it was
     left = departure(study, oracle) if run.work <= WORTH_WORK // 8 else None
     kernel: tuple[str, int] | None = None
+    others: frozenset[tuple[str, int]] = frozenset()
     if run.work <= WORTH_WORK // 8 and (len(run.session.launches) > 1 or run.session.host_steps or left is None):
-        kernel, left, host = _stepwise(study, oracle, left)
+        kernel, left, host, others = _stepwise(study, oracle, left)
         if host:
             return Diagnosis(like, None, left)
     near = left.line or left.after_line if left is not None and left.established else 0
-    found = guilty(study, run, near, kernel)
+    found = guilty(study, run, near, kernel, others)
     return Diagnosis(like, found, left if found is None or "divergence" in options.explain else None)
 
 
 def _stepwise(
     study: Study, oracle: Oracle, left: Divergence | None
-) -> tuple[tuple[str, int] | None, Divergence | None, bool]:
-    """(the kernel that departs, where in it, whether it is an operation of the host), by the steps of the program."""
+) -> tuple[tuple[str, int] | None, Divergence | None, bool, frozenset[tuple[str, int]]]:
+    """(the kernel that departs, where in it, whether it is an operation of the host, kernels that all that is wrong
+    passes through), by the steps of the program."""
     from render.explain.steps import first_departure, inside
 
     try:
         first = first_departure(study, oracle)
     except (RenderError, UnsupportedOp):
-        return None, left, False
+        return None, left, False, frozenset()
     if first is None:
-        return None, left, False
+        return None, left, False, frozenset()
     output, index = (left.output, left.index) if left is not None else (study.cases[0].name, ())
     found = inside(study, first, output, index)
     if first.step.kernel is None:
-        return None, found, first.sure
-    return first.step.kernel if first.sure else None, found if found.established or left is None else left, False
+        return None, found, first.sure, frozenset()
+    place = found if found.established or left is None else left
+    return first.step.kernel if first.sure else None, place, False, first.through
 
 
 def weak_reference(oracle: Oracle) -> list[str]:

@@ -31,6 +31,7 @@ from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
 from render.reference.oracle import Oracle
 from render.reference.shadow import in_parts
+from render.result.decision import compare
 from render.result.elements import Divergence
 from render.result.errors import RenderError, UnsupportedOp
 
@@ -112,13 +113,15 @@ class StepTracker(HostTracker):
 class FirstDeparture:
     """The step at which a program departs, and its number; `known`: the tensors of the reference.
 
-    `sure`: another step has a counterpart, so that the reference goes the same way.
+    `sure`: another step has a counterpart, so that the reference goes the same way. `through`: where the kernels are
+    defined without which nothing that is wrong would be there.
     """
 
     step: ProgramStep
     number: int
     known: list[Known] = field(repr=False)
     sure: bool = True
+    through: frozenset[Spot] = frozenset()
 
 
 def first_departure(study: Study, oracle: Oracle) -> FirstDeparture | None:
@@ -126,15 +129,39 @@ def first_departure(study: Study, oracle: Oracle) -> FirstDeparture | None:
     known = reference_steps(oracle)
     if known is None:
         return None
-    steps, _ = _run(study)
+    steps, run = _run(study)
     for step in steps:
         step.name = _counterpart(step, known)
     mark_clean(steps)
     sure = len(steps) == 1 or any(s.name for s in steps)
     for number, step in enumerate(steps):
         if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
-            return FirstDeparture(step, number, known, sure)
+            return FirstDeparture(step, number, known, sure, _through(steps, run, study))
     return None
+
+
+def _through(steps: list[ProgramStep], run: Execution, study: Study) -> frozenset[Spot]:
+    """The kernels that have a part in every wrong output; none where that is not known."""
+    wrong = [c.name for c in study.cases if not c.mismatch and (compare(c).outside_exact | compare(c).nonfinite).any()]
+    found: frozenset[Spot] | None = None
+    for name in wrong:
+        start = _start(run.output(name).tensor)
+        last = [i for i, step in enumerate(steps) if _start(step.tensor) == start]
+        kernels = {spot for i in _behind(steps, last[-1:]) if (spot := steps[i].kernel) is not None}
+        found = frozenset(kernels) if found is None else found & kernels
+    return found or frozenset()
+
+
+def _behind(steps: list[ProgramStep], todo: list[int]) -> set[int]:
+    """These steps and all that they rest on; what is written again rests on what was there."""
+    seen: set[int] = set()
+    while todo:
+        number = todo.pop()
+        if number not in seen:
+            seen.add(number)
+            own = _start(steps[number].tensor)
+            todo += steps[number].reads + [i for i in range(number) if _start(steps[i].tensor) == own]
+    return seen
 
 
 def inside(study: Study, found: FirstDeparture, output: str, index: tuple[int, ...]) -> Divergence:

@@ -9,8 +9,11 @@ import linecache
 import re
 import runpy
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import thread as pools
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -105,7 +108,8 @@ def run(what: Invocation) -> Ended:
     runners: dict[str, Callable[[Invocation], int | None]] = {"file": _file, "module": _module, "pytest": _pytest}
     before = sys.argv, sys.path[:], sys.modules.get("__main__")
     try:
-        return Ended(int(runners[what.kind](what) or 0))
+        with _its_threads():
+            return Ended(int(runners[what.kind](what) or 0))
     except SystemExit as stop:
         if isinstance(stop.code, str):
             print(stop.code, file=sys.stderr)
@@ -119,6 +123,19 @@ def run(what: Invocation) -> Ended:
         sys.argv, sys.path[:] = before[0], before[1]
         if before[2] is not None:
             sys.modules["__main__"] = before[2]
+
+
+@contextmanager
+def _its_threads() -> Iterator[None]:
+    """Waits for the threads that the body started, as Python does at its end: what they do is the script's, too. Those
+    of a pool that nobody shut down wait for more work, and end with the process."""
+    others = {*threading.enumerate()}
+    try:
+        yield
+    finally:
+        for thread in threading.enumerate():
+            if thread not in others and not thread.daemon and thread not in pools._threads_queues:  # type: ignore[attr-defined]
+                thread.join()
 
 
 def shown(error: BaseException) -> Iterator[str]:

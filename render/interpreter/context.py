@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from render.interpreter.turns import Turns
     from render.interpreter.waiting import Activity
 
+Change = Callable[[Any, ast.Module], ast.Module | None]
+"""(jitted function, its tree, which may be written to) -> another tree; None: the function stays as it is."""
 TRITON_ROOT = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 OWN_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -84,7 +86,7 @@ class Context:
     """Loads without `other` that had masked-off lanes, with the programs that had them."""
     open_sites: set[Site] = field(default_factory=set)
     """Lines where an access may go to one of several places, as far as told."""
-    change: Callable[[Any, ast.Module], ast.Module] | None = None
+    change: Change | None = None
     assume_exact: frozenset[str] = frozenset()
     writers: Writers = field(default_factory=Writers)
     unordered: Unordered = field(default_factory=Unordered)

@@ -45,8 +45,7 @@ class Language:
         fn = jit_fn.fn
         key = fn, getattr(jit_fn, "src", None)
         if key not in self._bound:
-            change = self.ctx.change
-            code = code_of(jit_fn) if change is None else RewrittenKernel(jit_fn, change)
+            code = code_of(jit_fn, self.ctx.change)
             if code.is_user:
                 self.ctx.files.add(code.file)
             self.sources.update(dict.fromkeys(codes_within(code.code), code))

@@ -19,9 +19,10 @@ import textwrap
 import types
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from render.interpreter import loops
-from render.interpreter.context import is_user_file
+from render.interpreter.context import Change, is_user_file
 
 ASSIGN, AND, OR, NOT, CHAIN, ASSERT, LOOP, AGAIN, VALUE = (
     "__render_assign__",
@@ -184,27 +185,32 @@ def _source(jit_fn: Any) -> tuple[str, int]:
     return own, start + textwrap.dedent(text)[:begin].count("\n")
 
 
+def tree_of(jit_fn: Any) -> ast.Module:
+    """Its definition, at the lines and columns of its file."""
+    source, start = _source(jit_fn)
+    indent = len(source) - len(source.lstrip(" \t"))
+    tree = ast.parse(textwrap.dedent(source))
+    ast.increment_lineno(tree, start - 1)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
+            node.col_offset += indent
+            node.end_col_offset = (node.end_col_offset or 0) + indent
+    return tree
+
+
 class RewrittenKernel:
-    """Compiled body of one jitted function; `bind` gives a callable over the given globals."""
+    """Compiled body of one jitted function, or of a changed `tree` of it; `bind` gives a callable over the given
+    globals."""
 
     __slots__ = ("code", "file", "fn", "indent", "is_user", "jit_fn", "line")
 
-    def __init__(self, jit_fn: Any, change: Callable[[Any, ast.Module], ast.Module] | None = None) -> None:
+    def __init__(self, jit_fn: Any, tree: ast.Module) -> None:
         self.jit_fn = jit_fn
         self.fn = jit_fn.fn
         self.file = self.fn.__code__.co_filename
         self.is_user = is_user_file(self.file)
-        source, start = _source(jit_fn)
-        self.indent = indent = len(source) - len(source.lstrip(" \t"))
-        tree = ast.parse(textwrap.dedent(source))
-        ast.increment_lineno(tree, start - 1)
-        self.line = next(node.lineno for node in tree.body if isinstance(node, ast.FunctionDef))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
-                node.col_offset += indent
-                node.end_col_offset = (node.end_col_offset or 0) + indent
-        if change is not None:
-            tree = change(jit_fn, tree)
+        own = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+        self.line, self.indent = own.lineno, own.col_offset
         tree = ast.fix_missing_locations(_Rewriter().visit(tree))
         module = compile(tree, self.file, "exec")
         self.code = next(c for c in module.co_consts if isinstance(c, types.CodeType))
@@ -216,14 +222,18 @@ class RewrittenKernel:
 
 
 _cache: dict[Any, RewrittenKernel] = {}
+_changed: WeakKeyDictionary[Change, dict[Any, RewrittenKernel]] = WeakKeyDictionary()
 
 
-def code_of(jit_fn: Any) -> RewrittenKernel:
-    """Rewritten code of a JITFunction, cached by the Python function that it wraps and its source."""
+def code_of(jit_fn: Any, change: Change | None = None) -> RewrittenKernel:
+    """Rewritten code of a JITFunction, cached by the Python function that it wraps, its source and the change."""
     key = jit_fn.fn, getattr(jit_fn, "src", None)
-    if key not in _cache:
-        _cache[key] = RewrittenKernel(jit_fn)
-    return _cache[key]
+    known = _cache if change is None else _changed.setdefault(change, {})
+    if key not in known:
+        tree = tree_of(jit_fn)
+        other = None if change is None else change(jit_fn, tree)
+        known[key] = code_of(jit_fn) if change and other is None else RewrittenKernel(jit_fn, other or tree)
+    return known[key]
 
 
 def namespace_of(fn: types.FunctionType, helpers: dict[str, Any]) -> dict[str, Any]:

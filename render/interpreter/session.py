@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +14,7 @@ from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
 from render.interpreter.choices import EXACT, Choices
 from render.interpreter.compiled import Compiled, compiles, launch_hooks
-from render.interpreter.context import Context, Site
+from render.interpreter.context import Change, Context, Site
 from render.interpreter.cuda_redirect import cuda_on_cpu, on_host
 from render.interpreter.device import Description, described, target
 from render.interpreter.eager import uncompiled
@@ -71,7 +70,7 @@ class Settings(TypedDict, total=False):
     printer: Callable[[str], None]
     undefined: float | None
     builder: Callable[[Context], Builder]
-    change: Callable[[Any, ast.Module], ast.Module] | None
+    change: Change | None
     assume_exact: Iterable[str]
     sum_order: str | None
     fp_contraction: str | None

@@ -1,9 +1,11 @@
-"""The end of a command: exit handlers and threads have their turn, and the exit code arrives."""
+"""The end of a command: exit handlers, threads and pools have their turn, and the exit code arrives."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
 
 CODE = """
 import atexit, sys, threading, time
@@ -38,3 +40,36 @@ def test_a_closed_pipe_is_no_traceback():
         capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0 and "Traceback" not in run.stderr and "Exception" not in run.stderr
+
+
+END = """
+import importlib, threading, time
+leave = importlib.import_module("render.cli.leave")
+leave.PATIENCE = {patience}
+{code}
+leave.end(7)
+"""
+
+
+def ended(code: str, patience: float = 20.0) -> tuple[int, str, str]:
+    text = END.format(code=code, patience=patience)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=60, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('late'))).start()",
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\n"
+        "pool.submit(lambda: (time.sleep(0.3), print('late')))",
+        "import atexit\natexit.register(print, 'late')",
+    ],
+)
+def test_what_is_still_at_work_ends_first(code: str) -> None:
+    assert ended(code) == (7, "late\n", "")
+
+
+def test_a_thread_that_does_not_end_is_told() -> None:
+    code, _, said = ended("threading.Thread(target=lambda: time.sleep(600)).start()", 0.2)
+    assert code == 7 and "were not through" in said

@@ -231,3 +231,15 @@ def test_some_idioms(one: Idiom, tmp_path: Path) -> None:
 @pytest.mark.parametrize("one", idioms(120), ids=str)
 def test_every_idiom(one: Idiom, tmp_path: Path) -> None:
     idiom(one, tmp_path)
+
+
+def test_threads_of_a_script_are_part_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As with Python, which waits for them; but not for a pool that nobody shut down."""
+    file = tmp_path / "threads.py"
+    file.write_text(
+        "import threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('late'))).start()\n"
+        "print(ThreadPoolExecutor(1).submit(int, '5').result())\n"
+    )
+    assert run(invocation([str(file)])).exit_code == 0
+    assert capsys.readouterr().out == "5\nlate\n"
