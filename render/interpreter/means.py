@@ -10,7 +10,8 @@ derivatives over boxes (`_BoxSlope`), which cover all values that a tree may mee
 k copies of the least and of the largest of them. The error of one step is the largest over the same boxes, with the
 target's functions.
 
-That trees agree without rounding is not followed from the formula: the caller has tested it on the elements.
+That trees agree without rounding does not follow from such a formula, as (a + b) / 2 shows, nor from elements, which
+may all be equal: it is tried with numbers that lie apart (`_regroups`). The caller has tried it with the elements.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ CELLS, WIDE = (96, 512), 6.0
 BESIDE = 2.0**-20
 """What derivatives of boxes may miss [0, 1] by: errors grow by (1 + 2 BESIDE)^n."""
 LONGEST = 1 << 14
+APART = np.array([0.0, 0.21, 0.57, 1.0])
+"""Where in a range numbers lie with which groupings are tried."""
+NARROW = 2.0**-36
+"""What such a trial may be off by, of itself and of 1."""
 
 
 # --- derivatives over boxes ---------------------------------------------------------------------------------------
@@ -137,7 +142,7 @@ def along(found: Mean, pair: Pair, axis: int, reverse: bool, fmt: Format, profil
     if not found.shifts and not (lo > 0).all():
         return None
     reach = _reach(found, float(lo.min()), float(hi.max()), n)
-    step = None if reach is None else _step(found, reach, fmt, profile)
+    step = None if reach is None or not _regroups(found, reach) else _step(found, reach, fmt, profile)
     if step is None or reach is None:
         return None
     grown = step * (1 + 2 * BESIDE) ** n * np.arange(n)
@@ -181,6 +186,25 @@ def _reach(found: Mean, low: float, high: float, n: int) -> _Reach | None:
         return None
     room = 2.0**-8 * max(most - least, 2.0**-8) if found.shifts else 2.0**-8
     return _Reach(least, most, room)
+
+
+def _regroups(found: Mean, reach: _Reach) -> bool:
+    """Whether three numbers give the same in each grouping and order, near to each other and as far as values are."""
+    exact, low = Pairs(FP64, exact_profile()), reach.low
+    spans = (1.0, reach.high - low) if found.shifts else (math.e, reach.high / low)
+    for span in spans:
+        points = low + span * APART if found.shifts else low * span**APART
+        a, b, c = (exact.of((x.ravel(),) * 2) for x in np.meshgrid(points, points, points))
+        with np.errstate(all="ignore"):
+            first, swapped = (found.formula(exact, *pair) for pair in ((a, b), (b, a)))
+            made = (found.formula(exact, first, c), found.formula(exact, a, found.formula(exact, b, c)),
+                    found.formula(exact, swapped, c))  # fmt: skip
+            lows, highs = (np.stack([x.pair[end] for x in made]) for end in (0, 1))
+            meet = lows.max(0) <= highs.min(0)
+            narrow = (highs - lows).max(0) <= NARROW * (np.abs(highs).max(0) + found.shifts)
+        if not (meet & narrow).all():
+            return False
+    return True
 
 
 def _step(found: Mean, reach: _Reach, fmt: Format, profile: Profile) -> float | None:

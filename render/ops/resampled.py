@@ -108,6 +108,14 @@ def of_planes(x: torch.Tensor, *_: Any, **__: Any) -> bool:
     return x.is_floating_point() and x.numel() > 0 and x.shape[-1] < 4096 and x.shape[-2] < 4096
 
 
+def is_resized(
+    x: torch.Tensor, size: Sequence[int], corners: bool, down: float | None = None, across: float | None = None
+) -> bool:
+    """Of an axis that keeps its length some kernels copy and others go by the factor, if that is another than 1."""
+    sides = zip(x.shape[-2:], size, (down, across), strict=True)
+    return of_planes(x) and (corners or all(n != m or not s or s == 1 for n, m, s in sides))
+
+
 # --- samples at points --------------------------------------------------------------------------------------------
 
 LINEAR, NEAREST, CUBIC = 0, 1, 2

@@ -74,6 +74,29 @@ def test_what_moves_otherwise_is_none(body):
     assert found is None or along(found, (x, x), 1, False, FP32, load_profile("sm_90")) is None
 
 
+GROUPED = {
+    "average": "return (a + b) / 2.0",
+    "root of the mean square": "return tl.sqrt((a * a + b * b) * 0.5)",
+    "geometric": "return tl.sqrt(a * b)",
+    "lopsided": LOG.replace("+ tl.exp", "+ 1.00001 * tl.exp"),
+    "the first": "return a + 0.0 * b",
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("equal", [True, False])
+def test_what_depends_on_grouping_or_order_is_none_whatever_the_elements(name, equal):
+    found = mean_of(source(GROUPED[name]))
+    x = np.full((1, 8), 1.5) if equal else np.abs(rng(1).standard_normal((1, 8))) + 0.1
+    assert found is not None
+    assert along(found, (x, x), 1, False, FP32, load_profile("sm_90")) is None
+
+
+@triton.jit
+def average(a, b):
+    return (a + b) / 2.0
+
+
 @triton.jit
 def log_of_sums(a, b):
     m = tl.maximum(a, b)
@@ -128,3 +151,12 @@ def test_what_depends_on_the_grouping_has_no_bound():
     x = torch.randn(3, 32, generator=torch.Generator().manual_seed(1))
     found = render.classify(entry, x, lopsided, ref=lambda x, *_: torch.logsumexp(x, 1))
     assert found.label != "Type-I" and found.code in ("RND213", "RND214", "RND313"), found
+
+
+def test_equal_elements_do_not_hide_what_depends_on_the_grouping():
+    def widened(x):
+        return (x * 0.0).exp() * 1e6 - 1e6 + 1  # 1, or as far off as an exponential's error times 1e6
+
+    x = torch.ones(3, 32)
+    found = render.classify(lambda x: entry(widened(x), average), x, ref=lambda x: x[:, 0].clone())
+    assert found.label != "Type-I", found
