@@ -84,3 +84,13 @@ def test_more_bits_follow_the_steps(name):
     with torch.no_grad(), CellRecorder() as recorder:
         found = operation(x)
     assert recorder.cells.outcome(found).shape == tuple(found.shape)
+
+
+@pytest.mark.parametrize("more", [{"mode": "bicubic"}, {"mode": "bilinear", "antialias": True}], ids=str)
+def test_factors_are_followed_in_inference_mode(more):
+    x = torch.randn(1, 2, 5, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    with torch.inference_mode():
+        want = F.interpolate(x, scale_factor=(2.4, 1.3), **more)
+        with ShadowMode() as mode:
+            found = F.interpolate(x, scale_factor=(2.4, 1.3), **more)
+        assert (mode.value(found) - want).abs().max() <= 1e-12 * (1 + want.abs().max())

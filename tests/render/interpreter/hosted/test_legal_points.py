@@ -165,8 +165,10 @@ def test_torch_s_own_results_lie_inside(name, dtype):
     "operation",
     [
         lambda x: torch.segment_reduce(x, "max", lengths=torch.tensor([4, 8])),
-        *(lambda x, more=more: F.interpolate(x.reshape(1, 1, 3, 4), scale_factor=(2.0, 1.2), **more)
-          for more in ({"mode": "bicubic"}, {"mode": "bilinear", "antialias": True})),
+        *(
+            lambda x, more=more: F.interpolate(x.reshape(1, 1, 3, 4), scale_factor=(2.0, 1.2), **more)
+            for more in ({"mode": "bicubic"}, {"mode": "bilinear", "antialias": True})
+        ),
     ],
 )
 def test_what_is_no_sum_with_known_coefficients_is_named(operation):
