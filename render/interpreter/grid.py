@@ -192,7 +192,6 @@ class Grid:
             ctx.active, ctx.ordered, ctx.turns = None, False, ""
             ctx.unordered = ctx.unordered.anew()
             ctx.activity.looks = []
-            ctx.unordered.begin()
             ctx.steps.tick()
             self.stats.passes += 1
             if self.begin_pass is not None:

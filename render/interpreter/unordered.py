@@ -72,11 +72,6 @@ class Unordered:
         stores, loads, self.late = mark
         self._stores, self._loads = deque(stores, LATEST), deque(loads, LATEST_LOADS)
 
-    def begin(self) -> None:
-        """A pass begins, perhaps anew: nothing is before it."""
-        self.barrier()
-        self.late = frozenset()
-
     def barrier(self) -> None:
         self._stores.clear()
         self._loads.clear()
