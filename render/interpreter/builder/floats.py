@@ -163,7 +163,7 @@ class Floats(Arithmetic):
         if widening:
             v = x.v.astype(carrier(ty), copy=False)
             out = Handle(v, ty.scalar, x.shape, x.lo, x.hi, x.taint)
-            out.kin = x.kin
+            related.widened(x, out)
             return out
         v = casting.round_value(x.v, dst, mode, overflow)
         if not self.ctx.interval:

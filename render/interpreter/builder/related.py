@@ -46,13 +46,14 @@ Array = np.ndarray
 
 
 class Ref:
-    """A value by its arrays, not held."""
+    """A value by its arrays, not held. A value that was broadcast has the same arrays, and another shape."""
 
-    __slots__ = ("_hi", "_lo", "_v")
+    __slots__ = ("_hi", "_lo", "_v", "shape")
 
     def __init__(self, h: Handle) -> None:
         lo, hi = h.pair
         self._v, self._lo, self._hi = ref(h.computed), ref(lo), ref(hi)
+        self.shape = h.shape
 
     def is_(self, h: Handle) -> bool:
         return h.pend is None and self._v() is h.computed and self._lo() is h.pair[0]
@@ -87,6 +88,9 @@ class Powers(Unmoved):
     of: Ref
     power: int
 
+    def exact(self) -> Powers | None:
+        return self if self.power == 1 else None
+
     def along(self, axes: tuple[int, ...]) -> Addend:
         return Addend(self.of, axes, self.power, signed=False)
 
@@ -96,6 +100,9 @@ class Flat(Unmoved):
     """All lanes of a block in one row."""
 
     addends: tuple[Addend, ...]
+
+    def exact(self) -> Flat:
+        return Flat(tuple(a for a in self.addends if a.power == 1))
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,12 @@ def flattened(x: Handle, out: Handle) -> None:
 def raised(x: Handle, out: Handle, power: int) -> None:
     if not x.is_point and not out.is_point:
         out.kin = Powers(Ref(x), power)
+
+
+def widened(x: Handle, out: Handle) -> None:
+    """`out` is x in a wider format. What was rounded in the narrower one has errors and a range that are not known."""
+    kin = x.kin.exact() if isinstance(x.kin, (Powers, Flat)) else x.kin
+    out.kin = None if isinstance(kin, Total) else kin
 
 
 def _addends(x: Handle, axes: tuple[int, ...]) -> tuple[Addend, ...]:
@@ -318,13 +331,13 @@ def _by_extreme(op: str, operands: tuple[Handle, ...], ends: Pair, u: float, fmt
         if isinstance(kin, OwnExtreme) and (of := _own(x, kin)) is not None and of.signed:
             room = (2 * u + FLOAT64) * _size(x.pair) + fmt.half_subnormal
             low, high = (ends[0], room) if turn * kin.sign > 0 else (-room, ends[1])
-            return _within(ends, (low, high))
+            return _within(ends, (low, high), fmt)
     return ends
 
 
 def _own(x: Handle, kin: Total | OwnExtreme) -> Addend | None:
-    """How each element of x is an addend of the sum that it meets."""
-    found = next((a for a in kin.of if a.of.is_(x)), None)
+    """How each element of x is an addend of the sum that it meets: once, so that lanes that repeat it are others."""
+    found = next((a for a in kin.of if a.of.is_(x) and a.of.shape == x.shape), None)
     return found if found is not None and _in_place(x, found.axes, kin.rows) else None
 
 
@@ -340,7 +353,7 @@ def _by_total(quotient: bool, operands: tuple[Handle, ...], ends: Pair, fmt: For
         lo, hi = x.pair
         if not ((hi - lo) > WIDE * np.maximum(np.abs(lo), np.abs(hi))).any():
             continue
-        return _within(ends, _share(x, of, kin, fmt, error))
+        return _within(ends, _share(x, of, kin, fmt, error), fmt)
     return ends
 
 
@@ -403,7 +416,7 @@ def _of_sum(op: str, operands: tuple[Handle, ...], ends: Pair, u: float, fmt: Fo
         near = one.kin
         if isinstance(near, Near) and near.sign == -sign and near.of.is_(other):  # they cancel
             radius = near.radius * (1 + 2 * u + FLOAT64) + (2 * u + FLOAT64) * _size(other.pair) + fmt.half_subnormal
-            return _within(ends, (-radius, radius)), None
+            return _within(ends, (-radius, radius), fmt), None
     if op == "fadd":
         return ends, None
     found = _remainder(x, y, 1) or _remainder(y, x, -1)
@@ -415,7 +428,7 @@ def _of_sum(op: str, operands: tuple[Handle, ...], ends: Pair, u: float, fmt: Fo
         return ends, None
     radius = off * (1 + u + FLOAT64) + (2 * u + FLOAT64) * _size(between) + fmt.half_subnormal
     low, high = (between[0], between[1]) if sign > 0 else (-between[1], -between[0])
-    return _within(ends, (low - radius, high + radius)), Near(of, sign, radius)
+    return _within(ends, (low - radius, high + radius), fmt), Near(of, sign, radius)
 
 
 def _remainder(s: Handle, a: Handle, turn: int) -> tuple[Ref, int, Array] | None:
@@ -451,9 +464,10 @@ def _size(ends: Pair) -> Array:
     return found
 
 
-def _within(ends: Pair, known: Pair) -> Pair:
-    """The part of a bound that is in another one, where both are known; a bound that is anything stays so."""
+def _within(ends: Pair, known: Pair, fmt: Format) -> Pair:
+    """The part of a bound that is in another one, where both are known and the other one's numbers do not overflow; a
+    bound that is anything stays so."""
     lo, hi = ends
-    inside = np.isfinite(known[0]) & np.isfinite(known[1]) & ~np.isnan(lo) & ~np.isnan(hi)
+    inside = (known[0] >= -fmt.max) & (known[1] <= fmt.max) & ~np.isnan(lo) & ~np.isnan(hi)
     low, high = np.where(inside, np.maximum(lo, known[0]), lo), np.where(inside, np.minimum(hi, known[1]), hi)
     return low, high

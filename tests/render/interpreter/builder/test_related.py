@@ -296,3 +296,100 @@ def test_right_and_wrong_twins(kind):
     assert render.classify(compensated, x, kind, ref=summed, device="sm_90").label == "Type-I"
     wrong = render.classify(without_the_last, x, kind, ref=summed, device="sm_90")
     assert (wrong.label, wrong.code) == ("Type-II", "RND201") and wrong.witness.status == "agrees"
+
+
+@triton.jit
+def repeating(X, Out, M: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr):
+    x = tl.load(X + tl.arange(0, N))[None, :]
+    rows = tl.broadcast_to(x, (M, N))
+    if KIND == "rows":
+        y = x / tl.sum(rows, 0)[None, :]
+    elif KIND == "row":
+        y = rows / tl.sum(x, 0)[None, :]
+    elif KIND == "whole":
+        y = x / tl.sum(rows)
+    elif KIND == "length":
+        y = x * tl.rsqrt(tl.sum(rows * rows))
+    else:
+        y = rows / tl.sum(x)
+    y = tl.broadcast_to(y, (M, N))
+    tl.store(Out + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], y)
+
+
+def repeated(x, rows, kind):
+    out = torch.empty(rows, len(x))
+    repeating[(1,)](x, out, rows, len(x), kind)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["rows", "row", "whole", "part", "length"])
+def test_lanes_that_repeat_a_value_are_terms_of_their_own(kind):
+    rng, m = np.random.default_rng(0), 4
+    lo = rng.uniform(0.5, 1, 8).astype(np.float32)
+    hi = lo * np.float32(1.5)
+    low, high = ends(repeated, render.interval(torch.from_numpy(lo), torch.from_numpy(hi)), m, kind)
+    for _ in range(50):
+        x = np.where(rng.random(8) < 0.5, lo, hi).astype(np.float64)
+        total = {"rows": m * x, "row": x, "whole": m * x.sum(), "part": x.sum()}
+        y = x / (np.sqrt(m * (x * x).sum()) if kind == "length" else total[kind])
+        assert ((low <= y * (1 + 1e-6)) & (y * (1 - 1e-6) <= high)).all()
+
+
+@triton.jit
+def widening(X, Out, N: tl.constexpr, KIND: tl.constexpr):
+    x = tl.load(X + tl.arange(0, N))[None, :]
+    if KIND == "mean":
+        t = tl.sum(x, 1) * 0.0009765625
+        y = x.to(tl.float32) / t.to(tl.float32)[:, None]
+    else:
+        t = tl.sum((x * x).to(tl.float32), 1)
+        y = x.to(tl.float32) * tl.rsqrt(t)[:, None]
+    tl.store(Out + tl.arange(0, N)[None, :], y)
+
+
+def widened(x, kind):
+    out = torch.empty(len(x))
+    widening[(1,)](x, out, len(x), kind)
+    return out
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("mean", 2.0**-14), ("squares", 1.0), ("squares", 2.0**-8)])
+def test_what_was_rounded_before_a_cast_keeps_that_error(kind, scale):
+    rng, half, n = np.random.default_rng(0), np.float16, 4
+    for _ in range(5):
+        lo = (rng.uniform(0.5, 1, n) * scale).astype(half)
+        hi = np.where(np.arange(n) == 0, lo * half(1.6), lo)
+        low, high = ends(widened, render.interval(torch.from_numpy(lo), torch.from_numpy(hi)), kind)
+        for t in rng.random((100, 1)):
+            x = (lo + (hi - lo) * t.astype(half)).astype(half)
+            if kind == "mean":  # multiples of the smallest number, so that their sum is exact
+                y = x.astype(np.float32) / np.float32(half(x.sum(dtype=np.float64) * 2.0**-10))
+            else:
+                y = x.astype(np.float32) / np.sqrt((x * x).sum(dtype=np.float32))
+            assert ((low <= y * (1 + 1e-6)) & (y * (1 - 1e-6) <= high)).all()
+
+
+@triton.jit
+def scaling(X, Out, N: tl.constexpr):
+    x = tl.load(X + tl.arange(0, N))[None, :]
+    y = x * (65504.0 / tl.sum(x, 1))[:, None]
+    tl.store(Out + tl.arange(0, N)[None, :], y)
+
+
+def scaled(x):
+    out = torch.empty_like(x)
+    scaling[(1,)](x, out, len(x))
+    return out
+
+
+def test_a_share_that_may_overflow_is_not_bounded_by_a_number():
+    """x (65504 / x) may be more than 65504, after two roundings; the other terms are lost in the sum."""
+    half = np.float16
+    x = np.arange(300, 500, 0.25, dtype=half)
+    with np.errstate(over="ignore"):
+        most = x[np.isinf(x * (half(65504) / x))][0]
+    rest = [0.03125] * 3
+    assert half(most + half(0.03125)) == most
+    box = (torch.tensor([end, *rest], dtype=torch.float16) for end in (float(most) / 2, float(most)))
+    _, high = ends(scaled, render.interval(*box))
+    assert np.isinf(high[0])
