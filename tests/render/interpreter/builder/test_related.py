@@ -372,7 +372,7 @@ def test_what_was_rounded_before_a_cast_keeps_that_error(kind, scale):
 @triton.jit
 def scaling(X, Out, N: tl.constexpr):
     x = tl.load(X + tl.arange(0, N))[None, :]
-    y = x * (65504.0 / tl.sum(x, 1))[:, None]
+    y = x * (3.4028234663852886e38 / tl.sum(x, 1))[:, None]
     tl.store(Out + tl.arange(0, N)[None, :], y)
 
 
@@ -383,13 +383,9 @@ def scaled(x):
 
 
 def test_a_share_that_may_overflow_is_not_bounded_by_a_number():
-    """x (65504 / x) may be more than 65504, after two roundings; the other terms are lost in the sum."""
-    half = np.float16
-    x = np.arange(300, 500, 0.25, dtype=half)
+    """x (max / x) may be more than the largest number, after two roundings; the other terms are lost in the sum."""
+    x = np.arange(1024, 2048, dtype=np.float32)
     with np.errstate(over="ignore"):
-        most = x[np.isinf(x * (half(65504) / x))][0]
-    rest = [0.03125] * 3
-    assert half(most + half(0.03125)) == most
-    box = (torch.tensor([end, *rest], dtype=torch.float16) for end in (float(most) / 2, float(most)))
-    _, high = ends(scaled, render.interval(*box))
+        most = float(x[np.isinf(x * (np.finfo(np.float32).max / x))][0])
+    _, high = ends(scaled, render.interval(*(torch.tensor([end, 1e-6, 1e-6, 1e-6]) for end in (most / 2, most))))
     assert np.isinf(high[0])
