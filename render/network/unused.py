@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from render.network.pairs import Pair
 
 _READ = frozenset(["numpy", "tolist", "__array__", "item", "data_ptr", "__dlpack__"])
-_SEEN = "aten::_local_scalar_dense"
+_TOLD = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+"""Operations whose numbers, or how many there are, code may decide by."""
 
 
 @dataclass
@@ -69,6 +71,14 @@ class _Log:
         made = [t.untyped_storage()._cdata for t in leaves(result)]
         self.steps.append(_Made([], made, (at,), ends=self.keys[at]))
 
+    def elsewhere(self) -> list[torch.Tensor]:
+        """Tensors that somebody else holds as well: code has put them away, wherever that is."""
+        self.held.append(torch.empty(0))  # nobody else's: what counting itself holds
+        times = Counter(map(id, self.held))
+        each = {id(t): t for t in self.held}
+        more = {at: getrefcount(t) - times[at] for at, t in each.items()}
+        return [t for at, t in each.items() if more[at] > more[id(self.held[-1])]]
+
     def unused(self, roots: set[int]) -> set[Key]:
         """Calls without an operation, or a result, that the roots come from."""
         used: set[int] = set()
@@ -95,9 +105,10 @@ class _Operations(TorchDispatchMode):
         log, out = self.log, func(*args, **(kwargs or {}))
         reads = log.storages((args, kwargs or {}))
         writes = log.storages(out)
-        seen, changes = func._schema.name == _SEEN, func._schema.is_mutable
+        seen, changes = not writes or not _TOLD.isdisjoint(func.tags), func._schema.is_mutable
         # What is changed in place stays what it was besides; a view makes nothing.
-        writes = [*writes, *reads] if changes else [_ROOT] if seen else [w for w in writes if w not in reads]
+        writes = [*writes, *reads] if changes else [w for w in writes if w not in reads]
+        writes = [*writes, _ROOT] if seen else writes
         log.steps.append(_Made(reads, writes, tuple(log.stack), changes or seen))
         return out
 
@@ -132,7 +143,7 @@ def _unused(model: Model, inputs: Sequence[Any], seed: int) -> set[Key]:
         stack.enter_context(_Operations(log))
         results = module(*given)
     state = [t for m in module.modules() for t in tree_leaves(list(vars(m).values())) if isinstance(t, torch.Tensor)]
-    kept = [*leaves(results), *leaves(given), *module.buffers(), *module.parameters(), *state]
+    kept = [*leaves(results), *leaves(given), *module.buffers(), *module.parameters(), *state, *log.elsewhere()]
     return log.unused({_ROOT, *(t.untyped_storage()._cdata for t in kept)})
 
 

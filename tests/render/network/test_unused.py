@@ -9,6 +9,13 @@ from torch import nn
 import render
 
 
+OUTSIDE: list[torch.Tensor] = []
+
+
+class Store:
+    """Holds what it is given, as caches of a library do."""
+
+
 class Probed(nn.Module):
     """`how` says what becomes of a probe's result."""
 
@@ -18,7 +25,7 @@ class Probed(nn.Module):
         self.probe = nn.Sequential(nn.Linear(8, 4), nn.Tanh())
         self.inplace = nn.ReLU(inplace=True)
         self.register_buffer("seen", torch.zeros(4))
-        self.how, self.scale = how, scale
+        self.how, self.scale, self.store = how, scale, Store()
 
     def forward(self, x):
         y = self.first(x)
@@ -29,6 +36,16 @@ class Probed(nn.Module):
             y = -y
         if self.how == "numpy" and found.detach().numpy().sum() > 1e9:
             y = -y
+        if self.how == "equal" and torch.equal(found, x):
+            y = -y
+        if self.how == "count" and len(found.nonzero()) > 1000:
+            y = -y
+        if self.how == "put away":
+            self.store.found = found
+        if self.how == "part put away":
+            self.store.found = [found[:, :2].detach()]
+        if self.how == "outside":
+            OUTSIDE.append(found)
         if self.how == "added":
             y = y + found.mean()
         if self.how == "in place":
@@ -49,7 +66,9 @@ def test_a_probe_of_other_numbers_is_no_difference():
     assert any("probe" in note for note in verdict.notes)
 
 
-@pytest.mark.parametrize("how", ["kept", "decides", "numpy", "added"])
+@pytest.mark.parametrize("how", [
+    "kept", "decides", "numpy", "added", "equal", "count", "put away", "part put away", "outside",
+])  # fmt: skip
 def test_a_probe_that_is_used_is_one(how):
     assert compared(how, 1.5).label == "Type-II"
 
