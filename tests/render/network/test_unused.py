@@ -8,7 +8,6 @@ from torch import nn
 
 import render
 
-
 OUTSIDE: list[torch.Tensor] = []
 
 
