@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -208,4 +209,6 @@ def _as_tensor(x: Any) -> Any:
     import torch
 
     numbers = isinstance(x, np.ndarray) and x.dtype.kind in "fiub" and all(s >= 0 for s in x.strides)
-    return torch.from_numpy(x) if numbers else x
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of arrays that must not be written: nobody writes here
+        return torch.from_numpy(x) if numbers else x

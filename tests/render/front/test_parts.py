@@ -11,25 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import triton
-import triton.language as tl
+from third_kernel import kernel
 
 import render
 from render.front.parts import own_part
 from render.front.steps import Region
 from render.front.tape import Tape
-
-
-@triton.jit
-def third(x, y, n, F, B: tl.constexpr):
-    i = tl.arange(0, B)
-    tl.store(y + i, tl.load(x + i, mask=i < n) / 3 * F, mask=i < n)
-
-
-def kernel(x: torch.Tensor, factor: float) -> torch.Tensor:
-    y = torch.empty_like(x)
-    third[(1,)](x, y, x.numel(), factor, B=64)
-    return y
 
 
 def _table(a: torch.Tensor, b: torch.Tensor) -> Any:

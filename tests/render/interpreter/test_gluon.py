@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 import torch
-from gluon_zoo import HEAD, KERNELS, REFUSED
+from gluon_refused import REFUSED
+from gluon_zoo import HEAD, KERNELS
 from triton.compiler.errors import CompilationError
 from triton.experimental.gluon import language as gl
 
