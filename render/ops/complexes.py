@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from render.ops.aten import ATEN, Form, base_name
+
 Parts = tuple[Any, Any]
 """Real part, and the imaginary one or None where the number is real."""
 
@@ -118,6 +120,36 @@ _MADE: dict[str, Callable[..., Any]] = {
 """Complex numbers of real ones."""
 
 
+def _moved(func: Any) -> Callable[..., torch.Tensor]:
+    """What moves elements, on both parts; a real operand or number among them has an imaginary part of zeros."""
+    scalars = frozenset(a.name for a in func._schema.arguments if str(a.type) == "number")
+
+    def both(*args: Any, **kwargs: Any) -> torch.Tensor:
+        plain = getattr(torch.ops.aten, func._schema.name.removeprefix("aten::").removesuffix("_"))
+        given = [(a.name, x) for a, x in zip(func._schema.arguments, args, strict=False)]
+
+        def of(name: str, x: Any, part: int) -> Any:
+            if name in scalars and isinstance(x, int | float | complex):
+                return complex(x).imag if part else complex(x).real
+            if isinstance(x, torch.Tensor) and (x.is_complex() or x.is_floating_point()):
+                found = _parts(x)[part]
+                return torch.zeros_like(x) if found is None else found
+            return x
+
+        parts = [plain(*(of(n, x, p) for n, x in given), **{n: of(n, x, p) for n, x in kwargs.items()}) for p in (0, 1)]
+        return _joined(*parts)
+
+    return both
+
+
+def _moves(func: Any) -> bool:
+    """Into memory of the result's own, or in place; a scatter may add, and a copy drop a part."""
+    schema, op = func._schema, ATEN.get(base_name(func._schema.name))
+    if not schema.name.startswith("aten::") or any(r.alias_info and not r.alias_info.is_write for r in schema.returns):
+        return False
+    return op is not None and op.form == Form.MOVE and op.name not in ("copy", "scatter")
+
+
 def _is_known(x: Any) -> bool:
     return not isinstance(x, torch.Tensor) or not x.is_complex() or x.dtype in _REAL
 
@@ -125,7 +157,8 @@ def _is_known(x: Any) -> bool:
 def plain_of(func: Any) -> Callable[..., Any] | None:
     """How an overload is put together from operations on the parts; None where it is not."""
     name = func._schema.name.removeprefix("aten::")
-    return _MADE.get(name) or _PLAIN.get(name if name == "_to_copy" else name.removesuffix("_"))
+    found = _MADE.get(name) or _PLAIN.get(name if name == "_to_copy" else name.removesuffix("_"))
+    return found or (_moved(func) if _moves(func) else None)
 
 
 def of_parts(
@@ -137,7 +170,7 @@ def of_parts(
         return None
     if name in _MADE:
         return lambda: plain(*args, **kwargs)
-    given = args[0] if isinstance(args[0], list | tuple) else args[:2]
+    given = args[0] if isinstance(args[0], list | tuple) else args
     made = name == "_to_copy" and kwargs.get("dtype") in _REAL
     if not (made or any(isinstance(x, torch.Tensor) and x.is_complex() for x in given)) or not all(
         map(_is_known, given)

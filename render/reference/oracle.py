@@ -327,33 +327,36 @@ class Oracle:
         return None if found is None else (list(found[0]), found[1])
 
     def _count(self) -> tuple[list[np.ndarray], NarrowWatch] | None:
-        watch = NarrowWatch()
-        inputs = self.inputs.upcast()
-        watch.restart(inputs.values.values())
-        try:
-            with default_dtype(F64), watch:
-                found = self._call(inputs)
-        except Exception as error:
-            caught(error, "the reference on widened inputs")
+        found = self._widened()
+        if found is None:
             return None
-        shapes = [(x.shape, x.is_floating_point()) for _, x in found]
+        named, watch = found
+        shapes = [(x.shape, x.is_floating_point()) for _, x in named]
         if watch.narrow or watch.drawn or shapes != [(x.shape, x.is_floating_point()) for _, x in self.native]:
             return None
-        return [array(x) for _, x in found], watch
+        return [array(x) for _, x in named], watch
 
     def cast_to_eight_bits(self) -> list[np.ndarray] | None:
         """The reference on widened inputs, with its casts to 8 bits made; None where it makes none, or other ones."""
-        watch, inputs = NarrowWatch(), self.inputs.upcast()
-        try:
-            with default_dtype(F64), watch:
-                found = self._call(inputs)
-        except Exception as error:
-            caught(error, "the reference on widened inputs")
+        found = self._widened()
+        if found is None:
             return None
+        named, watch = found
         eight = {d for d in watch.dtypes if d.itemsize == 1}
         if not eight or watch.drawn or watch.dtypes - eight - {F64, torch.float32}:
             return None
-        return [array(x) for _, x in found]
+        return [array(x) for _, x in named]
+
+    def _widened(self) -> tuple[Named, NarrowWatch] | None:
+        """What the reference gives on widened inputs, and what watched it; None where it raises."""
+        watch, inputs = NarrowWatch(), self.inputs.upcast()
+        watch.restart(inputs.values.values())
+        try:
+            with default_dtype(F64), watch:
+                return self._call(inputs), watch
+        except Exception as error:
+            caught(error, "the reference on widened inputs")
+            return None
 
     def _reach(
         self, unit: Unit, widened: bool, base: list[np.ndarray] | None = None

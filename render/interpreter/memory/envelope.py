@@ -54,6 +54,8 @@ def stored_by_kernels(memory: Memory, tensor: torch.Tensor) -> np.ndarray:
 
 def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = False) -> Envelope:
     """Bounds, written flags and taints of the tensor's elements; see `Memory.envelope` for `take`."""
+    if tensor.is_complex():
+        return _of_parts(memory, storage, tensor)
     bits = bits_view(storage, tensor)
     fmt = FORMAT_OF.get(tensor.dtype)
     written = np.ones(bits.shape, np.bool_)
@@ -78,6 +80,18 @@ def read(memory: Memory, storage: Storage, tensor: torch.Tensor, take: bool = Fa
         message = "bits of a bounded number are read as another type"
         taints |= {memory.taint("RND302", "view", cast("Site", _HOST), message)}
     return Envelope(lo, hi, written, True, taints, void)
+
+
+def _of_parts(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelope:
+    """Of complex numbers, whose parts have the bounds: an open one is unknown as a whole, and marked so."""
+    found = read(memory, storage, torch.view_as_real(tensor.conj() if tensor.is_conj() else tensor))
+    open_ = (found.lo != found.hi).any(axis=-1)
+    ends = np.where(open_, np.nan, found.lo[..., 0])
+    taints = found.taints
+    if open_.any():
+        message = "a complex number with bounded parts is taken as a whole"
+        taints |= {memory.taint("RND302", "complex", cast("Site", _HOST), message)}
+    return Envelope(ends, ends, found.written.all(axis=-1), True, taints, found.void)
 
 
 def _floats(

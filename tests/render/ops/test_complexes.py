@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 
 import render
+from render.interpreter.host import HostTracker
+from render.interpreter.memory import Memory
 from render.ops.complexes import of_parts, plain_of
 from render.ops.parts import in_parts
 
@@ -31,6 +33,12 @@ CALLS = {
     "from real": lambda z, w, x: x.to(torch.complex64), "polar": lambda z, w, x: torch.polar(x.abs(), x),
     "complex": lambda z, w, x: torch.complex(x, -x), "physical": lambda z, w, x: torch.conj_physical(z),
     "in place": lambda z, w, x: z.clone().mul_(w).add_(x).sub_(1j), "float64": lambda z, w, x: z * x.double(),
+    "pad": lambda z, w, x: torch.nn.functional.pad(z.conj(), (1, 2), value=2.0),
+    "where": lambda z, w, x: torch.where(x > 0, x, z),
+    "fill": lambda z, w, x: z.masked_fill(x > 0, 2 + 1j), "gather": lambda z, w, x: z.gather(1, x[:, :2].long() % 4),
+    "index": lambda z, w, x: z[:, [2, 0, 0]], "flip": lambda z, w, x: z.flip(-1).roll(1, 0).tril(),
+    "put": lambda z, w, x: z.clone().index_put_((torch.tensor([2, 0]),), w[:2]),
+    "fill in place": lambda z, w, x: z.clone().masked_fill_(x > 0, 3j),
 }  # fmt: skip
 
 
@@ -57,6 +65,17 @@ def test_as_torch_computes_it(name):
     assert own.dtype == theirs.dtype and own.shape == theirs.shape
     torch.testing.assert_close(own, theirs, rtol=1e-6, atol=1e-6)
     assert [n for n in seen.names if not n.startswith("aten.clone")] == []  # of the test's own operands
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_what_has_no_rule_for_complex_numbers_is_a_taint(dtype):
+    memory = Memory()
+    with HostTracker(memory):
+        x = torch.view_as_real(Z.to(dtype)).clone()
+        at = x.double().numpy().copy()
+        memory.carry(x, at - 1e-6, at + 1e-6, frozenset())
+        found = memory.envelope(torch.view_as_real(torch.view_as_complex(x).prod(1)))
+    assert {memory.taints.get(t).code for t in found.taints} == {"RND302"}
 
 
 def test_what_is_not_taken_apart():
