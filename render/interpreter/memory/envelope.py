@@ -91,7 +91,8 @@ def _of_parts(memory: Memory, storage: Storage, tensor: torch.Tensor) -> Envelop
     if open_.any():
         message = "a complex number with bounded parts is taken as a whole"
         taints |= {memory.taint("RND302", "complex", cast("Site", _HOST), message)}
-    return Envelope(ends, ends, found.written.all(axis=-1), True, taints, found.void)
+    written = np.asarray(found.written.all(axis=-1))
+    return Envelope(ends, ends, written, True, taints, found.void)
 
 
 def _floats(
