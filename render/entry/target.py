@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import textwrap
 import traceback
@@ -28,6 +29,7 @@ from render.result.errors import KernelError, RenderError, UnsupportedOp, headli
 NOT_FOUND = "RND902"
 _TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba", "pytest", "_pytest")
 _PYTHON = os.path.dirname(os.__file__) + os.sep
+_RELATIVE = re.compile(r"^\s*from\s+\.", re.MULTILINE)
 _NOT_AN_ENTRY = {"reference", "make_inputs", "main"}
 Node = ast.FunctionDef | ast.ClassDef | ast.Assign
 
@@ -42,6 +44,9 @@ def load_module(path: str | Path) -> ModuleType:
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise RenderError(NOT_FOUND, f"{path} {kind}", "give the Python file that holds the kernel")
     name = f"render_target_{path.stem}_{hashlib.sha1(os.fsencode(path.resolve())).hexdigest()[:8]}"
+    root, package = package_of(path.resolve().parent)
+    package = package if _imports_relatively(path) else ""
+    name = f"{package}.{name}" if package else name
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise RenderError(NOT_FOUND, f"{path} is not a Python file", "give the .py file that holds the kernel")
@@ -50,11 +55,15 @@ def load_module(path: str | Path) -> ModuleType:
     if folder not in sys.path:
         # Stays there: the file may import its neighbours inside functions.
         sys.path.insert(0, folder)
+    if package and str(root) not in sys.path:
+        sys.path.append(str(root))
     sys.modules[name] = module
     from render.interpreter.compat import import_scope
 
     try:
         with import_scope(), _surroundings():
+            if package:
+                importlib.import_module(package)
             execute(module, path)
     except SyntaxError as error:
         raise not_python(path, error) from error
@@ -64,6 +73,27 @@ def load_module(path: str | Path) -> ModuleType:
         hint = 'code that must not run on import belongs under `if __name__ == "__main__":`'
         raise failed(f"importing {path}", error, hint) from error
     return module
+
+
+def package_of(folder: Path) -> tuple[Path, str]:
+    """(folder that holds the outermost package around `folder`, its dotted name or '')."""
+    names: list[str] = []
+    while (folder / "__init__.py").is_file():
+        names.append(folder.name)
+        folder = folder.parent
+    return folder, ".".join(reversed(names))
+
+
+def _imports_relatively(path: Path) -> bool:
+    try:
+        return imports_relatively(source_of(path))
+    except (SyntaxError, UnicodeDecodeError):
+        return False  # which is told when it is run
+
+
+def imports_relatively(text: str) -> bool:
+    """Whether a file is part of a package and says so."""
+    return _RELATIVE.search(text) is not None
 
 
 @contextmanager
@@ -207,6 +237,11 @@ def _is_launch(call: ast.Call, module: ModuleType, local: set[str]) -> bool:
         return False
     if isinstance(target.value, ast.Name) and target.value.id in local:
         return True
+    if isinstance(target.value, ast.Subscript):  # a table of kernels
+        from torch.utils._pytree import tree_leaves
+
+        table = _value(target.value.value, module)
+        return table is None or any(is_kernel(x) for x in tree_leaves(table))
     value = _value(target.value, module)
     # What the module does not know (a local variable, an attribute of self) may be a kernel as well.
     return is_kernel(value) if value is not None else isinstance(target.value, ast.Name | ast.Attribute | ast.Call)

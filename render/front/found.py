@@ -1,13 +1,16 @@
 """What a file's own script part says: the call of the entry with its inputs, or the comparison that it makes.
 
-For files that have neither `make_inputs()` nor `reference()`: the script is run for its values. With a reference named,
-the first call of the entry gives the inputs; without one, what the script compares is judged.
+For files that have neither `make_inputs()` nor `reference()`: the script is run for its values, and then its tests if
+it has any. With a reference named, the first call of the entry gives the inputs; without one, what they compare is
+judged.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +20,7 @@ from typing import Any
 from render.entry.inputs import Inputs
 from render.front.script import Invocation, run
 from render.front.watch import Watch
+from render.interpreter.script import source_of
 from render.judgement.question import of_file
 from render.result.errors import RenderError
 from render.result.options import Options, split
@@ -34,12 +38,20 @@ def in_script(file: Path, keywords: Mapping[str, Any], why: RenderError) -> Verd
         found = _with_its_call(file, options, others)
         if found is not None or others.get("ref") is not None:
             return found
-    with _hushed(), Watch(options) as watch:
-        run(Invocation("file", str(file)))
-    if not watch.verdicts:
-        return None
     worst = {"Type-II": 0, "Inconclusive": 1, "Type-I": 2}
-    return min(watch.verdicts, key=lambda verdict: worst[verdict.label])
+    for way in _ways(file):
+        with _hushed(), Watch(options) as watch:
+            run(way)
+        if watch.verdicts:
+            return min(watch.verdicts, key=lambda verdict: worst[verdict.label])
+    return None
+
+
+def _ways(file: Path) -> Iterator[Invocation]:
+    """How a file is run: as a script, and as tests."""
+    yield Invocation("file", str(file))
+    if re.search(r"^\s*def test", source_of(file), re.MULTILINE) and importlib.util.find_spec("pytest"):
+        yield Invocation("pytest", "pytest", ("-q", "-p", "no:cacheprovider", str(file)))
 
 
 def _with_its_call(file: Path, options: Options, others: Mapping[str, Any]) -> Verdict | None:
@@ -83,9 +95,10 @@ def first_call(file: Path, fn: Callable[..., Any], device: str) -> Inputs | None
 
     before = sys.getprofile()
     with _hushed(), Watch(Options(device=device), listens=False), contextlib.suppress(_Called):
-        sys.setprofile(look)
         try:
-            run(Invocation("file", str(file)))
+            for way in _ways(file):
+                sys.setprofile(look)
+                run(way)
         finally:
             sys.setprofile(before)
     return caught[0] if caught else None

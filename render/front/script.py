@@ -20,12 +20,11 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import render_triton
-from render.entry.target import not_python
+from render.entry.target import imports_relatively, not_python, package_of
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import RenderError, is_users
 
 NOT_FOUND = "RND902"
-_RELATIVE = re.compile(r"^\s*from\s+\.", re.MULTILINE)
 _MAGIC = re.compile(r"^(\s*)[%!]")
 
 
@@ -169,7 +168,7 @@ def _file(what: Invocation) -> int | None:
     main = _main(path)
     sys.path[:0] = [str(folder)]
     render_triton.beside()  # a script with a module `render` beside it imports its own
-    root, package = _package(folder)
+    root, package = package_of(folder)
     sys.path += [p for p in (str(root), str(Path.cwd())) if p not in sys.path]
     if path.suffix == ".ipynb":
         _cells(path, source, main)
@@ -179,7 +178,7 @@ def _file(what: Invocation) -> int | None:
         code = _compiled(text, str(path))
     except (SyntaxError, UnicodeDecodeError, ValueError) as error:
         raise not_python(path, error) from None
-    if package and _RELATIVE.search(text):
+    if package and imports_relatively(text):
         importlib.import_module(package)
         main.__package__ = package
     if "get_ipython(" in text:
@@ -198,15 +197,6 @@ def _main(path: Path) -> ModuleType:
     main.__dict__["__cached__"], main.__dict__[CalledFloat.NAME] = None, CalledFloat.of
     sys.modules["__main__"] = main
     return main
-
-
-def _package(folder: Path) -> tuple[Path, str]:
-    """(folder that holds the outermost package around `folder`, its dotted name or '')."""
-    names: list[str] = []
-    while (folder / "__init__.py").is_file():
-        names.append(folder.name)
-        folder = folder.parent
-    return folder, ".".join(reversed(names))
 
 
 class _NoShell:

@@ -55,3 +55,63 @@ def test_inputs_are_numbers_dtypes_lists_and_tensors() -> None:
     assert found["d"] is torch.float16 and found["e"] is torch.bfloat16 and found["n"] == float("-inf")
     assert found["s"] == [4, 8] and found["m"] == "mean"
     assert [tuple(x.shape) for x in found["xs"]] == [(2,), (3,)]
+
+
+KERNEL = """
+import torch, triton
+import triton.language as tl
+@triton.jit
+def k(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 3.0, mask=i < n)
+"""
+RUN = """
+def run(x):
+    y = torch.empty_like(x)
+    LAUNCHED[(1,)](x, y, x.numel(), B=64)
+    return y
+"""
+REST = """
+def make_inputs(): return (torch.randn(40),)
+def reference(x): return x * 3
+"""
+TESTS = """
+import pytest
+@pytest.mark.parametrize("n", [7, 40])
+def test_it(n):
+    x = torch.randn(n, device="cuda")
+    torch.testing.assert_close(run(x), x * FACTOR)
+"""
+
+
+def _classified(file: Path, text: str) -> tuple[int, str]:
+    file.write_text(text)
+    done = CliRunner().invoke(app, ["classify", str(file), "--no-budget", "-q"])
+    return done.exit_code, done.output
+
+
+def test_a_kernel_out_of_a_table_is_launched(tmp_path: Path) -> None:
+    run = RUN.replace("LAUNCHED", "KERNELS['three']")
+    text = (
+        KERNEL + "KERNELS = {'three': k}\nNAMES = {'x': [[len]]}\ndef other(x): return NAMES['x'][0](x)\n" + run + REST
+    )
+    code, said = _classified(tmp_path / "table.py", text)
+    assert code == 0 and "RND100" in said, said
+
+
+def test_a_file_of_a_package_imports_its_neighbours(tmp_path: Path) -> None:
+    home = tmp_path / "of_a_package" / "ops"
+    home.mkdir(parents=True)
+    for folder in (home, home.parent):
+        (folder / "__init__.py").touch()
+    (home / "kernel.py").write_text(KERNEL)
+    text = "import torch\nfrom .kernel import k\nfrom ..ops import kernel\n" + RUN.replace("LAUNCHED", "k") + REST
+    code, said = _classified(home / "launch.py", text)
+    assert code == 0 and "RND100" in said, said
+
+
+@pytest.mark.parametrize(("factor", "expected"), [("3", 0), ("3.01", 1)])
+def test_the_tests_of_a_file_are_what_it_compares(tmp_path: Path, factor: str, expected: int) -> None:
+    text = KERNEL + RUN.replace("LAUNCHED", "k") + TESTS.replace("FACTOR", factor)
+    code, said = _classified(tmp_path / f"check_{expected}.py", text)
+    assert code == expected, said
