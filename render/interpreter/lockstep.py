@@ -191,12 +191,13 @@ class Rounds:
                 continue
             pids, linear = ctx.pids, ctx.linear
             ctx.pids, ctx.linear, ctx.turns = pids.repeat(some, 0), linear.repeat(some), self.free
+            ctx.unordered.turns = (ctx.linear, linear)
             mark = ctx.memory.begin_turns(some)
             ctx.steps.tick()
             yield trips.make(trips.first + np.arange(turn, turn + some) * trips.by)
             if not ctx.memory.end_turns(mark, int(linear[0])):
                 raise OneByOne
-            ctx.pids, ctx.linear, ctx.turns = pids, linear, ""
+            ctx.pids, ctx.linear, ctx.turns, ctx.unordered.turns = pids, linear, "", None
             turn += some
 
     def _fission(self, trips: Trips, count: int) -> Fission | None:

@@ -1,10 +1,11 @@
 """What a program stored or loaded and has no barrier behind: its other threads may be earlier or later.
 
-Triton puts no barrier between a store and a load of global memory (docs/lowering.md reads that in what it compiles); a
+Triton puts no barrier between accesses of global memory (docs/lowering.md reads that in what it compiles); a
 thread sees its own stores, another thread of the program sees them after `tl.debug_barrier()`. Which thread has which
 lane is the compiler's to choose, but lanes of one address at one place of equal blocks are one thread's. So a load is
-told that takes from another lane what a store since the last barrier left, and a store to what another lane loaded
-since: a warp that is late loads the new number. (A load without lanes, which all threads do, is not asked, nor are
+told that takes from another lane what a store since the last barrier left, a store to what another lane loaded
+since (a warp that is late loads the new number), and one of another number where another lane stored since, of which
+either may stay. (A load without lanes, which all threads do, is not asked, nor are
 loads in Gluon, where a block in place is the rule.) What goes through shared memory has a
 barrier inside (reductions, scans, dots, transposes, atomics) and counts as one, in favour of the kernel. In Gluon the
 kernel chooses which thread has which lane, of each block anew: nothing counts but its own barriers.
@@ -13,6 +14,7 @@ kernel chooses which thread has which lane, of each block anew: nothing counts b
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,14 +25,16 @@ if TYPE_CHECKING:
     from render.interpreter.handle import Handle
     from render.interpreter.memory.registry import Storage
 
-LATEST = 16
-"""Stores that are remembered."""
-LATEST_LOADS = 4
-"""Loads, which hold on to their addresses."""
+MOST, LANES = 256, 1 << 19
+"""Accesses to one tensor that are remembered, and lanes of them: they hold on to their addresses."""
+STORES, LOADS = 16, 4
+"""How many are remembered at least, however large they are."""
 
 
 @dataclass(eq=False)
-class _Stored:
+class _Access:
+    """`ptr`, in the lanes of `mask` (None: in all), by programs `linear`; rows are programs, or turns of the one."""
+
     linear: np.ndarray
     ptr: np.ndarray
     mask: np.ndarray | None
@@ -41,13 +45,55 @@ class _Stored:
         """The first and the last address; a store that no load follows is not asked for it."""
         return int(self.ptr.min()), int(self.ptr.max())
 
+    @property
+    def lanes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses and their mask in one shape: programs may share the one and differ in the other."""
+        pointers, active = np.broadcast_arrays(self.ptr, np.True_ if self.mask is None else self.mask)
+        return pointers, active
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """The shape; what has one lane is without."""
+        shape = self.ptr.shape[1:]
+        return shape if np.prod(shape) > 1 else ()
+
+
+class _Past:
+    """The last accesses to one tensor, oldest first."""
+
+    __slots__ = ("_high", "_low", "_spanned", "accesses", "least", "size")
+
+    def __init__(self, least: int) -> None:
+        self.accesses: deque[_Access] = deque()
+        self.least, self.size, self._spanned = least, 0, 0
+        self._low, self._high = np.iinfo(np.int64).max, -1
+
+    def add(self, access: _Access) -> None:
+        self.accesses.append(access)
+        self.size += access.ptr.size
+        while len(self.accesses) > self.least and (len(self.accesses) > MOST or self.size > LANES):
+            self.size -= self.accesses.popleft().ptr.size
+            self._spanned = max(0, self._spanned - 1)
+
+    def near(self, other: _Access) -> Iterator[_Access]:
+        """Those of the same programs that lie where `other` does."""
+        for k in range(self._spanned, len(self.accesses)):
+            low, high = self.accesses[k].span
+            self._low, self._high = min(self._low, low), max(self._high, high)
+        self._spanned = len(self.accesses)
+        low, high = other.span
+        if low <= self._high and self._low <= high:
+            for access in self.accesses:
+                if access.linear is other.linear and access.span[0] <= high and low <= access.span[1]:
+                    yield access
+
 
 class Unordered:
     """The stores and loads of a pass since its last barrier."""
 
     def __init__(self) -> None:
-        self._stores: deque[_Stored] = deque(maxlen=LATEST)
-        self._loads: deque[tuple[np.ndarray, Handle, np.ndarray | None]] = deque(maxlen=LATEST_LOADS)
+        self._stores: dict[Storage | None, _Past] = {}
+        self._loads: dict[Storage | None, _Past] = {}
         self.by_layout = False
         self.late: frozenset[int] = frozenset()
         """Taints of stores that a late warp may load: they hold for all that the pass stores from there on."""
@@ -65,12 +111,15 @@ class Unordered:
 
     def mark(self) -> tuple[Any, ...]:
         """A point of the pass to come back to (`undo_to`)."""
-        return tuple(self._stores), tuple(self._loads), self.late
+        return *({at: list(past.accesses) for at, past in d.items()} for d in (self._stores, self._loads)), self.late
 
     def undo_to(self, mark: tuple[Any, ...]) -> None:
         """What was stored and loaded since then never was."""
         stores, loads, self.late = mark
-        self._stores, self._loads = deque(stores, LATEST), deque(loads, LATEST_LOADS)
+        self.barrier()
+        for kept, past, least in ((stores, self._stores, STORES), (loads, self._loads, LOADS)):
+            for access in (access for each in kept.values() for access in each):
+                past.setdefault(access.origin, _Past(least)).add(access)
 
     def barrier(self) -> None:
         self._stores.clear()
@@ -81,38 +130,26 @@ class Unordered:
         if not self.by_layout:
             self.barrier()
 
+    def _access(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> _Access:
+        if self.turns is not None and linear is self.turns[0]:
+            linear = self.turns[1]
+        return _Access(linear, ptr.full(ptr.v), mask, ptr.origin)
+
     def stored(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
         """Programs `linear` store at these addresses, in the lanes of `mask` (None: in all)."""
-        if not ptr.v.size:
-            return
-        where, mine = ptr.full(ptr.v), self._program(linear)
-        if mine is linear:
-            self._stores.append(_Stored(linear, where, mask, ptr.origin))
-            return
-        for turn in range(max(0, len(linear) - LATEST), len(linear)):
-            self._stores.append(
-                _Stored(mine, _row(where, turn), None if mask is None else _row(mask, turn), ptr.origin)
-            )
-
-    def _program(self, linear: np.ndarray) -> np.ndarray:
-        return self.turns[1] if self.turns is not None and linear is self.turns[0] else linear
+        if ptr.v.size:
+            self._stores.setdefault(ptr.origin, _Past(STORES)).add(self._access(linear, ptr, mask))
 
     def loaded(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> None:
-        if len(ptr.shape):
-            self._loads.append((self._program(linear), ptr, mask))
+        if ptr.v.size and len(ptr.shape):
+            self._loads.setdefault(ptr.origin, _Past(LOADS)).add(self._access(linear, ptr, mask))
 
     def overwrites(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
         """Whether a lane of this store has the address of another lane of a load since the last barrier."""
-        one = self._program(linear)
-        mine = [(p, m) for at, p, m in self._loads if at is one and p.origin is ptr.origin is not None]
-        if not mine or not ptr.v.size or self.by_layout:
+        if self.by_layout or ptr.origin not in self._loads or ptr.origin is None or not ptr.v.size:
             return False
-        store = _Stored(one, ptr.full(ptr.v), mask, ptr.origin)
-        low, high = store.span
-        return any(
-            int(p.v.min()) <= high and low <= int(p.v.max()) and _crossed(store, p.full(p.v), m, self.by_layout)
-            for p, m in mine
-        )
+        store = self._access(linear, ptr, mask)
+        return any(_strangers(store, load, True) is not None for load in self._loads[ptr.origin].near(store))
 
     def meets(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
         """Whether a lane of this load has the address of another lane of such a store.
@@ -122,40 +159,61 @@ class Unordered:
         """
         if not self._stores or not ptr.v.size:
             return False
-        low, high, mine = int(ptr.v.min()), int(ptr.v.max()), self._program(linear)
-        return any(
-            s.linear is mine
-            and s.span[0] <= high
-            and low <= s.span[1]
-            and (s.origin is None or ptr.origin is None or s.origin is ptr.origin)
-            and _crossed(s, ptr.full(ptr.v), mask, self.by_layout)
-            for s in self._stores
-        )
+        load = self._access(linear, ptr, mask)
+        own = not self.by_layout and load.block != ()
+        return any(_strangers(store, load, own) is not None for store in self._before(load))
+
+    def _before(self, access: _Access) -> Iterator[_Access]:
+        """The stores that may have left what lies there."""
+        if access.origin is None:
+            pasts = list(self._stores.values())
+        else:
+            pasts = [self._stores[at] for at in (access.origin, None) if at in self._stores]
+        for past in pasts:
+            yield from past.near(access)
+
+    def replaces(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> np.ndarray | None:
+        """The lanes of this store that have the address of another lane of such a store."""
+        if self.by_layout or not self._stores or not ptr.v.size:
+            return None
+        new, out = self._access(linear, ptr, mask), None
+        for old in self._before(new):
+            found = _strangers(old, new, True)
+            if (others := _strangers(new, old, True)) is not None:
+                (before, _), (at, here) = old.lanes, new.lanes
+                found = here & np.isin(at, np.broadcast_to(before, others.shape)[others])
+            if found is not None:
+                out = found if out is None else out | found
+        return out
 
 
-def _row(a: np.ndarray, turn: int) -> np.ndarray:
-    return a if len(a) == 1 else a[turn : turn + 1]
+def _strangers(store: _Access, access: _Access, own: bool) -> np.ndarray | None:
+    """The lanes of an access that have the address of another lane of the store, if any; `own`: lanes of one address at
+    one place of equal blocks are one thread's."""
+    own = own and store.block == access.block
+    if own and (access.ptr is store.ptr or np.array_equal(access.ptr, store.ptr)):
+        return None
+    (stored, there), (at, here) = store.lanes, access.lanes
+    hit = here & np.isin(at, stored[there])
+    if not hit.any():
+        return None
+    met = np.unique(at[hit])
+    rows = 1 if len(store.linear) == 1 else max(len(stored), len(at))
+    places, by_lane = zip(*(_numbered(*each, met, rows) for each in ((stored, there), (at, here))), strict=True)
+    found = (places[1] >= 0) & np.isin(places[1], places[0])
+    if own:
+        found &= ~np.isin(by_lane[1], by_lane[0][places[0] >= 0])
+    return found if found.any() else None
 
 
-def _crossed(store: _Stored, ptr: np.ndarray, mask: np.ndarray | None, by_layout: bool) -> bool:
-    if by_layout:
-        (stored, there), (ptr, here) = _active(store.ptr, store.mask), _active(ptr, mask)
-        return bool(np.isin(ptr[here], stored[there]).any())
-    if ptr is store.ptr or (ptr.shape == store.ptr.shape and ptr.size > 1 and np.array_equal(ptr, store.ptr)):
-        return False
-    (stored, there), (ptr, here) = _active(store.ptr, store.mask), _active(ptr, mask)
-    if ptr.shape[1:] != stored.shape[1:]:
-        return bool(np.isin(ptr[here], stored[there]).any())
-    rows = max(len(ptr), len(stored))
-    whole = [np.broadcast_to(a, (rows, *ptr.shape[1:])) for a in (ptr, here, stored, there)]
-    own = (whole[0] == whole[2]) & whole[3] & (ptr[0].size > 1)
-    return any(
-        bool(np.isin(ptr_[here_ & ~own_], stored[there_]).any())
-        for ptr_, here_, stored, there_, own_ in zip(*whole, own, strict=True)
-    )
-
-
-def _active(ptr: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses and their mask in one shape: programs may share the one and differ in the other."""
-    pointers, active = np.broadcast_arrays(ptr, np.True_ if mask is None else mask)
-    return pointers, active
+def _numbered(ptr: np.ndarray, active: np.ndarray, met: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each lane a number of its address among those that are `met`, by program (`rows` of them), -1 for others and
+    masked ones; and a number that tells lanes apart as well."""
+    whole = (max(rows, len(ptr)), *ptr.shape[1:])
+    ptr, active = np.broadcast_to(ptr, whole), np.broadcast_to(active, whole)
+    at = np.minimum(np.searchsorted(met, ptr), len(met) - 1)
+    inside = active & (met[at] == ptr)
+    if rows > 1:
+        at = at + np.arange(rows).reshape(-1, *(1,) * (ptr.ndim - 1)) * len(met)
+    size = int(np.prod(ptr.shape[1:]))
+    return np.where(inside, at, -1), at * size + np.arange(size).reshape(ptr.shape[1:])

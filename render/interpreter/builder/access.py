@@ -17,13 +17,14 @@ from render.interpreter.control import Diverge
 from render.interpreter.handle import NO_TAINT, AccessPlace, Handle, taint_of
 from render.interpreter.lockstep import mask_of, taking_part
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
+from render.interpreter.memory.reading import load_quietly
 from render.interpreter.memory.records import Hazard, Request
 from render.interpreter.types import carrier, elem_of
 from render.interpreter.waiting import Loop, changed
 
 UNSEEN = "another thread of the program stored what is loaded, and no barrier (tl.debug_barrier) lies between"
 LATE = "another thread of the program loaded what is overwritten, and no barrier (tl.debug_barrier) lies between"
-
+EITHER = "another thread of the program stored another value there, and no barrier (tl.debug_barrier) lies between"
 
 BEFORE = "what it gives back is a sum of the programs before, which may be any"
 
@@ -114,9 +115,11 @@ class AccessOperations(Base):
         other_iv = None if other is None or other.is_point else tuple(other.full(a) for a in other.pair)
         request = Request(ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible, self._places(ptr))
         unseen = NO_TAINT
-        if ctx.num_warps > 1 and ctx.unordered.meets(ctx.linear, ptr, _possible(sure, possible)):
-            unseen = ctx.taint("RND305", "load", UNSEEN)
-        ctx.unordered.loaded(ctx.linear, ptr, _possible(sure, possible))
+        if ctx.num_warps > 1:
+            seen = _possible(sure, possible)
+            if ctx.unordered.meets(ctx.linear, ptr, seen):
+                unseen = ctx.taint("RND305", "load", UNSEEN)
+            ctx.unordered.loaded(ctx.linear, ptr, seen)
         got = ctx.memory.load(request, other_v, other_iv)
         ctx.activity.read(ptr.v, got.v)
         taint = (got.taint - got.why) | _hard(_possible(sure, possible), ptr) | taint_of(mask, other) | unseen
@@ -175,18 +178,35 @@ class AccessOperations(Base):
                 taint = _hard(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
                 among = opened.choices(value)
                 among = None if among is None else tuple(value.full(a) for a in among)
-        if ctx.num_warps > 1 and ctx.unordered.overwrites(ctx.linear, ptr, seen):
-            ctx.unordered.late |= ctx.taint("RND305", "store", LATE)
-        taint |= ctx.unordered.late
-        ctx.activity.changes += 1
         where = ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible, self._places(ptr)
         request = Request(*where)
+        if ctx.num_warps > 1:
+            taint |= self._out_of_order(ptr, seen, request, (value.full(value.v), lo, hi))
+        ctx.activity.changes += 1
         ctx.memory.store(request, value.full(value.v), lo, hi, taint, among)
         if ctx.part is not None:
             ctx.memory.note_stored(request)
         ctx.writers.note(ptr, ctx.linear)
-        ctx.unordered.stored(ctx.linear, ptr, seen)
+        if ctx.num_warps > 1:
+            ctx.unordered.stored(ctx.linear, ptr, seen)
         self.emit("store", (ptr, given, mask), ())
+
+    def _out_of_order(
+        self, ptr: Handle, mask: np.ndarray | None, request: Request, value: tuple[np.ndarray | None, ...]
+    ) -> frozenset[int]:
+        """The taints of a store that other threads of the program may see earlier or later than they should."""
+        ctx = self.ctx
+        if ctx.unordered.overwrites(ctx.linear, ptr, mask):
+            ctx.unordered.late |= ctx.taint("RND305", "store", LATE)
+        lanes = ctx.unordered.replaces(ctx.linear, ptr, mask)
+        if lanes is None:
+            return ctx.unordered.late
+        old = load_quietly(ctx.memory, request.ptr, lanes, request.elem, request.origin, request.site)
+        new = [value[0] if a is None else a for a in value]
+        among = [old.v, old.v if old.lo is None else old.lo, old.v if old.hi is None else old.hi]
+        same = [(a == b) | ((a != a) & (b != b)) for a, b in zip(among, new, strict=True)]
+        differ = lanes & ~np.logical_and.reduce(same)
+        return ctx.unordered.late | (ctx.taint("RND305", "store", EITHER) if differ.any() else NO_TAINT)
 
     def _taken(self, value: Handle) -> Handle:
         """An open integer as one of what it may be, where decisions go one way."""

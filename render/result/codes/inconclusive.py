@@ -77,8 +77,8 @@ INCONCLUSIVE = (
         at_line=True,
         prose="What an atomic returns, or a plain load of memory that other programs of the launch update, depends on "
         "timing, and the result uses it. The envelope covers one order only. So does a load of what another thread of "
-        "the same program stored without a barrier between, or a store to what another thread loaded: Triton puts none "
-        "between accesses of global memory.",
+        "the same program stored without a barrier between, or a store to what another thread loaded or gave another "
+        "number: Triton puts none between accesses of global memory.",
         maths="y = f(old) with old = atomic(...): old depends on the order of the programs",
         example="slot = tl.atomic_add(counter, 1); tl.store(out + slot, v)      # a permutation per run",
         steps=("make the order explicit (a second kernel, atomics on integers, tl.debug_barrier() in one program)",),

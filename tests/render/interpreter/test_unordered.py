@@ -28,6 +28,7 @@ def through_memory(X, Y, N: tl.constexpr, KIND: tl.constexpr, BARRIER: tl.conste
         half = tl.program_id(0) * N + tl.arange(0, N // 2)
         x = x + tl.sum(tl.load(Y + half), 0)
     elif KIND == "scalar":
+        tl.debug_barrier()
         tl.store(Y + tl.program_id(0) * N, 3.0)
         if BARRIER:
             tl.debug_barrier()
@@ -152,3 +153,88 @@ def test_what_a_program_did_before_it_ran_again_is_not_before_it():
     assert session.launches[0].rollbacks
     assert not session.envelope(x).taints
     assert not session.envelope(y).taints
+
+
+@triton.jit
+def stored_twice(X, Y, n, N: tl.constexpr, KIND: tl.constexpr, BARRIER: tl.constexpr):
+    start = tl.program_id(0) * N * n
+    at = start + tl.arange(0, N)
+    back = start + N - 1 - tl.arange(0, N)
+    if KIND == "many tiles before":
+        for i in range(n):
+            tl.store(Y + at + i * N, tl.load(X + at + i * N))
+    else:
+        tl.store(Y + at, tl.load(X + at))
+    if BARRIER:
+        tl.debug_barrier()
+    if KIND == "reversed" or KIND == "many tiles before":
+        tl.store(Y + back, 1.0)
+    elif KIND == "one number":
+        tl.store(Y + start + N // 2, 1.0)
+    elif KIND == "the same numbers":
+        tl.store(Y + back, tl.load(X + back))
+    elif KIND == "own lanes":
+        tl.store(Y + at, 1.0)
+    elif KIND == "pairs":
+        tl.store(Y + start + tl.arange(0, N) // 2, 1.0)
+
+
+def either(kind: str, barrier: bool = False, warps: int = 4) -> list[str]:
+    x, y = torch.arange(2.0 * N * 20), torch.zeros(2 * N * 20)
+    with Session(device="any") as session:
+        stored_twice[(2,)](x, y, 20, N=N, KIND=kind, BARRIER=barrier, num_warps=warps)
+    return [session.taints[i].message for i in session.envelope(y).taints]
+
+
+@pytest.mark.parametrize("kind", ["reversed", "one number", "pairs", "many tiles before"])
+def test_of_two_stores_of_an_element_by_two_threads_either_may_stay(kind):
+    (message,) = either(kind)
+    assert "stored another value" in message
+    assert not either(kind, barrier=True)
+    assert not either(kind, warps=1)
+
+
+@pytest.mark.parametrize("kind", ["the same numbers", "own lanes"])
+def test_two_stores_of_one_thread_or_of_one_number_are_in_order(kind):
+    assert not either(kind)
+
+
+@triton.jit
+def long_ago(X, Y, Z, n, N: tl.constexpr, KIND: tl.constexpr, TILE: tl.constexpr):
+    at = tl.arange(0, N)
+    total = tl.zeros((N,), tl.float32)
+    for i in range(n):
+        x = tl.load(X + i * N + at)
+        total += x
+        if KIND == "stored":
+            tl.store(Y + i * N + at, x)
+    if KIND == "stored":
+        tl.store(Z + at, tl.load(Y + TILE * N + N - 1 - at))
+    else:
+        tl.store(X + TILE * N + N - 1 - at, total)
+
+
+@pytest.mark.parametrize("kind", ["stored", "loaded"])
+@pytest.mark.parametrize("tile", [0, 40, 199])
+def test_what_is_long_ago_in_a_loop_is_remembered(kind, tile):
+    x, y, z = torch.arange(200.0 * N), torch.zeros(200 * N), torch.zeros(N)
+    with Session(device="any") as session:
+        long_ago[(1,)](x, y, z, 200, N=N, KIND=kind, TILE=tile)
+    tainted = session.envelope(z if kind == "stored" else x).taints
+    assert [session.taints[i].code for i in tainted] == ["RND305"]
+
+
+def test_turns_that_run_at_once_stand_against_what_was_before_the_loop():
+    x, y = torch.arange(20.0 * N), torch.zeros(20 * N)
+    with Session(device="any") as session:
+        tiles_over_a_load[(1,)](x, y, 20, N=N, num_warps=4)
+    assert {session.taints[i].code for i in session.envelope(y).taints} == {"RND305"}
+
+
+@triton.jit
+def tiles_over_a_load(X, Y, n, N: tl.constexpr):
+    at = tl.arange(0, N)
+    before = tl.load(Y + 10 * N + N - 1 - at)
+    for i in range(n):
+        tl.store(Y + i * N + at, tl.load(X + i * N + at))
+    tl.store(X + at, before)
