@@ -8,6 +8,8 @@ ARGS      ?=
 WORKERS   ?= 2
 
 BIN     := $(VENV)/bin
+# Tests run in as many processes as there are cores: threads of torch in each would wait for each other's by spinning.
+PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check $(PIP_FLAGS) -c constraints.txt
 INPUTS  := pyproject.toml constraints.txt
 
@@ -66,12 +68,12 @@ demo: $(VENV)/.warm
 	$(BIN)/render classify kernels/matmul.py --ref torch.matmul
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not slow" $(ARGS)
 	@$(MAKE) --no-print-directory test-oldest
 	@echo "make test: passed (the slow tests run with make test-all)"
 
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(PYTEST) -n $(WORKERS) $(ARGS)
 	@echo "make test-all: passed"
 
 # Each version lies in a folder of its own in front of the same environment: one download of Triton instead of a second
@@ -88,7 +90,7 @@ older: $(VENV)/triton-$(OLDEST)/.stamp
 test-oldest: $(VENV)/.test
 	@if $(MAKE) --no-print-directory -s $(VENV)/triton-$(OLDEST)/.stamp; then \
 	  echo "Triton $(OLDEST)"; \
-	  PYTHONPATH=$(VENV)/triton-$(OLDEST) $(BIN)/python -m pytest -p no:cacheprovider -n $(WORKERS) -m "not slow" \
+	  PYTHONPATH=$(VENV)/triton-$(OLDEST) $(PYTEST) -p no:cacheprovider -n $(WORKERS) -m "not slow" \
 	    $(SMOKE); \
 	else \
 	  echo "skipped: the smoke test on Triton $(OLDEST): the package could not be fetched"; \
@@ -97,7 +99,7 @@ test-oldest: $(VENV)/.test
 test-versions: $(VERSIONS:%=$(VENV)/triton-%/.stamp)
 	@set -e; for v in $(VERSIONS); do \
 	  echo "Triton $$v"; \
-	  PYTHONPATH=$(VENV)/triton-$$v $(BIN)/python -m pytest -p no:cacheprovider -m "not slow" \
+	  PYTHONPATH=$(VENV)/triton-$$v $(PYTEST) -p no:cacheprovider -m "not slow" \
 	    -n $(WORKERS) tests/render/interpreter tests/kernels tests/render/ops/test_library.py \
 	    tests/interval_ops/formats/test_older_casts.py $(ARGS); \
 	done

@@ -63,16 +63,18 @@ def command(
     found = find(paths)
     options = SuiteOptions(device, seed, causes, expression, limit, tuple(comparator or ()), configs)
     from render.lab.suite import report
-    from render.lab.suite.rows import exit_code
+    from render.lab.suite.rows import Row, exit_code
     from render.lab.suite.runner import run
 
-    rows, out = [], sys.stdout  # what tests print goes to stderr
-    with contextlib.redirect_stdout(sys.stderr):
-        for row in run(found, options):
-            rows.append(row)
-            (shown,), _ = apply([row], accepted)
-            if not quiet or shown.label != "Type-I":
-                print(report.line(shown), file=sys.stderr if json == STDOUT else out, flush=True)
+    out = sys.stderr if json == STDOUT else sys.stdout
+
+    def tell(row: Row) -> None:
+        (shown,), _ = apply([row], accepted)
+        if not quiet or shown.label != "Type-I":
+            print(report.line(shown), file=out, flush=True)
+
+    with contextlib.redirect_stdout(sys.stderr):  # what tests print goes there
+        rows = run(found, options, tell)
     if not rows:
         raise RenderError("RND902", f"no test matches -k {expression!r}" if expression else "no tests")
     rows, unused = apply(rows, accepted)

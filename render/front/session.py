@@ -19,6 +19,7 @@ class WatchedSession(ValueSession):
         self.tape = tape
         self._warned: set[str] = set()
         self.told: list[Any] = []
+        self.launched = 0
 
     def warned(self, finding: Any) -> None:
         self.told.append(finding)
@@ -28,6 +29,7 @@ class WatchedSession(ValueSession):
             super()._launch(kernel, grid, call)
             return
         extents = grid_of(grid, call.arguments)
+        self.launched += 1
         step = self.tape.launching(kernel, extents, call)
         super()._launch(kernel, extents, call)
         self.tape.wrote(step, self.memory.stored)

@@ -96,18 +96,21 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     """Use as a context manager; `comparisons` in their order, `tell` is called with each. `notes`: what was not run.
 
     `listens`: comparisons are judged, `later`: once `settle` asks for them. `accepts`: one that fails and is Type-I is
-    taken to succeed. `judging`: what is judged right now.
+    taken to succeed. `goes_on`: any that was judged is. `comparators`: further functions that compare, as
+    `module:function`. `judging`: what is judged right now.
     """
 
     def __init__(
         self, options: Options | None = None, tell: Tell = lambda found: None, tape: Tape | None = None,
-        listens: bool = True, later: bool = False, accepts: bool = False,
+        listens: bool = True, later: bool = False, accepts: bool = False, goes_on: bool = False,
+        comparators: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.options = options or Options()
         self.comparisons: list[Compared] = []
         self.notes: list[str] = []
         self.tape = Tape() if tape is None else tape
         self.tell, self.listens, self.later, self.accepts = tell, listens, later, accepts
+        self.goes_on, self.comparators = goes_on, comparators
         self._waiting: list[Callable[[], Compared | None]] = []
         self._reads: list[_Read] = []
         self._single = elements.SingleElements()
@@ -130,6 +133,11 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return [c.verdict for c in self.comparisons if c.verdict is not None]
 
     @property
+    def launches(self) -> int:
+        """Of all of its kernels."""
+        return self._session.launched
+
+    @property
     def findings(self) -> Sequence[Any]:
         """Memory findings of all launches."""
         return self._session.told
@@ -149,7 +157,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             stack.enter_context(followed(lambda: Follower(self.tape)))
             known_keys(scope)
             skip_benchmarks(scope, self.note)
-            stack.enter_context(intercepted())
+            stack.enter_context(intercepted(self.comparators))
             # Attention by its definition: every operation of it has a rule.
             stack.enter_context(sdpa_kernel([SDPBackend.MATH]))
             if self.listens:
@@ -191,6 +199,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         for a, b in zip(tensors_of(left), tensors_of(right), strict=False):
             if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
                 self.compare(a, b, file, line, frame)
+        if self.goes_on and len(self.comparisons) > before:
+            return False
         return partial(self._acceptable, before) if self.accepts else True
 
     def _acceptable(self, before: int) -> bool:

@@ -58,7 +58,7 @@ class Row:
         return {name: getattr(self, name) for name in names}
 
 
-def of_verdict(test: str, verdict: Verdict, seconds: float) -> Row:
+def of_verdict(test: str, verdict: Verdict, seconds: float = 0.0) -> Row:
     notes: list[Any] = [*verdict.findings, *verdict.taints]
     where = [(verdict.file, verdict.line)] + [(note.file, note.line) for note in notes]
     file, line = next((place for place in where if place[0]), ("", 0))
@@ -68,7 +68,7 @@ def of_verdict(test: str, verdict: Verdict, seconds: float) -> Row:
                interval, verdict.message, len(verdict.outputs), configurations=tuned)  # fmt: skip
 
 
-def of_error(test: str, error: BaseException, seconds: float) -> Row:
+def of_error(test: str, error: BaseException, seconds: float = 0.0) -> Row:
     """A user's mistake, a kernel that raises, an operation without a rule, or a defect of ours."""
     text = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, UnsupportedOp):
@@ -81,6 +81,11 @@ def of_error(test: str, error: BaseException, seconds: float) -> Row:
     else:
         found = Row(test, ERROR, INTERNAL, message=f"{type(error).__name__}: {text}")
     return replace(found, seconds=seconds)
+
+
+def worst(rows: Iterable[Row]) -> Row:
+    """The first of those that decide the exit code."""
+    return min(rows, key=lambda row: _PRECEDENCE.index(row.exit_code))
 
 
 def exit_code(rows: Iterable[Row], allow_inconclusive: bool = False) -> int:

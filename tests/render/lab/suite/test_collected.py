@@ -71,6 +71,29 @@ def test_by_hand(x):
     assert (scale(x) - 3 * x).abs().max() < 1
 
 
+def test_by_hand_and_wrong(x):
+    err = (scale(x) - 3.1 * x).abs().max().item()
+    assert err < 1e-5, f"largest difference {err}"
+
+
+def test_two_after_each_other(x):
+    assert_close(scale(x), 3.1 * x)
+    assert_close(scale(x), 3 * x)
+
+
+def test_looks_at_its_shape(x):
+    assert scale(x).shape == (100,)
+
+
+def test_fails_before_it_compares(x):
+    assert scale(x).shape == (101,)
+    assert_close(scale(x), 3 * x)
+
+
+async def test_asynchronous(x):
+    assert_close(scale(x), 3 * x)
+
+
 def test_skips(x):
     pytest.skip("not on Tuesdays")
 
@@ -89,6 +112,9 @@ class OldStyle(unittest.TestCase):
         self.assertEqual(1, 1)
         self.assertEqual(scale(x, self.factor), x * self.factor)
 
+    def test_wrong(self):
+        self.assertEqual(scale(torch.randn(40)), torch.ones(40), msg="rows")
+
     def test_skipped(self):
         self.skipTest("needs two of them")
 
@@ -104,8 +130,11 @@ EXPECTED = {
     "test_right[1.5]": "Type-I", "test_right[2.5]": "Type-I", "test_loose_tolerance_hides_a_bug": "Type-II",
     "test_either_side_and_both_kinds": "Type-I", "TestGradient::test_backward": "Type-I",
     "test_draws_its_own_inputs": "Type-I", "test_marked_for_a_gpu": "Type-I", "test_no_kernel": SKIPPED,
-    "test_two_kernels": SKIPPED, "test_by_hand": SKIPPED, "test_skips": SKIPPED, "test_broken": ERROR,
-    "test_by_its_own_function": SKIPPED, "OldStyle::test_method": "Type-I", "OldStyle::test_skipped": SKIPPED,
+    "test_two_kernels": "Type-I", "test_by_hand": "Type-I", "test_by_hand_and_wrong": "Type-II",
+    "test_two_after_each_other": "Type-II", "test_looks_at_its_shape": SKIPPED,
+    "test_fails_before_it_compares": ERROR, "test_asynchronous": SKIPPED, "test_skips": SKIPPED, "test_broken": ERROR,
+    "test_by_its_own_function": "Type-I", "OldStyle::test_method": "Type-I", "OldStyle::test_skipped": SKIPPED,
+    "OldStyle::test_wrong": "Type-II",
 }  # fmt: skip
 
 
@@ -127,8 +156,9 @@ def test_each_test_is_judged(rows: dict[str, Row]) -> None:
 def test_what_is_not_judged_says_why(rows: dict[str, Row]) -> None:
     reasons = {name: rows[name].message for name, label in EXPECTED.items() if label == SKIPPED}
     assert "launches no kernel" in reasons["test_no_kernel"]
-    assert "both sides" in reasons["test_two_kernels"]
-    assert "--comparator" in reasons["test_by_hand"]
+    assert "--comparator" in reasons["test_looks_at_its_shape"]
+    assert "asynchronous" in reasons["test_asynchronous"]
+    assert "assert torch.Size([100]) == (101,)" in rows["test_fails_before_it_compares"].message
     assert "not on Tuesdays" in reasons["test_skips"]
 
 
