@@ -238,7 +238,11 @@ class LeftScalars:
             return value
         if found.taint:
             return Untold(value)
-        return value if self._numbers.is_written(value) else self._plain[value][-1]
+        if found.point and value not in self._plain:
+            return value  # computed in plain sight of what is written
+        if self._numbers.is_written(value):
+            return value
+        return self._plain[value][-1] if value in self._plain else Untold(value)
 
 
 def rests_on(values: Iterable[Any]) -> list[Cell]:

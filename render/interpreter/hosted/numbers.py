@@ -3,9 +3,10 @@
 `Number` is the float that host code gets, with the bounds of the element that it was; Python's arithmetic and its
 comparisons keep them (outward by one unit of float64 in each step). Torch and kernels know a number again by its value,
 so `float(t)` is followed as well, as far as it is handed on unchanged. Any other float that turns up afterwards, and is
-neither written in the code nor lay in its variables before, may have been computed from one that left: it is tainted,
-and so is an array that comes from numpy. A comparison, or an integer made of a number, that the bounds leave open
-decides what the host does next: everything from there on is tainted (RND303).
+neither written in the code nor lay in its variables before, may have been computed from one that left: unless an
+expression of the running functions has its value (`hosted.expressions`) it is tainted, and so is an array that comes
+from numpy. A comparison, or an integer made of a number, that the bounds leave open decides what the host does next:
+everything from there on is tainted (RND303).
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class LeftNumbers:
         """Whether a tensor is being made whose numbers are looked at afterwards."""
         self._rounded: dict[torch.dtype, tuple[int, dict[float, list[float]]]] = {}
         self._constants: frozenset[float] = frozenset()
+        self._expressions: Any = None
         self.literal: set[float] = set()
         """Numbers that somebody else knows to be of the code: frames of a replay do not show them."""
 
@@ -172,8 +174,20 @@ class LeftNumbers:
             return found
         if not self.suspect or (value.is_integer() and abs(value) <= 2) or self.is_written(value):
             return None
+        return self._in_sight(value, float) or self.unknown(value)
+
+    def unknown(self, value: float) -> Ends:
         message = "a float that Python may have computed from one that left torch"
         return Ends(value, value, frozenset({self.taint("RND302", "host number", message)}))
+
+    def _in_sight(self, value: float, inside: Callable[[float], float]) -> Ends | None:
+        """What the expressions of the running functions say of it, once `inside` made it of their values."""
+        if self._expressions is None:
+            from render.interpreter.hosted.expressions import InSight
+
+            self._expressions = InSight(self)
+        found: Ends | None = self._expressions.of(value, self._frames(), inside)
+        return found
 
     def rounded(self, value: float, dtype: torch.dtype) -> Ends | None:
         """`of` for a number that was rounded to a type before anybody saw it."""
@@ -190,7 +204,9 @@ class LeftNumbers:
         if ends:
             taint = NO_TAINT.union(*(e.taint for e in ends))
             return Ends(min(e.lo for e in ends), max(e.hi for e in ends), taint)
-        return self.of(value)
+        if not self.suspect:
+            return None
+        return self._in_sight(value, _rounding(dtype)) or self.unknown(value)
 
     def _written(self) -> Iterator[float]:
         yield from self._constants
@@ -238,6 +254,11 @@ def _contents(tensor: torch.Tensor) -> bytes:
 def _in(dtype: torch.dtype, value: float) -> float:
     with np.errstate(over="ignore"):
         return float(np.float32(value)) if dtype == torch.float32 else float(torch.tensor(value, dtype=dtype))
+
+
+@cache
+def _rounding(dtype: torch.dtype) -> Callable[[float], float]:
+    return lambda x: _in(dtype, x)
 
 
 def _constants_of(code: CodeType) -> set[float]:

@@ -1,0 +1,136 @@
+"""A float that turns up after others have left is known where the code computes it in plain sight."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from render.interpreter.session import Session
+
+LOG2E = 1.4426950408889634
+
+
+def decay(d, base=500.0):
+    return -math.log(base) / d
+
+
+def ones(s, n=1):
+    """A helper that gets the number, as launchers hand it on."""
+    return torch.ones(n, dtype=torch.float64) * s
+
+
+@dataclass
+class Config:
+    width: int
+
+
+def of_sizes(x):
+    m = x[0].item()
+    return ones(m), ones(1.0 / math.sqrt(x.shape[-1]))
+
+
+def of_constants(x):
+    float(x[0])
+    rows, d = x.shape[0], x.numel()
+    scale = (d + rows) ** -0.5
+    scale *= LOG2E
+    return ones(scale)
+
+
+def unpacked(x):
+    float(x[0])
+    *_, d = x.view(1, -1).shape
+    return ones(d**-0.25)
+
+
+def looped(x):
+    float(x[0])
+    return torch.tensor([10000 ** (-2 * i / 8) for i in range(4)], dtype=torch.float64)[3:]
+
+
+def conditional(x):
+    m = x[0].item()
+    return ones(math.exp(-1 / Config(x.numel()).width) if m > 0 else 0.3)
+
+
+PURE = {
+    "called": (lambda x: (float(x[0]), ones(decay(x.numel())))[1], -math.log(500) / 2),
+    "sizes": (lambda x: of_sizes(x)[1], 2**-0.5), "constants": (of_constants, 4**-0.5 * LOG2E),
+    "unpacked": (unpacked, 2**-0.25), "looped": (looped, 10000**-0.75),
+    "numpy": (lambda x: (float(x[0]), ones(np.sqrt(2.0 / x.shape[0] / 3)))[1], math.sqrt(1 / 3)),
+    "finfo": (lambda x: (float(x[0]), ones(torch.finfo(torch.float16).max / 7.0))[1], 65504 / 7),
+    "lambda": (lambda x: (float(x[0]), ones((lambda d: 1 / d)(x.numel() + 1)))[1], 1 / 3),
+}  # fmt: skip
+
+
+def step(x):
+    top, low = float(x.max()), float(x[0])
+    width = (top - low) / 255
+    return ones(1 / width)
+
+
+def clipped(x):
+    norm = float(x[0])
+    return ones(min(1.0, 1.0 / (norm + 1e-6)))
+
+
+OPEN = {  # as a function of the element
+    "over": (lambda x: ones(float(x[0]) / 127), lambda t: t / 127),
+    "step": (step, lambda t: 255 / (2 - t)), "clipped": (clipped, lambda t: min(1.0, 1 / (t + 1e-6))),
+    "root": (lambda x: ones(1 / np.sqrt(float(x[0]) + 1e-5)), lambda t: (t + 1e-5) ** -0.5),
+    "float32": (lambda x: ones(448.0 / float(np.float32(x[0].item()))), lambda t: 448 / t),
+    "power": (lambda x: ones(2.0 ** -math.log2(float(x[0]))), lambda t: 1 / t),
+}  # fmt: skip
+
+
+def made(function):
+    x = torch.tensor([1.03, 2.0])
+    with Session() as session:
+        session.memory.carry(x, np.array([0.9, 2.0]), np.array([1.1, 2.0]), frozenset())
+        found = session.envelope(function(x))
+    return found, {session.taints[i].code for i in found.taints} if found else set()
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_what_rests_on_nothing_that_left_is_a_point(name):
+    function, value = PURE[name]
+    found, codes = made(function)
+    assert not codes
+    assert found is None or (found.lo == found.hi and found.lo == pytest.approx(value, rel=1e-15))
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_python_made_of_a_number_has_its_bounds(name):
+    function, exact = OPEN[name]
+    found, codes = made(function)
+    assert not codes
+    lo, hi = sorted((exact(0.9), exact(1.1)))
+    assert found.lo <= lo * (1 + 1e-15) and found.hi >= hi * (1 - 1e-15)
+    # where a part of the expression has the same value it may have been that
+    assert found.lo >= lo * (1 - 1e-6) and found.hi <= (1 / 0.9 if name == "clipped" else hi) * (1 + 1e-6)
+
+
+def whole(x):
+    k = int(float(x[0]) * 100)
+    return ones(k / 7)
+
+
+def rounded(x):
+    share = round(float(x[0]) * 12) / 44  # 3 / 11, which the next line computes of sizes, too
+    return ones(share) if (x.numel() + 1) / 11 > 0 else x
+
+
+UNKNOWN = {
+    "whole": whole, "rounded": rounded, "gamma": lambda x: ones(math.gamma(float(x[0]))),
+    "text": lambda x: ones(float(f"{float(x[0]):.2f}7")),
+    "numpy": lambda x: ones(float(np.cumsum(x.numpy())[1])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_nobody_followed_is_unknown(name):
+    assert "RND302" in made(UNKNOWN[name])[1]
