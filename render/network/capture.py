@@ -7,6 +7,7 @@ as further outputs, by the same backend, and keeps its fusions but for what it h
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -168,22 +169,22 @@ def copied(x: Any) -> Any:
 def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> ModuleRun:
     """One run as the user gave it, with every crossing of a module's border."""
     events: list[Event] = []
-    kept: list[tuple[torch.Tensor, int, torch.Tensor]] = []
+    kept: dict[int, tuple[weakref.ref[torch.Tensor], int, torch.Tensor]] = {}
 
     def keep(t: torch.Tensor) -> torch.Tensor:
-        for old, version, copy in kept:
-            if old is t and t._version == version:
-                return copy
-        return t.detach().clone()
+        """A copy, or the one made before of the same tensor: several modules read what one returned."""
+        if t.is_inference():
+            return t.detach().clone()
+        found = kept.get(id(t))
+        if found is None or found[0]() is not t or found[1] != t._version:
+            found = kept[id(t)] = weakref.ref(t), t._version, t.detach().clone()
+        return found[2]
 
     def eager_enter(name: str, module: nn.Module, arguments: Any) -> None:
         events.append((name, "in", [keep(t) for t in leaves(arguments)]))
 
     def eager_leave(name: str, module: nn.Module, result: Any) -> None:
-        found = leaves(result)
-        copies = [keep(t) for t in found]
-        events.append((name, "out", copies))
-        kept[:] = [(t, t._version, c) for t, c in zip(found, copies, strict=True) if not t.is_inference()]
+        events.append((name, "out", [keep(t) for t in leaves(result)]))
 
     def traced_enter(name: str, module: nn.Module, arguments: Any) -> None:
         events.append((name, "in", [t.detach().clone() for t in leaves(arguments)]))

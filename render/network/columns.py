@@ -19,7 +19,8 @@ from render.network.walks import UNIT
 
 
 def in_columns(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> bool:
-    """Whether all but the reference's error from its own E is known now; False: the layer is to be judged whole.
+    """Whether all is known now, but the reference's error from its own E where the operands differ by much; False: the
+    layer is to be judged whole.
 
     `every`: bounds are wanted whatever the exact values say.
     """
@@ -30,6 +31,12 @@ def in_columns(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> bool
         part.stability(own=False)
         if part.record.eta_target > LIMIT or len(part.hollow()):
             return False
+        if part.record.eta_reference > LIMIT and (own := found.of_other()) is not None:
+            part.of_own((own.numpy(), None, False))
+            part.stability(own=True)
+            if part.record.unstable:
+                return False
+            part.own = None
         if every or not part.settled():
             bounds = found.bounds(device)
             if bounds is None:

@@ -100,8 +100,21 @@ class LinearPart:
     twin: LinearTwin
     value: torch.Tensor
     sums: torch.Tensor
+    weight: torch.Tensor
     magnitudes: torch.Tensor
     bias: torch.Tensor | None
+
+    def of_other(self) -> torch.Tensor | None:
+        """The same of the reference's operand: W x_t + W (x_r - x_t), the second product in float32.
+
+        That product is off by K u |W| |x_r - x_t| (Higham, ASNA, sec. 3.1). None where this is not below u |W| |x_t|,
+        half of what the layer moves by.
+        """
+        apart, size = self.twin.apart, self.magnitudes.shape[1]
+        lengths = (torch.linalg.vector_norm(x, dim=-1) for x in (apart, self.magnitudes))
+        if not bool((torch.outer(*lengths).mul_(size) <= self.sums).all()):
+            return None
+        return torch.mm(apart, self.weight.float().t()).double().add_(self.value)
 
     def moved(self, unit: float) -> torch.Tensor:
         """How far it moves where operand, weights and bias move by `unit` of themselves; float32."""
@@ -174,7 +187,7 @@ class LinearTwin:
             if bias is not None:
                 own = bias.detach()[at].double()
                 value += own
-            yield at, LinearPart(self, value, sums, magnitudes, own)
+            yield at, LinearPart(self, value, sums, part, magnitudes, own)
 
     def exact(self, unit: float, side: str = "target") -> tuple[torch.Tensor, torch.Tensor]:
         """(E, how far it moves) of a side's operand, whole."""
@@ -189,11 +202,15 @@ class LinearTwin:
         return self.entry.at(side)[0].reshape(-1, self.module.in_features)
 
     @cached_property
+    def apart(self) -> torch.Tensor:
+        """x_r - x_t in float32."""
+        return self._rows("reference").float() - self._rows("target").float()
+
+    @cached_property
     def hull(self) -> tuple[torch.Tensor, np.ndarray]:
         """|x' - x_t| over both operands, and the largest |x'| of each row; rounded up."""
-        x, other = (self._rows(side).float() for side in ("target", "reference"))
-        apart = (other - x).abs_().mul_(UP)
-        return apart, x.abs().add_(apart).amax(-1).mul_(UP).double().numpy()
+        apart = self.apart.abs().mul_(UP)
+        return apart, self._rows("target").abs().float().add_(apart).amax(-1).mul_(UP).double().numpy()
 
 
 def linear_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LinearTwin]:

@@ -12,6 +12,7 @@ whatever the ones before it did.
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -23,10 +24,12 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 
+from interval_ops.formats.model import Format
+from render.interpreter.deferred import Made
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Bounds, Result, rounding_of, values
 from render.interpreter.hosted.call import narrower as is_narrower
-from render.interpreter.hosted.overloads import HostSite, OverloadRule
+from render.interpreter.hosted.overloads import HostSite, OverloadRule, start_of
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
@@ -252,13 +255,17 @@ class BoundedWalk(RegionWalk):
 
     def __init__(self, *args: Any, device: str, boxes: Mapping[tuple[Key, int], Ends]) -> None:
         super().__init__(*args)
-        self.carried: tuple[int, ...] = ()
+        self.carried: dict[int, tuple[weakref.ref[torch.Tensor], tuple[int, ...]]] = {}
         self.boxes, self.whole = boxes, bool(boxes)
-        self.session = Session(device=device, redirect=False, tracker=lambda s: RegionTracker(s, self))
+        self.session = Session(device=device, redirect=False, tracker=self._tracker)
         self.session.memory.registry.room = ROOM
         self.narrow: torch.dtype | None = None
         self.region: set[str] = set()
         self.causes: dict[Key, frozenset[str]] = {}
+
+    def _tracker(self, session: Session) -> RegionTracker:
+        self.tracker = RegionTracker(session, self)
+        return self.tracker
 
     def scope(self) -> Any:
         return self.session
@@ -291,12 +298,13 @@ class BoundedWalk(RegionWalk):
         if pair.equal[place] or not tensor.is_floating_point():
             memory.host_write(tensor)
             return
-        given = (pair.target[place], pair.reference[place], tensor)
+        given = pair.target[place], pair.reference[place]
         version = -1 if tensor.is_inference() else tensor._version
-        mark = (*(id(x) for x in given[:2]), tensor.data_ptr(), version)
-        if mark != self.carried or version < 0:  # what one module returned is mostly the next one's operand
-            self.carried = mark
-            memory.carry(tensor, *hull_of(*map(values, given)), frozenset(), fresh=True)
+        mark = (*map(id, given), version)
+        known, last = self.carried.get(id(tensor), (None, None))
+        if known is None or known() is not tensor or last != mark or version < 0:  # else an operand of several modules
+            self.carried[id(tensor)] = weakref.ref(tensor), mark
+            self.tracker.anchored(tensor, *given)
 
 
 class RegionTracker(HostTracker):
@@ -306,6 +314,28 @@ class RegionTracker(HostTracker):
         super().__init__(session.memory, session.mute, session.causes)
         self.walk = walk
         self.lazy = not any(narrower(p, walk.side) for p in walk.pairs.values())
+        self._anchors: set[int] = set()
+
+    def anchored(self, tensor: torch.Tensor, target: torch.Tensor, reference: torch.Tensor) -> None:
+        """The tensor holds what lies between both sides': computed where an operation of the region reads it."""
+        one, start = Made.of(0, tensor), start_of(tensor)
+
+        def evaluate() -> None:
+            self._anchors.discard(start)
+            held = one.tensor()
+            if held is not None:
+                ends = hull_of(*map(values, (target, reference, held)))
+                self.memory.carry(held, *ends, frozenset(), fresh=True)
+
+        self.settle(tensor)
+        self.deferred.add((), [one], evaluate)
+        self._anchors.add(start)
+
+    def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
+        for t in reads.values():
+            if start_of(t) in self._anchors:
+                self.settle(t)
+        return super()._may_wait(op, reads, rounds)
 
     def _bounds_of(
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],
