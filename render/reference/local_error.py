@@ -128,17 +128,18 @@ def local_error(
     return u * values.abs() + floor
 
 
-def sum_error(
-    name: str, args: tuple[Any, ...], size: torch.Tensor, values: torch.Tensor, dtype: torch.dtype, unit: Unit
-) -> torch.Tensor:
-    """Bound for a multilinear operation; `size` is S, the same operation on the magnitudes of its operands."""
+def sum_rates(
+    name: str, args: tuple[Any, ...], results: int, dtype: torch.dtype, unit: Unit
+) -> tuple[float, float, float]:
+    """What a multilinear operation may be off, in units of S, the same operation on the magnitudes of its operands, in
+    units of its result, and besides."""
     u, floor = unit.rounding(dtype)
-    count = unit.terms(addends(name, args, values.numel()))
+    count = unit.terms(addends(name, args, results))
     # some kernels add and multiply in the type itself
     per_term = count * (u if ATEN[name].stepwise and unit.native and not unit.attainable else unit.inner(dtype))
     if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
         per_term += TF32_PRODUCT
-    return per_term * size + u * values.abs() + floor
+    return per_term, u, floor
 
 
 def gradient_sums(name: str, args: tuple[Any, ...]) -> tuple[float, torch.Tensor, torch.Tensor] | None:

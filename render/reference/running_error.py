@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from interval_ops.compiled import compiled
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
 from render.ops.aten import ATEN, Form, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND
+from render.ops.nested import leaves_of, refilled
 from render.reference import local_error as noise
 
 F64 = torch.float64
@@ -56,7 +56,8 @@ class Movable:
             args = tuple(float(x) if i in places and isinstance(x, int) else x for i, x in enumerate(args))
             kwargs = {k: float(x) if k in ("alpha", "beta") and isinstance(x, int) else x for k, x in kwargs.items()}
         self.args, self.kwargs = args, kwargs
-        self.leaves, self.spec = tree_flatten((args, kwargs))
+        self.nested = args, kwargs
+        self.leaves = leaves_of(self.nested)
         self.tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
         self.errors = dict(zip(self.tensors, errors, strict=False)) if errors else {}
         self.errors = {i: e for i, e in self.errors.items() if e is not None}
@@ -101,9 +102,9 @@ class Movable:
         leaves = self.leaves if change is None else [change(i, x) for i, x in enumerate(self.leaves)]
         if self.func._schema.is_mutable:
             leaves = [x.clone() if isinstance(x, torch.Tensor) else x for x in leaves]
-        args, kwargs = tree_unflatten(leaves, self.spec)
+        args, kwargs = refilled(self.nested, iter(leaves))
         with self._default_dtype(F64):
-            return tree_flatten(self.func(*args, **kwargs))[0]
+            return leaves_of(self.func(*args, **kwargs))
 
     def magnitudes(self, grown: bool = False) -> list[Any]:
         """The results for magnitudes of operands and coefficients, `grown` by the operands' errors."""
@@ -113,7 +114,8 @@ class Movable:
                 return x.abs() + self.errors[i] if grown and i in self.errors else x.abs()
             return abs(x) if isinstance(x, float) else x
 
-        return [x.abs() if _is_float(x) else x for x in self.run(positive)]
+        found = self.run(positive)
+        return [(x.abs_() if x.is_contiguous() else x.abs()) if _is_float(x) else x for x in found]
 
     @property
     def is_linear(self) -> bool:
@@ -159,9 +161,17 @@ def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list
     sizes = op.magnitudes()
     grown = op.magnitudes(grown=True) if op.errors else sizes
     found: Errors = {}
+    times = 1.0 if grown is sizes or unit.attainable else 2.0
     for i in floats:
-        own = noise.sum_error(op.name, op.args, grown[i], values[i], dtypes[i], unit)
-        total = own if grown is sizes else own + (grown[i] - sizes[i]).clamp(min=0) + (0 if unit.attainable else own)
+        given = grown[i], sizes[i], values[i]
+        per_term, u, floor = noise.sum_rates(op.name, op.args, values[i].numel(), dtypes[i], unit)
+        if all(x.is_contiguous() and x.dtype == F64 for x in given):
+            out = torch.empty_like(values[i])
+            if _carry_sum(*map(_flat, given), per_term, u, floor, times, _flat(out)):
+                found[i] = out
+                continue
+        own = per_term * grown[i] + u * values[i].abs() + floor
+        total = times * own + (grown[i] - sizes[i]).clamp(min=0)
         found[i] = _less_infinities(op, values[i], total, elementwise=False)
     return found
 
@@ -231,6 +241,17 @@ def _carry_two(value, a, b, e, f, u, floor, product, out):  # type: ignore[no-un
         if not (moved < np.inf and v < np.inf):
             return False
         out[i] = moved + (u * v + floor)
+    return True
+
+
+@compiled
+def _carry_sum(grown, sizes, value, per_term, u, floor, times, out):  # type: ignore[no-untyped-def]
+    # False as above.
+    for i in range(out.size):
+        g, v = grown[i], abs(value[i])
+        if not (g < np.inf and v < np.inf):
+            return False
+        out[i] = times * (per_term * g + (u * v + floor)) + max(g - sizes[i], 0.0)
     return True
 
 

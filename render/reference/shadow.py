@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from render.entry.execution import default_dtype as default_dtype
+from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
 from render.reference import local_error as noise
@@ -200,14 +200,14 @@ class ShadowMode(TorchDispatchMode):
             return func(*args, **kwargs)
         if noise.base_name(func) == "copy" and not is_float(args[0]) and self.shadows.copied(args[0], args[1]):
             return func(*args, **kwargs)
-        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        inputs = [x for x in leaves_of((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = {x.untyped_storage()._cdata for x in inputs}
         mutable = func._schema.is_mutable
         if func.is_view:  # nothing to repeat, and no shadow of all that it is a part of
             out = func(*args, **kwargs)
-            if known.issuperset(x.untyped_storage()._cdata for x in tree_leaves(out) if is_float(x)):
+            if known.issuperset(x.untyped_storage()._cdata for x in leaves_of(out) if is_float(x)):
                 return out
-        twins = tree_map(self._twin(mutable), (args, kwargs))
+        twins = mapped(self._twin(mutable), (args, kwargs))
         errors = [self.shadows.error_of(x) if is_float(x) else None for x in inputs] if self.unit else []
         errors = [e.clone() if mutable and e is not None else e for e in errors]
         for x in (x for x in inputs if mutable and is_float(x)):
@@ -215,7 +215,7 @@ class ShadowMode(TorchDispatchMode):
         out = func(*args, **kwargs)
         if mutable:
             self._drop_reinterpreted(func, args)
-        changed = [x for x in tree_leaves(out) if is_float(x) and (mutable or x.untyped_storage()._cdata not in known)]
+        changed = [x for x in leaves_of(out) if is_float(x) and (mutable or x.untyped_storage()._cdata not in known)]
         if changed:
             self._follow(func, twins, errors, out, changed, kwargs.get("dtype"))
         return out
@@ -250,7 +250,7 @@ class ShadowMode(TorchDispatchMode):
             for x in changed:
                 self.shadows.drop(x)
             return
-        natives = tree_flatten(out)[0]
+        natives = leaves_of(out)
         try:
             values, bounds = self._in_steps(operation) or self._at_once(operation, natives)
         except Exception as error:
@@ -297,12 +297,12 @@ class ShadowMode(TorchDispatchMode):
             if is_float(leaves[i]):
                 leaves[i] = leaves[i].detach().contiguous()
                 inner.shadows.put(leaves[i], leaves[i], operation.errors.get(i))
-        args, kwargs = tree_unflatten(leaves, operation.spec)
+        args, kwargs = refilled(operation.nested, iter(leaves))
         with default_dtype(F64), inner:
             found = steps(*args, **kwargs)
         if found is NotImplemented:
             return None
-        results = tree_flatten(found)[0]
+        results = leaves_of(found)
         values = [inner.value(x) if isinstance(x, torch.Tensor) else x for x in results]
         bounds = {i: inner.error(x) for i, x in enumerate(results) if is_float(x)}
         if self.round_scalars:
@@ -365,7 +365,7 @@ class NarrowWatch(Trail):
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        made = [x for x in tree_leaves(out) if is_float(x)]
+        made = [x for x in leaves_of(out) if is_float(x)]
         self.elements += sum(x.numel() for x in made)
         self.drawn = self.drawn or noise.base_name(func) in noise.RANDOM
         self.dtypes.update(x.dtype for x in made)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_flatten, tree_map
 
 from interval_ops.bounds import Pair, each, is_point
 from interval_ops.formats import casting
@@ -24,6 +23,7 @@ from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.symbols import marked
 from render.ops.aten import ATEN, base_name, named, scalar_arguments
 from render.ops.dtypes import BEYOND, FORMAT_OF
+from render.ops.nested import leaves_of, mapped
 
 Known = Mapping[int, Envelope]
 EXACT = 2.0**52
@@ -143,7 +143,7 @@ class Call:
     def run(self, pick: Callable[[Any], Any], op: Any = None) -> Any:
         """The operation on operands that `pick` puts in the place of these."""
         kept = {k: v for k, v in self.kwargs.items() if k not in ("out", "memory_format", "dtype", "generator")}
-        return (op or self.op._overloadpacket)(*tree_map(pick, self.args), **tree_map(pick, kept))
+        return (op or self.op._overloadpacket)(*mapped(pick, self.args), **mapped(pick, kept))
 
     def at(self, end: int) -> Callable[[Any], Any]:
         """For `run`: one end of every float (and of integers that are open) in float64."""
@@ -399,7 +399,7 @@ def quiet() -> Iterator[None]:
 
 def open_integers(args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, Envelope]) -> bool:
     """Whether an operand holds integers that rounding leaves open."""
-    leaves = [t for t in tree_flatten((args, kwargs))[0] if id(t) in known and t.dtype in INTEGERS]
+    leaves = [t for t in leaves_of((args, kwargs)) if id(t) in known and t.dtype in INTEGERS]
     return any(is_wide(known[id(t)]) for t in leaves)
 
 
