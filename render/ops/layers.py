@@ -159,8 +159,8 @@ def _into(steps: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _ALL = (
-    Layer("_fused_adam_", optimised.is_plain, optimised.adam(False)),
-    Layer("_fused_adamw_", optimised.is_plain, optimised.adam(True)),
+    Layer("_fused_adam_", optimised.is_unscaled, optimised.adam(False)),
+    Layer("_fused_adamw_", optimised.is_unscaled, optimised.adam(True)),
     Layer("_fused_sgd_", optimised.is_plain, optimised.sgd),
     Layer("_fused_adagrad_", optimised.is_plain, optimised.adagrad),
     Layer("mkldnn_rnn_layer", _is_lstm, lstm_layer),

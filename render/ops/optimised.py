@@ -7,11 +7,18 @@ from typing import Any
 
 import torch
 
+from render.ops.rooms import about
 
-def is_plain(params: Any, *_: Any, lr: Any = 0.0, grad_scale: Any = None, found_inf: Any = None, **__: Any) -> bool:
-    """With a number as the rate, without what scaled gradients bring, and in no narrow type."""
-    wide = all(t.dtype.itemsize >= 4 for t in params)
-    return wide and isinstance(lr, float) and grad_scale is None and found_inf is None
+
+def is_unscaled(params: Any, *_: Any, lr: Any = 0.0, grad_scale: Any = None, found_inf: Any = None, **__: Any) -> bool:
+    """With a number as the rate, and without what scaled gradients bring."""
+    return isinstance(lr, float) and grad_scale is None and found_inf is None
+
+
+def is_plain(params: Any, *args: Any, **told: Any) -> bool:
+    """In no narrow type, either: of 16 elements and more torch's steps of SGD (2.13) are not the documented ones there,
+    and those of Adagrad round in between."""
+    return is_unscaled(params, *args, **told) and all(t.dtype.itemsize >= 4 for t in params)
 
 
 def _room(x: torch.Tensor) -> torch.Tensor:
@@ -20,28 +27,45 @@ def _room(x: torch.Tensor) -> torch.Tensor:
     return found
 
 
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype.itemsize < 4 else x
+
+
+def _or_stored(x: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
+    """Either of the two."""
+    if x.dtype == stored.dtype:
+        return x
+    kind = torch.finfo(stored.dtype)
+    return about(x, (x.detach().abs().double() + kind.tiny) * (kind.eps / 2))
+
+
 def adam(decoupled: bool) -> Callable[..., None]:
-    """Source: aten/src/ATen/native/cpu/FusedAdamKernel.cpp. The kernels round in the order of their own."""
+    """Source: aten/src/ATen/native/cpu/FusedAdamKernel.cpp. The kernels round in the order of their own.
+
+    Of narrow types in float32, where moments go on as they are before they are stored, or as they are stored.
+    """
 
     def steps(params: Any, grads: Any, means: Any, squares: Any, tops: Any, counts: Any, **told: Any) -> None:
         lr, beta1, beta2, eps = (told[name] for name in ("lr", "beta1", "beta2", "eps"))
         weight_decay = told["weight_decay"]
         for i, (param, mean, square) in enumerate(zip(params, means, squares, strict=True)):
-            p, m, v = param, mean, square
-            count, g = float(counts[i]), -grads[i] if told["maximize"] else grads[i]
+            p, m, v, g = (_wide(x) for x in (param, mean, square, grads[i]))
+            count, g = float(counts[i]), -g if told["maximize"] else g
             if weight_decay and decoupled:
                 p = _room(p * (1 - lr * weight_decay))
             elif weight_decay:
                 g = g + p * weight_decay
             m, v = m.lerp(g, 1 - beta1), v * beta2 + _room(g * g * (1 - beta2))
-            top = v
-            if told["amsgrad"]:
-                top = torch.maximum(tops[i], v)
-                tops[i].copy_(top)
-            root = _room(top.sqrt() / (1 - beta2**count) ** 0.5) + eps
-            param.copy_(p - _room(m / root * (lr / (1 - beta1**count))))
             mean.copy_(m)
             square.copy_(v)
+            m, v = _or_stored(m, mean), _or_stored(v, square)
+            top = v
+            if told["amsgrad"]:
+                top = torch.maximum(_wide(tops[i]), v)
+                tops[i].copy_(top)
+                top = _or_stored(top, tops[i])
+            root = _room(top.sqrt() / (1 - beta2**count) ** 0.5) + eps
+            param.copy_(p - _room(m / root * (lr / (1 - beta1**count))))
 
     return steps
 

@@ -163,11 +163,12 @@ def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list
     found: Errors = {}
     times = 1.0 if grown is sizes or unit.attainable else 2.0
     for i in floats:
-        given = grown[i], sizes[i], values[i]
+        given = [grown[i], sizes[i], values[i]]
         per_term, u, floor = noise.sum_rates(op.name, op.args, values[i].numel(), dtypes[i], unit)
         if all(x.is_contiguous() and x.dtype == F64 for x in given):
             out = torch.empty_like(values[i])
-            if _carry_sum(*map(_flat, given), per_term, u, floor, times, _flat(out)):
+            most, least, value = map(_flat, given)
+            if _carry_sum(most, least, value, per_term, u, floor, times, _flat(out)):
                 found[i] = out
                 continue
         own = per_term * grown[i] + u * values[i].abs() + floor

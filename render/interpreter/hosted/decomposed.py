@@ -93,11 +93,14 @@ def attention_gradients(
     With P = exp(scale q k' + mask - logsumexp), dS = P (grad v' - rowsum(grad out)): scale dS k, scale dS' q, P' grad.
     Source: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp; the kernel sums over blocks of keys and rows, which is
     another order of the same sums. Of narrow types P and dS are rounded to the type, and so is every sum after a block:
-    blocks are multiples of `ROWS`, so that more sums are rounded here than there. NotImplementedError for groups of
-    heads, and for dropout.
+    blocks are multiples of `ROWS`, so that more sums are rounded here than there. Heads of the query that share one of
+    the key go on with its sums, one head after the other. NotImplementedError for dropout, which that kernel has not.
     """
-    if q.shape[:-2] != k.shape[:-2] or dropout_p:
+    times, odd = divmod(q.shape[-3], max(k.shape[-3], 1))
+    if odd or not times or q.shape[:-3] != k.shape[:-3] or dropout_p:
         raise NotImplementedError("attention of another kind")
+    if times > 1:
+        k, v = (x.repeat_interleave(times, -3) for x in (k, v))
     given, narrow = (grad, q, k), q.dtype.itemsize < 4
     if narrow:
         grad, q, k, v, out = (x.float() for x in (grad, q, k, v, out))
@@ -117,7 +120,10 @@ def attention_gradients(
         weights, moved = weights.to(given[1].dtype), moved.to(given[1].dtype)
         grad, q, k = given
     product = _in_blocks if narrow else torch.matmul
-    return product(moved, k), product(moved.transpose(-1, -2), q), product(weights.transpose(-1, -2), grad)
+    onto_q = product(moved, k)
+    if times > 1:
+        moved, q, weights, grad = (x.unflatten(-3, (-1, times)).flatten(-3, -2) for x in (moved, q, weights, grad))
+    return onto_q, product(moved.transpose(-1, -2), q), product(weights.transpose(-1, -2), grad)
 
 
 ROWS = 32

@@ -138,6 +138,29 @@ OPTIMISERS = {
 }
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["adam, fused", "adamw, fused"])
+def test_fused_steps_of_narrow_types_are_inside(name, dtype):
+    """More elements than a vector holds, and fewer; the step itself has a bound, and twice as long a one is outside."""
+    torch.manual_seed(0)
+    model, x = nn.Linear(40, 3).to(dtype), torch.randn(7, 40).to(dtype)
+    rule = OPTIMISERS[name]
+    for steps in (1, 2):
+        known = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
+        own = training._steps(model, (x,), None, rule, steps, 0, None)
+        wide = training._steps(model, (x,), None, rule, steps, 0, torch.float64)
+        assert {"weight step", "bias step"} <= known.keys() or steps > 1
+        for n, (lo, hi) in known.items():
+            for y in (own[n].double(), wide[n]):
+                assert ((lo <= y.numpy()) & (y.numpy() <= hi)).all(), n
+    before = dict(model.named_parameters())
+    known = training._bounded(model, (x,), None, rule, 1, 0, "torch-cpu")
+    own = training._steps(model, (x,), None, rule, 1, 0, None)
+    lo, hi = known["weight step"]
+    far = (2 * own["weight step"] - before["weight"]).detach().double().numpy()
+    assert ((far < lo) | (far > hi)).any()
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_steps_in_float64_and_with_other_orders_of_the_batch_are_inside(name, steps):

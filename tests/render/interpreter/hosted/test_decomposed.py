@@ -61,9 +61,21 @@ def test_without_steps_there_are_none():
 @pytest.mark.parametrize("n", [20, 70, 200])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_gradients_of_attention_in_narrow_types(dtype, n, told):
+    _gradients_are_inside(dtype, n, told, (3, 3))
+
+
+@pytest.mark.parametrize("heads", [(4, 2), (3, 1)])
+@pytest.mark.parametrize("n", [20, 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_gradients_of_attention_with_heads_in_groups(dtype, n, heads):
+    _gradients_are_inside(dtype, n, {"is_causal": True, "enable_gqa": True}, heads)
+
+
+def _gradients_are_inside(dtype, n, told, heads):
     """What torch's fused kernel gives, and float64, of the same operands."""
     torch.manual_seed(4)
-    q, k, v, weights = ((torch.randn(2, 3, n, 16) * s).to(dtype) for s in (2.0, 1.0, 1.0, 1.0))
+    counts = (heads[0], heads[1], heads[1], heads[0])
+    q, k, v, weights = ((torch.randn(2, h, n, 16) * s).to(dtype) for h, s in zip(counts, (2, 1, 1, 1), strict=True))
 
     def gradients(*given):
         given = [x.clone().requires_grad_() for x in given]
