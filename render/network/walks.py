@@ -24,7 +24,6 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 
-from interval_ops.formats.model import Format
 from render.interpreter.deferred import Made
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import Bounds, Result, rounding_of, values
@@ -331,7 +330,7 @@ class RegionTracker(HostTracker):
         self.deferred.add((), [one], evaluate)
         self._anchors.add(start)
 
-    def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
+    def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Any) -> bool:
         for t in reads.values():
             if start_of(t) in self._anchors:
                 self.settle(t)
