@@ -238,6 +238,9 @@ def _module(what: Invocation) -> int | None:
     return None
 
 
+_LOADED = "ignore:Module already imported so cannot be rewritten; render:pytest.PytestAssertRewriteWarning"
+
+
 def _pytest(what: Invocation) -> int | None:
     try:
         import pytest
@@ -245,4 +248,4 @@ def _pytest(what: Invocation) -> int | None:
         raise RenderError(NOT_FOUND, "tests need pytest", "pip install pytest") from None
     sys.path[:0] = [str(Path.cwd())]
     sys.argv = ["pytest", *what.arguments]
-    return int(pytest.main(list(what.arguments)))
+    return int(pytest.main(["-W", _LOADED, *what.arguments]))
