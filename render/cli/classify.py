@@ -82,7 +82,9 @@ def command(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw errors against their bounds, element by element (.png, .svg).", rich_help_panel=REPORT),
+        typer.Option(
+            help="Draw errors against their bounds, element by element (.png, .svg, .pdf).", rich_help_panel=REPORT
+        ),
     ] = None,
     save_repro: Annotated[
         Path | None,
@@ -137,7 +139,7 @@ def command(
                           "--json writes all results")  # fmt: skip
     writable(json, html, plot, protected=(*found, inputs, output))
     if plot is not None:
-        from render.report.plot import drawable
+        from render.result.needs import drawable
 
         drawable(plot)
     chosen = given(options)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from render.result.errors import RenderError
+from render.result.needs import drawable
 
 STDOUT = "-"
 _REPORTS = ("json", "html", "plot", "junit")
@@ -16,6 +17,8 @@ _MARKS = (
     b"<testsuite", b"tEXtSoftware\0RENDER", b"<dc:title>RENDER</dc:title>",
 )  # fmt: skip
 """What the files that we write have in their first bytes."""
+_PDF, _PDF_MARK = b"%PDF", b"/Creator (RENDER)"
+"""A document of that kind has it near its end."""
 
 
 def writable(*paths: Path | str | None, protected: Iterable[Path | str | None] = ()) -> None:
@@ -52,6 +55,8 @@ def spared(arguments: Mapping[str, object]) -> None:
     for name in _REPORTS[1:]:
         if STDOUT in given.get(name, ()):
             raise RenderError("RND901", f"--{name} - : only --json writes to stdout", "name a file")
+    for text in given.get("plot", ()):
+        drawable(Path(text))
     others = (text.partition("::")[0] for name, texts in given.items() if name not in _REPORTS for text in texts)
     writable(*(text for name in _REPORTS for text in given.get(name, ())), protected=others)
 
@@ -71,5 +76,7 @@ def _texts(value: object) -> Iterator[str]:
 def _ours(path: Path) -> bool:
     if not path.is_file():
         return path == Path(os.devnull)
-    head = path.read_bytes()[:1200]
-    return not head.strip() or any(mark in head for mark in _MARKS)
+    text = path.read_bytes()
+    head = text[:1200]
+    pdf = head.startswith(_PDF) and _PDF_MARK in text
+    return pdf or not head.strip() or any(mark in head for mark in _MARKS)

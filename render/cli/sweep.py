@@ -76,6 +76,7 @@ def command(
 
     Each unit runs in a process of its own. One that dies is tried again; results are kept as they come.
     """
+    from render.result.document import document
     from render.sweep.engine import sweep
     from render.sweep.page import page
     from render.sweep.store import SweepStore
@@ -106,7 +107,7 @@ def command(
     entries.sort(key=lambda entry: order[entry.key])
     code = _summary(entries, allow_inconclusive, out)
     if html is not None:
-        html.write_text(page(entries, f"render sweep: {len(units)} units", pyplot), encoding="utf-8")
+        html.write_text(page(entries, f"render sweep: {len(units)} units", pyplot, document), encoding="utf-8")
     _write(entries, code, json)
     return code
 

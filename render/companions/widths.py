@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from interval_ops.formats.model import FORMATS
-from render.result.needs import pyplot
+from render.result.needs import drawn, pyplot
 from render.trace.accumulation.retention import LIMIT, curve, lost, min_macc, safe_length, suitable, vrr
 
 ACCUMULATORS = ("fp8e5", "bf16", "fp16", "fp32")
@@ -54,5 +54,4 @@ def curves(path: str | Path, m_p: int, widths: tuple[int, ...], chunk: int | Non
     note = "" if chunk is None else f"; dashed: chunks of {chunk}"
     axes.set_title(f"products of {m_p} mantissa bits{note}; dotted: v(n) = {LIMIT:.0f}", fontsize=9)
     axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    drawn(figure, path, 150)

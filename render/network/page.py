@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from render.network.records import LeafRecord, NetworkVerdict
+from render.result.document import document
 
 WIDTH = 80
 BAR = 20
@@ -16,6 +17,10 @@ FEW = 5
 """Borders of a first screen, around the first that leaves."""
 _LOW, _HIGH = -9.0, 0.0
 """Decades of relative difference from which to where the bar grows."""
+_CAPTION = (
+    "Relative difference of every border, in the order of the run, from equal at the bottom; a cross where a module "
+    "computes something else than the reference's."
+)
 
 
 def lines(verdict: NetworkVerdict, width: int = WIDTH, verbose: bool = False) -> Iterator[str]:
@@ -45,16 +50,22 @@ def lines(verdict: NetworkVerdict, width: int = WIDTH, verbose: bool = False) ->
 
 def _headline(v: NetworkVerdict, width: int) -> Iterator[str]:
     """Label and code; which module leaves, and why."""
-    where, _, detail = v.message.partition(": ") if v.first is not None else ("", "", v.message)
-    told = f"{f'module {v.first}' if v.first else where}: {v.title.replace('the kernel', 'it')}" if where else detail
-    if v.label == "Type-I":
-        told += ": round-off explains every difference" if v.code != "RND100" else ": equal in every bit"
+    told, detail = _told(v)
     lead = f"  {v.label.upper()}  "
     head, *rest = textwrap.wrap(told, min(width, WIDTH) - len(lead) - len(v.code) - 2) or [""]
     yield f"{lead}{head}".ljust(min(width, WIDTH) - len(v.code)) + v.code
     yield from (" " * len(lead) + line for line in rest)
-    if where:
+    if detail:
         yield from _wrapped("    ", detail, width)
+
+
+def _told(v: NetworkVerdict) -> tuple[str, str]:
+    """The sentence of the verdict, and what it rests on where a module leaves."""
+    where, _, detail = v.message.partition(": ") if v.first is not None else ("", "", v.message)
+    told = f"{f'module {v.first}' if v.first else where}: {v.title.replace('the kernel', 'it')}" if where else detail
+    if v.label == "Type-I":
+        told += ": round-off explains every difference" if v.code != "RND100" else ": equal in every bit"
+    return told, detail if where else ""
 
 
 def _wrapped(lead: str, text: str, width: int) -> Iterator[str]:
@@ -86,16 +97,11 @@ def bar(r: LeafRecord) -> str:
 def page(verdict: NetworkVerdict) -> str:
     """One self-contained web page: the report, and the growth along depth as a picture."""
     text = html.escape("\n".join(lines(verdict, verbose=True)))
-    title = html.escape(f"{verdict.label}: {verdict.message}")
-    return (
-        f"<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><meta name='generator' content='RENDER'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<meta name='color-scheme' content='light dark'><title>{title}</title>"
-        "<style>:root{color-scheme:light dark}body{font:15px system-ui;margin:2em}pre{font-size:12px;overflow:auto}"
-        ".growth{overflow-x:auto}</style></head>"
-        f"<body><h1 style='font-size:1.2em'>{title}</h1><div class='growth'>{picture(verdict)}</div><pre>{text}</pre>"
-        "</body></html>"
+    title = f"{verdict.label}: {_told(verdict)[0]}"
+    body = (
+        f"<h1>{html.escape(title)}</h1><div class='growth'>{picture(verdict)}</div><p>{_CAPTION}</p><pre>{text}</pre>"
     )
+    return document(title, body, ".growth { overflow-x: auto; }\n")
 
 
 def picture(verdict: NetworkVerdict) -> str:
@@ -124,10 +130,7 @@ def picture(verdict: NetworkVerdict) -> str:
         path, width = (cross, 2) if r.label == "Type-II" else (dash, 5)
         shape = f"<path d='M{path}' stroke='{colours[r.label]}' stroke-width='{width}' fill='none'>"
         parts.append(f"{shape}<title>{name}</title></path>")
-    parts.append(
-        f"<text x='{left}' y='{high - 8}'>relative difference of every border, in the order of the run</text></svg>"
-    )
-    return "".join(parts)
+    return "".join([*parts, "</svg>"])
 
 
 def write(verdict: NetworkVerdict, path: str | Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from render.result.codes import EXIT_CODES, Label, title
+from render.result.verdict import SCHEMA
 
 RIGOROUS, FIRST_ORDER, PROBABILISTIC = "rigorous", "first-order", "probabilistic"
 """What a bound rests on; never mixed in one figure."""
@@ -95,9 +96,8 @@ class NetworkVerdict:
         return min(found, key=lambda r: (-_RANK[r.label], -r.difference))
 
     def to_json(self) -> str:
-        return json.dumps(
-            {**asdict(self), "title": self.title, "exit_code": self.exit_code, "kind": "network"}, indent=1
-        )
+        more = {"title": self.title, "exit_code": self.exit_code, "kind": "network"}
+        return json.dumps({"schema": SCHEMA, **asdict(self), **more}, indent=2)
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(self.to_json() + "\n", encoding="utf-8")

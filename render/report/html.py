@@ -16,6 +16,7 @@ from render.report.beside import beside
 from render.report.blocks import Block, Closing, Headline, Listing, Picture, Quote, Table
 from render.report.colours import coloured
 from render.report.compose import compose
+from render.result.document import document
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
@@ -26,26 +27,6 @@ _CELL = 'style="text-align:left;padding:2px 12px 2px 0;vertical-align:top"'
 _NAME = f'{_CELL[:-1]};white-space:nowrap"'
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:90%"
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content="RENDER">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1c1c1e; background: #ffffff; }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #e6e6e6; background: #16181c; }} }}
-{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
 _BESIDE = """body { max-width: 110rem; }
 h2 { font-size: 105%; overflow-wrap: anywhere; }
 .beside { display: grid; gap: 0 3rem; grid-template-columns: repeat(auto-fit, minmax(min(34rem, 100%), 1fr)); }
@@ -55,14 +36,14 @@ h2 { font-size: 105%; overflow-wrap: anywhere; }
 
 def page(*verdicts: Verdict, names: Sequence[str] = ()) -> str:
     """A self-contained HTML document; of several verdicts side by side, below a table of what tells them apart."""
-    title = escape(", ".join(f"{v.label} {v.code}" for v in verdicts))
+    title = ", ".join(f"{v.label} {v.code}" for v in verdicts)
     if len(verdicts) == 1:
-        return _PAGE.format(title=title, style="", body=fragment(verdicts[0]))
+        return document(title, fragment(verdicts[0]))
     called = names or [f"verdict {i + 1}" for i in range(len(verdicts))]
     table = "".join(_rows(Table("beside", "side by side", (("", *called), *beside(verdicts)))))
     whole = zip(called, map(fragment, verdicts), strict=True)
     columns = "".join(f"<section><h2>{escape(name)}</h2>{report}</section>" for name, report in whole)
-    return _PAGE.format(title=title, style=_BESIDE, body=f'{table}<div class="beside">{columns}</div>')
+    return document(title, f'{table}<div class="beside">{columns}</div>', _BESIDE)
 
 
 def write(verdict: Verdict, path: str | Path) -> None:

@@ -17,20 +17,13 @@ from render.report.svg import INSIDE, OUTSIDE, UNKNOWN
 from render.report.text import index, number, shape
 from render.result.decision import Case, device_bound, ref_bound
 from render.result.errors import RenderError
-from render.result.needs import pyplot
+from render.result.needs import drawable, drawn, pyplot
 
 if TYPE_CHECKING:
     from render.result.verdict import OutputVerdict, Verdict
 
 POINTS, OUTPUTS, WORST = 500, 3, 3
 """Marks per panel, outputs and named elements that are drawn at most."""
-
-
-def drawable(path: Path) -> None:
-    """Raises RenderError for a file that cannot be drawn into, and where matplotlib is not there."""
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise RenderError("RND901", f"cannot draw into {path}", "name a .png or .svg")
-    pyplot()
 
 
 @dataclass(frozen=True)
@@ -48,27 +41,23 @@ class _Marks:
 
 
 def figure(verdict: Verdict, path: Path) -> None:
-    """Draws into `path`, a .png or .svg. Raises RenderError for a verdict without elements, and for another suffix."""
+    """Draws into `path`. Raises RenderError for a verdict without elements, and for what cannot be drawn into."""
     drawable(path)
     if verdict.study is None:
         raise RenderError("RND905", "a saved verdict has no elements to draw", "--plot belongs to `render classify`")
     cases = {case.name: case for case in verdict.study.cases}
-    drawn = [o for o in verdict.outputs if o.elements and o.name in cases]
-    drawn = sorted(drawn, key=lambda o: o.label == "Type-I")[:OUTPUTS]
-    if not drawn:
+    shown = [o for o in verdict.outputs if o.elements and o.name in cases]
+    shown = sorted(shown, key=lambda o: o.label == "Type-I")[:OUTPUTS]
+    if not shown:
         raise RenderError("RND905", "this verdict compares no elements: there is nothing to draw", verdict.message)
     plt = pyplot()
     fig, axes = plt.subplots(
-        len(drawn), 2, figsize=(11, 0.9 + 3.9 * len(drawn)), layout="constrained", squeeze=False, width_ratios=(3, 2)
+        len(shown), 2, figsize=(11, 0.9 + 3.9 * len(shown)), layout="constrained", squeeze=False, width_ratios=(3, 2)
     )
-    for (left, right), output in zip(axes, drawn, strict=True):
+    for (left, right), output in zip(axes, shown, strict=True):
         _panels(left, right, output, cases[output.name], verdict)
     fig.suptitle(f"{verdict.label} {verdict.code}: {verdict.message}", fontsize=11, wrap=True)
-    made = {"Software": "RENDER"} if path.suffix.lower() == ".png" else {"Creator": "RENDER", "Date": None}
-    try:
-        fig.savefig(path, dpi=130, metadata=made)
-    finally:
-        plt.close(fig)
+    drawn(fig, path)
 
 
 def _marks(output: OutputVerdict, case: Case) -> _Marks:

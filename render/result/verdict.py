@@ -331,7 +331,7 @@ class Verdict:
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def plot(self, path: str | Path) -> None:
-        """Draws errors against their bounds, element by element, into a .png or .svg (needs matplotlib).
+        """Draws errors against their bounds, element by element, into a .png, .svg or .pdf (needs matplotlib).
 
         Raises RenderError for a verdict that was read back, which has no elements, and for one that compares none.
         """

@@ -6,7 +6,7 @@ import base64
 import html
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from render.sweep.store import KeptUnit
@@ -15,9 +15,11 @@ LABELS = ("Type-I", "Type-II", "Inconclusive", "skipped", "error")
 COLOURS = ("#4c9f70", "#c8423f", "#d9a441", "#9aa5b1", "#5b3a8c")
 MOST = 60
 """Rows or columns of the map; more are left out of the picture and stay in the table."""
-_STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2733}
-table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #d8dee4;padding:.25rem .6rem;text-align:left}
-img{max-width:100%}code{font-size:90%}.n{text-align:right}"""
+_STYLE = """table { border-collapse: collapse; display: block; overflow-x: auto; overflow-wrap: normal; }
+td, th { border-bottom: 1px solid #8888; padding: .25rem .6rem; text-align: left; }
+td:nth-child(6) { min-width: 16rem; }
+.n { text-align: right; }
+"""
 
 
 def label_of(row: dict[str, Any]) -> str:
@@ -34,8 +36,8 @@ def rows_of(entries: Sequence[KeptUnit]) -> list[dict[str, Any]]:
     return found
 
 
-def page(entries: Sequence[KeptUnit], title: str, pyplot: Any) -> str:
-    """Self-contained HTML; `pyplot` is matplotlib's."""
+def page(entries: Sequence[KeptUnit], title: str, pyplot: Any, document: Callable[[str, str, str], str]) -> str:
+    """Self-contained HTML; `pyplot` is matplotlib's, `document` makes a page of title, body and style."""
     rows = rows_of(entries)
     counts = Counter(map(label_of, rows))
     told = "".join(f"<tr><td>{label}</td><td class=n>{counts[label]}</td></tr>" for label in LABELS if counts[label])
@@ -44,13 +46,11 @@ def page(entries: Sequence[KeptUnit], title: str, pyplot: Any) -> str:
     figures = "".join(f'<p><img alt="{html.escape(name)}" src="data:image/png;base64,{data}"></p>'
                       for name, data in _figures(rows, pyplot))  # fmt: skip
     other = [row for row in rows if label_of(row) != "Type-I"]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="generator" content="RENDER">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
-        f"<p>{note}</p><table>{told}</table>{figures}<h2>All that is no Type-I</h2>"
+    body = (
+        f"<h1>{html.escape(title)}</h1><p>{note}</p><table>{told}</table>{figures}<h2>All that is no Type-I</h2>"
         f"<table><tr><th>what<th>device<th>seed<th>label<th>code<th>message</tr>{''.join(map(_line, other))}</table>"
-        "</body></html>\n"
     )
+    return document(title, body, _STYLE)
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -59,8 +59,9 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _figures(rows: Sequence[dict[str, Any]], plt: Any) -> list[tuple[str, str]]:
-    found = [("results per device", _png(plt, lambda axes: _per_device(axes, rows), (9, 0.6)))]
     names, devices = _axes(rows)
+    counted = _png(plt, lambda axes: _per_device(axes, rows), (9, 0.6 + 0.22 * len(devices)))
+    found = [("results per device", counted)]
     if len(devices) > 1 and len(names) > 1:
         picture = _png(plt, lambda axes: _map(axes, rows, names, devices), (9, 0.9 + 0.22 * len(names)))
         found.append(("worst result of each file under each device", picture))
@@ -92,6 +93,7 @@ def _per_device(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
             axes.barh(devices, n, left=left, color=colour, label=label)
         left = [a + b for a, b in zip(left, n, strict=True)]
     axes.invert_yaxis()
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title("results per device", loc="left")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
@@ -116,4 +118,6 @@ def _map(axes: Any, rows: Sequence[dict[str, Any]], names: list[str], devices: l
 
 def _seconds(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     axes.hist([row["seconds"] for row in rows if row.get("seconds")], bins=40, color="#4c6f9f")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set(xlabel="seconds", ylabel="results")
     axes.set_title("seconds per result", loc="left")

@@ -16,7 +16,7 @@ from render.companions.demotion.search import search
 from render.companions.demotion.sites import BITS, Spot
 from render.entry.inputs import Inputs
 from render.result.errors import RenderError
-from render.result.needs import pyplot
+from render.result.needs import drawn, pyplot
 from render.trace.adjoint import contributions
 from render.trace.element import slice_of
 from render.trace.model import NotSliceable
@@ -110,8 +110,7 @@ class Proposal:
         axes.axvline(1.0, color="0.4", lw=0.8)
         axes.set(xscale="log", xlabel="error over tolerance")
         axes.legend(fontsize=8)
-        figure.savefig(path, dpi=140)
-        plt.close(figure)
+        drawn(figure, path, 140)
 
 
 def _finite(x: float) -> float | None:

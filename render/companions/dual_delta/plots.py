@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from render.result.document import document
 from render.result.errors import RenderError
-from render.result.needs import pyplot
+from render.result.needs import drawn, pyplot
 
 if TYPE_CHECKING:
     from render.companions.dual_delta.experiment import DualDelta
@@ -39,22 +40,20 @@ def figure(found: DualDelta, path: Any) -> None:
         scatter.plot(d2, d1, ".", ms=3, alpha=0.6)
         for axes in (quantiles, scatter):
             axes.plot((low, high), (low, high), color="0.5", lw=0.8)
+        for axes, which in ((left, "x"), (box, "y"), (quantiles, "both"), (scatter, "both")):
             if apart:
-                axes.set(xscale="log", yscale="log")
+                axes.set(**{f"{a}scale": "log" for a in ("x", "y") if which in (a, "both")})
             else:
-                axes.ticklabel_format(style="sci", scilimits=(0, 0), axis="both")
-                axes.locator_params(nbins=5)
-        if apart:
-            left.set_xscale("log")
-            box.set_yscale("log")
+                axes.ticklabel_format(style="sci", scilimits=(0, 0), axis=which)
+                axes.locator_params(nbins=5, axis=which)
+        left.yaxis.get_major_locator().set_params(integer=True)
         left.legend(fontsize=8)
     left.set(xlabel=f"{found.metric} error", ylabel="inputs")
     box.set_ylabel(f"{found.metric} error")
     quantiles.set(xlabel=f"quantiles of {two}", ylabel=f"quantiles of {one}")
     scatter.set(xlabel=f"error of {two}", ylabel=f"error of {one}")
     fig.suptitle(f"{found.outcome}: {found.n} inputs", fontsize=10)
-    fig.savefig(path, dpi=130)
-    plt.close(fig)
+    drawn(fig, path)
 
 
 def page(found: DualDelta, path: Any) -> None:
@@ -68,10 +67,6 @@ def page(found: DualDelta, path: Any) -> None:
         )
     except RenderError as missing:
         picture = f"<p>no figure: {html.escape(str(missing))}</p>"
-    style = "body{font:15px sans-serif;max-width:60em;margin:2em auto}pre{overflow:auto}img{max-width:100%}"
-    body = f"<h1>Dual-Delta: {html.escape(found.outcome)}</h1>{picture}<pre>{html.escape(found.report())}</pre>"
-    Path(path).write_text(
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Dual-Delta</title>'
-        f"<style>{style}</style>{body}</html>\n",
-        encoding="utf-8",
-    )
+    title = f"Dual-Delta: {found.outcome}"
+    body = f"<h1>{html.escape(title)}</h1>{picture}<pre>{html.escape(found.report())}</pre>"
+    Path(path).write_text(document(title, body), encoding="utf-8")

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from render.cli.files import writable
+from render.network import page as network_page
+from render.network.records import NetworkVerdict
 from render.report.html import page
 from render.report.saved import replacing
 from render.result.errors import RenderError
+from render.result.needs import drawn
 from tests.render.report.verdicts import type_ii
 
 
@@ -64,3 +67,22 @@ def test_a_reader_that_stops_reading_keeps_the_exit_code(tmp_path: Path) -> None
     assert pipe.stdout is not None and pipe.stdout.readline() == b"line\n"
     pipe.stdout.close()
     assert pipe.wait(60) == 3
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_picture_of_ours_is_replaced_and_nobody_else_s(tmp_path: Path, suffix: str) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    mine, foreign = tmp_path / f"mine.{suffix}", tmp_path / f"foreign.{suffix}"
+    drawn(plt.figure(), mine)
+    plt.figure().savefig(foreign)
+    plt.close("all")
+    writable(mine)
+    with pytest.raises(RenderError, match="not overwritten"):
+        writable(foreign)
+
+
+def test_the_report_of_a_network_is_replaced(tmp_path: Path) -> None:
+    verdict = NetworkVerdict("Type-I", "RND100", None, "equal", [], "Type-I", "torch-cpu")
+    for name, write in (("v.json", verdict.save), ("v.html", lambda path: network_page.write(verdict, path))):
+        write(tmp_path / name)
+        writable(tmp_path / name)

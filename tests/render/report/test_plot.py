@@ -58,4 +58,4 @@ def test_what_cannot_be_drawn_says_so(tmp_path: Path) -> None:
     with pytest.raises(RenderError, match="compares no elements"):
         replace(type_i(), study=SimpleNamespace(cases=())).plot(tmp_path / "a.png")
     with pytest.raises(RenderError, match="cannot draw into"):
-        type_i().plot(tmp_path / "a.pdf")
+        type_i().plot(tmp_path / "a.gif")

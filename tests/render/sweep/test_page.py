@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from render.result.document import document
 from render.sweep.page import label_of, page, rows_of
 from render.sweep.store import KeptUnit
 
@@ -28,7 +29,7 @@ def test_rows_have_their_unit_and_a_failure_is_one():
 
 def test_the_page_has_pictures_and_text():
     plt = pytest.importorskip("matplotlib.pyplot")
-    text = page(entries(), "a <sweep>", plt)
+    text = page(entries(), "a <sweep>", plt, document)
     assert text.count("data:image/png;base64,") == 3
     assert "a &lt;sweep&gt;" in text and "&lt;b&gt;.py" in text and "1 &lt; 2" in text and "<b>.py" not in text
     assert "3 units, 3 results; 2 needed more than one attempt" in text
