@@ -92,10 +92,20 @@ class LinearSums:
         sums = Centred(slice(0, 1), (centres, centres), (radii, radii), self.mag[None], grow, tiny, off,
                        self.rows[None], self.columns[None], *grids)  # fmt: skip
         pair = pending.of_centred((1, *centre.shape), self.size, sums)
-        if self.bias is not None:
-            pair, own = same_rank([pair, (self.bias, self.bias)])
-            pair = arithmetic.add(pair, own, inner_of(fmt), call.profile)
-        return finished(pair, fmt, call.profile)
+        if self.bias is None:
+            return finished(pair, fmt, call.profile)
+        # torch adds it to the sums, or to the product of another layout after that was rounded to a narrow type
+        found = self._with_bias(pair, fmt, call)
+        if inner_of(fmt) == fmt:
+            return found
+        rounded = finished(pair, fmt, call.profile)
+        other = self._with_bias((rounded.lo, rounded.hi), fmt, call)
+        return Bounds(np.minimum(found.lo, other.lo), np.maximum(found.hi, other.hi))
+
+    def _with_bias(self, pair: Pair, fmt: Format, call: Call) -> Bounds:
+        assert self.bias is not None
+        pair, own = same_rank([pair, (self.bias, self.bias)])
+        return finished(arithmetic.add(pair, own, inner_of(fmt), call.profile), fmt, call.profile)
 
 
 def _matrix(pair: Pair, rank: int) -> Pair:

@@ -53,12 +53,38 @@ def test_every_order_of_any_operand_of_the_hull_is_inside(dtype, bias):
         total = torch.zeros(5, 7)
         for k in generator.permutation(40):
             total = total + corner[:, k, None] * w[:, k]
-        y = (total + own).to(dtype).double().numpy()
-        assert ((bounds.lo <= y) & (y <= bounds.hi)).all()
+        for product in (total, total.to(dtype).float()):  # the bias is added to a product that was rounded, too
+            y = (product + own).to(dtype).double().numpy()
+            assert ((bounds.lo <= y) & (y <= bounds.hi)).all()
     for i, j in ((0, 0), (4, 6)):  # the exact value, by rationals
         terms = [Fraction(float(a)) * Fraction(float(b)) for a, b in zip(x[i], layer.weight[j].detach(), strict=True)]
         total = sum(terms) + (0 if layer.bias is None else Fraction(float(layer.bias.detach()[j])))
         assert bounds.lo[i, j] <= total <= bounds.hi[i, j]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_what_a_layer_makes_of_another_layout_is_inside(dtype):
+    """Of these torch adds the bias after the product was rounded."""
+    torch.manual_seed(9)
+    layer, x = nn.Linear(16, 32).to(dtype), torch.randn(8, 16, 12).to(dtype).transpose(1, 2)
+    bounds, y = bounds_of(twin(layer, x, x)), layer(x).detach().reshape(-1, 32).double().numpy()
+    assert ((bounds.lo <= y) & (y <= bounds.hi)).all()
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-7, 1e-5, 1.0])
+def test_the_reference_of_its_own_operand_by_the_difference(apart):
+    """Off by less than half of what the layer moves by; where operands differ by much it is not told."""
+    torch.manual_seed(10)
+    layer, x = nn.Linear(200, 30), torch.randn(10, 200)
+    other = x * (1 + apart * torch.randn(10, 200))
+    found = twin(layer, x, other)
+    exact = nn.functional.linear(other.double(), layer.weight.double(), layer.bias.double()).detach()
+    for at, part in found.parts("target"):
+        own = part.of_other()
+        assert (own is None) == (apart == 1.0)
+        if own is not None:
+            assert ((own - exact[:, at]).abs() <= part.moved(UNIT) / 2).all()
+    assert torch.equal(x, found.entry.target[0])
 
 
 def test_of_one_operand_it_is_the_bound_of_the_product():
