@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from render.network.capture import Key, Model, copied, unchanged
+from render.network.declared import in_force
 from render.network.judge import LIMIT, Sight
 from render.network.pairs import Pair
 from render.network.slopes import linearised
@@ -35,14 +36,16 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
     """
     record, key = sight.record, sight.pair.key
     places = sight.hollow()[:MOST]
+    unit = 0.0
     if len(places):
-        sight.declare(declared(key))
+        unit = declared(key)
+        sight.declare(unit)
         places = sight.hollow()[:MOST]
     module = reference.modules().get(sight.pair.other.name)
     if not len(places) or module is None:
         return
     try:
-        with unchanged(module):
+        with unchanged(module), in_force(unit):
             found = linearised(
                 lambda *x: module(*x), copied(pairs[key._replace(way="in")].target), [int(p) for p in places]
             )
@@ -65,7 +68,9 @@ def closer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: 
         record.kind = "first-order"
 
 
-def nearer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
+def nearer(
+    sight: Sight, pairs: Mapping[Key, Pair], reference: Model, declared: Callable[[Key], float]
+) -> None:  # fmt: skip
     """Where two functions differ by less than a deep region's bound of rounded constants: slopes with their signs.
 
     Only for the first result of a module with nothing judged inside.
@@ -78,7 +83,7 @@ def nearer(sight: Sight, pairs: Mapping[Key, Pair], reference: Model) -> None:
     if not alone or module is None or module.training or exact is None:
         return
     try:
-        with unchanged(module), plain_attention(exact=True):
+        with unchanged(module), plain_attention(exact=True), in_force(declared(key)):
             (found,) = linearised(lambda *x: module(*x), copied(pairs[entry].target), [sight.furthest[0]])
     except Exception as error:  # a graph that cannot be had leaves the bound as all there is
         caught(error, "slopes of a module")
@@ -172,7 +177,7 @@ def look(
 ) -> None:
     for sight in sights:
         if sight.suspect and not sight.record.unstable:
-            nearer(sight, pairs, reference)
+            nearer(sight, pairs, reference, declared)
         open_ = not sight.record.unstable and sight.record.apart <= 1
         if open_ and sight.exact is not None and sight.moved is not None:
             closer(sight, pairs, reference, declared)

@@ -8,7 +8,7 @@ does not name, a normalisation that stays in float32) declares nothing, whatever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -93,4 +93,10 @@ def declared(
     return lambda key: max(walk.units.get(key, 0.0) for walk in walks)
 
 
-__all__ = ["AutocastSwitch", "declared"]
+def in_force(unit: float) -> AbstractContextManager[Any]:
+    """Autocast to the type of this u, as it was where the region ran; 0: none."""
+    kind = next((d for d in (torch.bfloat16, torch.float16) if rounding_of(d)[0] == unit), None)
+    return nullcontext() if kind is None else torch.autocast("cpu", dtype=kind)
+
+
+__all__ = ["AutocastSwitch", "declared", "in_force"]

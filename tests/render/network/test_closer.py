@@ -60,3 +60,25 @@ def test_rounded_constants_inside_of_one_are_the_same_function(seed):
     x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(seed))
     other = Inside(by_erf, float(np.float32(8**-0.5))).eval()
     assert render.compare_models(other, Inside(F.gelu).eval(), x).label == "Type-I"
+
+
+class Layout(nn.Module):
+    """A layer on a batch as it lies or as it is seen: torch adds the bias to sums, or to sums that were rounded."""
+
+    def __init__(self, lies: bool) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.layer, self.lies = nn.Linear(16, 32), lies
+
+    def forward(self, x):
+        seen = x.transpose(1, 2)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layer(seen.contiguous() if self.lies else seen)
+
+
+def test_slopes_of_a_layer_under_autocast():
+    torch.manual_seed(6)
+    found = render.compare_models(Layout(False), Layout(True), torch.randn(64, 16, 40))
+    (record,) = (r for r in found.leaves if r.name == "layer" and r.differing)
+    assert found.label == "Type-I" and not record.taints
+    assert set(record.bands) == {"first-order", "probabilistic"}  # some elements cancel to less than what explains them
