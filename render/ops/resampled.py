@@ -154,20 +154,26 @@ def grid_sampled(x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, c
     shape = (n, c, *grid.shape[1:3])
     if mode == NEAREST:
         near = [[f(p + k * o).round() for p, o, f in zip(places, off, inside, strict=True)] for k in (0, -1, 1)]
-        found, *moved = (_taken(x, *at) for at in (near[0], near[1], near[2], (near[1][0], near[2][1]),
-                                                   (near[2][0], near[1][1])))  # fmt: skip
-        room = torch.stack([(m.to(F64) - found.to(F64)).abs() for m in moved]).amax(0)
+        ends = near[1], near[2], (near[1][0], near[2][1]), (near[2][0], near[1][1])
+        found, none = _taken(x, *near[0]), torch.zeros((), dtype=F64)
+        other = [((a != near[0][0]) | (b != near[0][1]))[:, None] for a, b in ends]  # else the same element: no room
+        away = [(_taken(x, *at).to(F64) - found.to(F64)).abs() for at in ends]
+        room = torch.stack([torch.where(o, r, none) for o, r in zip(other, away, strict=True)]).amax(0)
         return about(found, room).reshape(shape)
     if mode == LINEAR:
         places = [f(p) for f, p in zip(inside, places, strict=True)]
     steps, kernel = (range(-1, 3), cubic) if mode == CUBIC else (range(2), tent)
     firsts = [p.floor() for p in places]
     sides = [[(first + k, kernel(p - first - k)) for k in steps] for p, first in zip(places, firsts, strict=True)]
+    pairs = [(r, q) for r in sides[0] for q in sides[1]]
+    at = [torch.cat([pair[i][0] for pair in pairs], 1) for i in (0, 1)]
+    if mode == CUBIC:
+        at = [f(p) for f, p in zip(inside, at, strict=True)]
+    factors = torch.cat([above * beside for (_, above), (_, beside) in pairs], 1).to(x.dtype)
+    parts = (_taken(x, *at) * factors[:, None]).unflatten(2, (len(pairs), -1)).unbind(2)
     total = torch.zeros(n, c, places[0].shape[1], dtype=x.dtype)
-    for row, above in sides[0]:
-        for column, beside in sides[1]:
-            at = (row, column) if mode == LINEAR else (inside[0](row), inside[1](column))
-            total = total + _taken(x, *at) * (above * beside).to(x.dtype)[:, None]
+    for part in parts:
+        total = total + part
     slope = 2.0 if mode == LINEAR else SLOPE
     lost = _most(x).flatten(2) * (slope * sum(off)[:, None] + 32 * unit(x.dtype))  # type: ignore[index]
     return about(total, lost).reshape(shape)

@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+import triton
+import triton.language as tl
 
+import render
 from render.reference.precise.recorder import CellRecorder
 from render.reference.shadow import ShadowMode
 
@@ -94,3 +97,26 @@ def test_factors_are_followed_in_inference_mode(more):
         with ShadowMode() as mode:
             found = F.interpolate(x, scale_factor=(2.4, 1.3), **more)
         assert (mode.value(found) - want).abs().max() <= 1e-12 * (1 + want.abs().max())
+
+
+@triton.jit
+def _halved(X, Y, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Y + i, tl.load(X + i, mask=i < n) * 0.5, mask=i < n)
+
+
+@pytest.mark.parametrize("how", ["nearest", "bicubic"])
+def test_a_sample_of_a_kernels_result_is_followed_to_its_element(how):
+    """So that a wrong one is evaluated a second time: few steps lie behind it, and no room where it is one element."""
+    x = torch.randn(1, 2, 4, 5, generator=torch.Generator().manual_seed(2))
+
+    def entry(x):
+        y = torch.empty_like(x)
+        _halved[(1,)](x, y, x.numel(), 64)
+        return F.grid_sample(y, GRID.float(), how, "border", align_corners=False)
+
+    def sample(x, factor):
+        return F.grid_sample(x * factor, GRID.float(), how, "border", align_corners=False)
+
+    assert render.classify(entry, x, ref=lambda x: sample(x, 0.5)).label == "Type-I"
+    assert render.classify(entry, x, ref=lambda x: sample(x, 0.5005)).code == "RND201"
