@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -96,6 +96,8 @@ def leaves(x: Any) -> Tensors:
         return [t for v in x.values() for t in leaves(v)]
     if isinstance(x, (tuple, list)):
         return [t for v in x for t in leaves(v)]
+    if is_dataclass(x) and not isinstance(x, type):
+        return [t for f in fields(x) for t in leaves(getattr(x, f.name, None))]
     return []
 
 

@@ -24,30 +24,41 @@ def in_columns(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> bool
 
     `every`: bounds are wanted whatever the exact values say.
     """
+    try:
+        parts = _parts(sight, twin, device, every)
+    finally:
+        twin.let_go()
+    if parts is None:
+        return False
+    _gather(sight, parts)
+    return True
+
+
+def _parts(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> list[Sight] | None:
+    """All columns, each known; None where one is to be judged with the whole layer."""
     parts: list[Sight] = []
     for at, found in twin.parts("target"):
         part = sight.part(at)
         part.of_reference((found.value.numpy(), found.moved(UNIT).numpy(), False))
         part.stability(own=False)
         if part.record.eta_target > LIMIT or len(part.hollow()):
-            return False
+            return None
         if part.record.eta_reference > LIMIT and (own := found.of_other()) is not None:
             part.of_own((own.numpy(), None, False))
             part.stability(own=True)
             if part.record.unstable:
-                return False
+                return None
             part.own = None
         if every or not part.settled():
             bounds = found.bounds(device)
             if bounds is None:
-                return False
+                return None
             part.of_bound("target", Envelope(bounds.lo, bounds.hi, np.ones(1, np.bool_), True, frozenset()), ())
         if part.asks_reference():
-            return False
+            return None
         part.let_go()
         parts.append(part)
-    _gather(sight, parts)
-    return True
+    return parts
 
 
 def own_in_columns(sight: Sight, twin: LinearTwin) -> None:

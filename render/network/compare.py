@@ -32,7 +32,7 @@ from render.network.twins import LinearTwin, linear_twins, twins
 from render.network.unused import unused
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
 from render.result.codes import Label
-from render.result.errors import RenderError
+from render.result.errors import RenderError, expect
 
 TF32 = 2.0**-10
 """u of operands that are cut to TF32, as torch's switches allow matrix products on a GPU."""
@@ -54,6 +54,8 @@ def compare_models(
     open (cheaper where that is rare; the published rule is then asked there alone). RenderError for what cannot be
     compared.
     """
+    checked(device, seed, assume_exact)
+    expect("match", match, Mapping, none=True)
     try:
         (mine, first), (theirs, second) = side_of(target, reference), side_of(reference, target)
     except ValueError as error:
@@ -68,6 +70,19 @@ def compare_models(
     sides.every = bounds == "all"
     with large_blocks_kept():
         return judged(sides, *traces, match, start, end)
+
+
+def checked(device: object, seed: object, assume_exact: object = ()) -> None:
+    """RenderError for a target that there is not, and for words where several are meant."""
+    expect("device", device, str)
+    expect("seed", seed, int)
+    expect("assume_exact", assume_exact, list, tuple, set, frozenset)
+    for name in assume_exact:  # type: ignore[attr-defined]
+        expect("assume_exact", name, str)
+    try:
+        Session(device=device, redirect=False)
+    except ValueError as error:
+        raise RenderError("RND902", str(error)) from None
 
 
 class TwoSides:
@@ -116,6 +131,11 @@ def judged(
     try:
         pairs = paired(mine, theirs, match)
         chosen = _between(pairs, start, end)
+        made = any(pairs[key].target for key in chosen if key.way != "in")
+        if not made and not leaves(mine.output) and not leaves(theirs.output):
+            raise ValueError("nothing to compare: neither side returns a tensor")
+        if not chosen:
+            raise ValueError(f"nothing to compare between {start!r} and {end!r}")
         if any(isinstance(m.module, Program) and m.module.loose for m in (sides.target, sides.reference)):
             chosen = {key for key in chosen if key.way == "out"}
         sides.all_paired = (
@@ -126,7 +146,8 @@ def judged(
                 entry = pair.key.name == "" and pair.key.way == "in"
                 pair.equal = [entry or not t.is_floating_point() for t in pair.target]
     except ValueError as error:
-        raise RenderError("RND902", str(error), "names are those of `named_modules`") from None
+        raise RenderError("RND902", str(error), "names are those of `named_modules`; models return tensors, also in "
+                          "tuples, dictionaries and dataclasses") from None  # fmt: skip
     found, other = _judged(sides, pairs, chosen, mine, theirs)
     idle = set() if found.label != "Type-II" else unused(sides.target, sides.reference, pairs, sides.inputs, sides.seed)
     if idle:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,15 @@ from render.result.errors import RenderError, expect
 
 def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) -> Path:
     """Run the model once and write what went into and came out of every module."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     expect("path", path, str, os.PathLike)
-    given = Model.of(model)
-    trace = capture(given, inputs, seed)
+    try:
+        given = Model.of(model)
+    except ValueError as error:
+        raise RenderError("RND902", str(error), "pass a module or a function") from None
+    trace = ran(given, inputs, seed)
     tensors, events = {}, []
     for order, (key, crossing) in enumerate(trace.crossings.items()):
         events.append([key.name, key.way, len(crossing.tensors)])
@@ -38,17 +42,38 @@ def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) ->
     if program is not None:
         header["render_program"] = json.dumps(program[0])
         tensors |= {f"kept {number}": t.contiguous() for number, t in program[1].items()}
-    save_file(tensors, str(path), header)
+    try:
+        save_file(tensors, str(path), header)
+    except (OSError, SafetensorError) as error:
+        raise RenderError("RND901", f"cannot write {path}: {error}") from None
     return Path(path)
+
+
+def ran(model: Model, inputs: Sequence[Any], seed: int) -> ModuleRun:
+    """The run of a side. RenderError, with what it raised behind it, where it does not come to its end."""
+    try:
+        return capture(model, inputs, seed)
+    except RenderError:
+        raise
+    except Exception as error:
+        told = str(error).partition("\n")[0]
+        what = f"{type(error).__name__}: {told}" if told else type(error).__name__
+        raise RenderError("RND902", f"a model does not run on these inputs: {what}",
+                          "call it once with them by itself") from error  # fmt: skip
 
 
 def load_modules(path: str | Path) -> ModuleRun:
     """A recorded run. RenderError for a file that is none."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
         raise RenderError("RND901", f"no such file: {path}")
-    with safe_open(str(path), "pt") as file:
+    try:
+        opened = safe_open(str(path), "pt")
+    except SafetensorError as error:
+        raise RenderError("RND901", f"{path} is no file of tensors: {error}",
+                          "write one with `render record --modules`") from None  # fmt: skip
+    with opened as file:
         header = (file.metadata() or {}).get("render_events")
         if header is None:
             raise RenderError("RND901", f"{path} holds no run of modules", "write one with `render record --modules`")
@@ -88,7 +113,7 @@ def side_of(given: Any, other: Any) -> tuple[Model, Callable[[Any, int], ModuleR
                               "record one of them anew, or give one side as the model")  # fmt: skip
         return own or Model.of(other), lambda inputs, seed: run
     model = Model.of(given)
-    return model, lambda inputs, seed: capture(model, inputs, seed)
+    return model, lambda inputs, seed: ran(model, inputs, seed)
 
 
 __all__ = ["load_modules", "record_modules", "side_of"]

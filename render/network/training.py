@@ -20,7 +20,7 @@ from torch import nn
 
 from render.interpreter.session import Session
 from render.network.capture import Key, copied
-from render.network.compare import compare_models
+from render.network.compare import checked, compare_models
 from render.network.judge import Sight
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, RIGOROUS, LeafRecord, NetworkVerdict, worst
@@ -53,13 +53,21 @@ def compare_training(
     """
     expect("target", target, nn.Module)
     expect("reference", reference, nn.Module)
-    expect("seed", seed, int)
+    checked(device, seed)
     expect("steps", steps, int)
+    for name, given in (("loss", loss), ("optimizer", optimizer)):
+        expect(name, given, Callable, none=True)  # type: ignore[arg-type]
     if steps < 1:
         raise RenderError("RND902", f"steps={steps}", "one step is the least")
     if bounds not in ("all", "none"):
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "none"')
-    mine, theirs = (_steps(m, inputs, loss, optimizer, steps, seed, None) for m in (target, reference))
+    try:
+        mine, theirs = (_steps(m, inputs, loss, optimizer, steps, seed, None) for m in (target, reference))
+    except RenderError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise RenderError("RND902", f"a step does not come to its end: {told}", "take one by itself") from error
     exact = [_steps(m, inputs, loss, optimizer, steps, seed, torch.float64) for m in (target, reference)]
     common = [name for name in mine if name in theirs and mine[name].shape == theirs[name].shape]
     if not common:
@@ -149,7 +157,10 @@ def _against(
 
 def _scalar(out: Any, loss: Loss | None) -> torch.Tensor:
     if loss is not None:
-        return loss(out)
+        found = loss(out)
+        if not isinstance(found, torch.Tensor) or found.dim():
+            raise RenderError("RND902", "`loss` gives no scalar", "e.g. loss=lambda y: y.square().mean()")
+        return found
     first: torch.Tensor = out[0] if isinstance(out, (tuple, list)) else out
     return first if first.dim() == 0 else first.square().sum()
 

@@ -201,6 +201,11 @@ class LinearTwin:
     def _rows(self, side: str) -> torch.Tensor:
         return self.entry.at(side)[0].reshape(-1, self.module.in_features)
 
+    def let_go(self) -> None:
+        """What was computed for the parts, as large as the operand."""
+        for name in ("apart", "hull"):
+            vars(self).pop(name, None)
+
     @cached_property
     def apart(self) -> torch.Tensor:
         """x_r - x_t in float32."""
