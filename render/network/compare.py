@@ -72,12 +72,12 @@ def compare_models(
         return judged(sides, *traces, match, start, end)
 
 
-def checked(device: object, seed: object, assume_exact: object = ()) -> None:
+def checked(device: Any, seed: Any, assume_exact: Any = ()) -> None:
     """RenderError for a target that there is not, and for words where several are meant."""
     expect("device", device, str)
     expect("seed", seed, int)
     expect("assume_exact", assume_exact, list, tuple, set, frozenset)
-    for name in assume_exact:  # type: ignore[attr-defined]
+    for name in assume_exact:
         expect("assume_exact", name, str)
     try:
         Session(device=device, redirect=False)
