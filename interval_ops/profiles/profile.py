@@ -297,7 +297,12 @@ def _inside(profile: Profile, name: str) -> Profile:
 
 
 def load_profile(name: str) -> Profile:
-    """The profile called `name` (or by an alias: a100, h100, ...), parsed once per process."""
+    """The profile called `name` (or by an alias: a100, h100, ...), parsed once per process.
+
+    Raises ValueError for another name.
+
+        render.load_profile("h100").name    # "sm_90"
+    """
     from interval_ops.profiles import file as profile_file
 
     known = profile_file.index()
@@ -309,7 +314,12 @@ def load_profile(name: str) -> Profile:
 
 
 def profile_names() -> list[str]:
-    """Names of the profiles, without aliases, sorted."""
+    """Names of the profiles, without aliases, sorted.
+
+    Each is a value of `device`.
+
+    "sm_90" in render.profile_names()
+    """
     from interval_ops.profiles import file as profile_file
 
     return sorted(set(profile_file.index().values()))

@@ -108,7 +108,10 @@ def decided(fields: Fields) -> Told:
 def combined(verdict: Verdict, dual: DualDelta | None = None) -> Verdict:
     """The verdict with the companions' evidence, and with the label that the table gives to all of it.
 
-    Needs the verdict as `classify` returned it (a loaded one cannot be run again). Raises RenderError otherwise.
+    `dual`: what `dual_delta` found of the same two functions; without it, it is not asked. Needs the verdict as
+    `classify` returned it (a loaded one cannot be run again). Raises RenderError otherwise.
+
+        render.combined(render.classify(softmax, x, ref=lambda x: torch.softmax(x, 1))).code
     """
     expect("the verdict", verdict, Verdict)
     study = verdict.study

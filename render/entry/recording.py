@@ -70,6 +70,8 @@ def record(path: str | Path, fn: Callable[..., Any], *inputs: Any, seed: int | N
 
     Tensors among the arguments are saved as they were before the call; one that the call changed is an output, too.
     `seed` seeds torch before the call. Raises RenderError for an argument that a file cannot hold.
+
+        render.record("golden.safetensors", matmul, a, b)    # on the machine with the GPU
     """
     expect("path", path, str, os.PathLike)
     path = Path(path)

@@ -54,16 +54,19 @@ def cpu(device: str = "any") -> Watch:
 
     Nothing is judged by itself; `compare` and `bound` know the tensors that it made. `device`: the profile that host
     code is told of. Raises RenderError for an unknown one.
+
+        with render.cpu("a100"):
+            out = softmax(torch.randn(8, 100, device="cuda"))
     """
     return Watch(Options(device=device), tape=TAPE, listens=False)
 
 
 @listing_options
 def compare(a: torch.Tensor, b: torch.Tensor, **options: Any) -> Verdict:
-    """The verdict on two tensors, whichever of them a kernel made (or both), inside of a scope or after it.
+    """The verdict on two tensors `a` and `b`, whichever of them a kernel made (or both), inside of a scope or after it.
 
-    Raises RenderError where no kernel's result is on one side: it was made outside of `render.cpu()` and
-    `render.watch()`, or both are the same.
+    Options as those of `classify`, as keywords or all in `options`. Raises RenderError where no kernel's result is on
+    one side: it was made outside of `render.cpu()` and `render.watch()`, or both are the same.
 
         with render.cpu():
             out = kernel_function(x)
@@ -86,8 +89,12 @@ def compare(a: torch.Tensor, b: torch.Tensor, **options: Any) -> Verdict:
 def bound(tensor: torch.Tensor, **options: Any) -> Bound:
     """What a legal execution may have left in a tensor that kernels (or host code behind them) computed.
 
-    `lo`, `hi`: float64 arrays in its shape; NaN where nothing is known. Raises RenderError for a tensor that no kernel
-    had a part in.
+    Returned are `lo` and `hi`, float64 arrays in the shape of `tensor`; NaN where nothing is known. `options` are
+    those of `classify`. Raises RenderError for a tensor that no kernel had a part in.
+
+        with render.cpu("sm_90"):
+            out = softmax(x)
+        render.bound(out).hi - render.bound(out).lo
     """
     chosen, tape = _options(options, "bound"), TAPE
     place = tape.known(tensor) if isinstance(tensor, torch.Tensor) and plain(tensor) else None

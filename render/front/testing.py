@@ -21,8 +21,8 @@ def assert_roundoff(
 ) -> Verdict:
     """The verdict on `fn(*inputs)` against `ref` (or on two tensors, as `render.compare`), if it is Type-I.
 
-    Raises AssertionError with the whole report for a Type-II, and for an Inconclusive unless that is allowed. Keywords
-    as those of `render.classify`.
+    Raises AssertionError with the whole report for a Type-II, and for an Inconclusive unless that is allowed
+    (`allow_inconclusive`). `keywords` are those of `render.classify`.
 
         render.testing.assert_roundoff(matmul, a, b, ref=torch.matmul, device="sm_90")
     """

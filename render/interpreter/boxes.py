@@ -24,7 +24,12 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def interval(lo: torch.Tensor, hi: torch.Tensor) -> torch.Tensor:
-    """A tensor in the middle of [lo, hi], of the dtype of `lo`. RenderError for ends that are none."""
+    """A tensor in the middle of [`lo`, `hi`], of the dtype of `lo`, that stands for all between them.
+
+    Raises RenderError for ends that are none.
+
+        render.classify(softmax, render.interval(x - 1e-3, x + 1e-3), ref=lambda x: torch.softmax(x, 1))
+    """
     expect("lo", lo, torch.Tensor)
     expect("hi", hi, torch.Tensor)
     _real(lo, hi)
@@ -36,7 +41,12 @@ def interval(lo: torch.Tensor, hi: torch.Tensor) -> torch.Tensor:
 
 
 def hull(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """x, and everything between it and y."""
+    """`x`, and everything between it and `y`: an input that is not known to the last bit, for kernels and for models.
+
+    Raises RenderError for tensors of two shapes or types.
+
+        render.classify(softmax, render.hull(logits, logits_of_another_run), ref=lambda x: torch.softmax(x, 1))
+    """
     expect("x", x, torch.Tensor)
     expect("y", y, torch.Tensor)
     _real(x, y)

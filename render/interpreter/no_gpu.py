@@ -92,6 +92,9 @@ def no_gpu(device: str = "any") -> NoGpu:
     """A scope in which GPU-only Python is imported and runs here; `device` names the profile that it is told of.
 
     Raises RenderError for an unknown one.
+
+        with render.no_gpu("sm_90"):
+            import liger_kernel.ops.rms_norm
     """
     from interval_ops.profiles.profile import load_profile
 

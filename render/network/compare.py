@@ -51,8 +51,12 @@ def compare_models(
     `device`: the profile of the target ("torch-cpu", "inductor-cpu", "cuda-eager"). `match` maps leaves of the target
     to those of the reference where names differ. Judged are the borders from the input of `start` to the results of
     `end` (modules of the target). `bounds`: "all", or "asked" for bounds only where the exact values leave something
-    open (cheaper where that is rare; the published rule is then asked there alone). RenderError for what cannot be
+    open (cheaper where that is rare; the published rule is then asked there alone). `assume_exact`: functions that
+    are taken as exact, as in `classify`. `seed` seeds torch before each run. Raises RenderError for what cannot be
     compared.
+
+        v = render.compare_models(fused, eager, torch.randn(4, 64), device="cuda-eager")
+        v.label, v.first    # "Type-II", "layers.3.norm"
     """
     checked(device, seed, assume_exact)
     expect("match", match, Mapping, none=True)

@@ -22,7 +22,13 @@ from render.result.errors import RenderError, expect
 
 
 def record_modules(model: Any, *inputs: Any, path: str | Path, seed: int = 0) -> Path:
-    """Run the model once and write what went into and came out of every module."""
+    """Run `model(*inputs)` once and write to `path` what went into and came out of every module; returns the path.
+
+    `seed` seeds torch before the run. Raises RenderError for inputs that a file cannot hold.
+
+        render.record_modules(model, tokens, path="run.safetensors")
+        render.compare_models("run.safetensors", reference)
+    """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 

@@ -49,7 +49,10 @@ def compare_training(
     `loss` makes a scalar of what the model returns; by default the sum of squares, or the result if it is one. `first`
     names the module whose forward pass or buffers are another, if one's are (`compare_models`); else the module nearest
     to the loss whose gradient is another, for the backward pass reaches it first. `bounds`: "all", or "none" for
-    figures of first order alone.
+    figures of first order alone. `optimizer` makes an optimiser of parameters; `target`, `reference`, `inputs`, `seed`
+    and `device` are as in `compare_models`. Raises RenderError for what cannot be compared.
+
+        render.compare_training(fused, eager, x, optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3), steps=3)
     """
     expect("target", target, nn.Module)
     expect("reference", reference, nn.Module)

@@ -36,7 +36,12 @@ _AGAIN = "write one with `render classify ... --json PATH`"
 
 
 def load(path: str | Path) -> Verdict:
-    """The verdict that was saved at `path` (`Verdict.save`, `render classify --json`)."""
+    """The verdict that was saved at `path` (`Verdict.save`, `render classify --json`).
+
+    Raises RenderError for a file that is none.
+
+        render.load("v.json").label
+    """
     expect("path", path, str, os.PathLike)
     return verdict_of(read(Path(path)), str(path))
 

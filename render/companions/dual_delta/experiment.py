@@ -121,7 +121,11 @@ def dual_delta(
 
     `oracle`: "fp64" (f2 in float64), "bits" (f2 in more bits), or a function of float64 inputs. `generate`: a function
     of a seed that gives inputs (tuple or dict), or the name of a generator, with an example in `like=`. `metric`:
-    "hybrid", "norm" or "ulp". Settings are fields of `Trials`.
+    "hybrid", "norm" or "ulp". `settings` are fields of `Trials`. Raises RenderError for an unknown one, and where
+    functions and inputs do not fit each other.
+
+        found = render.dual_delta(fast_gelu, torch.nn.functional.gelu, like=(torch.randn(1000),), n=200)
+        found.outcome    # "worse"
     """
     for name, given in (("oracle", oracle), ("generate", generate)):
         if not callable(given):
