@@ -318,7 +318,7 @@ def profile_names() -> list[str]:
 
     Each is a value of `device`.
 
-    "sm_90" in render.profile_names()
+        "sm_90" in render.profile_names()
     """
     from interval_ops.profiles import file as profile_file
 

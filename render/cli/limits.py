@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -97,19 +98,30 @@ def _place(frame: FrameType | None) -> str:
     return ""
 
 
+def short_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or what led to it, says that there is no memory."""
+    while error is not None:
+        said = str(error) if isinstance(error, RuntimeError) else ""  # in the words of torch, and of threads
+        if isinstance(error, MemoryError) or "can't allocate memory" in said or "can't start new thread" in said:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 @contextmanager
 def _memory(limit: float) -> Iterator[None]:
     """Linux counts private memory against RLIMIT_DATA (man 2 getrlimit, since 4.7)."""
     if limit <= 0:
         yield
         return
+    import_module("render.classify")  # what a library cannot load without is no memory of the run
     before = resource.getrlimit(resource.RLIMIT_DATA)
     own = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (own + int(limit * _GIB), before[1]))
     try:
         yield
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "alloc" not in str(error):  # torch's words for it
+    except (MemoryError, RuntimeError, RenderError) as error:
+        if not short_of_memory(error):
             raise
         hint = "--memory-limit GIB gives it more; smaller inputs need less"
         raise RenderError("RND906", f"more than {limit:g} GiB of memory are needed", hint) from None

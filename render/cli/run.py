@@ -15,7 +15,7 @@ import typer
 
 from render.cli.exits import decided, guarded
 from render.cli.files import STDOUT
-from render.cli.limits import MEMORY, TIMEOUT, limited
+from render.cli.limits import MEMORY, TIMEOUT, limited, short_of_memory
 from render.cli.options import given, taking
 from render.cli.surroundings import unwritable, width
 from render.result.codes import combined
@@ -81,6 +81,8 @@ def command(
             seen = progress(partial(_said, watch, doing), stream=out, lines=True, doing=doing)
             with seen, limited(timeout, memory_limit), watch:
                 ended = run(what)
+                if memory_limit and short_of_memory(ended.error):
+                    raise MemoryError from ended.error
         except RenderError as error:
             failed = error
         finally:

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import traceback
+import warnings
 from typing import TextIO
 
 from render.result.errors import RenderError
@@ -56,6 +57,8 @@ def fitting() -> None:
         raise RenderError("RND901", "the working folder does not exist any more", "change to another one") from None
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         raise RenderError("RND902", "NUMBA_DISABLE_JIT is set, and RENDER's own loops have to be compiled", "unset it")
+    # Of a value that it cannot read numba prints a traceback, and goes on without.
+    warnings.filterwarnings("error", "Environment variable 'NUMBA_", RuntimeWarning)
     threads = os.environ.get("NUMBA_NUM_THREADS", "1")
     if not threads.isdigit() or not int(threads):
         raise RenderError("RND902", f"NUMBA_NUM_THREADS is {threads!r}, no number of threads", "unset it, or say 1")

@@ -464,7 +464,12 @@ def _processes() -> Iterator[Kind]:
             body = REFERENCE if place == "import" else REFERENCE.replace("    return", f"    {way}\n    return")
             text = head + KERNEL + ENTRY + INPUTS + body
             yield Kind(f"process: {place}, {way}", ("classify", "k.py"), {"k.py": text}, codes, words, here)
-    for name, value in {"TORCH_LOGS": "nope", "NUMBA_DISABLE_JIT": "x", "TRITON_OVERRIDE_ARCH": "nope"}.items():
+    for name, value in {
+        "TORCH_LOGS": "nope",
+        "NUMBA_OPT": "x",
+        "NUMBA_DISABLE_JIT": "x",
+        "TRITON_OVERRIDE_ARCH": "nope",
+    }.items():
         yield Kind(f"process: {name}={value}", ("classify", "k.py"), {"k.py": GOOD}, (2,), (), {name: value})
     for name, value in {
         "NUMBA_CPU_NAME": "nope", "NUMBA_THREADING_LAYER": "nope", "NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "100000", "TRITON_DEFAULT_BACKEND": "nope",

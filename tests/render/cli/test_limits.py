@@ -85,6 +85,16 @@ def test_memory() -> None:
     bytearray(1 << 29)  # the limit is gone
 
 
+@pytest.mark.parametrize("limit", ["0.001", "0.02", "0.2"])
+def test_memory_of_a_command_ends_it_with_a_line(tmp_path: Path, limit: str) -> None:
+    """Wherever it gets short: before the user's code, in it, or behind it; a library that loads is no part of it."""
+    (tmp_path / "large.py").write_text(HEAD + "def make_inputs():\n    return (torch.ones(1 << 27),)\n")
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    line = [sys.executable, "-m", "render", "classify", "large.py", "--entry", "entry", "--memory-limit", limit]
+    done = subprocess.run(line, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and "error[RND906]" in done.stderr, done.stderr
+
+
 def test_errors_are_json_where_json_was_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     result = classify(tmp_path, "def make_inputs():\n    raise ValueError('no')\n", "--json", str(out))
