@@ -180,7 +180,7 @@ _ALL = (
     Layer("upsample_bicubic2d", resampled.is_resized, resampled.bicubic),
     Layer("_upsample_bilinear2d_aa", resampled.is_resized, resampled.bilinear_smoothed),
     Layer("_upsample_bicubic2d_aa", resampled.is_resized, resampled.bicubic_smoothed),
-    Layer("grid_sampler_2d", resampled.of_planes, resampled.grid_sampled),
+    Layer("grid_sampler_2d", resampled.is_sampled, resampled.grid_sampled),
     Layer("_fft_r2c", fourier.is_followed, fourier.of_real),
     Layer("_fft_c2r", fourier.is_followed, fourier.to_real),
     Layer("_fft_c2c", fourier.is_followed, fourier.of_complex),

@@ -144,6 +144,19 @@ def _taken(x: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> torch.T
     return torch.where(held[:, None], found, torch.zeros((), dtype=x.dtype))
 
 
+def _one_by_one(parts: torch.Tensor) -> torch.Tensor:
+    """The sum over the third axis, each step rounded to the type, as kernels do that add to their result in place."""
+    total = torch.zeros_like(parts[:, :, 0])
+    for part in parts.unbind(2):
+        total = total + part
+    return total
+
+
+def is_sampled(x: torch.Tensor, grid: torch.Tensor, *_: Any, **__: Any) -> bool:
+    """At places that are numbers: what becomes of others is as a conversion to integers has it."""
+    return of_planes(x) and bool(grid.isfinite().all())
+
+
 def grid_sampled(x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, corners: bool) -> torch.Tensor:
     """Weighted neighbours of the places (g + 1) L / 2 - 1/2, or (g + 1) (L - 1) / 2 with aligned corners."""
     n, c, *sizes = x.shape
@@ -170,10 +183,8 @@ def grid_sampled(x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, c
     if mode == CUBIC:
         at = [f(p) for f, p in zip(inside, at, strict=True)]
     factors = torch.cat([above * beside for (_, above), (_, beside) in pairs], 1).to(x.dtype)
-    parts = (_taken(x, *at) * factors[:, None]).unflatten(2, (len(pairs), -1)).unbind(2)
-    total = torch.zeros(n, c, places[0].shape[1], dtype=x.dtype)
-    for part in parts:
-        total = total + part
+    parts = (_taken(x, *at) * factors[:, None]).unflatten(2, (len(pairs), -1))
+    total = parts.sum(2) if x.dtype.itemsize >= 4 else _one_by_one(parts)
     slope = 2.0 if mode == LINEAR else SLOPE
     lost = _most(x).flatten(2) * (slope * sum(off)[:, None] + 32 * unit(x.dtype))  # type: ignore[index]
     return about(total, lost).reshape(shape)

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 import render
+from render.ops import resampled
 from render.reference.precise.recorder import CellRecorder
 from render.reference.shadow import ShadowMode
 
@@ -108,15 +109,23 @@ def _halved(X, Y, n, N: tl.constexpr):
 @pytest.mark.parametrize("how", ["nearest", "bicubic"])
 def test_a_sample_of_a_kernels_result_is_followed_to_its_element(how):
     """So that a wrong one is evaluated a second time: few steps lie behind it, and no room where it is one element."""
+    grid = GRID.float()
     x = torch.randn(1, 2, 4, 5, generator=torch.Generator().manual_seed(2))
 
     def entry(x):
         y = torch.empty_like(x)
         _halved[(1,)](x, y, x.numel(), 64)
-        return F.grid_sample(y, GRID.float(), how, "border", align_corners=False)
+        return F.grid_sample(y, grid, how, "border", align_corners=False)
 
     def sample(x, factor):
-        return F.grid_sample(x * factor, GRID.float(), how, "border", align_corners=False)
+        return F.grid_sample(x * factor, grid, how, "border", align_corners=False)
 
     assert render.classify(entry, x, ref=lambda x: sample(x, 0.5)).label == "Type-I"
     assert render.classify(entry, x, ref=lambda x: sample(x, 0.5005)).code == "RND201"
+
+
+def test_places_that_are_no_numbers_have_no_rule():
+    grid = GRID.clone()
+    grid[0, 0, 0] = torch.tensor([torch.nan, torch.inf])
+    assert not resampled.is_sampled(torch.ones(1, 2, 4, 5), grid)
+    assert resampled.is_sampled(torch.ones(1, 2, 4, 5), GRID)
