@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from render.result.verdict import OutputVerdict
     from render.trace.accumulation.swamping import Swamping
     from render.trace.adjoint import Contributions
+    from render.trace.element import Wanted
     from render.trace.model import Slice
 
 TITLES = {
@@ -111,7 +112,8 @@ class Budget:
     """The causes, largest share first, what the shares were taken from, what to say of it, and why results differ.
 
     `gains`: per output, how many times narrower its median half width was without the largest cause, if that was run.
-    `sums`: what the accumulators behind the elements that were cut out lose on their own terms.
+    `sums`: what the accumulators behind the elements that were cut out lose on their own terms. `beside`: the elements
+    that others ask for and that were cut out of the same runs.
     """
 
     items: list[BudgetItem]
@@ -121,18 +123,26 @@ class Budget:
     gathered: Gathered | None = None
     gains: tuple[float, ...] = ()
     sums: tuple[Swamping, ...] = ()
+    beside: tuple[Slice, ...] = ()
 
 
 NOTHING = Budget([], BudgetBasis())
 
 
 def budget(
-    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], full: Halves, rerun: Rerun, limit: int = WORTH_WORK
+    entry: Entry,
+    run: Execution,
+    outputs: Sequence[OutputVerdict],
+    full: Halves,
+    rerun: Rerun,
+    limit: int = WORTH_WORK,
+    beside: Sequence[Wanted] = (),
 ) -> Budget:
-    """The budget of a finished run. `full`: its half widths, `rerun(mute)`: those of a run with causes left out."""
+    """The budget of a finished run. `full`: its half widths, `rerun(mute)`: those of a run with causes left out;
+    `beside`: elements that others will ask for."""
     if full.point or not run.session.causes:
         return Budget([], BudgetBasis())
-    found = first_order(entry, run, outputs)
+    found = first_order(entry, run, outputs, beside)
     if found is not None:
         return found
     return left_out(run.session.causes, full, rerun, run.work, limit)
@@ -141,7 +151,9 @@ def budget(
 # first order
 
 
-def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) -> Budget | None:
+def first_order(
+    entry: Entry, run: Execution, outputs: Sequence[OutputVerdict], beside: Sequence[Wanted] = ()
+) -> Budget | None:
     """Shares from slices; None where outputs with half of the elements or more cannot be cut."""
     from render.trace.element import slices_of
     from render.trace.model import NotSliceable, Slice
@@ -149,7 +161,8 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     wanted = [(o, role, place) for o in outputs for role, place in _elements(o)]
     if not wanted:
         return None
-    found = slices_of(entry, run, [(o.name, place) for o, _, place in wanted])
+    cut = slices_of(entry, run, [*((o.name, place) for o, _, place in wanted), *beside])
+    found, others = cut[: len(wanted)], tuple(one for one in cut[len(wanted) :] if isinstance(one, Slice))
     gathered = Gathered({o.name: o.elements for o, _, _ in wanted})
     covered, missing = [], {}
     shares = iter(_contributions([one for one in found if isinstance(one, Slice)]))
@@ -170,7 +183,7 @@ def first_order(entry: Entry, run: Execution, outputs: Sequence[OutputVerdict]) 
     note = f"the budget leaves out {left[0]}" if left else None
     basis = BudgetBasis("first order", tuple(covered), tuple(left))
     sums = _sums([one for one in found if isinstance(one, Slice)])
-    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES), gathered, sums=sums)
+    return Budget(gathered.items(TITLES), basis, note, gathered.differs(TITLES), gathered, (), sums, others)
 
 
 def _sums(slices: Sequence[Slice]) -> tuple[Swamping, ...]:
@@ -188,21 +201,9 @@ def _sums(slices: Sequence[Slice]) -> tuple[Swamping, ...]:
 def _contributions(slices: Sequence[Slice]) -> list[Contributions | Exception]:
     """Of each slice, or why there are none."""
     from render.trace.adjoint import contributions_of
-    from render.trace.batch import batches, together
-    from render.trace.model import MISHAPS
+    from render.trace.batch import asked
 
-    out: dict[int, Contributions | Exception] = {}
-    todo = batches(slices)
-    while todo:
-        places, batch = todo.pop()
-        try:
-            out.update(zip(places, contributions_of(batch), strict=True))
-        except MISHAPS as error:
-            if len(places) > 1:
-                todo += [([i], together([slices[i]])) for i in places]
-            else:
-                out[places[0]] = error
-    return [out[i] for i in range(len(slices))]
+    return asked(slices, contributions_of)
 
 
 def _elements(o: OutputVerdict) -> list[tuple[str, tuple[int, ...]]]:

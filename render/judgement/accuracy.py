@@ -28,7 +28,8 @@ from render.result.records import Differs, Evidence
 from render.result.verdict import OutputVerdict
 from render.trace.accumulation.swamping import Swamping, evidence_of, of_slices
 from render.trace.accumulation.terms import MOST
-from render.trace.declared import DeclaredBand, bands_of
+from render.trace.declared import DeclaredBand, band_from, bands_of, first_look
+from render.trace.model import Slice
 
 DEGRADED, PROBABLE, POWERLESS = "RND111", "RND120", "RND301"
 MANY = 1 / 100
@@ -51,8 +52,12 @@ class Accuracy:
     sums: tuple[Swamping, ...]
 
     @property
+    def many(self) -> bool:
+        return self.outside >= max(1.0, MANY * self.elements)
+
+    @property
     def worse(self) -> bool:
-        return self.outside >= max(1.0, MANY * self.elements) and self.reference <= FEW * self.outside
+        return self.many and self.reference <= FEW * self.outside
 
     @property
     def short(self) -> bool:
@@ -85,19 +90,24 @@ class Accuracy:
 
 
 def decided(
-    entry: Entry, run: Execution, cases: Sequence[Case], decision: Decision, causes: Collection[str] = ()
-) -> tuple[tuple[Accuracy, ...], Decision]:
+    entry: Entry, run: Execution, cases: Sequence[Case], decision: Decision, causes: Collection[str] = (),
+    cut: Sequence[Slice] = (),
+) -> tuple[tuple[Accuracy, ...], Decision]:  # fmt: skip
     """(what was found, the decision in its light); a code of its own stands, a probabilistic one names the sums.
 
-    `causes`: those of the budget, which tells arithmetic in few bits from others where the run's own do not.
+    `causes`: those of the budget, which tells arithmetic in few bits from others where the run's own do not. `cut`:
+    what `first_looks` asked for.
     """
     if decision.label != "Type-I" or decision.code not in (EQUAL, PROBABLE):
         return (), decision
     if LOW.isdisjoint(causes) and not any(c[0] in LOW for c in run.session.causes):
         return (), decision
     asked = [case for case in cases if _asked(case)]
-    bands = zip(asked, bands_of(entry, run, asked), strict=True)
-    found = [accuracy(case, band) for case, band in bands if band is not None]
+    seen = {case.name: one for case in asked if (one := _settled(case, cut)) is not None}
+    left = [case for case in asked if case.name not in seen]
+    bands = zip(left, bands_of(entry, run, left), strict=True)
+    seen |= {case.name: accuracy(case, band) for case, band in bands if band is not None}
+    found = [seen[case.name] for case in asked if case.name in seen]
     of = {case.name: case for case in cases}
     for one in found:
         if one.worse and not one.short and _beyond(of[one.band.output]):
@@ -107,6 +117,22 @@ def decided(
     if decision.code == PROBABLE:
         return tuple(found), decision._replace(detail="; ".join([decision.detail, *_named(found)]))
     return tuple(found), decision if worst is None else Decision("Type-I", DEGRADED, worst.headline)
+
+
+def first_looks(run: Execution, cases: Sequence[Case], decision: Decision) -> list[tuple[str, tuple[int, ...]]]:
+    """Elements that `decided` will ask for: where no more than these are needed, no other run has to be recorded."""
+    if decision.label != "Type-I" or decision.code != EQUAL or not any(c[0] in LOW for c in run.session.causes):
+        return []
+    return [one for case in cases if _asked(case) for one in first_look(case)]
+
+
+def _settled(case: Case, cut: Sequence[Slice]) -> Accuracy | None:
+    """What a first look says of an output, where more elements can only widen a band that nearly all are within."""
+    mine = [one for one in cut if one.output == case.name]
+    if not mine:
+        return None
+    found = accuracy(case, band_from(case, mine))
+    return None if found.many or found.band.cause is not None else found
 
 
 def _named(found: Sequence[Accuracy]) -> list[str]:

@@ -12,6 +12,7 @@ from render.explain.budget import NOTHING, TITLES, Budget, Halves, budget, confi
 from render.explain.flips import flips
 from render.explain.study import Study
 from render.explain.variants import ieee_products
+from render.judgement.accuracy import first_looks
 from render.judgement.confirmation import ON_BOUND
 from render.result.decision import Case, Decision, equal
 from render.result.records import LineShare
@@ -73,7 +74,8 @@ def causes_of(
         return halves(study.run({"mute": [key]})) if key in CAUSES else None
 
     full = of_outputs(outputs)
-    found = budget(entry, run, outputs, full, lambda mute: halves(study.run({"mute": mute})))
+    beside = first_looks(run, study.cases, decision)
+    found = budget(entry, run, outputs, full, lambda mute: halves(study.run({"mute": mute})), beside=beside)
     if found.gathered is not None:
         found = replace(found, differs=found.gathered.differs(TITLES, _differing(study.cases)))
     found = host_named(found, run)

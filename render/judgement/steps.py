@@ -186,7 +186,9 @@ class Judgement:
         notes += [price.sentence] if price else []
         known, keys = [j.case for j in judged], {i.key for i in parts.items}
         exactness, decision = (
-            ((), decision) if price or d.weak else accuracy.decided(self.entry, run, known, decision, keys)
+            ((), decision)
+            if price or d.weak
+            else accuracy.decided(self.entry, run, known, decision, keys, parts.beside)
         )
         notes += [one.sentence for one in exactness if one.worse]
         what_ifs, more = what_if(study, run, self.options)

@@ -6,14 +6,19 @@ Values of different members are never operands of each other, so each gets what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from render.trace.model import ABSENT, LEAF, Node, Slice
+from render.trace.model import ABSENT, LEAF, MISHAPS, Node, NotSliceable, Slice
+
+T = TypeVar("T")
+
+VALUES = 1 << 19
+"""Values of a batch from which on another one is begun: as many more take memory and no fewer steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +42,38 @@ def sums(values: np.ndarray, bounds: tuple[int, ...]) -> list[float]:
     return [total if isfinite(total) else 0.0 for total in totals]
 
 
-def batches(slices: Sequence[Slice]) -> list[tuple[list[int], Batch]]:
-    """(places in `slices`, batch) for each shape there is."""
+def batches(slices: Sequence[Slice]) -> Iterator[tuple[list[int], Batch]]:
+    """(places in `slices`, batch) for each shape there is; of what has very many values, a few members at a time."""
     groups: list[list[int]] = []
     for i, one in enumerate(slices):
         for group in groups:
-            if _alike(slices[group[0]], one):
+            if len(group) * one.size < VALUES and _alike(slices[group[0]], one):
                 group.append(i)
                 break
         else:
             groups.append([i])
-    return [(group, together([slices[i] for i in group])) for group in groups]
+    return ((group, together([slices[i] for i in group])) for group in groups)
+
+
+def asked(slices: Sequence[Slice], ask: Callable[[Batch], Sequence[T]]) -> list[T | Exception]:
+    """What is said of each slice, or what is raised: of batches, and of members apart only where one of them fails."""
+    out: dict[int, T | Exception] = {}
+    for places, batch in batches(slices):
+        out.update(_answers(places, batch, ask))
+    return [out[i] for i in range(len(slices))]
+
+
+def _answers(
+    places: Sequence[int], batch: Batch, ask: Callable[[Batch], Sequence[T]]
+) -> Iterator[tuple[int, T | Exception]]:
+    try:
+        yield from zip(places, ask(batch), strict=True)
+    except (NotSliceable, *MISHAPS) as error:
+        if len(places) == 1:
+            yield places[0], error
+            return
+        for i, one in zip(places, batch.members, strict=True):
+            yield from _answers([i], together([one]), ask)
 
 
 def _alike(one: Slice, other: Slice) -> bool:

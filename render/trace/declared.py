@@ -28,6 +28,8 @@ from render.trace.model import Slice
 
 ELEMENTS = 16
 """Elements of an output that are cut out, beside its worst one."""
+LOOKS = 2
+"""Elements of a first look: where those of the whole sample make a wider band, what is within theirs is within that."""
 
 
 class DeclaredBand(NamedTuple):
@@ -77,7 +79,13 @@ def bands_of(entry: Any, run: Execution, cases: Sequence[Case]) -> list[Declared
             for group, slices in zip(wanted, found, strict=True)
         )
         found = [[s for s in slices if isinstance(s, Slice)] for slices in alone]
-    return [_band(case, slices) if slices else None for case, slices in zip(cases, found, strict=True)]
+    return [band_from(case, slices) if slices else None for case, slices in zip(cases, found, strict=True)]
+
+
+def first_look(case: Case) -> list[tuple[str, tuple[int, ...]]]:
+    """Some of the elements that `bands_of` cuts out."""
+    places = _places(case)
+    return [(case.name, at) for at in dict.fromkeys([places[0], places[len(places) // 2]])] if places else []
 
 
 def _error(case: Case) -> np.ndarray:
@@ -94,7 +102,8 @@ def _places(case: Case) -> list[tuple[int, ...]]:
     return sorted({*spread(error.shape, ELEMENTS), tuple(int(i) for i in worst)})
 
 
-def _band(case: Case, slices: Sequence[Slice]) -> DeclaredBand:
+def band_from(case: Case, slices: Sequence[Slice]) -> DeclaredBand:
+    """The band that these of its elements make."""
     exact, error, rounding = np.asarray(case.exact, np.float64), _error(case), rounding_of(case)
     low: dict[LowSum, float] = {}
     declared, own, hollow, total, widest = 0.0, 0.0, 0, 0.0, 0.0
@@ -136,4 +145,4 @@ def _undeclared(parts: Contributions, low: dict[RoundedAt, LowSum], last: float)
     return {key: square for key, square in found.items() if square > 0}
 
 
-__all__ = ["DeclaredBand", "band_of", "bands_of"]
+__all__ = ["DeclaredBand", "band_from", "band_of", "bands_of", "first_look"]

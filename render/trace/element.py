@@ -20,7 +20,7 @@ from render.entry.execution import FAILURES, Execution, Tensor
 from render.entry.execution import Entry as Call
 from render.interpreter.events import listened
 from render.interpreter.memory.registry import address
-from render.trace.batch import batches, together
+from render.trace.batch import Batch, asked
 from render.trace.check import check
 from render.trace.follow import follow
 from render.trace.graph import pruned
@@ -66,7 +66,7 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
         groups: dict[int, dict[int, Place]] = {}
         for i, p in todo.items():
             groups.setdefault(p[0].launch, {})[i] = p[0]
-        if not whole and not (first and run.work <= TOGETHER):
+        if not whole and not first:
             groups = {max(groups): groups[max(groups)]}
         results = _attempt(call, run, wanted, groups, run_all)
         for i, result in results.items():
@@ -76,8 +76,10 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
                 todo.pop(i)
             elif run_all:  # one that alone stores nothing may do so beside the others
                 todo[i] = todo[i][1:]
+        # What is more than a recording keeps of several launches may be none of one.
+        apart = first and len(groups) > 1 and not any(isinstance(r, Slice) for r in results.values())
+        run_all = whole or not (apart or run_all or all(isinstance(r, Slice) for r in results.values()))
         first = False
-        run_all = whole or (not run_all and not all(isinstance(r, Slice) for r in results.values()))
     if getattr(run.session, "host_steps", 0):
         _through_host(call, run, wanted, found)
     return [_left_alone(run, w, f) if f is none else f for w, f, none in zip(wanted, found, unstored, strict=True)]
@@ -252,20 +254,14 @@ def _sound(slices: Mapping[int, Slice]) -> set[int]:
 
 
 def _checked(slices: Sequence[Slice]) -> list[Slice | NotSliceable]:
-    """The slices, or what is wrong with each: those of one shape at once, and apart only if one of them fails."""
-    out: dict[int, Slice | NotSliceable] = {}
-    todo = batches(slices)
-    while todo:
-        places, batch = todo.pop()
-        try:
-            check(batch)
-            out.update((i, slices[i]) for i in places)
-        except (NotSliceable, *MISHAPS) as error:
-            if len(places) > 1:
-                todo += [([i], together([slices[i]])) for i in places]
-            else:
-                out[places[0]] = error if isinstance(error, NotSliceable) else _mishap(error)
-    return [out[i] for i in range(len(slices))]
+    """The slices, or what is wrong with each."""
+
+    def sound(batch: Batch) -> Sequence[Slice]:
+        check(batch)
+        return batch.members
+
+    found = asked(slices, sound)
+    return [_mishap(one) if isinstance(one, Exception) and not isinstance(one, NotSliceable) else one for one in found]
 
 
 def _mishap(error: Exception) -> NotSliceable:

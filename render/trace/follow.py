@@ -33,6 +33,10 @@ class _Leaf:
     ends: tuple[float, float, float]
     place: Place
 
+    @property
+    def target(self) -> tuple[str | None, int]:
+        return self.place.name, self.place.offset
+
 
 def follow(call: Call, found: Sequence[Slice], known: Recorder | None = None) -> list[Slice]:
     """The slices with earlier launches in them, as far as they can be followed.
@@ -94,17 +98,17 @@ def _leaves(found: Slice) -> Iterator[_Leaf]:
 
 def _replaced(recorder: Recorder, slices: list[Slice], wanted: Sequence[list[_Leaf]]) -> list[Slice]:
     """The slices with these leaves cut out of the recording; as they are where that fails."""
-    targets = [(x.place.name, x.place.offset) for leaves in wanted for x in leaves]
+    targets = list(dict.fromkeys(x.target for leaves in wanted for x in leaves))  # many are those of several slices
     try:
         cutter, made = roots(recorder, targets)
     except NotSliceable:
         return slices
-    found, rest = [], iter(made)
+    found, of = [], dict(zip(targets, made, strict=True))
     for one, leaves in zip(slices, wanted, strict=True):
         instead = {
             x.number: root.number
-            for x, root in zip(leaves, rest, strict=False)
-            if isinstance(root, Root) and np.array_equal(root.ends, x.ends, equal_nan=True)
+            for x in leaves
+            if isinstance(root := of[x.target], Root) and np.array_equal(root.ends, x.ends, equal_nan=True)
         }
         found.append(joined(one, cutter.nodes, instead) if instead else one)
     return found

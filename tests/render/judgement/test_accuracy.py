@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 
 import render
+from kernels import layer_norm
+from render.judgement import accuracy
 from render.judgement.accuracy import Accuracy
 from render.trace.declared import DeclaredBand
 from tests.render.companions import products
@@ -201,3 +203,15 @@ def test_a_device_whose_errors_no_execution_has_is_no_round_off():
 def test_many_of_the_kernel_and_few_of_the_reference(outside, reference, elements, worse):
     band = DeclaredBand("c", np.zeros(1), 2.0, 0.5, False, None, 0.0, ())
     assert Accuracy(band, outside, reference, elements, 2.0, ()).worse is worse
+
+
+def test_what_a_first_look_settles_asks_for_no_other_run(monkeypatch):
+    """Whether the whole sample is asked for or a part of it, label and code are the same."""
+    asked, whole = [], accuracy.bands_of
+    monkeypatch.setattr(accuracy, "bands_of", lambda *args: (asked.append(args[2]), whole(*args))[1])
+    inputs = layer_norm.make_inputs(rows=16, cols=100)
+    first = render.classify(layer_norm.layer_norm, *inputs, ref=layer_norm.reference)
+    monkeypatch.setattr(accuracy, "_settled", lambda case, cut: None)
+    other = render.classify(layer_norm.layer_norm, *inputs, ref=layer_norm.reference)
+    assert (first.label, first.code, first.subtype) == (other.label, other.code, other.subtype)
+    assert len(asked) == 2 and len(asked[0]) < len(asked[1])

@@ -81,10 +81,12 @@ def test_a_large_run_is_not_kept(monkeypatch):
     assert not isinstance(found, NotSliceable)
 
 
-def test_slices_of_one_shape_get_together_what_they_get_alone():
+@pytest.mark.parametrize("values", [1 << 19, 60])
+def test_slices_of_one_shape_get_together_what_they_get_alone(values, monkeypatch):
+    monkeypatch.setattr("render.trace.batch.VALUES", values)  # of a few members, or of all
     call = entry("movements")
     found = slices_of(call, observed(call), [("out", (i, j)) for i in (3, 9, B - 1) for j in (0, 4, 5)])
-    groups = batches(found)
+    groups = list(batches(found))
     assert any(len(places) > 1 for places, _ in groups) and sorted(i for p, _ in groups for i in p) == list(range(9))
     for places, batch in groups:
         for i, together in zip(places, contributions_of(batch), strict=True):
