@@ -378,25 +378,29 @@ class InSight:
         own, count = self._own, [min(STEPS, self._budget)]
         before = count[0]
         apart = LeftNumbers(lambda *_: 0, own.outside)  # what is tried here did not happen
+        seen, counts = dict[float, list[Any]](), set[int]()
         left = [Number(k, e, apart) for k, e in list(own.known.items())[-MOST:]]
 
         def floats(x: float) -> list[Any]:
             known = own.known.get(x)
             if known is not None:
                 return [Number(x, known, apart)]
-            return [x] if own.is_written(x) or (x.is_integer() and abs(x) <= 2) else []
+            return [x] if own.is_written(x) or (x.is_integer() and abs(x) <= 2) else seen.get(x, [])
 
         def whole(x: int) -> bool:
-            return not own.plain or isinstance(x, bool) or abs(x) <= 2 or own.is_written(float(x))
+            return abs(x) <= 2 or x in counts or own.is_written(float(x))
 
-        for frame in frames:
+        for frame in reversed(list(frames)):  # what a caller computed, a function gets as its arguments
             code = frame.f_code
             body = _scope(code.co_filename, code.co_firstlineno, code.co_name)
             reader = _Reader(frame.f_locals, frame.f_globals, body, floats, left, whole, own.outside, count)
             with contextlib.suppress(_Enough):
                 for x in reader.collect():
                     if isinstance(x, float) and not apart.branched:
+                        seen[float(x)] = _distinct([*seen.get(float(x), []), x])
                         yield float(x), x.ends if isinstance(x, Number) else Ends(float(x), float(x))
+                    elif isinstance(x, int):
+                        counts.add(x)
         self._budget -= before - count[0]
 
 

@@ -60,7 +60,8 @@ def conditional(x):
 PURE = {
     "called": (lambda x: (float(x[0]), ones(decay(x.numel())))[1], -math.log(500) / 2),
     "sizes": (lambda x: of_sizes(x)[1], 2**-0.5), "constants": (of_constants, 4**-0.5 * LOG2E),
-    "unpacked": (unpacked, 2**-0.25), "looped": (looped, 10000**-0.75),
+    "unpacked": (unpacked, 2**-0.25), "passed": (lambda x: passed(x), 2**-0.5 * LOG2E / 11),
+    "looped": (looped, 10000**-0.75),
     "numpy": (lambda x: (float(x[0]), ones(np.sqrt(2.0 / x.shape[0] / 3)))[1], math.sqrt(1 / 3)),
     "finfo": (lambda x: (float(x[0]), ones(torch.finfo(torch.float16).max / 7.0))[1], 65504 / 7),
     "lambda": (lambda x: (float(x[0]), ones((lambda d: 1 / d)(x.numel() + 1)))[1], 1 / 3),
@@ -124,7 +125,27 @@ def rounded(x):
     return ones(share) if (x.numel() + 1) / 11 > 0 else x
 
 
+def handed(x, scale, n):
+    return ones(scale * LOG2E / n)
+
+
+def passed(x):
+    """What a caller computed is an argument here."""
+    m = x[0].item()
+    return handed(x, x.numel() ** -0.5, x.numel() + 9) if m > 0 else x
+
+
+def whole_of_number(x):
+    k = int(float(x[0].item()) * 100)
+    return ones(k / 7)
+
+
+def whole_handed(x):
+    return handed(x, 3 / 7, int(float(x[0].item()) * 1000))
+
+
 UNKNOWN = {
+    "whole of a number": whole_of_number, "whole handed on": whole_handed,
     "whole": whole, "rounded": rounded, "gamma": lambda x: ones(math.gamma(float(x[0]))),
     "text": lambda x: ones(float(f"{float(x[0]):.2f}7")),
     "numpy": lambda x: ones(float(np.cumsum(x.numpy())[1])),
