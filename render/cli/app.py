@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from render.cli import (
     accum,
@@ -38,6 +39,18 @@ app = typer.Typer(
 )
 
 
+class OnceEach(TyperCommand):
+    """A command whose options are given once each, those that take many values apart: of two, one would be ignored."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option in order:
+            many = getattr(option, "multiple", True) or getattr(option, "is_flag", True)
+            if not many and (times := order.count(option)) > 1:
+                ctx.fail(f"{option.opts[0]} takes one value, and is given {times} times")
+        return super().parse_args(ctx, args)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"render {VERSION}")
@@ -53,19 +66,19 @@ def _options(
     del version  # handled by its callback
 
 
-app.command("classify")(classify.command)
-app.command("run", context_settings=run.SETTINGS)(run.command)
-app.command("record")(record.command)
-app.command("classify-model")(classify_model.command)
-app.command("replay")(replay.command)
-app.command("suite")(suite.command)
-app.command("sweep")(sweep.command)
-app.command("explain")(explain.command)
-app.command("report")(report.command)
-app.command("ops")(ops.command)
-app.command("accum")(accum.command)
-app.command("dual-delta")(dual_delta.command)
-app.command("demote")(demote.command)
-app.command("evidence")(evidence.command)
-app.command("serve")(serve.command)
-app.command("doctor")(doctor.command)
+app.command("classify", cls=OnceEach)(classify.command)
+app.command("run", cls=OnceEach, context_settings=run.SETTINGS)(run.command)
+app.command("record", cls=OnceEach)(record.command)
+app.command("classify-model", cls=OnceEach)(classify_model.command)
+app.command("replay", cls=OnceEach)(replay.command)
+app.command("suite", cls=OnceEach)(suite.command)
+app.command("sweep", cls=OnceEach)(sweep.command)
+app.command("explain", cls=OnceEach)(explain.command)
+app.command("report", cls=OnceEach)(report.command)
+app.command("ops", cls=OnceEach)(ops.command)
+app.command("accum", cls=OnceEach)(accum.command)
+app.command("dual-delta", cls=OnceEach)(dual_delta.command)
+app.command("demote", cls=OnceEach)(demote.command)
+app.command("evidence", cls=OnceEach)(evidence.command)
+app.command("serve", cls=OnceEach)(serve.command)
+app.command("doctor", cls=OnceEach)(doctor.command)

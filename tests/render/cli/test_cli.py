@@ -218,3 +218,15 @@ def test_explain() -> None:
     assert all(word in result.stdout for word in ("RND101", "TF32", "maths", "example", "what to do"))
     listed = runner.invoke(app, ["explain"]).stdout
     assert "RND904" in listed
+
+
+@pytest.mark.parametrize("words", [("--seed", "1", "--seed=2"), ("--device", "a100", "-q", "--device", "h100")])
+def test_of_two_values_none_is_ignored(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    result = classify(monkeypatch, type_i(), file, *words)
+    assert result.exit_code == 2 and f"{words[0]} takes one value" in result.output
+
+
+def test_a_script_has_options_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    words = ["run", "--device", "sm_90", str(tmp_path / "script.py"), "--device", "a", "--device", "b"]
+    assert "['--device', 'a', '--device', 'b']" in runner.invoke(app, words).output
