@@ -98,13 +98,27 @@ def imports_relatively(text: str) -> bool:
 
 @contextmanager
 def _surroundings() -> Iterator[None]:
-    """What the body takes away of Python's path and of its stack is given back: what runs next needs both."""
-    path, depth = list(sys.path), sys.getrecursionlimit()
+    """What the body takes away of Python's path, of its stack, of its modules and of torch's functions is given back:
+    what runs next needs them."""
+    path, depth, modules = list(sys.path), sys.getrecursionlimit(), dict(sys.modules)
+    torch = modules.get("torch")
+    functions = {name: value for name, value in vars(torch).items() if callable(value)} if torch is not None else {}
     try:
         yield
     finally:
         sys.path += [folder for folder in path if folder not in sys.path]
         sys.setrecursionlimit(max(depth, sys.getrecursionlimit()))
+        lost = {name for name, module in modules.items() if _is_tool(name) and sys.modules.get(name) is not module}
+        if lost:
+            sys.modules.update({n: m for n, m in modules.items() if n in lost or n not in sys.modules})
+        for name, value in functions.items():
+            if not callable(getattr(torch, name, None)):
+                setattr(torch, name, value)
+
+
+def _is_tool(module: str) -> bool:
+    home = module.partition(".")[0]
+    return home in _TOOLS or home in sys.stdlib_module_names
 
 
 def left_out_note(module: ModuleType) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from types import ModuleType
 
 import hypothesis
 import pytest
+import torch
 
 from render.entry.target import (
     as_kernel_error,
@@ -18,6 +20,7 @@ from render.entry.target import (
     load_module,
     returned_names,
     user_frames,
+    users_code,
 )
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError
@@ -191,3 +194,18 @@ def test_python_itself_is_a_tool_and_installed_packages_are_the_users():
     assert is_tool_file(json.__file__) and is_tool_file(json.decoder.__file__) and is_tool_file("<string>")
     assert is_tool_file(pytest.__file__)  # whoever raises its signals is the caller
     assert not is_tool_file(hypothesis.__file__) and not is_tool_file(__file__)
+
+
+@pytest.mark.parametrize("way", ["sys.modules.clear()", "del sys.modules['sys']", "torch.manual_seed = None"])
+def test_what_code_of_the_user_takes_away_is_given_back(way: str) -> None:
+    modules, seeding = dict(sys.modules), torch.manual_seed
+    with users_code("it", "help"):
+        exec(way, {"sys": sys, "torch": torch})
+    assert torch.manual_seed is seeding and all(sys.modules[name] is module for name, module in modules.items())
+
+
+def test_a_module_of_the_user_may_be_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "of_the_user", ModuleType("of_the_user"))
+    with users_code("it", "help"):
+        del sys.modules["of_the_user"]
+    assert "of_the_user" not in sys.modules
