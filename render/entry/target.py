@@ -42,7 +42,9 @@ def load_module(path: str | Path) -> ModuleType:
     path = Path(path)
     if not path.is_file():
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise RenderError(NOT_FOUND, f"{path} {kind}", "give the Python file that holds the kernel")
+        file, inside, name = str(path).partition(".py:")
+        hint = f"say {file}.py::{name}" if inside and name else "give the Python file that holds the kernel"
+        raise RenderError(NOT_FOUND, f"{path} {kind}", hint)
     name = f"render_target_{path.stem}_{hashlib.sha1(os.fsencode(path.resolve())).hexdigest()[:8]}"
     root, package = package_of(path.resolve().parent)
     package = package if _imports_relatively(path) else ""

@@ -209,3 +209,10 @@ def test_a_module_of_the_user_may_be_loaded_again(monkeypatch: pytest.MonkeyPatc
     with users_code("it", "help"):
         del sys.modules["of_the_user"]
     assert "of_the_user" not in sys.modules
+
+
+@pytest.mark.parametrize(("said", "hint"), [("gone.py:fn", "say gone.py::fn"), ("gone.py", "give the Python file")])
+def test_a_name_in_a_file_is_written_with_two_colons(said: str, hint: str) -> None:
+    with pytest.raises(RenderError) as stop:
+        load_module(said)
+    assert (stop.value.hint or "").startswith(hint)
