@@ -361,9 +361,14 @@ class InSight:
         self._own, self._budget = own, ALL
         self._key: Any = None
         self._found: dict[float, Ends] = {}
+        self._points: dict[Any, dict[float, Ends]] = {}
+        """What was found to rest on nothing that left: so it does in the next turn of a loop."""
 
     def of(self, value: float, frames: Iterable[FrameType], inside: Callable[[float], float]) -> Ends | None:
         """Ends of a float that `inside` made of a value that they have; None where there is none, or it was lost."""
+        points = self._points.setdefault(inside, {})
+        if value in points:
+            return points[value]
         running = list(frames)
         key = len(self._own.known), inside, tuple((id(f), f.f_lasti, _scalars(f.f_locals)) for f in running)
         if self._key != key:
@@ -371,6 +376,7 @@ class InSight:
             for x, ends in self._values(running):
                 old = self._found.get(at := inside(x), ends)
                 self._found[at] = Ends(min(old.lo, ends.lo), max(old.hi, ends.hi), old.taint | ends.taint)
+            points.update((x, e) for x, e in self._found.items() if e.point and not e.taint)
         found = self._found.get(value)
         return None if found is None or found.taint >= _LOST else found
 
