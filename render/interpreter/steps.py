@@ -22,6 +22,9 @@ _SPOKEN = 1 << 15
 _MOST = 1 << 34
 """Programs of which a launch can keep account at all."""
 _SAMPLE, _HOPELESS = 1 << 10, 16
+UNFORESEEN = 2
+"""Steps of a turn of which nobody knows how many are to come, as in a `while`: those that never end are of these."""
+_LOOK = 1 << 8
 
 
 class Steps:
@@ -29,18 +32,19 @@ class Steps:
 
     def __init__(self, ctx: Context, total: int, budget: int, say: Callable[[str], None] | None = None) -> None:
         self.ctx, self.total, self.budget = ctx, total, budget
-        self.count = 0
+        self.count, self._look = 0, _LOOK
         self.cancelled: BaseException | None = None
         self._say, self._next = say or _on_terminal, _SPOKEN
         if total > _MOST:
             raise self.over(f"a grid of {total} programs is out of reach")
 
-    def tick(self) -> None:
+    def tick(self, steps: int = 1) -> None:
         """One more step; raises Endless where the budget is spent, and what cancelled the launch."""
-        self.count += 1
+        self.count += steps
         if self.cancelled is not None:
             raise self.cancelled
-        if not self.count & 0xFF:
+        if self.count >= self._look:
+            self._look = self.count + _LOOK
             self._check()
 
     def ticks(self, turns: int) -> None:

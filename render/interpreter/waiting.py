@@ -19,6 +19,7 @@ from render.interpreter.context import Context
 from render.interpreter.control import Waits
 from render.interpreter.handle import Handle
 from render.interpreter.memory.records import Hazard
+from render.interpreter.steps import UNFORESEEN
 from render.result.errors import Endless
 
 FIRST_LOOK = 32
@@ -63,7 +64,7 @@ class Loop:
                 looks.remove(self)
             return False
         self.turns += 1
-        self.ctx.steps.tick()
+        self.ctx.steps.tick(UNFORESEEN)
         if self.turns >= self.next_look:
             if self in looks:
                 self._turned(frame or sys._getframe(1))
