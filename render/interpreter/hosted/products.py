@@ -340,4 +340,7 @@ def _rounding(
     peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items()), default=0.0)
     floor = blocks * theta * 2.0**model.emin * (2 * peak + 1)  # subnormal operands are aligned at the least exponent
     stored = call.stored_sums(profile) * fmt.u if isinstance(call, _Gradient) and fmt != inner else 0.0
+    if op.name == "linear" and fmt != inner and call.get("bias") is not None and not profile.muted("cast"):
+        # it arrives whole in inference mode, and may add its bias to a product that was rounded (`LinearSums.bounds`)
+        stored, floor = fmt.u, floor + fmt.half_subnormal
     return (math.expm1(min(blocks * theta, 700.0)) + cut + math.expm1(stored)) * size * _UP + floor

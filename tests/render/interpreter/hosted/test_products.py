@@ -104,3 +104,18 @@ def test_averages_count_their_window():
     x = torch.zeros(1, 1, 20, 20)
     assert addends("avg_pool2d", (x, [9, 9], [1, 1]), 144) == addends("avg_pool2d", (x, [9], [1]), 144) == 82
     assert addends("avg_pool1d", (x[0], [100]), 1) == 101
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_linear_layer_may_round_its_product_before_the_bias(dtype):
+    """As torch does with a batch of another layout; in inference mode the layer arrives as one operation."""
+    generator = torch.Generator().manual_seed(3)
+    x, w = (torch.randn(*shape, generator=generator).to(dtype) for shape in ((64, 48), (96, 48)))
+    b = (3 * torch.randn(96, generator=generator)).to(dtype)
+    both = [(x.float() @ w.float().T).to(dtype) + b, (x.float() @ w.float().T + b.float()).to(dtype)]
+    found = RULES["linear"](Call(torch.ops.aten.linear.default, (x, w, b), {}, {}, load_profile("torch-cpu")))
+    for y in both:
+        y = y.double().numpy()
+        assert ((found.lo <= y) & (y <= found.hi)).all()
+    apart = (both[0] - both[1]).abs().double().numpy()
+    assert apart.max() > 0 and (found.hi - found.lo).max() < 8 * apart.max()
