@@ -270,7 +270,9 @@ def _write(verdict: Verdict, json: str | None, html: Path | None, plot: Path | N
 
 def _show(verdict: Verdict, code: int, quiet: bool, verbose: bool) -> None:
     from render.report import terminal
+    from render.report.github import annotate
 
+    annotate(verdict)
     out = console()
     if quiet:
         lines = terminal.brief(verdict, out.width, code)

@@ -136,6 +136,7 @@ class _Show:
         self.shown: set[int] = set()
 
     def __call__(self, found: Compared) -> None:
+        from render.report.github import annotate
         from render.report.saved import keep
         from render.report.text import place
 
@@ -147,6 +148,8 @@ class _Show:
             self._say(f"{where}: no verdict: {found.error}")
             return
         keep(verdict)
+        if id(verdict) not in self.shown:
+            annotate(verdict)
         if self.quiet or id(verdict) in self.shown:  # the same two tensors again
             at = f"  {place(verdict.file, verdict.line)}" if verdict.file and verdict.label != "Type-I" else ""
             self._say(f"{where}: {verdict.label.upper()} {verdict.code} {verdict.message}{at}")
