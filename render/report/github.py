@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from render.explain.lines import relative
+from render.result.places import relative
 
 if TYPE_CHECKING:
     from render.result.verdict import Verdict
