@@ -87,15 +87,19 @@ INCONCLUSIVE = (
     Code(
         code="RND306",
         title="a second evaluation does not confirm the bound",
-        sentence=_DEFECT,
+        sentence="cannot tell: {detail}",
         rank=5,
         subtype="defect",
         prose="The value lies outside the bound, but the same element, evaluated again from its loads by slow and "
-        "simple code (render.witness), does reach it. One of the two evaluations is wrong: our defect, not the "
-        "kernel's.",
+        "simple code (render.witness), does reach it. That code takes the operands of each operation as unrelated, so "
+        "that behind long computations it may reach more than the kernel can; or the bound is too narrow, a defect of "
+        "ours. Which of the two is not known, so nobody is accused.",
         maths="y not in T, but y in W: W from one plain formula per operation, with the same figures of the target",
         example="a rule of the interval engine that leaves out a rounding",
-        steps=("please report this with the JSON of the verdict (--json): one of our two evaluations is wrong",),
+        steps=(
+            "compare an earlier result of the kernel, so that less lies between it and its loads",
+            "or report this with the JSON of the verdict (--json): the bound may be too narrow",
+        ),
         more="The JSON holds the whole computation of the element.",
     ),
     Code(
