@@ -46,8 +46,8 @@ class Untracked:
 class ValueSession(Session):
     """Runs kernels for their values, and keeps no record of them."""
 
-    def __init__(self, device: str) -> None:
-        super().__init__(device, interval=False, tracker=lambda session: Untracked())
+    def __init__(self, device: str, redirect: bool = True) -> None:
+        super().__init__(device, interval=False, tracker=lambda session: Untracked(), redirect=redirect)
         self._warned: set[str] = set()
 
     def _launch(self, *launch: Any) -> None:
@@ -86,6 +86,16 @@ class NoGpu(contextlib.ContextDecorator):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._open.pop().close()
+
+
+@contextlib.contextmanager
+def launching(device: str) -> Iterator[None]:
+    """Inside, kernels can be launched on tensors of the CPU, and nothing else is changed."""
+    if has_gpu() or innermost() is not None:
+        yield
+        return
+    with ValueSession(device, redirect=False):
+        yield
 
 
 def no_gpu(device: str = "any") -> NoGpu:

@@ -9,7 +9,8 @@ from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept as large_blocks_kept
 from interval_ops.allocator import spare
-from interval_ops.profiles.profile import CAUSES, Profile, load_profile
+from interval_ops.profiles.profile import CAUSES as CAUSES
+from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
 from render.interpreter.choices import EXACT, Choices

@@ -16,6 +16,7 @@ from torch import nn
 
 from render.interpreter.boxes import ends_of
 from render.interpreter.hosted.call import rounding_of
+from render.interpreter.no_gpu import launching
 from render.interpreter.session import Session, large_blocks_kept
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.choices import chosen as choices_within_rounding
@@ -68,11 +69,11 @@ def compare_models(
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "asked"')
     if not inputs:
         inputs = next((m.module.inputs() for m in (mine, theirs) if isinstance(m.module, Program)), ())
-    with large_blocks_kept():
+    with large_blocks_kept(), launching(device):
         traces = first(inputs, seed), second(inputs, seed)
     sides = TwoSides(mine, theirs, inputs, device, seed, frozenset(assume_exact))
     sides.every = bounds == "all"
-    with large_blocks_kept():
+    with large_blocks_kept(), launching(device):
         return judged(sides, *traces, match, start, end)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from render.interpreter.no_gpu import launching
 from render.interpreter.session import Session
 from render.network.capture import Key, copied
 from render.network.compare import checked, compare_models
@@ -64,6 +65,14 @@ def compare_training(
         raise RenderError("RND902", f"steps={steps}", "one step is the least")
     if bounds not in ("all", "none"):
         raise RenderError("RND902", f"bounds={bounds!r}", 'choose "all" or "none"')
+    with launching(device):
+        return _compared(target, reference, inputs, loss, optimizer, steps, seed, device, bounds)
+
+
+def _compared(
+    target: nn.Module, reference: nn.Module, inputs: Sequence[Any], loss: Loss | None, optimizer: Optimizer | None,
+    steps: int, seed: int, device: str, bounds: str,
+) -> NetworkVerdict:  # fmt: skip
     try:
         mine, theirs = (_steps(m, inputs, loss, optimizer, steps, seed, None) for m in (target, reference))
     except RenderError:

@@ -33,6 +33,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
+from render.network.kernels import ExactKernels
 from render.network.pairs import Pair
 from render.network.twins import LinearTwin, is_torchs
 from render.reference.local_error import Unit
@@ -202,8 +203,10 @@ class ExactWalk(RegionWalk):
         self.held = _memory_of(self.model.module)
         self.mode = ShadowMode(MOVES if errors else None)
 
-    def scope(self) -> Any:
-        return self.mode
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        with ExactKernels(self.mode), self.mode:
+            yield
 
     def known(self, key: Key) -> bool:
         return key in self.linear

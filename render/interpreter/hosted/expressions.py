@@ -10,7 +10,6 @@ that did, with its bounds. A float that has such a value in every bit is known b
 from __future__ import annotations
 
 import ast
-import contextlib
 import linecache
 import math
 import operator
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
-from types import FrameType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ import torch
 import triton
 
 from render.interpreter.hosted.numbers import MATH, Ends, LeftNumbers, MathFunction, Number
+from render.result.defects import caught
 
 MOST = 64
 """Values that one expression is followed to have."""
@@ -39,6 +39,10 @@ _LOST = frozenset({-1})
 """The taint of what a function that is not followed makes of a number with bounds."""
 _SIGNS: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 _PLAIN: tuple[Any, ...] = (float, int, abs, round, pow, bool, triton.cdiv, triton.next_power_of_2)
+_BUILT_IN: tuple[Any, ...] = (float, int, abs, round, pow, bool, len, max, min)
+_LIMITS: tuple[Any, ...] = (torch.finfo, torch.iinfo, np.finfo)
+_FUNCTIONS = (BuiltinFunctionType, FunctionType, type, np.ufunc, MathFunction)
+"""What may be one of them; anything else is not even asked for its name, which may run code of its own."""
 _SIZES = frozenset(["size", "numel", "dim", "stride", "element_size", "nelement", "__len__"])
 _SEEN = (ast.BinOp, ast.UnaryOp, ast.Call, ast.IfExp, ast.Attribute, ast.Subscript)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -246,7 +250,7 @@ class _Reader:
             if isinstance(of, torch.dtype | torch.finfo | torch.iinfo | np.finfo | ModuleType):
                 return getattr(of, node.attr, None)
             return getattr(of, "__dict__", {}).get(node.attr)
-        if isinstance(node, ast.Call) and (made := self.thing(node.func)) in (torch.finfo, torch.iinfo, np.finfo):
+        if isinstance(node, ast.Call) and any((made := self.thing(node.func)) is k for k in _LIMITS):
             kind = self.thing(node.args[0]) if len(node.args) == 1 else None
             return made(kind) if isinstance(kind, torch.dtype | type) else None
         return None
@@ -268,7 +272,7 @@ class _Reader:
         given = [self.values(a) for a in node.args] if not node.keywords else []
         if function is float and given == [[]]:
             return self.left
-        if function in (max, min) and len(given) > 1:
+        if (function is max or function is min) and len(given) > 1:
             return self._applied(_extreme(function), *given)
         return self._applied(_followed(function), *given) if given else []
 
@@ -308,8 +312,7 @@ def _distinct(xs: list[Any]) -> list[Any]:
 
 
 def _built_in(name: str) -> Any:
-    return {"float": float, "int": int, "abs": abs, "round": round, "pow": pow, "len": len, "max": max, "min": min,
-            "bool": bool}.get(name)  # fmt: skip
+    return next((f for f in _BUILT_IN if f.__name__ == name), None)
 
 
 def _extreme(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -329,10 +332,13 @@ def _extreme(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 def _followed(function: Any) -> Callable[..., Any] | None:
     """A function without side effects, of numbers and of those with bounds; None for any other."""
+    plain = any(function is f for f in _PLAIN)
+    if not (plain or isinstance(function, _FUNCTIONS)):
+        return None
     name = getattr(function, "__name__", "")
     of_math = isinstance(function, MathFunction) or getattr(math, name, None) is function
     of_numpy = isinstance(function, np.ufunc) or function in (np.float64, np.float32)
-    if not (of_math or of_numpy or any(function is f for f in _PLAIN)):
+    if not (of_math or of_numpy or plain):
         return None
 
     def applied(*given: Any) -> Any:
@@ -352,6 +358,16 @@ def _followed(function: Any) -> Callable[..., Any] | None:
         return Number(value, Ends(value, value, _LOST), open_[0].own)
 
     return applied
+
+
+def _to_the_end(values: Iterator[Any]) -> Iterator[Any]:
+    """What there is, until there is too much, or an object of the user's does not answer: the rest is not explained."""
+    try:
+        yield from values
+    except _Enough:
+        return
+    except Exception as error:
+        caught(error, "expressions of the running functions")
 
 
 class InSight:
@@ -400,13 +416,12 @@ class InSight:
             code = frame.f_code
             body = _scope(code.co_filename, code.co_firstlineno, code.co_name)
             reader = _Reader(frame.f_locals, frame.f_globals, body, floats, left, whole, own.outside, count)
-            with contextlib.suppress(_Enough):
-                for x in reader.collect():
-                    if isinstance(x, float) and not apart.branched:
-                        seen[float(x)] = _distinct([*seen.get(float(x), []), x])
-                        yield float(x), x.ends if isinstance(x, Number) else Ends(float(x), float(x))
-                    elif isinstance(x, int):
-                        counts.add(x)
+            for x in _to_the_end(reader.collect()):
+                if isinstance(x, float) and not apart.branched:
+                    seen[float(x)] = _distinct([*seen.get(float(x), []), x])
+                    yield float(x), x.ends if isinstance(x, Number) else Ends(float(x), float(x))
+                elif isinstance(x, int):
+                    counts.add(x)
         self._budget -= before - count[0]
 
 
