@@ -16,7 +16,13 @@ def test_every_kernel_has_bugs() -> None:
     assert all(count[path.stem] >= 2 for path in KERNELS.glob("*.py"))
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=str)
+QUICK = 3
+"""Every so many of them are among the quick tests: each is a whole classification with its diagnosis."""
+
+
+@pytest.mark.parametrize(
+    "bug", [pytest.param(b, id=str(b), marks=[pytest.mark.slow] if i % QUICK else []) for i, b in enumerate(BUGS)]
+)
 def test_type_two(bug: Bug, tmp_path: Path) -> None:
     verdict = classify_file(str(bug.write(tmp_path)), device="any")
     assert (verdict.label, verdict.exit_code) == ("Type-II", 1), f"{bug.what}: {verdict.label} {verdict.code}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -74,8 +75,15 @@ def test_strict():
     torch.testing.assert_close(exponential(x), torch.exp2(x * 1.4426950408889634), rtol=0, atol=0)
 """
 )
+CACHES = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+"""Of whoever runs the tests: pytester has a home of its own, where everything would be compiled anew."""
 PLUGIN = ("-p", "no:render", "-p", "render.front.plugin", "-p", "no:cacheprovider")
 """By its module: the entry point may be installed or not."""
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", CACHES)
 
 
 @pytest.mark.slow
