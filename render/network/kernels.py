@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from render.interpreter.arguments import KernelCall
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import CAUSES, Session
 from render.reference.shadow import ShadowMode, is_float
+from render.result.errors import UnsupportedOp
 
 
 class ExactKernels(Session):
     """Launches without any rounding, over what their operands move: the middle of what comes out is the value that the
-    float64 beside the run has of it, half its width how far it moves. What could not be followed is an estimate."""
+    float64 beside the run has of it, half its width how far it moves. What could not be followed is an estimate. What
+    is stored through addresses in a table is refused: the kernel's own roundings would be taken for exact.
+    """
 
     def __init__(self, mode: ShadowMode) -> None:
         super().__init__(
@@ -26,14 +31,19 @@ class ExactKernels(Session):
 
     def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
         with _disable_current_modes():
-            given = [x for x in call.arguments.values() if isinstance(x, torch.Tensor) and is_float(x)]
-            for x in given:
+            given = _storages(call.arguments.values())
+            for x in given.values():
                 value, moved = self.mode.value(x).detach().numpy(), self.mode.error(x).numpy()
                 self.memory.carry(x, value - moved, value + moved, frozenset())
             super()._launch(kernel, grid, call)
+            reached = {x.untyped_storage()._cdata for x in _tensors(call.arguments.values())}
+            if any(getattr(s.keep, "_cdata", None) not in reached for s in self.memory.stored):
+                code = kernel.fn.__code__
+                why = f"in a module, {code.co_name} stores through an address that is none of its arguments'"
+                raise UnsupportedOp("launch", why, code.co_filename, code.co_firstlineno)
             self.launches.clear()
             self.writers.clear()
-            for x in given:
+            for x in given.values():
                 self._made(x)
 
     def _made(self, x: torch.Tensor) -> None:
@@ -46,3 +56,24 @@ class ExactKernels(Session):
         if envelope.taints:
             half, self.mode.estimated = np.full_like(middle, np.inf), True
         self.mode.shadows.put(x, torch.from_numpy(middle), torch.from_numpy(half))
+
+
+def _storages(arguments: Iterable[Any]) -> dict[int, torch.Tensor]:
+    """All that a kernel may reach from its arguments, whole: a view is where it begins, not where it ends."""
+    found: dict[int, torch.Tensor] = {}
+    for x in _tensors(arguments):
+        storage = x.untyped_storage()
+        if is_float(x) and storage._cdata not in found:
+            found[storage._cdata] = torch.empty(0, dtype=x.dtype).set_(storage)  # type: ignore[arg-type]
+    return found
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Those among arguments, in tuples, and behind descriptors and other objects that point somewhere."""
+    for x in arguments:
+        if isinstance(x, torch.Tensor):
+            yield x
+        elif isinstance(x, tuple | list):
+            yield from _tensors(x)
+        elif isinstance(x, TensorDescriptor) or callable(getattr(x, "data_ptr", None)):
+            yield from _tensors(getattr(x, "__dict__", {}).values())

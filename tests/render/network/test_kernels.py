@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import nn
 
 import render
+from render.result.errors import UnsupportedOp
 
 N = 48
 
@@ -38,6 +39,22 @@ def softmax_kernel(X, n, SCALE: tl.constexpr, B: tl.constexpr):
     x = tl.load(X + tl.program_id(0) * n + i, mask=i < n, other=-float("inf"))
     e = tl.exp((x - tl.max(x, 0)) * SCALE)
     tl.store(X + tl.program_id(0) * n + i, e / tl.sum(e, 0), mask=i < n)
+
+
+@triton.jit
+def sine_kernel(P, n, SCALE: tl.constexpr, B: tl.constexpr):
+    """Of a tuple, row by row from its first."""
+    i = tl.arange(0, B)
+    x = tl.load(P[0] + tl.program_id(0) * n + i, mask=i < n, other=0.0).to(tl.float32)
+    tl.store(P[1] + tl.program_id(0) * n + i, tl.sin(x * SCALE), mask=i < n)
+
+
+@triton.jit
+def table_kernel(P, n, B: tl.constexpr):
+    x = tl.load(P).to(tl.pointer_type(tl.float32))
+    y = tl.load(P + 1).to(tl.pointer_type(tl.float32))
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.sin(tl.load(x + i, mask=i < n)), mask=i < n)
 
 
 class Silu(nn.Module):
@@ -70,10 +87,34 @@ class Softmax(nn.Module):
         return y
 
 
+class Sine(nn.Module):
+    """Views of the first row stand for all."""
+
+    scale = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        sine_kernel[(len(x),)]((x[0], y[0]), N, SCALE=self.scale, B=64)
+        return y
+
+
+class Sines(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x)
+
+
+class Table(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        table_kernel[(triton.cdiv(x.numel(), 64),)](torch.tensor([x.data_ptr(), y.data_ptr()]), x.numel(), B=64)
+        return y
+
+
 PAIRS: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module]]] = {
     "silu": (Silu, nn.SiLU),
     "norm": (Norm, lambda: nn.RMSNorm(N, eps=1e-6)),
     "softmax": (Softmax, lambda: nn.Softmax(1)),
+    "sine": (Sine, Sines),
 }
 
 
@@ -93,3 +134,8 @@ def test_a_kernel_in_a_module(name: str, dtype: torch.dtype, kernel_first: bool)
         sides = [net(kernel, dtype), net(torchs, dtype)]
         found = render.compare_models(*(sides if kernel_first else sides[::-1]), x)
         assert (found.label, found.first) == (label, None if label == "Type-I" else "1"), found.code
+
+
+def test_what_is_stored_through_a_table_of_addresses_is_refused() -> None:
+    with pytest.raises(UnsupportedOp, match="table_kernel stores through an address"):
+        render.compare_models(net(Table(), torch.float32), net(Sines(), torch.float32), torch.randn(6, N))
