@@ -11,21 +11,35 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from render.interpreter.arguments import KernelCall
+from render.interpreter.builder import Builder
 from render.interpreter.no_gpu import Untracked
 from render.interpreter.session import CAUSES, Session
 from render.reference.shadow import ShadowMode, is_float
 from render.result.errors import UnsupportedOp
 
 
+class _ByArguments(Builder):
+    """Of kernels that reach nothing but what they are given."""
+
+    def create_int_to_ptr(self, *args: Any) -> Any:
+        at = self.ctx.site()
+        raise UnsupportedOp("a pointer made of an integer", "in a module that is run in float64", at.file, at.line)
+
+
 class ExactKernels(Session):
     """Launches without any rounding, over what their operands move: the middle of what comes out is the value that the
-    float64 beside the run has of it, half its width how far it moves. What could not be followed is an estimate. What
-    is stored through addresses in a table is refused: the kernel's own roundings would be taken for exact.
+    float64 beside the run has of it, half its width how far it moves. What could not be followed is an estimate. A
+    kernel that makes pointers of integers is refused: what it reaches would be exact, with the roundings of its type.
     """
 
     def __init__(self, mode: ShadowMode) -> None:
         super().__init__(
-            "any", mute=CAUSES, redirect=False, tracker=lambda session: Untracked(), printer=lambda text: None
+            "any",
+            mute=CAUSES,
+            redirect=False,
+            tracker=lambda session: Untracked(),
+            printer=lambda text: None,
+            builder=_ByArguments,
         )
         self.mode = mode
 
@@ -36,11 +50,6 @@ class ExactKernels(Session):
                 value, moved = self.mode.value(x).detach().numpy(), self.mode.error(x).numpy()
                 self.memory.carry(x, value - moved, value + moved, frozenset())
             super()._launch(kernel, grid, call)
-            reached = {x.untyped_storage()._cdata for x in _tensors(call.arguments.values())}
-            if any(getattr(s.keep, "_cdata", None) not in reached for s in self.memory.stored):
-                code = kernel.fn.__code__
-                why = f"in a module, {code.co_name} stores through an address that is none of its arguments'"
-                raise UnsupportedOp("launch", why, code.co_filename, code.co_firstlineno)
             self.launches.clear()
             self.writers.clear()
             for x in given.values():

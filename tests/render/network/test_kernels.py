@@ -136,6 +136,6 @@ def test_a_kernel_in_a_module(name: str, dtype: torch.dtype, kernel_first: bool)
         assert (found.label, found.first) == (label, None if label == "Type-I" else "1"), found.code
 
 
-def test_what_is_stored_through_a_table_of_addresses_is_refused() -> None:
-    with pytest.raises(UnsupportedOp, match="table_kernel stores through an address"):
+def test_what_is_reached_through_a_table_of_addresses_is_refused() -> None:
+    with pytest.raises(UnsupportedOp, match="pointer made of an integer"):
         render.compare_models(net(Table(), torch.float32), net(Sines(), torch.float32), torch.randn(6, N))
