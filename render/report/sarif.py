@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from render.report.markdown import page
 from render.result import codes
-from render.result.places import relative
+from render.result.places import cell, relative
 from render.result.versions import VERSION
 
 if TYPE_CHECKING:
@@ -64,9 +65,23 @@ def _result(
     found: dict[str, Any] = {"ruleId": code, "level": level, "message": message,
                              "partialFingerprints": {"kernelAndLine/v1": mark}}  # fmt: skip
     if file:
-        place: dict[str, Any] = {"artifactLocation": {"uri": Path(relative(file)).as_posix()}}
-        if line:
-            place["region"] = {"startLine": line}
-            place["region"] |= {"startColumn": columns[0], "endColumn": columns[1]} if columns[0] else {}
-        found["locations"] = [{"physicalLocation": place}]
+        found["locations"] = [_location(file, line, columns)]
     return found
+
+
+def _location(file: str, line: int, columns: tuple[int, int]) -> dict[str, Any]:
+    """Of a file, its address and region; of what lies in none, as a cell or text that was executed, its name: its lines
+    are none of a file."""
+    name = relative(file)
+    if cell(file) or file.startswith("<"):
+        return {"logicalLocations": [{"fullyQualifiedName": f"{name}:{line}"}]}
+    place: dict[str, Any] = {"artifactLocation": {"uri": _address(name)}}
+    if line:
+        place["region"] = {"startLine": line}
+        place["region"] |= {"startColumn": columns[0], "endColumn": columns[1]} if columns[0] else {}
+    return {"physicalLocation": place}
+
+
+def _address(path: str) -> str:
+    """As RFC 3986 writes it: spaces, signs and letters beyond ASCII by their bytes."""
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(Path(path).as_posix())

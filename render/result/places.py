@@ -12,15 +12,21 @@ _CELL = re.compile(r"<ipython-input-(\d+)-|#cell(\d+)$")
 
 def relative(file: str) -> str:
     """The file relative to the working directory where it lies below it; `cell [3]` for a cell of a notebook."""
-    if cell := _CELL.search(file):
-        return f"{file[: cell.start()]} cell [{cell[1] or cell[2]}]".strip()
-    if f"ipykernel_{os.getpid()}" in file and (number := _number(file)):
-        return f"cell [{number}]"
+    if named := cell(file):
+        return named
     try:
         short = os.path.relpath(file)
     except ValueError:  # another drive
         return file
     return file if short.startswith("..") else Path(short).as_posix()
+
+
+def cell(file: str) -> str:
+    """What a cell of a notebook is called; "" for any other file."""
+    if found := _CELL.search(file):
+        return f"{file[: found.start()]} cell [{found[1] or found[2]}]".strip()
+    number = _number(file) if f"ipykernel_{os.getpid()}" in file else 0
+    return f"cell [{number}]" if number else ""
 
 
 def _number(file: str) -> int:
