@@ -20,6 +20,7 @@ from render.cli.output import console
 from render.cli.surroundings import streams
 from render.result.codes import combined
 from render.result.errors import RenderError
+from render.result.footing import stand
 from render.result.options import ASSUMED, INPUTS, REPORT, TARGET
 from render.result.progress import Doing, progress
 
@@ -208,6 +209,7 @@ def again(call: Mapping[str, Any]) -> Verdict:
 def _classify(file: Path, **options: Any) -> Verdict:
     from render.classify import classify_file
 
+    stand()
     try:
         return classify_file(file, **options)
     except RenderError as error:

@@ -21,7 +21,7 @@ from render.cli.files import spared, writable
 from render.cli.leave import kept
 from render.cli.surroundings import fitting, no_path, streams, unimportable, unwritable
 from render.report.text import place
-from render.result import codes
+from render.result import codes, footing
 from render.result.defects import inside
 from render.result.errors import Endless, KernelError, RenderError, UnsupportedOp, lives_in, spoken
 from render.result.options import check_seed
@@ -41,6 +41,7 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         _decided.clear()
+        footing.forget()
         try:
             fitting()
             spared(kwargs)
@@ -57,10 +58,11 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
             _into_nothing(sys.stdout)
             code = _decided[-1] if _decided else TYPE_I
         except Exception as error:  # the boundary between the program and its user
+            footing.steady()
             full, misnamed = (unwritable(error), no_path(error)) if isinstance(error, OSError) else (None, None)
             if full is not None:
                 _into_nothing(sys.stdout)
-            code = report(full or misnamed or unimportable(error) or error, kwargs.get("json"))
+            code = report(full or misnamed or unimportable(error) or _whose(error), kwargs.get("json"))
         except BaseException as error:
             if not lives_in(error, ("_pytest.",)):
                 raise
@@ -70,6 +72,16 @@ def guarded(command: Callable[P, int | None]) -> Callable[P, None]:
         raise typer.Exit(code or 0)
 
     return run
+
+
+def _whose(error: Exception) -> Exception:
+    """The error as one of the user's where its innermost frame is, or user code has replaced what RENDER stands on."""
+    error, frames = footing.blamed(error), traceback.extract_tb(error.__traceback__)
+    if type(error) not in _WORDS and frames:
+        from render.entry.target import as_kernel_error, is_tool_file
+
+        return error if is_tool_file(frames[-1].filename) else as_kernel_error(error)
+    return error
 
 
 def _into_nothing(stream: TextIO) -> None:

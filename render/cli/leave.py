@@ -13,6 +13,7 @@ from typing import NoReturn
 exit_at_once = os._exit
 PATIENCE = 20.0
 """Seconds that threads of the user's have to end."""
+HELD = f"render: exit handlers of the user's code were not through after {PATIENCE:g} s, and are cut"
 LEFT = f"render: threads that the user's code started were not through {PATIENCE:g} s after the end, and are left"
 
 
@@ -27,13 +28,27 @@ def end(code: int) -> NoReturn:
     """Threads and exit handlers first, as always, but torch's and numba's objects are not destroyed one by one: that
     takes 0.7 s."""
     if not _ended():
-        with suppress(OSError, ValueError, AttributeError):
-            print(LEFT, file=sys.stderr)
+        _tell(LEFT)
+    done = threading.Event()
+    threading.Thread(target=_cut, args=(code, done), daemon=True).start()
     atexit._run_exitfuncs()
+    done.set()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # the reader has gone, or the user's code has closed it
             stream.flush()
     exit_at_once(code)
+
+
+def _cut(code: int, done: threading.Event) -> None:
+    """Ends the process where the user's exit handlers do not: the result is told already."""
+    if not done.wait(PATIENCE):
+        _tell(HELD)
+        exit_at_once(code)
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _ended() -> bool:

@@ -20,6 +20,7 @@ from render.cli.options import given, taking
 from render.cli.surroundings import unwritable, width
 from render.result.codes import combined
 from render.result.errors import RenderError
+from render.result.footing import Footing
 from render.result.options import ASSUMED, REPORT
 from render.result.progress import Doing, progress
 
@@ -80,7 +81,8 @@ def command(
         try:
             seen = progress(partial(_said, watch, doing), stream=out, lines=True, doing=doing)
             with seen, limited(timeout, memory_limit), watch:
-                ended = run(what)
+                watch.footing = Footing()
+                ended = run(what, watch.footing)
                 if memory_limit and short_of_memory(ended.error):
                     raise MemoryError from ended.error
         except RenderError as error:
@@ -140,9 +142,9 @@ class _Show:
         from render.report.saved import keep
         from render.report.text import place
 
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the script may have closed it
             sys.stdout.flush()
-        where = f"{place(found.file, found.line)}  {found.name} against {found.reference}"
+        where = found.title
         verdict = found.verdict
         if verdict is None:
             self._say(f"{where}: no verdict: {found.error}")

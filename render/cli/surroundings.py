@@ -13,6 +13,7 @@ from render.result.errors import RenderError
 
 _PIPED_WIDTH = 100
 _UNWRITABLE = frozenset([errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT])
+_FULL = frozenset([errno.EMFILE, errno.ENFILE])
 _NO_PATH = frozenset([errno.ENAMETOOLONG, errno.ELOOP])
 _SHOWN = 60
 _LIBRARIES = ("torch", "triton", "numba")
@@ -73,7 +74,9 @@ def width(stream: TextIO) -> int | None:
 
 
 def unwritable(error: OSError) -> RenderError | None:
-    """What the user is told where a stream takes no more; None where it is another error."""
+    """What the user is told where a stream takes no more, or nothing can be opened; None where it is another error."""
+    if error.errno in _FULL:
+        return RenderError("RND901", f"no file can be opened any more: {error.strerror}", "see `ulimit -n`")
     if error.filename is not None or error.errno not in _UNWRITABLE:
         return None
     return RenderError("RND901", f"the report cannot be written: {error.strerror}", "make room, or write it elsewhere")

@@ -25,9 +25,9 @@ from typing import Any
 
 from render.interpreter.script import LEFT_OUT, execute, source_of
 from render.result.errors import KernelError, RenderError, UnsupportedOp, headline, is_users
+from render.result.footing import TOOLS, Footing
 
 NOT_FOUND = "RND902"
-_TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba", "pytest", "_pytest")
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _RELATIVE = re.compile(r"^\s*from\s+\.", re.MULTILINE)
 _NOT_AN_ENTRY = {"reference", "make_inputs", "main"}
@@ -100,27 +100,12 @@ def imports_relatively(text: str) -> bool:
 
 @contextmanager
 def _surroundings() -> Iterator[None]:
-    """What the body takes away of Python's path, of its stack, of its modules and of torch's functions is given back:
-    what runs next needs them."""
-    path, depth, modules = list(sys.path), sys.getrecursionlimit(), dict(sys.modules)
-    torch = modules.get("torch")
-    functions = {name: value for name, value in vars(torch).items() if callable(value)} if torch is not None else {}
+    """What the body takes away of what RENDER stands on is given back: what runs next needs it."""
+    footing = Footing()
     try:
         yield
     finally:
-        sys.path += [folder for folder in path if folder not in sys.path]
-        sys.setrecursionlimit(max(depth, sys.getrecursionlimit()))
-        lost = {name for name, module in modules.items() if _is_tool(name) and sys.modules.get(name) is not module}
-        if lost:
-            sys.modules.update({n: m for n, m in modules.items() if n in lost or n not in sys.modules})
-        for name, value in functions.items():
-            if not callable(getattr(torch, name, None)):
-                setattr(torch, name, value)
-
-
-def _is_tool(module: str) -> bool:
-    home = module.partition(".")[0]
-    return home in _TOOLS or home in sys.stdlib_module_names
+        footing.mend()
 
 
 def left_out_note(module: ModuleType) -> str | None:
@@ -337,7 +322,7 @@ def is_tool_file(file: str) -> bool:
 
 
 def _tool_folders() -> list[Path]:
-    files = [getattr(sys.modules.get(name), "__file__", None) for name in _TOOLS]
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in TOOLS]
     return [Path(file).parent for file in files if file]
 
 

@@ -23,6 +23,7 @@ from render.front.watch import Watch
 from render.interpreter.script import source_of
 from render.judgement.question import of_file
 from render.result.errors import RenderError
+from render.result.footing import Footing
 from render.result.options import Options, split
 from render.result.verdict import Verdict
 
@@ -41,7 +42,8 @@ def in_script(file: Path, keywords: Mapping[str, Any], why: RenderError) -> Verd
     worst = {"Type-II": 0, "Inconclusive": 1, "Type-I": 2}
     for way in _ways(file):
         with _hushed(), Watch(options) as watch:
-            run(way)
+            watch.footing = Footing()
+            run(way, watch.footing)
         if watch.verdicts:
             return min(watch.verdicts, key=lambda verdict: worst[verdict.label])
     return None

@@ -56,6 +56,35 @@ def in_sight(frame: FrameType | None, known: Callable[[torch.Tensor], Region | N
     return found
 
 
+def handed_at(
+    frame: FrameType | None, places: tuple[Region, Region], called: tuple[str, str], until: int,
+    known: Callable[[torch.Tensor], Region | None],
+) -> tuple[str, int] | None:  # fmt: skip
+    """Where both tensors, or what they were cast from, were handed to the function that compares them, or to the one
+    that calls it with them; None where it has them from elsewhere. `called`: what the comparison calls them."""
+    ways, found = [[p.cell for p in _made_from(place, until)] for place in places], None
+
+    def handed(frame: FrameType) -> bool:
+        given = _arguments(frame)
+        cells = {p.cell for x in given.values() if isinstance(x, torch.Tensor) and (p := known(x)) is not None}
+        return all(any(cell in cells for cell in way) for way in ways)
+
+    named = frame is not None and {*called} <= _arguments(frame).keys()  # which may name what was made of them since
+    while frame is not None and (handed(frame) or (named and found is None)):
+        frame = frame.f_back
+        while frame is not None and is_tool_file(frame.f_code.co_filename):
+            frame = frame.f_back
+        found = found if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    return found
+
+
+def _arguments(frame: FrameType) -> dict[str, Any]:
+    """What the parameters of a function that runs hold."""
+    code, held = frame.f_code, frame.f_locals
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return {name: held[name] for name in names if name in held}
+
+
 def names_of(places: tuple[Region, Region], until: int, names: list[Name], file: str, line: int) -> tuple[str, str]:
     """Of two operands of a comparison in this line."""
     called = [_variable(p, until, names) for p in places]
@@ -71,19 +100,25 @@ def names_of(places: tuple[Region, Region], until: int, names: list[Name], file:
 
 def _variable(place: Region, until: int, names: list[Name]) -> str | None:
     """The variable that holds it, or what it was cast or copied from."""
-    for _ in range(4):
-        same = [name for known, name in names if known == place]
-        found = same or [name for known, name in names if known.cell is place.cell]
+    for origin in _made_from(place, until):
+        same = [name for known, name in names if known == origin]
+        found = same or [name for known, name in names if known.cell is origin.cell]
         if found:
             return found[-1]
+    return None
+
+
+def _made_from(place: Region, until: int) -> Iterator[Region]:
+    """The place, and what it was cast, copied or picked from."""
+    for _ in range(4):
+        yield place
         step = next((s for s in reversed(place.cell.steps) if s.time <= until), None)
         operands = [x for x in step.args if isinstance(x, Region)] if isinstance(step, HostOperation) else []
         func = getattr(step, "func", None)
         same_size = len(operands) == 1 and operands[0].size == place.size and func in _COPIES
         if not same_size and not isinstance(func, Picked):
-            return None
+            return
         place = operands[0]
-    return None
 
 
 _COPIES = frozenset([torch.ops.aten._to_copy.default, torch.ops.aten.clone.default])

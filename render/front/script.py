@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import thread as pools
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -23,6 +23,7 @@ import render_triton
 from render.entry.target import imports_relatively, not_python, package_of
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import RenderError, is_users
+from render.result.footing import Footing, replaced
 
 NOT_FOUND = "RND902"
 _MAGIC = re.compile(r"^(\s*)[%!]")
@@ -99,15 +100,16 @@ class Ended:
     @property
     def is_own_failure(self) -> bool:
         """Whether it is a defect of RENDER."""
-        return isinstance(self.error, Exception) and is_own_failure(self.error)
+        return isinstance(self.error, Exception) and is_own_failure(self.error) and not replaced()
 
 
-def run(what: Invocation) -> Ended:
-    """Executes it as `__main__`; its traceback goes to stderr, without frames of RENDER."""
+def run(what: Invocation, footing: Footing | None = None) -> Ended:
+    """Executes it as `__main__`; its traceback goes to stderr, without frames of RENDER. `footing`: what there was
+    before (by itself: now), and is again afterwards."""
     runners: dict[str, Callable[[Invocation], int | None]] = {"file": _file, "module": _module, "pytest": _pytest}
     before = sys.argv, sys.path[:], sys.modules.get("__main__")
     try:
-        with _its_threads():
+        with _its_threads(), (footing or Footing()).restored():
             return Ended(int(runners[what.kind](what) or 0))
     except SystemExit as stop:
         if isinstance(stop.code, str):
@@ -116,7 +118,8 @@ def run(what: Invocation) -> Ended:
     except BaseException as error:
         if isinstance(error, RenderError) or not is_users(error):
             raise
-        sys.stderr.write("".join(shown(error)))
+        with suppress(OSError, ValueError):  # it may have closed that, too
+            print("".join(shown(error)), end="", file=sys.stderr)
         return Ended(1, error)
     finally:
         sys.argv, sys.path[:] = before[0], before[1]

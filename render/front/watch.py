@@ -24,7 +24,7 @@ from render.front.comparisons import NothingToJudge, intercepted, listening, rec
 from render.front.differences import compared, fitted, opposed
 from render.front.history import behind
 from render.front.judge import ComparedSide, judge
-from render.front.names import denied, in_sight, names_of, only_looked_at, shows, user_frame, way
+from render.front.names import denied, handed_at, in_sight, names_of, only_looked_at, shows, user_frame, way
 from render.front.parts import own_part
 from render.front.session import WatchedSession
 from render.front.steps import Region
@@ -33,9 +33,11 @@ from render.interpreter.compat import known_keys
 from render.interpreter.scope import PatchScope
 from render.interpreter.threads import Follower, followed
 from render.interpreter.tuning import skip_benchmarks
+from render.report import text
 from render.result.codes import EXIT_CODES, INTERNAL_ERROR, USAGE_ERROR
 from render.result.defects import caught
 from render.result.errors import KernelError, RenderError, UnsupportedOp
+from render.result.footing import Footing, blamed
 from render.result.options import Options
 from render.result.places import relative
 from render.result.progress import told_in_notebooks
@@ -52,6 +54,14 @@ class Compared:
     reference: str
     verdict: Verdict | None
     error: Exception | None = None
+    called_from: tuple[str, int] | None = None
+    """Where both were handed to the function that compares them."""
+
+    @property
+    def title(self) -> str:
+        """Where what was compared with what."""
+        called = f", called at {text.place(*self.called_from)}" if self.called_from else ""
+        return f"{text.place(self.file, self.line)}  {self.name} against {self.reference}{called}"
 
     @property
     def exit_code(self) -> int:
@@ -62,7 +72,9 @@ class Compared:
         return USAGE_ERROR if isinstance(self.error, RenderError | KernelError) else INTERNAL_ERROR
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"file": self.file, "line": self.line, "name": self.name, "reference": self.reference}
+        called = dict(zip(("file", "line"), self.called_from, strict=True)) if self.called_from else None
+        found: dict[str, Any] = {"file": self.file, "line": self.line, "called_from": called, "name": self.name,
+                                 "reference": self.reference}  # fmt: skip
         if self.verdict is None:
             kind = {EXIT_CODES["Inconclusive"]: "Inconclusive"}.get(self.exit_code, "error")
             code = getattr(self.error, "code", "RND302" if kind == "Inconclusive" else "")
@@ -97,7 +109,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     `listens`: comparisons are judged, `later`: once `settle` asks for them. `accepts`: one that fails and is Type-I is
     taken to succeed. `goes_on`: any that was judged is. `comparators`: further functions that compare, as
-    `module:function`. `judging`: what is judged right now.
+    `module:function`. `judging`: what is judged right now. `footing`: what there was before user code ran.
     """
 
     def __init__(
@@ -115,6 +127,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self._reads: list[_Read] = []
         self._single = elements.SingleElements()
         self.judging = ""
+        self.footing: Footing | None = None
         self._busy = 0
         """The thread in which RENDER's own code runs."""
         self._outer: Watch | None = None
@@ -179,9 +192,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             self._judge_gathered()
         self._stack.close()
 
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+    def note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
 
     # comparisons
     def _take(self, left: Any, right: Any, file: str, line: int) -> bool | Callable[[], bool]:
@@ -358,8 +371,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             called = names_of((one[0], two[0]), until, names, file, line)
             left, right = (ComparedSide(place, name, None if x is None else x.detach().clone())
                            for (place, x), name in zip((one, two), called, strict=True))  # fmt: skip
+            called_from = handed_at(frame, (one[0], two[0]), called, until, self.tape.known)
         inputs = {place.cell: name for place, name in names}
-        found = Compared(file, line, left.name, right.name, None)
+        found = Compared(file, line, left.name, right.name, None, called_from=called_from)
 
         def ask() -> Verdict:
             while True:
@@ -384,6 +398,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return None
 
     def _conclude(self, key: Any, found: Compared, ask: Callable[[], Verdict]) -> Compared | None:
+        with contextlib.nullcontext() if self.footing is None else self.footing.mended():
+            return self._concluded(key, found, ask)
+
+    def _concluded(self, key: Any, found: Compared, ask: Callable[[], Verdict]) -> Compared | None:
         known = self._known.get(key)
         if known is not None:
             found = replace(found, verdict=known.verdict, error=known.error)
@@ -395,7 +413,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 return None
             except Exception as error:  # the script goes on; what went wrong stands in the report
                 caught(error, "a comparison of a script")
-                found = replace(found, error=error)
+                found = replace(found, error=blamed(error))
         self._known[key] = found
         self._told(found)
         return found

@@ -179,6 +179,8 @@ class Converter:
     def _pointer(self, name: str, value: Any) -> Any:
         """Anything with `data_ptr()` and `dtype` is a pointer, with or without a tensor behind it."""
         tensor, address = tensor_behind(value), int(value.data_ptr())
+        if tensor is not None and not address and tensor.untyped_storage().nbytes():  # on `meta`, or a fake one
+            raise ValueError(f"Pointer argument {name} cannot be accessed from Triton (a tensor on {tensor.device}?)")
         storage = self.find(address) if tensor is None else self.register(tensor, name)
         ty = core.pointer_type(tl_dtype(triton_name(value.dtype)))
         return core.tensor(Handle(np.array([address], np.int64), ty, (), origin=storage), ty)

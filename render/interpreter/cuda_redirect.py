@@ -351,7 +351,8 @@ def _late_imports(scope: PatchScope) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        with contextlib.suppress(ValueError):  # user code has emptied it
+            sys.meta_path.remove(finder)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,6 +102,11 @@ def _refused_as_by_triton(language: Language) -> Iterator[None]:
         raise found  # noqa: B904 - it has its cause
 
 
+def _progressed(session: Session, done: int, total: int) -> None:
+    assert session.progress is not None
+    session.progress(done, total, sum(storage.bounded for storage in session.memory.registry))
+
+
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
     """Matrix products here are many and small: threads cost more than they bring, and results may depend on them."""
@@ -158,7 +163,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
                 ctx,
                 lambda: body(*positional, **named),
                 session.chunk,
-                session.progress,
+                None if session.progress is None else partial(_progressed, session),
                 builder.order,
                 builder.begin_pass,
                 1 if builder.first_alone else session.together.get(len(session.launches)),

@@ -67,7 +67,7 @@ class Settings(TypedDict, total=False):
     together: Mapping[int, int]
     mute: Iterable[Any]
     config: int | Mapping[str, int]
-    progress: Callable[[int, int], None] | None
+    progress: Callable[[int, int, int], None] | None
     printer: Callable[[str], None]
     undefined: float | None
     builder: Callable[[Context], Builder]

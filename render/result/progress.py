@@ -1,9 +1,10 @@
 """Progress on stderr for work that takes longer than two seconds, with an estimate of what is left.
 
-A launch that will take longer than ten says so as soon as its first programs are done, before the rest. On a terminal
-one line that is redrawn and erased; elsewhere (logs of a CI, notebooks) a line now and then, rarer with time.
-The estimate is of the launch that runs: the time of its programs so far, times those that are left. Clocks decide
-nothing. `RENDER_PROGRESS=0` keeps it silent, and so does a test of pytest's (`RENDER_PROGRESS=1`: it does not).
+A launch that will take longer than ten, or more than a GiB, says so as soon as its first programs are done, before the
+rest. On a terminal one line that is redrawn and erased; elsewhere (logs of a CI, notebooks) a line now and then, rarer
+with time. The estimate of the time is of the launch that runs: that of its programs so far, times those that are left;
+that of memory goes by the elements that have bounds by then. Clocks decide nothing. `RENDER_PROGRESS=0` keeps it
+silent, and so does a test of pytest's (`RENDER_PROGRESS=1`: it does not).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from render.result.errors import RenderError
+
 if TYPE_CHECKING:
     from render.result.options import Options
 
@@ -26,6 +29,13 @@ _DUE = (2.0, 10.0, 30.0)
 """Seconds after which a line is written off terminals; then every last of these."""
 _BIG = 10.0
 """A launch of more seconds is announced."""
+_GIB = 1 << 30
+_EACH, _AT_LEAST = 80, 40
+"""Bytes that an element with bounds needs until its verdict: measured (75 for fp16, 84 for fp32, of a kernel of one
+operation; a reference keeps its own beside them), and what is held for sure: ends (16), stamp, value and reference
+(12), the exact reference and its error (16), less what a narrow type saves."""
+_WORK = 0.17 * _GIB
+"""What a chunk of programs has for its handles."""
 
 
 def seconds(t: float) -> str:
@@ -44,29 +54,45 @@ class Doing:
         self.out: TextIO | None = None
         self._programs, self._began = (0, 0), 0.0
         self._told = False
+        self._needs = float(_GIB)
+        """Bytes of memory that have been told of."""
 
-    def launched(self, done: int, total: int) -> None:
-        """`done` of the launch's `total` programs are done: what a session tells of its progress."""
+    def launched(self, done: int, total: int, kept: int = 0) -> None:
+        """What a session tells of its progress: `done` of the launch's `total` programs are done, and `kept` elements
+        have bounds. Raises RenderError where these alone need more memory than there may be."""
         before = self._programs
         if before[1] != total or done <= before[0] or not before[0]:
             self._began, self._told = time.monotonic(), False
+            self._fits(kept)
         self._programs = (done, total) if done < total else (0, 0)
-        if self.out is not None and not self._told and self._first < done < total:
+        if self.out is not None and not self._told and (self._first < done or done == total):
             self._told = True
-            self._estimate(self.out, total)
+            self._estimate(self.out, done, total, kept)
+
+    def _fits(self, kept: int) -> None:
+        if self.limit and kept * _AT_LEAST > self.limit * _GIB:
+            needed = (
+                f"about {kept * _EACH / _GIB:.1f} GiB of memory are needed, and --memory-limit allows {self.limit:g}"
+            )
+            raise RenderError("RND906", needed, "--memory-limit GIB gives it more; smaller inputs need less")
 
     def _left(self) -> float:
         """Seconds for the programs that are left, by those that are done."""
         done, total = self._programs
         return (time.monotonic() - self._began) * (total - done) / max(1, done - self._first)
 
-    def _estimate(self, out: TextIO, total: int) -> None:
-        """Before the bulk of a launch: what it will take."""
-        left = self._left()
-        if left >= _BIG:
-            limit = f" of at most {self.limit:g} more" if self.limit else ""
-            out.write(f"\rrender: a launch of {total} programs will take about {seconds(left)}{_memory()}{limit}\n")
-            out.flush()
+    def _estimate(self, out: TextIO, done: int, total: int, kept: int) -> None:
+        """Before the bulk of a launch: what it will take, and what the verdict on it will need."""
+        left = self._left() if done < total else 0.0
+        more = kept * (_EACH - 24 * done / total) + _WORK  # ends, stamp and value of what is stored are there
+        if left < _BIG and more <= self._needs:
+            return
+        self._needs = max(self._needs, 2 * more)
+        took = f"take about {seconds(left)} and " if left >= _BIG else ""
+        limit = f", of at most {self.limit:g} more" if self.limit else ""
+        memory = f"{(more + _resident()) / _GIB:.1f} GiB of memory{limit}"
+        out.write(f"\rrender: a launch of {total} programs will {took}need about {memory}\n")
+        out.flush()
 
     def __call__(self) -> str:
         done, total = self._programs
@@ -162,8 +188,13 @@ def _write(label: Callable[[], str], after: float, every: float, out: TextIO, do
 
 def _memory() -> str:
     """What the process holds now, where the system says so."""
+    held = _resident()
+    return f", {held / _GIB:.1f} GiB" if held else ""
+
+
+def _resident() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
-        return ""
-    return f", {pages * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
+        return 0
+    return int(pages * os.sysconf("SC_PAGE_SIZE"))

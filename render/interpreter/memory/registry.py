@@ -137,6 +137,11 @@ class Storage:
         assert self.written is not None
         return self.written[: self.nbytes // size * size].view(f"i{size}")
 
+    @property
+    def bounded(self) -> int:
+        """How many elements have room for bounds."""
+        return sum(len(shadow.lo) for shadow in self.shadows.values())
+
     def touched_by_kernel(self, first: int, last: int) -> None:
         old = self.kernel_range
         self.kernel_range = (first, last) if old is None else (min(old[0], first), max(old[1], last))

@@ -69,4 +69,13 @@ USAGE = (
         example="x = np.zeros(4); t = torch.from_numpy(x); x += 1      # t changes, and no operation says so",
         more="Compute it with torch, or judge the function by itself: render classify FILE --entry NAME --ref SPEC.",
     ),
+    Code(
+        code="RND908",
+        title="user code has replaced what RENDER stands on",
+        prose="The user's code has put something else in the place of functions of Python, torch, numpy or Triton, and "
+        "RENDER, which calls them too, could not go on. What nobody can call any more is given back by itself.",
+        maths="a name of such a module is bound to another object than before the user's code ran",
+        example="time.monotonic = lambda: 1 / 0",
+        more="Undo it before a kernel is launched or compared, as `unittest.mock.patch` does at the end of its block.",
+    ),
 )

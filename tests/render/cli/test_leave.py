@@ -73,3 +73,8 @@ def test_what_is_still_at_work_ends_first(code: str) -> None:
 def test_a_thread_that_does_not_end_is_told() -> None:
     code, _, said = ended("threading.Thread(target=lambda: time.sleep(600)).start()", 0.2)
     assert code == 7 and "were not through" in said
+
+
+def test_a_handler_that_does_not_end_is_told() -> None:
+    code, _, said = ended("import atexit\natexit.register(time.sleep, 600)", 0.2)
+    assert code == 7 and "exit handlers" in said

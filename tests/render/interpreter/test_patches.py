@@ -31,7 +31,7 @@ def names() -> dict[tuple[Any, str], Any]:
 def test_names_are_ours_for_the_length_of_a_launch_only() -> None:
     x, out = torch.rand(N), torch.empty(N)
     before, inside = names(), {}
-    with Session("ieee", printer=lambda text: None, progress=lambda done, total: inside.update(names())) as s:
+    with Session("ieee", printer=lambda text: None, progress=lambda done, total, kept: inside.update(names())) as s:
         doubled[(1,)](x, out, False)
         assert names() == before
         doubled[(1,)](x, out, False)

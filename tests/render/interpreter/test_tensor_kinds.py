@@ -171,3 +171,9 @@ def test_what_is_wrapped_in_a_sparse_tensor_keeps_its_bounds():
         verdict = classify(lambda x, f=factor: step(kernel(x, f)), _x(), ref=lambda x: x.reshape(-1) * FACTOR * 1.1,
                            budget=False)  # fmt: skip
         assert verdict.label == label, verdict
+
+
+def test_a_tensor_without_memory_is_refused_as_by_triton() -> None:
+    x = torch.zeros(64, device="meta")
+    with Session("any"), pytest.raises(ValueError, match="Pointer argument x_ptr cannot be accessed"):
+        kernel(x)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from render.result.errors import RenderError
 from render.result.progress import Doing, progress
 
 
@@ -89,7 +90,8 @@ def test_a_big_launch_is_announced_once_before_it_runs(monkeypatch: pytest.Monke
         now[0] += 0.5
         doing.launched(101, 10_001)  # 100 programs in half a second
         said = out.getvalue()
-        assert "a launch of 10001 programs will take about 49.5 s" in said and "GiB of at most 4 more" in said
+        assert "a launch of 10001 programs will take about 49.5 s and need about" in said
+        assert said.endswith("GiB of memory, of at most 4 more\n")
         now[0] += 0.5
         doing.launched(201, 10_001)
         doing.launched(10_001, 10_001)
@@ -97,3 +99,24 @@ def test_a_big_launch_is_announced_once_before_it_runs(monkeypatch: pytest.Monke
         now[0] += 0.5
         doing.launched(101, 300)  # a second more
     assert out.getvalue().strip() == said.strip()
+
+
+def test_the_memory_of_a_big_launch_is_announced_however_few_its_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    doing, out = Doing("running k.py"), io.StringIO()
+    monkeypatch.setenv("RENDER_PROGRESS", "1")
+    with progress(doing, stream=out, after=1e9):
+        doing.launched(4, 4, 10**6)
+        assert not out.getvalue()
+        doing.launched(1, 1, 10**8)
+        said = out.getvalue()
+        assert "a launch of 1 programs will need about" in said and float(said.split()[-4]) > 5
+        doing.launched(8, 8, 10**8)  # which it was told of
+    assert out.getvalue() == said
+
+
+def test_more_memory_than_there_may_be_is_refused_before_the_rest_runs() -> None:
+    doing = Doing(limit=2)
+    doing.launched(1, 100, 10**7)
+    with pytest.raises(RenderError) as refused:
+        doing.launched(1, 100, 10**8)
+    assert refused.value.code == "RND906" and "about 7.5 GiB of memory are needed" in refused.value.message
