@@ -110,7 +110,8 @@ def _explained(found: list[Compared], call: pytest.CallInfo[None]) -> bool:
 
 
 def _line(found: Compared) -> str:
-    names = f"{found.name} against {found.reference}, line {found.line}"
+    called = f", called in line {found.called_from[1]}" if found.called_from else ""
+    names = f"{found.name} against {found.reference}, line {found.line}{called}"
     if found.verdict is None:
         return f"{names}: no verdict"
     return f"{names}: {found.verdict.label} {found.verdict.code} {found.verdict.message}"

@@ -18,10 +18,11 @@ from torch.overrides import TorchFunctionMode
 
 from render.entry.execution import profile_called
 from render.entry.target import is_tool_file
-from render.front import elements, scalars
+from render.front import elements, examples, scalars
 from render.front.arrays import follow, lost, taken, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
 from render.front.differences import compared, fitted, opposed
+from render.front.examples import Examples
 from render.front.history import behind
 from render.front.judge import ComparedSide, judge
 from render.front.names import denied, handed_at, in_sight, names_of, only_looked_at, shows, user_frame, way
@@ -124,6 +125,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self.tell, self.listens, self.later, self.accepts = tell, listens, later, accepts
         self.goes_on, self.comparators = goes_on, comparators
         self._waiting: list[Callable[[], Compared | None]] = []
+        self._examples = Examples[Callable[[], Compared | None]]()
         self._reads: list[_Read] = []
         self._single = elements.SingleElements()
         self.judging = ""
@@ -188,8 +190,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
 
     def __exit__(self, *exc: object) -> None:
         if not self.later:
-            self.flush()
-            self._judge_gathered()
+            self.settle()
         self._stack.close()
 
     def note(self, words: str) -> None:
@@ -226,6 +227,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         """Judges what waits for it."""
         self.flush()
         self._judge_gathered()
+        self._waiting += self._examples.over()
         while self._waiting:
             self._waiting.pop(0)()
 
@@ -234,6 +236,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self._reads.clear()
         self._single.taken()
         self._waiting.clear()
+        self._examples = Examples()
         self.comparisons.clear()
         self._known.clear()
         self.tape.left = self.tape.left.fresh()
@@ -360,6 +363,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     def _judged(
         self, one: Operand, two: Operand, until: int, file: str, line: int, frame: FrameType | None
     ) -> Compared | None:
+        for conclude in self._examples.over(frame):
+            self._waiting.append(conclude) if self.later else conclude()
         for place, _ in (one, two):
             self.tape.seen(place.cell)
         last = (max((s.time for s in place.cell.steps if s.time <= until), default=0) for place, _ in (one, two))
@@ -392,9 +397,12 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 self.judging = ""
 
         conclude = partial(self._conclude, key, found, ask)
-        if not self.later:
+        if self._examples.waits(frame, (file, line), conclude):
+            self.note(examples.NOTE)
+        elif not self.later:
             return conclude()
-        self._waiting.append(conclude)
+        else:
+            self._waiting.append(conclude)
         return None
 
     def _conclude(self, key: Any, found: Compared, ask: Callable[[], Verdict]) -> Compared | None:
