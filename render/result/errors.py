@@ -12,7 +12,13 @@ _LONGEST = 2000
 
 
 class RenderError(Exception):
-    """A usage or input error (exit code 2). `code` is an RND9xx code, `hint` names the next step."""
+    """A usage or input error (exit code 2). `code` is an RND9xx code, `hint` names the next step.
+
+    try:
+        verdict = render.classify(matmul, a, b, ref=torch.matmul, device="sm_9000")
+    except render.RenderError as error:
+        print(error.code, error.message, error.hint)
+    """
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -29,7 +35,14 @@ class RenderError(Exception):
 
 
 class UnsupportedOp(Exception):
-    """An operation of the user's kernel has no sound rule yet; nothing was guessed in its place."""
+    """An operation of the user's kernel has no sound rule yet; nothing was guessed in its place. `op` at `file`:`line`,
+    and the `reason`.
+
+        try:
+            verdict = render.classify(launch, x, ref=reference)
+        except render.UnsupportedOp as error:
+            print(error.op, error.reason, error.file, error.line)
+    """
 
     def __init__(self, op: str, reason: str, file: str | None = None, line: int | None = None) -> None:
         where = f" at {file}:{line}" if file else ""
@@ -57,7 +70,13 @@ class Endless(UnsupportedOp):
 
 
 class KernelError(Exception):
-    """The user's kernel or launcher raised; `frames` holds the user's own frames, innermost last."""
+    """The user's kernel or launcher raised `original`; `frames` holds the user's own frames, innermost last.
+
+    try:
+        verdict = render.classify(launch, x, ref=reference)
+    except render.KernelError as error:
+        file, line, function, source = error.frames[-1]
+    """
 
     def __init__(self, original: BaseException, frames: list[tuple[str, int, str, str]]) -> None:
         said = "; ".join([spoken(original), *getattr(original, "__notes__", ())])

@@ -44,7 +44,11 @@ def check_seed(seed: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """`session` goes to the interpreter session as it is; `progress` is called before each further run, `on_stage` with
+    """What a classification may be told: each field is a keyword of `render.classify`, or they go in one object.
+
+        render.classify(matmul, a, b, ref=torch.matmul, options=render.Options(device="sm_90", seed=3))
+
+    `session` goes to the interpreter session as it is; `progress` is called before each further run, `on_stage` with
     the verdict of each stage as soon as it is known. Without `wait` the first one is handed out: see `Verdict.wait`;
     `diagnose`: the line of a bug is searched for."""
 

@@ -214,6 +214,10 @@ class Outputs(tuple[OutputVerdict, ...]):
 class Verdict:
     """What `classify` returns. A label has three values, so `bool(verdict)` raises: compare `label` instead.
 
+        verdict = render.classify(matmul, a, b, ref=torch.matmul)
+        verdict.label, verdict.code, verdict.message  # "Type-I", "RND102", one sentence why
+        verdict.outputs["c"].bound.lo  # float64 bounds of every element
+
     `paper_rule` is the published rule alone: does the reference, at its own dtype, lie in the bound. `file`, `line`,
     `column`, `end_column` (1-based) are the place to look at first; `help` says what to do, most useful first.
     `stage` is one of `STAGES`, `changed` says why the label is not that of the provisional verdict, `later` finds what
@@ -268,7 +272,13 @@ class Verdict:
     later: Callable[[Verdict], Verdict] | None = field(default=None, repr=False, compare=False)
 
     def wait(self, stage: str = STAGES[-1]) -> Verdict:
-        """The verdict of that stage (or a later one, if it is that far): what is left is done now, in this thread."""
+        """The verdict of that stage (or a later one, if it is that far): what is left is done now, in this thread.
+
+            first = render.classify(matmul, a, b, ref=torch.matmul, wait=False)
+            first.wait("checked").label  # every check that can change the label is made
+
+        `stage`: one of `STAGES`. Raises ValueError for another word, and what a run of the kernel raises.
+        """
         found = self
         while found.later is not None and STAGES.index(found.stage) < STAGES.index(stage):
             found = found.later(found)
@@ -309,11 +319,21 @@ class Verdict:
         return f": {total - outside}/{total} in bound{share if math.isfinite(used) else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical result in JSON types, of the last stage. Keys are only ever added."""
+        """The canonical result in JSON types, of the last stage.
+
+            verdict.to_dict()["verdict"]["label"]
+
+        Keys are only ever added.
+        """
         return self.wait().as_far()
 
     def as_far(self) -> dict[str, Any]:
-        """`to_dict` of the stage that this is."""
+        """`to_dict` of the stage that this is.
+
+            first.as_far()["stage"]  # "provisional"
+
+        Nothing is run for it.
+        """
         drawn = Outputs(replace(o, drawn=o.uses) for o in self.outputs)
         lost: dict[str, str] = {}
         flat = plain(replace(self, outputs=drawn, study=None, later=None), lost)
@@ -323,15 +343,28 @@ class Verdict:
         return {"schema": SCHEMA, "verdict": head, **flat, "nonfinite": lost}
 
     def to_json(self) -> str:
-        """`to_dict` as text: keys in its order, lists of numbers on one line each."""
+        """`to_dict` as text.
+
+            print(verdict.to_json())
+
+        Keys in its order, lists of numbers on one line each.
+        """
         return written(self.to_dict())
 
     def save(self, path: str | Path) -> None:
-        """Writes `to_json`; `render.load` reads it back."""
+        """Writes `to_json` to the file `path`; `render.load` reads it back.
+
+            verdict.save("v.json")
+
+        Raises OSError where it cannot be written.
+        """
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def plot(self, path: str | Path) -> None:
-        """Draws errors against their bounds, element by element, into a .png, .svg or .pdf (needs matplotlib).
+        """Draws errors against their bounds, element by element, into the file `path`: a .png, .svg or .pdf (needs
+        matplotlib).
+
+            verdict.plot("errors.png")
 
         Raises RenderError for a verdict that was read back, which has no elements, and for one that compares none.
         """
@@ -340,8 +373,10 @@ class Verdict:
     def tolerance(self, output: str | None = None) -> str:
         """The bound as a line for a test: the smallest tolerance that every legal execution passes.
 
-        Of one output, or of all (one that would do for each of them). Raises RenderError where there is none: the
-        verdict is not Type-I, or an element has no finite bound.
+            verdict.tolerance()  # "torch.testing.assert_close(actual, expected, atol=0.00031, rtol=0.00098)"
+
+        Of one `output` by its name, or of all (one that would do for each of them). Raises RenderError where there is
+        none: the verdict is not Type-I, or an element has no finite bound.
         """
         wanted = [self.outputs[output]] if output is not None else list(self.outputs)
         found = [o.tolerance for o in wanted]
@@ -356,7 +391,13 @@ class Verdict:
         return f"torch.testing.assert_close(actual, expected, atol={atol:.2g}, rtol={rtol:.2g}{more})"
 
     def provenance(self, output: str, index: tuple[int, ...]) -> Provenance:
-        """Which program and line stored `output[index]`, and which elements it was computed from (runs it again)."""
+        """Which program and line stored `output[index]`, and which elements it was computed from (runs it again).
+
+            verdict.provenance("c", (3, 70))
+
+        Raises RenderError for an output or an element that there is not, for one that no kernel stored, and for a
+        verdict that was read back from a file.
+        """
         if self.study is None:
             raise RenderError("RND905", "this verdict cannot be run again", "ask the one that `classify` returned")
         found: Provenance = views.PROVENANCE(self.study, output, index)

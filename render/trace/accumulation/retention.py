@@ -42,6 +42,11 @@ _UNDERFLOW = 1490.0
 def lost(m_acc: int, m_p: int, n: float, *, chunk: int | None = None, nzr: float = 1.0, partial: bool = True) -> float:
     """n (1 - VRR), the terms' worth of variance that is lost; the logarithm of v(n).
 
+        render.accumulation.lost(10, 5, 4096)  # products of fp8 operands in an fp16 accumulator
+
+    `m_acc`, `m_p`: mantissa bits of the accumulator and of the terms; `n`: how many terms there are. Raises ValueError
+    for widths and lengths that there are not.
+
     `chunk`: terms per chunk (Corollary 1; the sums of chunks are added in a second accumulator of the same width).
     `nzr`: share of the terms that is not zero. `partial` False: full swamping alone (Lemma 1).
     """
@@ -57,25 +62,45 @@ def lost(m_acc: int, m_p: int, n: float, *, chunk: int | None = None, nzr: float
 
 
 def vrr(m_acc: int, m_p: int, n: float, *, chunk: int | None = None, nzr: float = 1.0, partial: bool = True) -> float:
-    """Variance of the sum with swamping over that of the exact sum."""
+    """Variance of the sum with swamping over that of the exact sum: the variance retention ratio.
+
+        render.accumulation.vrr(10, 5, 4096)
+
+    `m_acc`, `m_p`: mantissa bits of the accumulator and of the terms; `n`, `chunk`, `nzr`, `partial` as
+    in `lost`. Raises ValueError as it does.
+    """
     return 1.0 - lost(m_acc, m_p, n, chunk=chunk, nzr=nzr, partial=partial) / (n * nzr)
 
 
 def v(m_acc: int, m_p: int, n: float, *, chunk: int | None = None, nzr: float = 1.0) -> float:
-    """exp(n (1 - VRR)), infinite where float64 has no such number."""
+    """exp(n (1 - VRR)), infinite where float64 has no such number.
+
+        render.accumulation.v(10, 5, 4096) < 50
+
+    `m_acc`, `m_p`: mantissa bits of the accumulator and of the terms; `n`, `chunk`, `nzr` as in `lost`.
+    Raises ValueError as it does.
+    """
     found = lost(m_acc, m_p, n, chunk=chunk, nzr=nzr)
     return math.exp(found) if found < 709.0 else math.inf
 
 
 def suitable(m_acc: int, m_p: int, n: float, *, chunk: int | None = None, nzr: float = 1.0) -> bool:
-    """Whether v(n) < 50."""
+    """Whether v(n) < 50: the paper's rule for an accumulator that is wide enough.
+
+        render.accumulation.suitable(10, 5, 4096, chunk=64)
+
+    `m_acc`, `m_p`: mantissa bits of the accumulator and of the terms; `n`, `chunk`, `nzr` as in `lost`.
+    Raises ValueError as it does.
+    """
     return lost(m_acc, m_p, n, chunk=chunk, nzr=nzr) < _LOG_LIMIT
 
 
 def min_macc(m_p: int, n: float, *, chunk: int | None = None, nzr: float = 1.0) -> int:
     """The narrowest suitable accumulator: m and m + 1 both pass, since the rule is not monotone in m.
 
-    ValueError where no width up to `WIDEST` passes.
+        render.accumulation.min_macc(5, 65536)
+
+    `m_p`, `n`, `chunk`, `nzr` as in `lost`. Raises ValueError as it does, and where no width up to `WIDEST` passes.
     """
     passed = False
     for m in range(1, WIDEST + 1):
@@ -88,6 +113,10 @@ def min_macc(m_p: int, n: float, *, chunk: int | None = None, nzr: float = 1.0) 
 def safe_length(m_acc: int, m_p: int, *, chunk: int | None = None, longest: int = 10**12) -> int:
     """The knee: the largest n before the first with v(n) >= 50; `longest` where none is found up to there.
 
+        render.accumulation.safe_length(10, 5)
+
+    `m_acc`, `m_p`, `chunk` as in `lost`. Raises ValueError as it does.
+
     n is walked through in steps of 1 % and at every jump of the formula, so a dip shorter than that may be missed.
     """
     last = 1
@@ -99,7 +128,12 @@ def safe_length(m_acc: int, m_p: int, *, chunk: int | None = None, longest: int 
 
 
 def curve(m_acc: int, m_p: int, lengths: np.ndarray, *, chunk: int | None = None, nzr: float = 1.0) -> np.ndarray:
-    """VRR at each length."""
+    """VRR at each length.
+
+        render.accumulation.curve(10, 5, np.arange(100, 5000, 100))
+
+    `lengths`: numbers of terms; `m_acc`, `m_p`, `chunk`, `nzr` as in `lost`. Raises ValueError as it does.
+    """
     return np.array([vrr(m_acc, m_p, float(n), chunk=chunk, nzr=nzr) for n in lengths])
 
 

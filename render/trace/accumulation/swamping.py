@@ -32,11 +32,16 @@ ELEMENTS = 16
 
 @dataclass(frozen=True)
 class Swamping:
-    """One reduction. `measured` (loss: rms error over rms sum; `worst`: largest error over rms sum; `swamped`: share of
+    """One reduction `op` at `file`:`line` in an `accumulator` of that model.
+
+        narrow = [one for one in render.accumulation.swamping(matmul, a, b) if one.wide_enough is False]
+
+    `measured` (loss: rms error over rms sum; `worst`: largest error over rms sum; `swamped`: share of
     the terms that change nothing) on `rows` sums of `length` terms; `proved`: largest relative half width of their
     bounds; `index`: the VRR, None where the terms have one sign or more bits than the formula knows.
 
     `bits`, `chunk`: fewest mantissa bits, and longest chunk in the present accumulator, that lose at most `allowed`.
+    `wide_enough`: whether the paper's rule says so, None where it says nothing.
     """
 
     file: str
@@ -81,6 +86,12 @@ class Swamping:
             yield Evidence("index", f"accumulators/{place}/vrr", self.index, f"{place}: VRR {self.index:.6g}")
 
     def to_dict(self) -> dict[str, Any]:
+        """In JSON types.
+
+            [one.to_dict() for one in render.accumulation.swamping(matmul, a, b)]
+
+        Its fields by name.
+        """
         return {
             "file": self.file, "line": self.line, "op": self.op, "accumulator": self.accumulator.fmt,
             "mantissa_bits": self.accumulator.bits, "rounding": self.accumulator.rounding,
@@ -96,16 +107,26 @@ def swamping(
     fn: Callable[..., Any], *inputs: Any, device: str = "any", loss: float = LOSS, elements: int = ELEMENTS,
     seed: int = 0, **keywords: Any,
 ) -> list[Swamping]:  # fmt: skip
-    """Every reduction behind `elements` elements of each output of `fn(*inputs)`, in the order of the source.
+    """Every reduction behind `elements` elements of each output of `fn(*inputs, **keywords)`, in the order of the
+    source.
 
-    Raises RenderError where no element can be cut out of the run.
+        for found in render.accumulation.swamping(matmul, a, b):
+            print(found.line, found.accumulator, found.measured, found.bits)
+
+    `device`: the profile; `seed` of torch's generator; `loss`: what an accumulator may lose and still be wide enough.
+    Raises RenderError where no element can be cut out of the run, and what the kernel raises.
     """
     entry = Entry(fn, of_call(fn, inputs, keywords), device, seed)
     return of_run(entry, entry.run(), loss, elements)
 
 
 def of_run(entry: Entry, run: Execution, loss: float = LOSS, elements: int = ELEMENTS) -> list[Swamping]:
-    """The same of a finished run."""
+    """`swamping` of a finished `run` of an `entry`.
+
+        render.accumulation.of_run(entry, entry.run())
+
+    `loss` and `elements` as there. Raises RenderError as it does.
+    """
     wanted = [(o.name, index) for o in run.outputs if o.tracked for index in spread(o.value.shape, elements)]
     cut = slices_of(entry, run, wanted)
     whole = [one for one in cut if isinstance(one, Slice)]
