@@ -144,7 +144,8 @@ class _Show:
 
         with contextlib.suppress(OSError, ValueError, AttributeError):  # the script may have closed it
             sys.stdout.flush()
-        where = found.title
+        called = f", called at {place(*found.called_from)}" if found.called_from else ""
+        where = f"{place(found.file, found.line)}  {found.name} against {found.reference}{called}"
         verdict = found.verdict
         if verdict is None:
             self._say(f"{where}: no verdict: {found.error}")

@@ -34,7 +34,6 @@ from render.interpreter.compat import known_keys
 from render.interpreter.scope import PatchScope
 from render.interpreter.threads import Follower, followed
 from render.interpreter.tuning import skip_benchmarks
-from render.report import text
 from render.result.codes import EXIT_CODES, INTERNAL_ERROR, USAGE_ERROR
 from render.result.defects import caught
 from render.result.errors import KernelError, RenderError, UnsupportedOp
@@ -57,12 +56,6 @@ class Compared:
     error: Exception | None = None
     called_from: tuple[str, int] | None = None
     """Where both were handed to the function that compares them."""
-
-    @property
-    def title(self) -> str:
-        """Where what was compared with what."""
-        called = f", called at {text.place(*self.called_from)}" if self.called_from else ""
-        return f"{text.place(self.file, self.line)}  {self.name} against {self.reference}{called}"
 
     @property
     def exit_code(self) -> int:
@@ -193,9 +186,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             self.settle()
         self._stack.close()
 
-    def note(self, words: str) -> None:
-        if words not in self.notes:
-            self.notes.append(words)
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     # comparisons
     def _take(self, left: Any, right: Any, file: str, line: int) -> bool | Callable[[], bool]:
