@@ -57,7 +57,7 @@ def scanned(fn: Any, parts: Sequence[Handle], axis: int, reverse: bool, model: M
 def of_means(fn: Any, parts: Sequence[Handle], axis: int, reverse: bool, model: Model) -> Pair | None:
     """Ends of every prefix by a function through which errors do not grow (`means`); its groupings were tested."""
     found, fmt = mean_of(source_of(fn)), one_format(parts)
-    if found is None or len(parts) != 1 or fmt is None or fmt.bits < 32:
+    if found is None or len(parts) != 1 or fmt is None:
         return None
     return means.along(found, whole(parts[0]), axis + 1, reverse, fmt, model())
 

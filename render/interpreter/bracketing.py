@@ -141,14 +141,16 @@ def apart(x: Handle, y: Handle) -> tuple[float, float] | None:
     return tuple(float(np.broadcast_to(h.v, far.shape)[at]) for h in (x, y))  # type: ignore[return-value]
 
 
-def alike(x: Handle, y: Handle) -> bool:
-    """Whether two orders give the same, as far as float64 can tell."""
+def alike(x: Handle, y: Handle) -> bool | None:
+    """Whether two orders give the same, as far as float64 can tell; None where it cannot, for want of bounds."""
     if not x.dtype.scalar.is_floating():
         return np.array_equal(x.v, y.v) and x.open is None and y.open is None
     gap, size = _gap(x, y)
-    same = (x.v == y.v) | (np.isnan(x.v) & np.isnan(y.v))
+    same, known = (x.v == y.v) | (np.isnan(x.v) & np.isnan(y.v)), np.isfinite(size)
     with np.errstate(invalid="ignore"):
-        return bool(np.where(np.isfinite(size), gap <= ALIKE * size, same).all())
+        if not (~known | (gap <= ALIKE * size)).all():
+            return False
+    return True if (known | same).all() else None
 
 
 def _gap(x: Handle, y: Handle) -> tuple[np.ndarray, np.ndarray]:

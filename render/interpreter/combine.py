@@ -8,6 +8,7 @@ recognised gives None, never a guess.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ _NAMED = {"tl.log": "log", "tl.log2": "log2", "tl.sqrt": "sqrt", "tl.sqrt_rn": "
               **_EXPONENTIALS}  # fmt: skip
 FUNCTIONS = frozenset(_NAMED.values())
 """What a combine function calls of one value, as expressions name it."""
+_TYPES = ("own", "float32", "float16", "bfloat16", "float64")
 _SYMBOLS: dict[type, str] = {ast.Add: "+", ast.Mult: "*", ast.Sub: "-", ast.Div: "/", ast.BitOr: "|"}
 _COMPARED: dict[type, Any] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -371,14 +373,27 @@ def _expand(node: ast.expr, known: dict[str, Expression]) -> Expression | None:
         return ("number", float(node.value))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _expand(node.operand, known)
+        if inner is not None and inner[0] == "number":
+            return ("number", -inner[1])
         return None if inner is None else ("-", ("number", 0.0), inner)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _compared(type(node.ops[0]), node.left, node.comparators[0], known)
     if isinstance(node, ast.BinOp):
         return _operation(node, known)
     if isinstance(node, ast.Call) and not node.keywords:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and len(node.args) == 1:
+            return _cast(node.func.value, node.args[0], known)
         return _call(ast.unparse(node.func), node.args, known)
     return None
+
+
+def _cast(value: ast.expr, dtype: ast.expr, known: dict[str, Expression]) -> Expression | None:
+    """("to float32", x), or "to own" for the type of the operands."""
+    x, text = _expand(value, known), ast.unparse(dtype)
+    name = text.removeprefix("tl.")
+    if text.endswith(".dtype") and known.get(text.removesuffix(".dtype"), ("",))[0] == "name":
+        name = "own"
+    return (f"to {name}", x) if x is not None and name in _TYPES else None
 
 
 def _operation(node: ast.BinOp, known: dict[str, Expression]) -> Expression | None:
@@ -397,6 +412,10 @@ def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Ex
         return None if product is None or addend is None else _commutative("+", product, addend)
     if called == "tl.where" and len(args) == 3:
         return _where(args, known)
+    if called == "tl.cast" and len(args) == 2:
+        return _cast(args[0], args[1], known)
+    if called == "float" and isinstance(args[0], ast.Constant):
+        return _infinity(args[0].value)
     if (name := _NAMED.get(called.replace(".math.", "."))) is not None and len(args) == 1:
         inner = _expand(args[0], known)
         return None if inner is None else (name, inner)
@@ -409,23 +428,39 @@ _TESTS: dict[tuple[Any, float], str] = {
     (ast.NotEq, 1.0): "no flag", (ast.Lt, 0.5): "no flag",
 }  # fmt: skip
 """What a comparison with a number asks; the last two kinds of a value that is 0 or 1 alone."""
+_AT_AN_END: dict[float, tuple[type, ...]] = {-math.inf: (ast.LtE, ast.Gt), math.inf: (ast.GtE, ast.Lt)}
+"""What asks whether a value is infinite, as == and != do."""
 _SELECTS = {"zero": ("where zero", 1), "nonzero": ("where zero", -1), "flag": ("where flag", 1),
             "no flag": ("where flag", -1)}  # fmt: skip
 
 
+def _infinity(text: Any) -> Expression | None:
+    try:
+        return ("number", float(text))
+    except (TypeError, ValueError):
+        return None
+
+
 def _compared(op: type, left: ast.expr, right: ast.expr, known: dict[str, Expression]) -> Expression | None:
     x, y = _expand(left, known), _expand(right, known)
-    test = _TESTS.get((op, y[1])) if y is not None and y[0] == "number" else None
-    return None if x is None or test is None else (test, x)
+    if x is None or y is None or y[0] != "number":
+        return None
+    test, infinite = _TESTS.get((op, y[1])), op in _AT_AN_END.get(y[1], ())
+    if test is None and (infinite or op in (ast.Eq, ast.NotEq)):
+        return ("is" if op in (ast.Eq, ast.LtE, ast.GtE) else "is not", x, y)
+    return None if test is None else (test, x)
 
 
 def _where(args: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
-    """`tl.where` of a comparison with 0 or 1, or of a flag as it is: ("where zero", x, if 0, else)."""
+    """`tl.where` of a comparison with 0 or 1, or of a flag as it is: ("where zero", x, if 0, else); of another number:
+    ("where equal", x, number, if so, else)."""
     parts = [_expand(n, known) for n in args]
     if None in parts:
         return None
     condition, *values = parts
     assert condition is not None
+    if condition[0] in ("is", "is not"):
+        return ("where equal", *condition[1:], *values[:: 1 if condition[0] == "is" else -1])
     name, turn = _SELECTS.get(condition[0], ("where zero", -1))
     asked = condition[1] if condition[0] in _SELECTS else condition
     return (name, asked, *values[::turn])

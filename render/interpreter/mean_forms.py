@@ -1,8 +1,12 @@
-"""Reads combine functions that move or scale with both of their operands (`render.interpreter.means`)."""
+"""Reads combine functions of one value, and how they move with both operands (`render.interpreter.means`)."""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
 from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
@@ -13,19 +17,30 @@ Degree = tuple[str, Fraction]
 """("shift", d): d c is added with c; ("weight base", d): a factor base^(d c); ("scale", d): a factor c^d."""
 
 
+_OF_TWO: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "*": operator.mul, "-": operator.sub, "/": operator.truediv, "max": max, "min": min,
+}  # fmt: skip
+
+
 class _NoMean(Exception):
     """No such function."""
 
 
+class Kind(Enum):
+    SHIFTS = "shift"
+    SCALES = "scale"
+    FREE = "in no way that is known"
+
+
 class Mean(NamedTuple):
-    """`shifts`, else it scales; `even`: of operands of either sign it is that of their magnitudes.
+    """`kind`: how it moves with both operands; `even`: of operands of either sign it is that of their magnitudes.
 
     `ordered`: what the formula is where the first operand is the larger one, and where the second is.
     """
 
     formula: Callable[..., Any]
     ordered: tuple[Callable[..., Any], Callable[..., Any]]
-    shifts: bool
+    kind: Kind
     even: bool
 
 
@@ -40,20 +55,53 @@ def _read(source: str) -> Mean | None:
     if found is None or len(found[2]) != 1:
         return None
     (a,), (b,), (out,) = found
-    for shifts in (True, False):
-        try:
-            if _degree(out, {a: 1, b: 1}, shifts) == ("shift" if shifts else "scale", Fraction(1)):
-                even = not shifts and all(_is_even(out, {a: a is x, b: b is x}) for x in (a, b))
-                plain = out if shifts else _positive(out, (a, b))
-                ordered = _formula(_ordered(plain, a, b), a, b), _formula(_ordered(plain, b, a), a, b)
-                return Mean(_formula(out, a, b), ordered, shifts, even)
-        except _NoMean:
-            continue
-    return None
+    out = _folded(out)
+    for kind in (Kind.SHIFTS, Kind.SCALES):
+        with suppress(_NoMean):
+            if _degree(out, {a: 1, b: 1}, kind is Kind.SHIFTS) == (kind.value, Fraction(1)):
+                return _mean(out, a, b, kind)
+    return _mean(out, a, b, Kind.FREE)
+
+
+def _mean(out: Expression, a: Expression, b: Expression, kind: Kind) -> Mean | None:
+    if not _known(out, (a, b)):
+        return None
+    even = kind is Kind.SCALES and all(_is_even(out, {a: a is x, b: b is x}) for x in (a, b))
+    plain = _positive(_uncast(out), (a, b)) if even else _uncast(out)
+    ordered = _formula(_ordered(plain, a, b), a, b), _formula(_ordered(plain, b, a), a, b)
+    return Mean(_formula(out, a, b), ordered, kind, even)
+
+
+def _uncast(e: Expression) -> Expression:
+    """The expression without its casts: its exact value is the same."""
+    if e[0] in ("name", "number"):
+        return e
+    xs = [_uncast(p) for p in e[1:]]
+    return xs[0] if e[0].startswith("to ") else (e[0], *xs)
+
+
+def _known(e: Expression, operands: tuple[Expression, Expression]) -> bool:
+    """Whether `_evaluated` knows all of it."""
+    if e in operands or e[0] == "number":
+        return True
+    one = e[0] in FUNCTIONS or e[0].startswith("to ")
+    return (one or e[0] in _OF_TWO or e[0] == "where equal") and all(_known(p, operands) for p in e[1:])
+
+
+def _folded(e: Expression) -> Expression:
+    """Numbers alone are computed, a test for 0 is one for a number."""
+    if e[0] in ("name", "number"):
+        return e
+    xs = [_folded(p) for p in e[1:]]
+    if e[0] == "where zero":
+        return "where equal", xs[0], ("number", 0.0), *xs[1:]
+    if e[0] in _OF_TWO and all(x[0] == "number" for x in xs) and (e[0] != "/" or xs[1][1]):
+        return "number", reduce(_OF_TWO[e[0]], (x[1] for x in xs))
+    return (e[0], *xs)
 
 
 def _formula(e: Expression, a: Expression, b: Expression) -> Callable[..., Any]:
-    return lambda n, x, y: _evaluated(e, n, {a: x, b: y})
+    return lambda n, x, y: n.cast("own", _evaluated(e, n, {a: x, b: y}))
 
 
 def _positive(e: Expression, operands: tuple[Expression, Expression]) -> Expression:
@@ -83,14 +131,18 @@ def _evaluated(e: Expression, n: Any, known: dict[Expression, Any]) -> Any:
     if e in known:
         return known[e]
     if e[0] == "number":
-        return n.number(e[1])
+        return n.constant(e[1])
+    if e[0] == "where equal":
+        x, yes, no = (_evaluated(p, n, known) for p in (e[1], *e[3:]))
+        return n.equal(x, e[2][1], yes, no)
     xs = [_evaluated(p, n, known) for p in e[1:]]
-    if e[0] in ("+", "*"):
-        return reduce(lambda x, y: x + y if e[0] == "+" else x * y, xs)
+    if e[0].startswith("to "):
+        return n.cast(e[0].removeprefix("to "), xs[0])
+    xs = n.met(xs)
     if e[0] in ("max", "min"):
         return reduce(n.larger if e[0] == "max" else n.smaller, xs)
-    if e[0] in ("-", "/"):
-        return xs[0] - xs[1] if e[0] == "-" else xs[0] / xs[1]
+    if e[0] in _OF_TWO:
+        return n.quotient(*xs) if e[0] == "/" else reduce(_OF_TWO[e[0]], xs)
     return abs(xs[0]) if e[0] == "abs" else n.call(e[0], xs[0])
 
 
@@ -101,6 +153,13 @@ def _degree(e: Expression, operands: dict[Expression, int], shifts: bool) -> Deg
         return kind, Fraction(1)
     if e[0] == "number":
         return kind, Fraction(0)
+    if e[0] == "where equal":
+        asked, _, no = (_degree(p, operands, shifts) for p in (e[1], *e[3:]))
+        return _of_choice(asked, no, e[2][1], shifts)
+    if e[0].startswith("to "):
+        return _degree(e[1], operands, shifts)
+    if e[0] in ("+", "*", "max", "min") and len(e) > 3:
+        e = (e[0], e[:-1], e[-1])
     if not _arity(e[0]) or len(e) - 1 != _arity(e[0]):
         raise _NoMean
     xs = [_degree(p, operands, shifts) for p in e[1:]]
@@ -109,6 +168,13 @@ def _degree(e: Expression, operands: dict[Expression, int], shifts: bool) -> Deg
 
 def _arity(name: str) -> int:
     return 2 if name in "+-*/" or name in ("max", "min") else int(name in FUNCTIONS)
+
+
+def _of_choice(asked: Degree, no: Degree, number: float, shifts: bool) -> Degree:
+    """Where a value is this number, which does not hang on how operands move. Boxes in which it is are none."""
+    if math.isinf(number) or asked[1] == 0 or (number == 0 and not shifts):
+        return no
+    raise _NoMean
 
 
 def _base(name: str) -> str:
@@ -174,6 +240,8 @@ def _parity(e: Expression, odd: dict[Expression, bool]) -> int:
         return sum(xs) % 2
     if e[0] == "abs":
         return 0
+    if e[0].startswith("to "):
+        return xs[0]
     if any(xs) and not (e[0] in ("+", "-") and all(xs)):
         raise _NoMean
     return xs[0]

@@ -1,14 +1,22 @@
-r"""Combine functions whose errors do not grow on the way: a bound for every tree.
+r"""Combine functions of one value that are associative and grow: a bound for every tree.
 
     shifts    f(a + c, b + c) = f(a, b) + c, as log(e^a + e^b)           an error is absolute
     scales    f(c a, c b) = c f(a, b), as sqrt(a^2 + b^2), 1 / (1/a + 1/b)   an error is relative
+    free      neither, as (a + b) / (1 + a b), 1.01 a b                  relative where all is positive, else absolute
 
-If such an f grows in both operands, errors of these do no more than the larger of them does: df/da + df/db = 1 for the
-first kind, and a f_a + b f_b = f for the second (Euler). So after n - 1 steps the error is at most n - 1 times that of
-one step, in every tree. What kind f is follows from its formula (`mean_forms`). That it grows is shown by its
-derivatives over boxes (`_BoxSlope`), which cover all values that a tree may meet: those of k elements lie between f of
-k copies of the least and of the largest of them. The error of one step is the largest over the same boxes, with the
-target's functions.
+If f grows in both operands, errors of these do no more than the larger of them does in the first two kinds:
+df/da + df/db = 1, and a f_a + b f_b = f (Euler). So after n - 1 steps the error is at most that of n - 1 single ones,
+in every tree. In the third kind the error of one node reaches the root through f(f(l, v), r), for the tree around it
+may be grouped so: it grows by at most the largest f_b f_a. (The nodes' roundings are put in one after the other, from
+the leaves on; between two of these trees one node has moved by its own error.)
+
+What kind f is follows from its formula (`mean_forms`). That it grows is shown by derivatives over boxes (`gain_of`),
+which cover all values that a tree may meet: those of k elements lie between f of k copies of the least and of the
+largest of them. The error of one step is the largest over the same boxes, with the target's functions; of narrow types,
+with the casts that the formula makes.
+
+Padding is apart (`_idle`): elements that are all one number e (-inf, 0, -1e30, the largest number) so that f(e, x) is x
+but for a known error. What is made of them alone stays as far away; a step that takes one of them is a step.
 
 That trees agree without rounding does not follow from such a formula, as (a + b) / 2 shows, nor from elements, which
 may all be equal: it is tried with numbers that lie apart (`_regroups`). The caller has tried it with the elements.
@@ -17,112 +25,33 @@ may all be equal: it is tried with numbers that lie apart (`_regroups`). The cal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from interval_ops.bounds import Pair
-from interval_ops.formats.model import FP64, Format
-from interval_ops.functions import derivatives
+from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.algebra import Errors, Interval, Pairs
-from render.interpreter.hosted.call import exact_profile
-from render.interpreter.mean_forms import Mean
+from render.interpreter.mean_forms import Kind, Mean
+from render.interpreter.mean_growth import BESIDE, CELLS, LINE, Reach, folded, gain_of, largest, step_error
+from render.interpreter.mean_steps import Exact, Slopes, StepErrors, errors_in
 
-CELLS, WIDE = (96, 512), 6.0
-"""Of the range of an operand, in which derivatives and errors are looked at: so many of each 1 where f shifts."""
-BESIDE = 2.0**-20
-"""What derivatives of boxes may miss [0, 1] by: errors grow by (1 + 2 BESIDE)^n."""
 LONGEST = 1 << 14
 APART = np.array([0.0, 0.21, 0.57, 1.0])
 """Where in a range numbers lie with which groupings are tried."""
 NARROW = 2.0**-36
 """What such a trial may be off by, of itself and of 1."""
+ROOMS = (2.0**-8, 2.0**-5, 2.0**-2)
+"""What errors may take, of the range of all values or of each: the first that is enough."""
 
 
-# --- derivatives over boxes ---------------------------------------------------------------------------------------
+class _Idle(NamedTuple):
+    """What is made of padding alone, and how far a step with it moves the other operand."""
 
-
-@dataclass(frozen=True, eq=False)
-class _BoxSlope:
-    """A value over boxes with its derivatives by both operands."""
-
-    value: Interval
-    by: tuple[Interval, Interval]
-    own: _BoxSlopes
-
-    def _made(self, value: Interval, by: Callable[[int], Interval]) -> _BoxSlope:
-        return _BoxSlope(value, (by(0), by(1)), self.own)
-
-    def __add__(self, x: _BoxSlope) -> _BoxSlope:
-        return self._made(self.value + x.value, lambda i: self.by[i] + x.by[i])
-
-    def __sub__(self, x: _BoxSlope) -> _BoxSlope:
-        return self._made(self.value - x.value, lambda i: self.by[i] - x.by[i])
-
-    def __mul__(self, x: _BoxSlope) -> _BoxSlope:
-        return self._made(self.value * x.value, lambda i: self.by[i] * x.value + x.by[i] * self.value)
-
-    def __truediv__(self, x: _BoxSlope) -> _BoxSlope:
-        made = self.value / x.value
-        return self._made(made, lambda i: (self.by[i] - made * x.by[i]) / x.value)
-
-    def __abs__(self) -> _BoxSlope:
-        lo, hi = self.value.pair
-        sign = self.own.exact.of((np.where(lo >= 0, 1.0, -1.0), np.where(hi <= 0, -1.0, 1.0)))
-        return self._made(abs(self.value), lambda i: sign * self.by[i])
-
-
-class _BoxSlopes:
-    """Numbers with derivatives, in exact arithmetic over boxes."""
-
-    def __init__(self) -> None:
-        self.exact = Pairs(FP64, exact_profile())
-
-    def operands(self, a: Pair, b: Pair) -> tuple[_BoxSlope, _BoxSlope]:
-        ones, zeros = (self.exact.of((np.full(a[0].shape, x),) * 2) for x in (1.0, 0.0))
-        return _BoxSlope(self.exact.of(a), (ones, zeros), self), _BoxSlope(self.exact.of(b), (zeros, ones), self)
-
-    def number(self, x: float) -> _BoxSlope:
-        zero = self.exact.of((np.zeros(1),) * 2)
-        return _BoxSlope(self.exact.of((np.full(1, x),) * 2), (zero, zero), self)
-
-    def call(self, name: str, x: _BoxSlope) -> _BoxSlope:
-        slope = self.exact.of(derivatives.over(name, x.value.pair))
-        return _BoxSlope(self.exact.call(name, x.value), (slope * x.by[0], slope * x.by[1]), self)
-
-    def larger(self, x: _BoxSlope, y: _BoxSlope) -> _BoxSlope:
-        return self._chosen(x, y, self.exact.larger(x.value, y.value), 1)
-
-    def smaller(self, x: _BoxSlope, y: _BoxSlope) -> _BoxSlope:
-        return self._chosen(x, y, self.exact.smaller(x.value, y.value), -1)
-
-    def _chosen(self, x: _BoxSlope, y: _BoxSlope, value: Interval, way: int) -> _BoxSlope:
-        (xl, xh), (yl, yh) = x.value.pair, y.value.pair
-        first, second = (xl > yh, yl > xh) if way > 0 else (xh < yl, yh < xl)
-
-        def by(i: int) -> Interval:
-            (a, b), (c, d) = x.by[i].pair, y.by[i].pair
-            low, high = np.minimum(a, c), np.maximum(b, d)
-            return self.exact.of((np.where(first, a, np.where(second, c, low)),
-                                  np.where(first, b, np.where(second, d, high))))  # fmt: skip
-
-        return _BoxSlope(value, (by(0), by(1)), self)
-
-
-class _StepErrors(Errors):
-    """Errors of one step by the target's functions, with its division; small results may be flushed."""
-
-    def __init__(self, fmt: Format, profile: Profile) -> None:
-        own = {"log1p": profile.fn("libdevice_log1p")} if "libdevice_log1p" in profile.functions else {}
-        super().__init__(fmt, replace(profile, functions={**profile.functions, **own}))
-        self.u = max(self.u, profile.fn("div", fmt.name).r) if self.u else 0.0
-        self.tiny = max(self.tiny, 2.0**fmt.emin)
-
-
-# --- the rule -----------------------------------------------------------------------------------------------------
+    low: float
+    high: float
+    step: float
 
 
 def along(found: Mean, pair: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile) -> Pair | None:
@@ -131,107 +60,207 @@ def along(found: Mean, pair: Pair, axis: int, reverse: bool, fmt: Format, profil
     The result of the whole is the last prefix.
     """
     lo, hi = (np.moveaxis(np.asarray(end, np.float64), axis, 0) for end in pair)
-    n, first = lo.shape[0], (lo[-1], hi[-1]) if reverse else (lo[0], hi[0])
+    first = (lo[-1], hi[-1]) if reverse else (lo[0], hi[0])
     if found.even:
         low = np.where((lo <= 0) & (hi >= 0), 0.0, np.minimum(np.abs(lo), np.abs(hi)))
         lo, hi = low, np.maximum(np.abs(lo), np.abs(hi))
     if reverse:
         lo, hi = lo[::-1], hi[::-1]
-    if not 2 <= n <= LONGEST or not (np.isfinite(lo).all() and np.isfinite(hi).all()):
+    if not 2 <= len(lo) <= LONGEST or np.isnan(lo + hi).any():
         return None
-    if not found.shifts and not (lo > 0).all():
+    with np.errstate(all="ignore"):
+        made = next((m for e in _paddings(lo, hi) if (m := _bounds(found, (lo, hi), e, fmt, profile))), None)
+    if made is None:
         return None
-    reach = _reach(found, float(lo.min()), float(hi.max()), n)
-    step = None if reach is None or not _regroups(found, reach) else _step(found, reach, fmt, profile)
-    if step is None or reach is None:
-        return None
-    grown = step * (1 + 2 * BESIDE) ** n * np.arange(n)
-    if grown[-1] > reach.room:
-        return None
-    low, high = (np.stack([v + way * off for v, off in _folded(found, list(x))]) for x, way in ((lo, -1), (hi, 1)))
+    low, high = made
     low[0], high[0] = first
-    error = grown.reshape(-1, *(1,) * (low.ndim - 1)) * (1 if found.shifts else np.maximum(np.abs(low), np.abs(high)))
-    low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
-    if np.isnan(low + high).any() or np.abs([low, high]).max() >= fmt.max:
-        return None
     if reverse:
         low, high = low[::-1], high[::-1]
     return np.moveaxis(low, 0, axis), np.moveaxis(high, 0, axis)
 
 
-def _folded(found: Mean, xs: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """f of the first elements in exact arithmetic, and what float64 is off: its errors add up, too."""
-    exact, value, off = Pairs(FP64, exact_profile()), xs[0], np.zeros_like(xs[0])
-    yield value, off
-    for x in xs[1:]:
-        low, high = found.formula(exact, exact.of((value, value)), exact.of((x, x))).pair
-        value, off = (low + high) / 2, off + (high - low)
-        yield value, off * (1 + 2.0**-10)
+def _paddings(lo: np.ndarray, hi: np.ndarray) -> Iterator[tuple[float, float] | None]:
+    """None, and what the least or the largest elements are: a number, or a literal and its rounding."""
+    yield None
+    for at in (int(np.argmin(lo)), int(np.argmax(hi))):
+        e = float(lo.flat[at]), float(hi.flat[at])
+        if (lo != e[0]).any():
+            yield e
 
 
-class _Reach(NamedTuple):
-    """What values of a tree lie between, with errors of up to `room` (of themselves where f scales)."""
-
-    low: float
-    high: float
-    room: float
-
-
-def _reach(found: Mean, low: float, high: float, n: int) -> _Reach | None:
-    """f of up to n copies of the least and of the largest element."""
-    least, most, each = low, high, np.array([low, high])
-    for value, off in _folded(found, [each] * n):
-        least, most = min(least, float((value - off).min())), max(most, float((value + off).max()))
-    if not (math.isfinite(least) and math.isfinite(most)) or (not found.shifts and least <= 0):
+def _bounds(found: Mean, pair: Pair, padding: tuple[float, float] | None, fmt: Format, profile: Profile) -> Pair | None:
+    (lo, hi), n = pair, len(pair[0])
+    idle = np.zeros(lo.shape, bool) if padding is None else (lo == padding[0]) & (hi == padding[1])
+    least, most = float(lo[~idle].min()), float(hi[~idle].max())
+    errors = errors_in(fmt, profile)
+    if errors is None or not (math.isfinite(least) and math.isfinite(most)):
         return None
-    room = 2.0**-8 * max(most - least, 2.0**-8) if found.shifts else 2.0**-8
-    return _Reach(least, most, room)
+    box = None if padding is None else _of_itself(found, padding, n, errors)
+    reach = None if padding and not box else _reach(found, least, most, n)
+    if reach is None or not _regroups(found, reach):
+        return None
+    for share in ROOMS:
+        wide = reach.wider(share)
+        step = step_error(found, wide, errors)
+        if step is None or (n - 1) * step > wide.room or (gain := gain_of(found, wide)) is None:
+            continue
+        alone = None if box is None else _idle(found, box, wide, errors)
+        if box is not None and alone is None:
+            return None
+        grown = _grown(max(step, alone.step if alone else 0.0), gain, np.arange(n), wide.relative)
+        if grown[-1] <= wide.room:
+            return _around(found, pair, (idle, alone), grown, wide.relative, fmt)
+    return None
 
 
-def _regroups(found: Mean, reach: _Reach) -> bool:
+def _grown(step: float, gain: float, steps: np.ndarray, relative: bool) -> np.ndarray:
+    """The error of so many steps."""
+    if relative and step >= 1:
+        return np.full(steps.shape, np.inf)
+    grown = np.expm1(-gain * np.log1p(-step) * steps) if relative else gain * step * steps
+    return np.asarray(grown * (1 + 2 * BESIDE) ** len(steps))
+
+
+def _around(
+    found: Mean, pair: Pair, padding: tuple[np.ndarray, _Idle | None], grown: np.ndarray, relative: bool, fmt: Format
+) -> Pair | None:
+    """The ends of exact prefixes, with this error; prefixes of padding are that."""
+    idle, alone = padding
+    low, high = (np.stack(list(folded(found, x, idle, end))) for end, x in enumerate(pair))
+    error = grown.reshape(-1, *(1,) * (low.ndim - 1)) * (np.maximum(np.abs(low), np.abs(high)) if relative else 1.0)
+    error = error + BESIDE * len(low) * float(np.max(pair[1] - pair[0], where=~idle, initial=0.0))
+    low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
+    if alone is not None:
+        nothing = np.logical_and.accumulate(idle, axis=0)
+        low, high = np.where(nothing, alone.low, low), np.where(nothing, alone.high, high)
+        idle = nothing
+    if np.isnan(low + high).any() or np.max(np.abs([low, high]), initial=0.0, where=~idle) >= fmt.max:
+        return None
+    return low, high
+
+
+def _reach(found: Mean, least: float, most: float, n: int) -> Reach | None:
+    """f of up to n copies of the least and of the largest element."""
+    ends = []
+    for end, x in enumerate((least, most)):
+        copies = np.full((n, 1), x)
+        ends += list(folded(found, copies, np.zeros(copies.shape, bool), end))
+    low, high = float(np.min(ends)), float(np.max(ends))
+    if not (math.isfinite(low) and math.isfinite(high)) or (found.kind is Kind.SCALES and low <= 0):
+        return None
+    relative, beside = found.kind is Kind.SCALES or (found.kind is Kind.FREE and low > 0), n * BESIDE
+    beside *= math.log(high / low) if relative else high - low  # derivatives may be as far below 0 as `gain_of` sees
+    return (
+        Reach(low * (1 - beside), high * (1 + beside), True) if relative else Reach(low - beside, high + beside, False)
+    )
+
+
+def _regroups(found: Mean, reach: Reach) -> bool:
     """Whether three numbers give the same in each grouping and order, near to each other and as far as values are."""
-    exact, low = Pairs(FP64, exact_profile()), reach.low
-    spans = (1.0, reach.high - low) if found.shifts else (math.e, reach.high / low)
-    for span in spans:
-        points = low + span * APART if found.shifts else low * span**APART
-        a, b, c = (exact.of((x.ravel(),) * 2) for x in np.meshgrid(points, points, points))
-        with np.errstate(all="ignore"):
-            first, swapped = (found.formula(exact, *pair) for pair in ((a, b), (b, a)))
-            made = (found.formula(exact, first, c), found.formula(exact, a, found.formula(exact, b, c)),
-                    found.formula(exact, swapped, c))  # fmt: skip
-            lows, highs = (np.stack([x.pair[end] for x in made]) for end in (0, 1))
-            meet = lows.max(0) <= highs.min(0)
-            narrow = (highs - lows).max(0) <= NARROW * (np.abs(highs).max(0) + found.shifts)
+    exact, (low, high) = Exact(), reach[:2]
+    near = {
+        Kind.SHIFTS: 1.0,
+        Kind.SCALES: math.e,
+        Kind.FREE: (high / low) ** 0.125 if reach.relative else (high - low) / 8,
+    }
+    for span in (near[found.kind], high / low if reach.relative else high - low):
+        points = low * span**APART if reach.relative else low + span * APART
+        a, b, c = (exact.point(x.ravel()) for x in np.meshgrid(points, points, points))
+        first, swapped = (found.formula(exact, *pair) for pair in ((a, b), (b, a)))
+        made = (found.formula(exact, first, c), found.formula(exact, a, found.formula(exact, b, c)),
+                found.formula(exact, swapped, c))  # fmt: skip
+        lows, highs = (np.stack([x.pair[end] for x in made]) for end in (0, 1))
+        meet = lows.max(0) <= highs.min(0)
+        narrow = (highs - lows).max(0) <= NARROW * (np.abs(highs).max(0) + (not reach.relative))
         if not (meet & narrow).all():
             return False
     return True
 
 
-def _step(found: Mean, reach: _Reach, fmt: Format, profile: Profile) -> float | None:
-    """The largest error of one step, once f is seen to grow in both operands everywhere."""
-    if found.shifts:
-        cells = int(min(max(CELLS[0], WIDE * (reach.high - reach.low)), CELLS[1]))
-        edges = np.linspace(reach.low - reach.room, reach.high + reach.room, cells + 1)
+# --- padding ------------------------------------------------------------------------------------------------------
+
+
+def _idle(found: Mean, box: tuple[float, float], reach: Reach, errors: StepErrors) -> _Idle | None:
+    """What is made of padding alone, and the error of a step that takes it and a value; None where that is no value
+    left as it is."""
+    below, above = reach.cells(CELLS[1])
+    own = (np.full(CELLS[1], box[0]), np.full(CELLS[1], box[1]))
+    value = below, above
+    steps = [largest(found, a, b, reach.relative, errors) for a, b in ((own, value), (value, own))]
+    moved = max(_moved(found, box, way, reach) for way in (0, 1))
+    if None in steps or not moved < 1:
+        return None
+    step = max(s for s in steps if s is not None)
+    # twice: the padding itself may be the literal or its rounding
+    return _Idle(*box, step + 2 * moved * (1 + (step if reach.relative else 0.0)))
+
+
+def _number(e: tuple[float, float], fmt: Format) -> float | None:
+    """The one number of the format that is there."""
+    if e[0] == e[1]:
+        return e[0]
+    spacing = _spacing(e[0], fmt)
+    number = math.ceil(e[0] / spacing) * spacing
+    return number if number <= e[1] and e[1] - e[0] < spacing else None
+
+
+def _of_itself(found: Mean, pair: tuple[float, float], n: int, errors: StepErrors) -> tuple[float, float] | None:
+    """What steps make of padding: itself, or near it by less than a quarter of it."""
+    e = _number(pair, errors.fmt)
+    if e is None:
+        return None
+    one = found.formula(errors, errors.of((np.full(1, e),) * 2), errors.of((np.full(1, e),) * 2))
+    if one.lo[0] == one.hi[0] == e and one.error[0] == 0:
+        return e, e
+    if not math.isfinite(e) or found.kind is Kind.FREE:
+        return None
+    plain = np.zeros((n, 1), bool)
+    ends = [y for end, x in enumerate(pair) for y in folded(found, np.full((n, 1), x), plain, end)]
+    low, high = float(np.min(ends)), float(np.max(ends))
+    if max(abs(one.lo[0] - e), abs(one.hi[0] - e)) + one.error[0] < _spacing(e, errors.fmt):
+        return low, high  # no other number of the format is as near: every step gives e again
+    if found.kind is Kind.SHIFTS or low <= 0:
+        return None
+    near = Reach(low, high, True, ROOMS[-1])
+    step, gain = step_error(found, near, errors), gain_of(found, near)
+    if step is None or gain is None or not _grown(step, gain, np.arange(n), True)[-1] <= near.room:
+        return None
+    return near.ends
+
+
+def _spacing(e: float, fmt: Format) -> float:
+    """To the nearest other number of the format."""
+    fraction, exponent = math.frexp(e)
+    return math.ldexp(0.5 if abs(fraction) == 0.5 else 1.0, exponent - fmt.p)
+
+
+def _moved(found: Mean, box: tuple[float, float], way: int, reach: Reach) -> float:
+    """How far f of padding and a value is from the value, without rounding; `way`: which of the operands it is."""
+    formula = found.ordered[int((box[0] > reach.high) == way)] if found.kind is not Kind.FREE else found.formula
+    low, high = reach.ends
+    if found.kind is Kind.SHIFTS:
+        own, value = (np.array([box[0] - high]), np.array([box[1] - low])), np.zeros(1)
+    elif found.kind is Kind.SCALES:
+        own, value = (np.array([box[0] / high]), np.array([box[1] / low])), np.ones(1)
     else:
-        cells = CELLS[0]
-        edges = np.geomspace(reach.low * (1 - reach.room), reach.high * (1 + reach.room), cells + 1)
-    below, above = np.nextafter(edges[:-1], -np.inf), np.nextafter(edges[1:], np.inf)
-    a, b = ((np.repeat(below, cells), np.repeat(above, cells)), (np.tile(below, cells), np.tile(above, cells)))
-    with np.errstate(all="ignore"):
-        for formula, mine in zip(found.ordered, (a[1] >= b[0], b[1] >= a[0]), strict=True):
-            if not _grows(formula, found.shifts, *((x[0][mine], x[1][mine]) for x in (a, b))):
-                return None
-        errors = _StepErrors(fmt, profile)
-        one = found.formula(errors, errors.of(a), errors.of(b))
-        error = one.error if found.shifts else one.error / one.least
-    worst = float(np.max(error))
-    return worst if math.isfinite(worst) else None
+        return _moved_anyhow(found, box, way, reach)
+    exact = Exact()
+    pairs = [exact.of(own), exact.point(value)]
+    (least,), (most,) = formula(exact, *(pairs if way == 0 else pairs[::-1])).pair
+    off = max(abs(least - value[0]), abs(most - value[0]))
+    return float(off) if math.isfinite(off) else math.inf
 
 
-def _grows(formula: Callable[..., Any], shifts: bool, a: Pair, b: Pair) -> bool:
-    """Whether derivatives are nowhere below 0; that they are nowhere above 1 follows."""
-    slopes = _BoxSlopes()
-    operands = slopes.operands(a, b)
-    made = formula(slopes, *operands)
-    shares = (by if shifts else by * x.value / made.value for by, x in zip(made.by, operands, strict=True))
-    return all(bool((share.pair[0] >= -BESIDE).all()) for share in shares)
+def _moved_anyhow(found: Mean, box: tuple[float, float], way: int, reach: Reach) -> float:
+    """By the mean value: at the middle of each cell, and what the derivative beside 1 makes of its width."""
+    below, above = reach.cells(LINE)
+    middle = (below + above) / 2
+    slopes, exact = Slopes(), Exact()
+    own = (np.full(LINE, box[0]), np.full(LINE, box[1]))
+    wide, point = ((own, x) if way == 0 else (x, own) for x in ((below, above), (middle, middle)))
+    slope = found.formula(slopes, *slopes.operands(*wide)).by[1 - way].pair
+    value = found.formula(exact, exact.of(point[0]), exact.of(point[1])).pair
+    off = np.maximum(np.abs(value[0] - middle), np.abs(value[1] - middle))
+    off = off + np.maximum(np.abs(slope[0] - 1), np.abs(slope[1] - 1)) * (above - below)
+    worst = float(np.max(off / np.minimum(np.abs(below), np.abs(above)) if reach.relative else off))
+    return worst if math.isfinite(worst) else math.inf

@@ -258,9 +258,9 @@ class Reductions:
         known = self._every_order(parts, axis, fn) if self.ctx.profile.trees else None
         if known is not None:
             return [self._bounded(h, ends) for h, ends in zip(out, known, strict=True)]
-        if agreed and (ends := self._of_means(parts, axis, fn)) is not None:
+        if agreed is not False and (ends := self._of_means(parts, axis, fn)) is not None:
             return [self._bounded(out[0], each(ends, lambda end: end.take(-1, axis + 1)))]
-        return self._order_taint(out, agreed, "reduce")
+        return self._order_taint(out, bool(agreed), "reduce")
 
     def _of_means(self, parts: list[Handle], axis: int, fn: Any, reverse: bool = False) -> Pair | None:
         if not self.ctx.interval:
@@ -304,8 +304,9 @@ class Reductions:
         with self.ctx.without_rounding(), metered(Meter(muted=True)), _unheard(self.semantic.builder):
             yield [Handle(h.v, h.dtype, h.shape) for h in parts]
 
-    def _orders_agree(self, parts: list[Handle], axis: int, fn: Any) -> bool:
-        """Whether two whole orders give the same without rounding; reports where they do not (RND213, RND214)."""
+    def _orders_agree(self, parts: list[Handle], axis: int, fn: Any) -> bool | None:
+        """Whether two whole orders give the same without rounding; reports where they do not (RND213, RND214). None
+        where that is not known."""
         if parts[0].shape[axis] < 3 or not self.ctx.interval:
             return True
         if self._check_associative(parts, axis, fn, "reduce"):
@@ -317,7 +318,8 @@ class Reductions:
         found = [gap for x, y in zip(one, other, strict=True) if (gap := orders.apart(x, y)) is not None]
         if found:
             self.ctx.defect("RND214", f"reduce gives {found[0][0]:.6g} and {found[0][1]:.6g}, by the order of operands")
-        return not found and all(map(orders.alike, one, other))
+        same = [orders.alike(x, y) for x, y in zip(one, other, strict=True)]
+        return False if found or False in same else (None if None in same else True)
 
     def _check_associative(self, parts: list[Handle], axis: int, fn: Any, op: str) -> bool:
         """Whether two groupings of three elements differ without any rounding; reports it (RND213)."""

@@ -30,6 +30,8 @@ from render.interpreter.hosted.call import exact_profile, inner_of, number, same
 from render.ops.formulas import Formula
 
 _UP = 1.0 + 2.0**-40
+THROUGH_EXP2 = 1.25 * 2.0**-24
+"""What fl(x fl(log2 e)) is off by, of x: exp(x) = ex2 of it (`elementary._exp_through_exp2` has 1.224)."""
 NARROW = 2.0**-20
 """Relative width of a box in which roundings decide: there the natural extension was never the wider one."""
 
@@ -233,7 +235,10 @@ class Errors:
     def call(self, name: str, x: Estimate) -> Estimate:
         wide = (x.lo - x.error, x.hi + x.error)
         slope = np.maximum(*map(np.abs, derivatives.over(name, wide))) if name in derivatives.DERIVATIVES else np.inf
-        found = self.made(self.exact.call(name, x.range), np.where(x.error == 0, 0.0, slope * x.error), True)
+        moved = x.error
+        if self.fmt.bits < 64 and self.profile.through_exp2(name):
+            moved = np.where(np.isinf(x.most), moved, moved + THROUGH_EXP2 * (x.most + x.error))
+        found = self.made(self.exact.call(name, x.range), np.where(moved == 0, 0.0, slope * moved), True)
         if self.profile.muted("function"):
             return found
         error = self.profile.fn(name, self.fmt.name)

@@ -110,9 +110,9 @@ def test_levels_count_every_way():
 def test_an_order_that_is_not_known_is_said():
     x = (rng(83).normal(size=(1, 16)) + 3).astype(np.float32)
     for options in ({"order": "any"}, {"triton_version": "3.7"}):
-        s, found = bounds("parallel", x, x, **options)
+        s, found = bounds("weighted", x, np.abs(x), **options)
         assert {t.code for t in s.taints.values()} == {"RND313"} and found.taints
-    s, _ = bounds("parallel", np.ones((64, 4096), np.float32), np.ones((64, 4096), np.float32))
+    s, _ = bounds("weighted", np.ones((64, 4096), np.float32), np.ones((64, 4096), np.float32))
     assert {t.code for t in s.taints.values()} == {"RND313"}  # more orders than are followed
 
 
@@ -122,16 +122,16 @@ def entry(x, w, what):
     return out
 
 
-def harmonic(x, w, what):
-    return (1 / (1 / x.double()).sum(1)).float()
+def mean(x, w, what):
+    return ((x.double() * w).sum(1) / w.double().sum(1)).float()
 
 
 @pytest.mark.parametrize(("order", "label"), [("any", "Inconclusive"), ("tree", "Type-I")])
 def test_a_function_without_a_rule(order, label):
     x = torch.from_numpy(np.abs(rng(84).normal(size=(4, 32)).astype(np.float32)) + 1)
-    v = classify(entry, x, x, "parallel", ref=harmonic, device="sm_90", sum_order=order)
+    v = classify(entry, x, x, "weighted", ref=mean, device="sm_90", sum_order=order)
     assert v.label == label and (v.code == "RND313") == (label == "Inconclusive")
-    wrong = classify(entry, x, x, "parallel", ref=lambda *a: harmonic(*a) * 1.001, device="sm_90", sum_order=order)
+    wrong = classify(entry, x, x, "weighted", ref=lambda *a: mean(*a) * 1.001, device="sm_90", sum_order=order)
     assert wrong.label == "Type-II"
 
 

@@ -5,6 +5,9 @@ The oracle are random trees evaluated by numpy in float32, step by step, and in 
 
 from __future__ import annotations
 
+import re
+
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -13,7 +16,7 @@ import triton.language as tl
 from support import rng
 
 import render
-from interval_ops.formats.model import FP32
+from interval_ops.formats.model import BF16, FP16, FP32
 from interval_ops.profiles.profile import load_profile
 from render.interpreter.mean_forms import mean_of
 from render.interpreter.means import along
@@ -28,7 +31,13 @@ FORMS = {
     "norm": ("return tl.sqrt(a * a + b * b)", lambda a, b: np.sqrt(a * a + b * b)),
     "scaled norm": (SCALED, np.hypot),
     "harmonic": ("return 1.0 / (1.0 / a + 1.0 / b)", lambda a, b: 1 / (1 / a + 1 / b)),
+    "parallel": ("return a * b / (a + b)", lambda a, b: a * b / (a + b)),
+    "of fourth powers": ("p = a * a\n    q = b * b\n    return tl.sqrt(tl.sqrt(p * p + q * q))",
+                         lambda a, b: np.sqrt(np.sqrt(a * a * (a * a) + b * b * (b * b)))),
+    "product": ("return a * b * 1.01", lambda a, b: a * b * type(a)(1.01)),
+    "either": ("return a + b + 0.3 * (a * b)", lambda a, b: a + b + type(a)(0.3) * (a * b)),
 }  # fmt: skip
+POSITIVE = ("harmonic", "parallel", "product", "either")
 NONE = ["return a - b", "return a * b + 1.0", "return tl.exp(a + b)", "return a + tl.log(b)",
         "return tl.sqrt(a * b * b)", "return max(a, b) + tl.sqrt(a - b)", "return a + b * b"]  # fmt: skip
 
@@ -53,7 +62,7 @@ def test_every_tree_lies_in_the_bound(name):
     g, tried = rng(3), 0
     for size in (0.1, 1.0, 4.0):
         x = (g.standard_normal(24) * size).astype(np.float32)
-        x = np.abs(x) + np.float32(0.05) if name == "harmonic" else x
+        x = np.abs(x) * np.float32(0.3) + np.float32(0.3) if name in POSITIVE else x
         pair = along(found, (x[None].astype(float),) * 2, 1, False, FP32, load_profile("sm_90"))
         if pair is None:
             continue
@@ -65,6 +74,95 @@ def test_every_tree_lies_in_the_bound(name):
                 seen = [tree(function, x[:n].astype(kind), g) for _ in range(6)]
                 assert low[n - 1] <= min(seen) and max(seen) <= high[n - 1]
     assert tried >= 2
+
+
+def narrowed(body):
+    """A formula that computes in float32 and gives back the type of its operands."""
+    lines = body.replace("return ", "r = ").split("\n    ")
+    casts = ["x = a.to(tl.float32)", "y = b.to(tl.float32)"]
+    words = [re.sub(r"\bb\b", "y", re.sub(r"\ba\b", "x", line)) for line in lines]
+    return "\n    ".join([*casts, *words, "return r.to(a.dtype)"])
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+def test_every_tree_of_a_narrow_type_lies_in_the_bound(name, kind):
+    body, function = FORMS[name]
+    fmt, dtype = {"fp16": (FP16, np.float16), "bf16": (BF16, ml_dtypes.bfloat16)}[kind]
+    found = mean_of(source(narrowed(body)))
+    assert found is not None
+    g = rng(5)
+    x = g.standard_normal(12)
+    x = (np.abs(x) * 0.3 + 0.7 if name in POSITIVE else x).astype(dtype).astype(np.float32)
+    pair = along(found, (x[None].astype(float),) * 2, 1, False, fmt, load_profile("sm_90"))
+    assert pair is not None
+    low, high = pair[0][0], pair[1][0]
+    assert high[-1] - low[-1] < 12 * 2 * 3 * fmt.u * (1 + abs(low[-1]) + abs(x).max())
+
+    def step(a, b):
+        return np.float32(dtype(function(a, b)))
+
+    for n in (2, 5, 12):
+        seen = [tree(step, x[:n], g) for _ in range(8)] + [tree(function, x[:n].astype(float), g)]
+        assert low[n - 1] <= min(seen) and max(seen) <= high[n - 1]
+
+
+GUARDED = (
+    "m = max(a, b)\n    s = tl.where(m == float('-inf'), 0.0, m)\n    return s + tl.log(tl.exp(a - s) + tl.exp(b - s))"
+)
+PADDED = {
+    "a sentinel": (LOG, np.logaddexp, -1e30),
+    "the least number": (LOG, np.logaddexp, -3.4e38),
+    "infinity, told apart": (GUARDED, np.logaddexp, -np.inf),
+    "zeros of a norm": (FORMS["norm"][0], FORMS["norm"][1], 0.0),
+    "zeros of a sum": (FORMS["either"][0], FORMS["either"][1], 0.0),
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_padding_leaves_the_other_operand(name, reverse):
+    body, function, e = PADDED[name]
+    found = mean_of(source(body))
+    assert found is not None
+    g = rng(6)
+    x = np.abs(g.standard_normal(24)).astype(np.float32) * np.float32(0.5) + np.float32(0.1)
+    x[[0, 1, 5, 20, 22, 23]] = e
+    pair = along(found, (x[None].astype(float),) * 2, 1, reverse, FP32, load_profile("sm_90"))
+    assert pair is not None
+    low, high = (end[0][::-1] if reverse else end[0] for end in pair)
+    x = x[::-1] if reverse else x
+    assert high[-1] - low[-1] < 1e-4 * (1 + abs(low[-1]))
+    with np.errstate(invalid="ignore"):
+        for n in (2, 3, 9, 24):
+            for kind in (np.float32, np.float64):
+                seen = [tree(function, x[:n].astype(kind), g) for _ in range(6)]
+                assert low[n - 1] <= min(seen) and max(seen) <= high[n - 1]
+
+
+@pytest.mark.parametrize("e", [0.0, -1.0, 3.0])
+def test_what_another_operand_does_not_leave_is_no_padding(e):
+    """exp(e) counts in the sum, so the bound has it among the elements."""
+    x = rng(7).standard_normal(16)
+    x[3:9] = e
+    pair = along(mean_of(source(LOG)), (x[None],) * 2, 1, False, FP32, load_profile("sm_90"))
+    whole = float(np.logaddexp.reduce(x))
+    assert pair[0][0][-1] <= whole <= pair[1][0][-1] and pair[1][0][-1] - pair[0][0][-1] < 1e-3
+
+
+def test_the_argument_of_an_exponential_is_rounded():
+    """exp(x) is ex2(fl(x log2 e)): 80 units of 2^-24 for x near 80, more than the error of ex2."""
+    g, log2e = rng(8), np.float32(np.log2(np.e))
+    x = (70 + 10 * g.random(8)).astype(np.float32)
+
+    def step(a, b):
+        first, second = (np.exp2(np.float64(np.float32(-z * log2e))).astype(np.float32) for z in (a, b))
+        return np.float32(-np.log(np.float64(np.float32(first + second))))
+
+    body = FORMS["soft minimum"][0]
+    low, high = along(mean_of(source(body)), (x[None].astype(float),) * 2, 1, False, FP32, load_profile("sm_90"))
+    assert low[0, 1] <= min(seen := [step(x[0], x[1])]) and max(seen) <= high[0, 1]
+    assert high[0, 1] - low[0, 1] > 2 * 70 * 2.0**-24  # what the arguments alone may do, to either side
 
 
 @pytest.mark.parametrize("body", NONE)
