@@ -84,6 +84,14 @@ def repairs(tree: ast.Module) -> list[Repair]:
     return sorted(dict.fromkeys(found), key=lambda r: r.rank)
 
 
+def unread(tree: ast.Module) -> list[str]:
+    """Parameters that a function does not read."""
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    names = _Names(function)
+    return [name for name in names.unread if name in names.parameters]
+
+
 class _Names:
     """The names of a kernel: parameters, what it assigns, and which are never read."""
 

@@ -42,6 +42,10 @@ def innermost() -> Session | None:
     return _open[-1] if _open else None
 
 
+Hand = Callable[[int, Any, Any, KernelCall], tuple[Any, KernelCall]]
+"""What launch, by its number, is given: its grid and arguments, or others in place of them."""
+
+
 class Settings(TypedDict, total=False):
     """What a session may be told; everything may be left out.
 
@@ -57,6 +61,7 @@ class Settings(TypedDict, total=False):
     installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
     unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`).
     `programs`: only this part of each launch (a float up to 1) or so many of its programs run, spread evenly.
+    `hand` may change what each launch, by its number, is given.
     `choice`: which way decisions go that bounds leave open (`render.interpreter.choices`); None: every way.
     `redirect` False: tensors stay where they are and say so, for host code that has run like that before.
     """
@@ -72,6 +77,7 @@ class Settings(TypedDict, total=False):
     undefined: float | None
     builder: Callable[[Context], Builder]
     change: Change | None
+    hand: Hand | None
     assume_exact: Iterable[str]
     sum_order: str | None
     fp_contraction: str | None
@@ -104,6 +110,7 @@ class Session:
         self.redirect = settings.get("redirect", True)
         self.builder = settings.get("builder", Builder)
         self.change = settings.get("change")
+        self.hand, self._handed = settings.get("hand"), 0
         self._make_tracker = settings.get("tracker")
         self._tracker: HostTracker | None = None
         self._told: Description | None = None
@@ -342,6 +349,9 @@ class Session:
     def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         assert self._tracker is not None
+        if self.hand is not None:
+            grid, call = self.hand(self._handed, kernel, grid, call)
+            self._handed += 1
         if self.change is None and (refusal := refused(kernel, call)) is not None:
             raise refusal.with_traceback(None)
         with self._tracker.paused():

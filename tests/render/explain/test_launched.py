@@ -1,0 +1,91 @@
+"""Mistakes in what a launch hands to a kernel that is right: the line of the argument is named."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+import render
+
+TEXT = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled(X, W, Y, M, N, sx, sy, gain, eps, B: tl.constexpr):
+    i, a = tl.program_id(0), tl.arange(0, B)
+    x = tl.load(X + i * sx + a, mask=a < N, other=0.0)
+    w = tl.load(W + i * sx + a, mask=a < N, other=0.0)
+    v = tl.sum(x * x, 0) / N
+    tl.store(Y + i * sy + a, x * gain / tl.sqrt(v + eps) + w, mask=a < N)
+
+
+def launch(x, w):
+    m, n = x.shape
+    y = torch.zeros_like(x)
+    scaled[(m,)](
+        x,
+        w,
+        y,
+        m,
+        n,
+        x.stride(0),
+        y.stride(0),
+        1.5,
+        1e-3,
+        32,
+    )
+    return y
+
+
+def reference(x, w):
+    return x * 1.5 * torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-3) + w
+"""
+WRONG = {
+    "a stride of another tensor": ("        x.stride(0),\n", "        y.stride(0),\n"),
+    "one column less": ("        n,\n", "        n - 1,\n"),
+    "a number": ("        1.5,\n", "        1.6,\n"),
+    "numbers exchanged": ("        1.5,\n        1e-3,\n", "        1e-3,\n        1.5,\n"),
+    "tensors exchanged": ("        x,\n        w,\n", "        w,\n        x,\n"),
+    "a block too small": ("        32,\n", "        16,\n"),
+    "a program less": ("scaled[(m,)]", "scaled[(m - 1,)]"),
+}
+
+
+def judged(tmp_path, text):
+    import torch
+
+    path = tmp_path / "handed.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(f"handed_{abs(hash(text))}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    g = torch.Generator().manual_seed(1)
+    x, w = (torch.randn(12, 24, generator=g)[:, :20] for _ in range(2))
+    return render.classify(module.launch, x, w, ref=module.reference, device="sm_90")
+
+
+def test_a_right_launch(tmp_path):
+    assert judged(tmp_path, TEXT).label == "Type-I"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_argument_is_named(tmp_path, name):
+    was, now = WRONG[name]
+    line = TEXT[: TEXT.index(was)].count("\n") + 1
+    v = judged(tmp_path, TEXT.replace(was, now, 1))
+    assert v.label == "Type-II"
+    assert v.guilty is not None and abs(v.guilty.line - line) <= 1, v.guilty
+    assert v.guilty.file.endswith("handed.py") and v.line == v.guilty.line
+
+
+def test_what_a_kernel_does_not_read_is_missing_there(tmp_path):
+    """N in place of M in the kernel: handing over another number would repair it, and the kernel is wrong."""
+    text = TEXT.replace("i * sy + a", "i * sx + a")
+    v = judged(tmp_path, text)
+    line = text[: text.index("i * sx + a, x * gain")].count("\n") + 1
+    assert v.label == "Type-II" and v.line and abs(v.line - line) <= 3, (v.line, line)
