@@ -111,8 +111,10 @@ class _Trial:
     def _kind(self) -> dict[str, object]:
         return {"mute": CAUSES} if self.muted else {"interval": False}
 
-    def _numbers(self, run: Execution) -> list[np.ndarray]:
+    def _numbers(self, run: Execution) -> list[np.ndarray] | None:
         by = {o.name: o for o in run.outputs}
+        if any(case.name not in by for case in self.study.cases):
+            return None  # a changed function may return something else
         if not self.muted:
             return [by[case.name].value for case in self.study.cases]
         with np.errstate(all="ignore"):
@@ -143,9 +145,11 @@ def guilty(
         found = _in(study, run, cases, list(_turns(others, 0)), RUNS // 2)
     if found is not None and not isinstance(found, _Solved):
         return found
-    # A number can be solved for that makes up for what the host does wrong: another function there is likelier.
+    # A number can be solved for that makes up for what is wrong elsewhere: another function of the host is likelier
+    # than one of the kernel, and what departs in a kernel than one of the host.
     host = Launcher(study.entry.fn)
-    turns: list[Turn] = [t for t in _turns(host.trees, 0, host_repairs) if found is None or isinstance(t[1], Repair)]
+    seen = bool(found or near or only)
+    turns: list[Turn] = [t for t in _turns(host.trees, 0, host_repairs) if isinstance(t[1], Repair) or not seen]
     return _in(study, run, cases, turns, RUNS if found is None else RUNS // 2, host) or found
 
 
