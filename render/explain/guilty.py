@@ -21,7 +21,7 @@ import numpy as np
 
 from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import Execution
-from render.explain.launched import EARLY, Change, Number, applied, changes, launches
+from render.explain.launched import EARLY, HandedChange, HandedNumber, applied, changes, launches
 from render.explain.launcher import Launcher, host_repairs
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
@@ -48,7 +48,7 @@ DEARER = 4
 """An interval run, beside one of values."""
 
 Function = tuple[str, int]
-Turn = tuple[Function, Repair | Literal | Change | Number]
+Turn = tuple[Function, Repair | Literal | HandedChange | HandedNumber]
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Trial:
 
         return self.unchanged(change=change, steps=self.steps)
 
-    def given(self, change: Change) -> list[np.ndarray] | None:
+    def given(self, change: HandedChange) -> list[np.ndarray] | None:
         """The outputs with another launch."""
         self.left -= 1
         return self.unchanged(hand=applied(change), steps=self.steps)
@@ -136,7 +136,7 @@ def guilty(
     mine = _within(trees, only)
     handed: list[Turn] = [(one.kernel, todo) for one in launches(study) if one.kernel in mine
                           for todo in changes(one, unread(trees[one.kernel]))]  # fmt: skip
-    early = [turn for turn in handed if isinstance(turn[1], Change) and turn[1].early][:EARLY]
+    early = [turn for turn in handed if isinstance(turn[1], HandedChange) and turn[1].early][:EARLY]
     found = _in(study, run, cases, [*early, *_turns(mine, near)], RUNS)
     if found is None:
         found = _in(study, run, cases, [turn for turn in handed if turn not in early], RUNS // 4)
@@ -177,19 +177,19 @@ def _in(
     rooms = [_room(case, muted=True) for case in cases]
     if _right([case.value for case in cases], cases, rooms):
         return None
-    return _searched(trial, [t for t in turns if not told or isinstance(t[1], Literal | Number)], cases, rooms)
+    return _searched(trial, [t for t in turns if not told or isinstance(t[1], Literal | HandedNumber)], cases, rooms)
 
 
 def _searched(trial: _Trial, turns: list[Turn], cases: list[Case], rooms: list[np.ndarray]) -> Guilty | None:
     for function, todo in turns:
         if trial.left <= 0:
             return None
-        if isinstance(todo, Literal | Number):
+        if isinstance(todo, Literal | HandedNumber):
             code = _solved(_moved(trial, function, todo), trial, todo.value, cases, rooms)
             if code is not None:
                 file = function[0] if isinstance(todo, Literal) else todo.file
                 return _Solved(file, todo.line, f"{code} in place of {todo.value!r}")
-        elif isinstance(todo, Change):
+        elif isinstance(todo, HandedChange):
             if _repaired(trial, trial.given(todo), cases, rooms):
                 return Guilty(todo.file, todo.line, todo.what)
         else:
@@ -226,9 +226,11 @@ def _inside(case: Case) -> bool:
     return bool(((case.lo - room <= case.exact) & (case.exact <= case.hi + room)).all())
 
 
-def _moved(trial: _Trial, function: Function, number: Literal | Number) -> Callable[[str], list[np.ndarray] | None]:
+def _moved(
+    trial: _Trial, function: Function, number: Literal | HandedNumber
+) -> Callable[[str], list[np.ndarray] | None]:
     """The outputs with another value of a number."""
-    if isinstance(number, Number):
+    if isinstance(number, HandedNumber):
         return lambda code: trial.given(number.changed(code))
     return lambda code: trial.values(function, number.place, code)
 

@@ -32,7 +32,7 @@ EARLY = 40
 
 
 @dataclass(frozen=True)
-class Change:
+class HandedChange:
     """What launch number `launch` hands over instead: arguments by name, or the extents of its grid."""
 
     launch: int
@@ -45,7 +45,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Number:
+class HandedNumber:
     """A float that a launch hands over, and that may have another value."""
 
     launch: int
@@ -54,12 +54,12 @@ class Number:
     name: str
     value: float
 
-    def changed(self, code: str) -> Change:
-        return Change(self.launch, self.file, self.line, "", {self.name: float(code)})
+    def changed(self, code: str) -> HandedChange:
+        return HandedChange(self.launch, self.file, self.line, "", {self.name: float(code)})
 
 
 @dataclass(frozen=True)
-class Launched:
+class LaunchSite:
     """One launch as it was: `texts` are the call's own words for its arguments, with their lines."""
 
     place: int
@@ -72,9 +72,9 @@ class Launched:
     texts: Mapping[str, tuple[str, int]]
 
 
-def launches(study: Study) -> list[Launched]:
+def launches(study: Study) -> list[LaunchSite]:
     """Those of the function under test whose calls stand in the user's files."""
-    found: list[Launched] = []
+    found: list[LaunchSite] = []
 
     def note(place: int, kernel: Any, grid: Any, call: KernelCall) -> tuple[Any, KernelCall]:
         frame: Any = sys._getframe(1)
@@ -86,14 +86,14 @@ def launches(study: Study) -> list[Launched]:
             key = code.co_filename, code.co_firstlineno
             extents = grid_of(grid, call.arguments)
             constants = frozenset(constexpr_names(kernel))
-            found.append(Launched(place, key, call.arguments, constants, extents, *site, texts))
+            found.append(LaunchSite(place, key, call.arguments, constants, extents, *site, texts))
         return grid, call
 
     study.run({"interval": False, "hand": note})
     return found
 
 
-def applied(change: Change) -> Any:
+def applied(change: HandedChange) -> Any:
     """The session's `hand` that makes this change."""
 
     def hand(place: int, kernel: Any, grid: Any, call: KernelCall) -> tuple[Any, KernelCall]:
@@ -115,7 +115,7 @@ class _Other:
     name: str
 
 
-def changes(launch: Launched, unread: Collection[str]) -> Iterator[Change | Number]:
+def changes(launch: LaunchSite, unread: Collection[str]) -> Iterator[HandedChange | HandedNumber]:
     """Everything to try at one launch, likely ones first; `unread`: parameters that the kernel does not read."""
     yield from _exchanged(launch)
     yield from _other_sizes(launch, {launch.arguments[name] for name in unread if name in launch.arguments})
@@ -130,15 +130,15 @@ def changes(launch: Launched, unread: Collection[str]) -> Iterator[Change | Numb
                 yield _change(launch, name, f"{name} = {other} in place of {value}", {name: other}, early=False)
     for name, value in launch.arguments.items():
         if isinstance(value, float) and abs(value) < 1e6:
-            yield Number(launch.place, launch.file, launch.texts.get(name, ("", launch.line))[1], name, value)
+            yield HandedNumber(launch.place, launch.file, launch.texts.get(name, ("", launch.line))[1], name, value)
 
 
-def _change(launch: Launched, name: str | None, what: str, arguments: Any = None, **more: Any) -> Change:
+def _change(launch: LaunchSite, name: str | None, what: str, arguments: Any = None, **more: Any) -> HandedChange:
     line = launch.texts.get(name or "", ("", launch.line))[1]
-    return Change(launch.place, launch.file, line, f"{what} in the launch", arguments or {}, **more)
+    return HandedChange(launch.place, launch.file, line, f"{what} in the launch", arguments or {}, **more)
 
 
-def _exchanged(launch: Launched) -> Iterator[Change]:
+def _exchanged(launch: LaunchSite) -> Iterator[HandedChange]:
     """Pairs of arguments of one kind in each other's place."""
     given = [(k, v) for k, v in launch.arguments.items() if k in launch.texts and k not in launch.constants]
     for (a, x), (b, y) in combinations(given, 2):
@@ -153,7 +153,7 @@ def _alike(x: Any, y: Any) -> bool:
     return type(x) is type(y) and isinstance(x, int | float) and not isinstance(x, bool) and x != y
 
 
-def _fits(launch: Launched, a: str, b: str) -> bool:
+def _fits(launch: LaunchSite, a: str, b: str) -> bool:
     """Whether the call's words for both are more like the kernel's names the other way round, or in order then."""
     (x, _), (y, _) = launch.texts[a], launch.texts[b]
     own, other = _likeness(a, x) + _likeness(b, y), _likeness(a, y) + _likeness(b, x)
@@ -174,7 +174,7 @@ def _likeness(name: str, text: str) -> int:
     return sum(part in words for part in name.lower().split("_"))
 
 
-def _other_sizes(launch: Launched, unread: Collection[Any]) -> Iterator[Change]:
+def _other_sizes(launch: LaunchSite, unread: Collection[Any]) -> Iterator[HandedChange]:
     """Whole numbers in place of which another one of the launch may be meant. One that the kernel has and does not
     read is missing there, and not in the launch."""
     sizes = list(dict.fromkeys(_sizes(launch)))
@@ -186,7 +186,7 @@ def _other_sizes(launch: Launched, unread: Collection[Any]) -> Iterator[Change]:
                     yield _change(launch, name, what, {name: other}, early=other not in unread)
 
 
-def _sizes(launch: Launched) -> Iterator[int]:
+def _sizes(launch: LaunchSite) -> Iterator[int]:
     for value in launch.arguments.values():
         if isinstance(value, torch.Tensor):
             yield from (*value.shape, *value.stride())

@@ -26,7 +26,7 @@ class _NoMean(Exception):
     """No such function."""
 
 
-class Kind(Enum):
+class Motion(Enum):
     SHIFTS = "shift"
     SCALES = "scale"
     FREE = "in no way that is known"
@@ -40,7 +40,7 @@ class Mean(NamedTuple):
 
     formula: Callable[..., Any]
     ordered: tuple[Callable[..., Any], Callable[..., Any]]
-    kind: Kind
+    kind: Motion
     even: bool
 
 
@@ -56,17 +56,17 @@ def _read(source: str) -> Mean | None:
         return None
     (a,), (b,), (out,) = found
     out = _folded(out)
-    for kind in (Kind.SHIFTS, Kind.SCALES):
+    for kind in (Motion.SHIFTS, Motion.SCALES):
         with suppress(_NoMean):
-            if _degree(out, {a: 1, b: 1}, kind is Kind.SHIFTS) == (kind.value, Fraction(1)):
+            if _degree(out, {a: 1, b: 1}, kind is Motion.SHIFTS) == (kind.value, Fraction(1)):
                 return _mean(out, a, b, kind)
-    return _mean(out, a, b, Kind.FREE)
+    return _mean(out, a, b, Motion.FREE)
 
 
-def _mean(out: Expression, a: Expression, b: Expression, kind: Kind) -> Mean | None:
+def _mean(out: Expression, a: Expression, b: Expression, kind: Motion) -> Mean | None:
     if not _known(out, (a, b)):
         return None
-    even = kind is Kind.SCALES and all(_is_even(out, {a: a is x, b: b is x}) for x in (a, b))
+    even = kind is Motion.SCALES and all(_is_even(out, {a: a is x, b: b is x}) for x in (a, b))
     plain = _positive(_uncast(out), (a, b)) if even else _uncast(out)
     ordered = _formula(_ordered(plain, a, b), a, b), _formula(_ordered(plain, b, a), a, b)
     return Mean(_formula(out, a, b), ordered, kind, even)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from interval_ops.bounds import Pair
-from render.interpreter.mean_forms import Kind, Mean
-from render.interpreter.mean_steps import Exact, Slopes, StepErrors
+from render.interpreter.mean_forms import Mean, Motion
+from render.interpreter.mean_steps import ExactNumbers, Slopes, StepErrors
 
 CELLS, WIDE = (96, 512), 6.0
 """Of the range of an operand, in which errors are looked at: so many of each 1 where f shifts."""
@@ -45,7 +45,7 @@ class Reach(NamedTuple):
 
 def folded(found: Mean, xs: np.ndarray, idle: np.ndarray, end: int) -> Iterator[np.ndarray]:
     """One end of f of the first elements in exact arithmetic, without those that are idle."""
-    exact, value, some = Exact(), xs[0], ~idle[0]
+    exact, value, some = ExactNumbers(), xs[0], ~idle[0]
     yield value
     for x, skip in zip(xs[1:], idle[1:], strict=True):
         made = np.where(some, found.formula(exact, exact.point(value), exact.point(x)).pair[end], x)
@@ -78,10 +78,10 @@ def gain_of(found: Mean, reach: Reach) -> float | None:
             if share is None:
                 return None
             most = [max(old, float(new)) for old, new in zip(most, share, strict=True)]
-    return 1.0 if found.kind is not Kind.FREE else max(1.0, *most, most[0] * most[1])
+    return 1.0 if found.kind is not Motion.FREE else max(1.0, *most, most[0] * most[1])
 
 
-def _shares(kind: Kind, formula: Callable[..., Any], way: int, reach: Reach) -> Iterator[tuple[float, float] | None]:
+def _shares(kind: Motion, formula: Callable[..., Any], way: int, reach: Reach) -> Iterator[tuple[float, float] | None]:
     """The largest derivatives by both operands (of logarithms where errors are relative) over boxes that cover all
     pairs of which the one is the larger; None once a box cannot be shown to have none below 0."""
     a, b = _halved_pairs(kind, way, reach)
@@ -95,23 +95,23 @@ def _shares(kind: Kind, formula: Callable[..., Any], way: int, reach: Reach) -> 
             yield tuple(np.max(s.pair[1], initial=0.0, where=good) for s in shares)  # type: ignore[misc]
         if good.all():
             return
-        (a, b) = _split((a[0][~good], a[1][~good]), (b[0][~good], b[1][~good]), kind is Kind.FREE)
+        (a, b) = _split((a[0][~good], a[1][~good]), (b[0][~good], b[1][~good]), kind is Motion.FREE)
         if len(a[0]) > MOST:
             break
     yield None
 
 
-def _halved_pairs(kind: Kind, way: int, reach: Reach) -> tuple[Pair, Pair]:
+def _halved_pairs(kind: Motion, way: int, reach: Reach) -> tuple[Pair, Pair]:
     """Boxes of both operands of which the one (by `way`) is the larger. What moves with both is known by its values
     where the larger is 0, or 1."""
-    if kind is Kind.FREE:
+    if kind is Motion.FREE:
         below, above = reach.cells(CELLS[0])
         a = np.repeat(below, CELLS[0]), np.repeat(above, CELLS[0])
         b = np.tile(below, CELLS[0]), np.tile(above, CELLS[0])
         mine = (a[1] >= b[0], b[1] >= a[0])[way]
         return (a[0][mine], a[1][mine]), (b[0][mine], b[1][mine])
     low, high = reach.ends
-    line = Reach(low / high, 1.0, True) if kind is Kind.SCALES else Reach(low - high, 0.0, False)
+    line = Reach(low / high, 1.0, True) if kind is Motion.SCALES else Reach(low - high, 0.0, False)
     other = line.cells(LINE)
     fixed = (np.full(LINE, line.high),) * 2
     return (fixed, other) if way == 0 else (other, fixed)

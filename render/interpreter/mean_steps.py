@@ -28,7 +28,7 @@ def _is(lo: np.ndarray, hi: np.ndarray, number: float) -> tuple[np.ndarray, np.n
     return (lo == number) & (hi == number), (lo > number) | (hi < number)
 
 
-class Exact(Pairs):
+class ExactNumbers(Pairs):
     """Numbers without rounding."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Slopes:
     """Numbers with derivatives, in exact arithmetic over boxes."""
 
     def __init__(self) -> None:
-        self.exact = Exact()
+        self.exact = ExactNumbers()
 
     def operands(self, a: Pair, b: Pair) -> tuple[Slope, Slope]:
         ones, zeros = (self.exact.of((np.full(a[0].shape, x),) * 2) for x in (1.0, 0.0))

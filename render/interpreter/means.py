@@ -33,9 +33,9 @@ import numpy as np
 from interval_ops.bounds import Pair
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
-from render.interpreter.mean_forms import Kind, Mean
+from render.interpreter.mean_forms import Mean, Motion
 from render.interpreter.mean_growth import BESIDE, CELLS, LINE, Reach, folded, gain_of, largest, step_error
-from render.interpreter.mean_steps import Exact, Slopes, StepErrors, errors_in
+from render.interpreter.mean_steps import ExactNumbers, Slopes, StepErrors, errors_in
 
 LONGEST = 1 << 14
 APART = np.array([0.0, 0.21, 0.57, 1.0])
@@ -146,9 +146,9 @@ def _reach(found: Mean, least: float, most: float, n: int) -> Reach | None:
         copies = np.full((n, 1), x)
         ends += list(folded(found, copies, np.zeros(copies.shape, bool), end))
     low, high = float(np.min(ends)), float(np.max(ends))
-    if not (math.isfinite(low) and math.isfinite(high)) or (found.kind is Kind.SCALES and low <= 0):
+    if not (math.isfinite(low) and math.isfinite(high)) or (found.kind is Motion.SCALES and low <= 0):
         return None
-    relative, beside = found.kind is Kind.SCALES or (found.kind is Kind.FREE and low > 0), n * BESIDE
+    relative, beside = found.kind is Motion.SCALES or (found.kind is Motion.FREE and low > 0), n * BESIDE
     beside *= math.log(high / low) if relative else high - low  # derivatives may be as far below 0 as `gain_of` sees
     return (
         Reach(low * (1 - beside), high * (1 + beside), True) if relative else Reach(low - beside, high + beside, False)
@@ -157,11 +157,11 @@ def _reach(found: Mean, least: float, most: float, n: int) -> Reach | None:
 
 def _regroups(found: Mean, reach: Reach) -> bool:
     """Whether three numbers give the same in each grouping and order, near to each other and as far as values are."""
-    exact, (low, high) = Exact(), reach[:2]
+    exact, (low, high) = ExactNumbers(), reach[:2]
     near = {
-        Kind.SHIFTS: 1.0,
-        Kind.SCALES: math.e,
-        Kind.FREE: (high / low) ** 0.125 if reach.relative else (high - low) / 8,
+        Motion.SHIFTS: 1.0,
+        Motion.SCALES: math.e,
+        Motion.FREE: (high / low) ** 0.125 if reach.relative else (high - low) / 8,
     }
     for span in (near[found.kind], high / low if reach.relative else high - low):
         points = low * span**APART if reach.relative else low + span * APART
@@ -212,14 +212,14 @@ def _of_itself(found: Mean, pair: tuple[float, float], n: int, errors: StepError
     one = found.formula(errors, errors.of((np.full(1, e),) * 2), errors.of((np.full(1, e),) * 2))
     if one.lo[0] == one.hi[0] == e and one.error[0] == 0:
         return e, e
-    if not math.isfinite(e) or found.kind is Kind.FREE:
+    if not math.isfinite(e) or found.kind is Motion.FREE:
         return None
     plain = np.zeros((n, 1), bool)
     ends = [y for end, x in enumerate(pair) for y in folded(found, np.full((n, 1), x), plain, end)]
     low, high = float(np.min(ends)), float(np.max(ends))
     if max(abs(one.lo[0] - e), abs(one.hi[0] - e)) + one.error[0] < _spacing(e, errors.fmt):
         return low, high  # no other number of the format is as near: every step gives e again
-    if found.kind is Kind.SHIFTS or low <= 0:
+    if found.kind is Motion.SHIFTS or low <= 0:
         return None
     near = Reach(low, high, True, ROOMS[-1])
     step, gain = step_error(found, near, errors), gain_of(found, near)
@@ -236,15 +236,15 @@ def _spacing(e: float, fmt: Format) -> float:
 
 def _moved(found: Mean, box: tuple[float, float], way: int, reach: Reach) -> float:
     """How far f of padding and a value is from the value, without rounding; `way`: which of the operands it is."""
-    formula = found.ordered[int((box[0] > reach.high) == way)] if found.kind is not Kind.FREE else found.formula
+    formula = found.ordered[int((box[0] > reach.high) == way)] if found.kind is not Motion.FREE else found.formula
     low, high = reach.ends
-    if found.kind is Kind.SHIFTS:
+    if found.kind is Motion.SHIFTS:
         own, value = (np.array([box[0] - high]), np.array([box[1] - low])), np.zeros(1)
-    elif found.kind is Kind.SCALES:
+    elif found.kind is Motion.SCALES:
         own, value = (np.array([box[0] / high]), np.array([box[1] / low])), np.ones(1)
     else:
         return _moved_anyhow(found, box, way, reach)
-    exact = Exact()
+    exact = ExactNumbers()
     pairs = [exact.of(own), exact.point(value)]
     (least,), (most,) = formula(exact, *(pairs if way == 0 else pairs[::-1])).pair
     off = max(abs(least - value[0]), abs(most - value[0]))
@@ -255,7 +255,7 @@ def _moved_anyhow(found: Mean, box: tuple[float, float], way: int, reach: Reach)
     """By the mean value: at the middle of each cell, and what the derivative beside 1 makes of its width."""
     below, above = reach.cells(LINE)
     middle = (below + above) / 2
-    slopes, exact = Slopes(), Exact()
+    slopes, exact = Slopes(), ExactNumbers()
     own = (np.full(LINE, box[0]), np.full(LINE, box[1]))
     wide, point = ((own, x) if way == 0 else (x, own) for x in ((below, above), (middle, middle)))
     slope = found.formula(slopes, *slopes.operands(*wide)).by[1 - way].pair
