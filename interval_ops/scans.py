@@ -224,3 +224,22 @@ def compared(low, high, lo, hi, exact, narrow, slack, small):  # type: ignore[no
         if gap > 0 and gap / half > used:
             used = gap / half
     return False, told, gap_most, used, largest
+
+
+@compiled
+def settled(lo, hi, exact, slack):  # type: ignore[no-untyped-def]
+    """(whether every point of [lo, hi] is within slack |exact| of each finite exact, how many those are, the largest
+    such distance, the largest in half widths, the largest finite |exact|)."""
+    told, most, used, largest = 0, 0.0, 0.0, 0.0
+    for i in range(exact.size):
+        size = abs(exact[i])
+        if not size < np.inf:
+            continue
+        reach = np.maximum(hi[i] - exact[i], exact[i] - lo[i])
+        if not reach <= slack * size:
+            return False, 0, 0.0, 0.0, 0.0
+        told += 1
+        largest, most = max(largest, size), max(most, reach)
+        if reach > 0 and hi[i] > lo[i]:
+            used = max(used, 2 * reach / (hi[i] - lo[i]))
+    return True, told, most, used, largest

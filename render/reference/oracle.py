@@ -342,7 +342,7 @@ class Oracle:
 
     def cast_to_eight_bits(self) -> list[np.ndarray] | None:
         """The reference on widened inputs, with its casts to 8 bits made; None where it makes none, or other ones."""
-        found = self._widened()
+        found = None if self._counted() is not None else self._widened()  # the first: nothing narrow is in it
         if found is None:
             return None
         named, watch = found

@@ -126,3 +126,21 @@ def test_a_point_beside_an_exact_zero_is_compared():
     point, zero = np.array([5.0]), np.zeros(1)
     assert scans.compared(point, point, point, point, zero, 0.1, 2.0**-40, 0.1)[0]
     assert not scans.compared(zero, zero, zero, zero, zero, 0.1, 2.0**-40, 0.1)[0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_bound_is_near_only_as_a_whole(seed: int) -> None:
+    a, b, exact, *_ = drawn(seed)
+    lo, hi = np.fmin(a, b), np.fmax(a, b)
+    for slack in (0.0, 2.0**-20, 0.01):
+        near, told, most, used, largest = scans.settled(*scans.flats(lo, hi, exact), slack)
+        finite = np.isfinite(exact)
+        low, high, e = lo[finite], hi[finite], exact[finite]
+        with np.errstate(all="ignore"):
+            reach = np.maximum(high - e, e - low)
+            assert near == bool((reach <= slack * np.abs(e)).all())
+        if near:
+            assert (told, most, largest) == (e.size, reach.max(initial=0.0), np.abs(e).max(initial=0.0))
+            with np.errstate(all="ignore"):
+                shares = np.where((reach > 0) & (high > low), 2 * reach / (high - low), 0.0)
+            assert used == shares.max(initial=0.0)

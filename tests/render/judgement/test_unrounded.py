@@ -267,3 +267,29 @@ def test_what_the_host_gave_with_the_target_s_roundings_refutes_no_difference(mo
     if more:
         assert v.code == "RND211" and v.witness.status == "agrees"
         assert v.guilty is not None and "N + more" in v.guilty.what and v.guilty.what != "N - more in place of N + more"
+
+
+@triton.jit
+def scaled_sum(X, Y, Out, by, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(Out + i, tl.load(X + i) * by + tl.load(Y + i))
+
+
+def scaled(x, y, by):
+    out = torch.empty_like(x)
+    scaled_sum[(len(x) // B,)](x, y, out, by, B)
+    return out
+
+
+@pytest.mark.parametrize("sign, runs", [(1, 0), (-1, 1)])
+def test_a_bound_that_leaves_no_room_needs_no_other_run(sign, runs, monkeypatch):
+    """A sum of two of one sign has none; where they cancel, the rounding of the product is as large as what is left."""
+    muted, plain = [], Entry.run
+    monkeypatch.setattr(Entry, "run", lambda self, mute=(): (muted.append(bool(mute)), plain(self, mute))[1])
+    x = torch.rand(2 * B) + 1
+    y = sign * (0.3 * x + 2.0**-12)
+    found = classify(scaled, x, y, 0.3, ref=lambda x, y, by: x * by + y, budget=False)
+    (answer,) = found.unrounded
+    assert found.label == "Type-I" and sum(muted) == runs
+    assert answer.compared == len(x) and not answer.differing
+    assert answer.gap <= unrounded.SLACK * abs(answer.reference)
