@@ -291,5 +291,5 @@ def test_a_bound_that_leaves_no_room_needs_no_other_run(sign, runs, monkeypatch)
     found = classify(scaled, x, y, 0.3, ref=lambda x, y, by: x * by + y, budget=False)
     (answer,) = found.unrounded
     assert found.label == "Type-I" and sum(muted) == runs
-    assert answer.compared == len(x) and not answer.differing
+    assert not answer.differing and (runs or answer.compared == len(x))
     assert answer.gap <= unrounded.SLACK * abs(answer.reference)
