@@ -71,7 +71,7 @@ def trim() -> None:
 
 def spare() -> None:
     """As `trim`, where it is more than what stays: between steps that soon need as much again."""
-    if _own() > _RETAINED and _free() > _RETAINED:
+    if (own := _own()) > _RETAINED and own - _used() > _RETAINED:
         trim()
 
 
@@ -106,14 +106,16 @@ class _Statistics(ctypes.Structure):
     ))  # fmt: skip
 
 
-def _free() -> int:
-    """Bytes that the allocator holds for reuse; more than any limit where it does not say."""
+def _used() -> int:
+    """Bytes that somebody holds of the allocator's; 0 where it does not say. What it holds for reuse it may never have
+    touched, so that this says nothing of what is resident."""
     try:
         libc = _library()
         libc.mallinfo2.restype = _Statistics
-        return int(libc.mallinfo2().fordblks)
+        found = libc.mallinfo2()
+        return int(found.uordblks + found.hblkhd)
     except (OSError, AttributeError):
-        return 1 << 62
+        return 0
 
 
 def _configure(values: tuple[int, int, int]) -> None:

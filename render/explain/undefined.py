@@ -78,6 +78,7 @@ def undefined(entry: Entry, run: Execution) -> Undefined:
             again = Entry(entry.fn, entry.inputs, entry.device, entry.seed, options).run()
         except FAILURES:  # a branch that such a number takes
             return Undefined(tried=False)
+        again.session.forget()
         if changed := _changed(run, again):
             return Undefined(tuple(changed), sites, filled)
     return Undefined()
@@ -135,6 +136,7 @@ def _untouched_alone(entry: Entry, run: Execution) -> bool:
             Entry(entry.fn, entry.inputs, entry.device, entry.seed, options).given()
         except FAILURES:
             return False
+        only.context.memory.forget()
         if only.handed or not only.stored or not only.as_in(seen[0]):
             return False
     return True

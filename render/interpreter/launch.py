@@ -175,6 +175,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
                 grid_run.run()
     finally:
         session.memory.end_launch()
+        ctx.unordered = ctx.unordered.anew()  # what it knows of holds memory
         record.seconds = time.perf_counter() - began
         record.work, record.made, record.steps = meter.work, meter.made, ctx.steps.count
         if probe:

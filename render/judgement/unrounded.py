@@ -85,6 +85,7 @@ def unrounded(
         free = Study(entry, tuple(cases)).run({"mute": CAUSES})
     except (RenderError, UnsupportedOp, KernelError, MissingRule):
         return None
+    free.session.forget()
     found = {o.name: o for o in free.outputs}
     margin: Margin | None = None
     answers = []

@@ -27,6 +27,7 @@ import torch
 from render.ops.aten import ATEN, Form, addends, of_form
 from render.ops.aten import base_name as key_of
 from render.ops.dtypes import FORMAT_OF
+from render.reference import passes
 
 TORCH_FORMATS = FORMAT_OF
 EXACT_OPS = of_form(Form.MADE, Form.MOVE, Form.ORDER, Form.EXACT)
@@ -125,7 +126,7 @@ def local_error(
     if name in TERMS:
         lost = 3 * u if ATEN[name].stepwise else 0.0
         floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)
-    return u * values.abs() + floor
+    return values.abs().mul_(u).add_(floor)
 
 
 def sum_rates(
@@ -166,7 +167,4 @@ def cast_error(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
     fmt = TORCH_FORMATS.get(dtype)
     if fmt is None or fmt.p >= 53:
         return None
-    lost = x.to(dtype).double() != x
-    if not bool(lost.any()):
-        return None
-    return torch.where(lost, fmt.u * x.abs() + fmt.half_subnormal, 0.0)
+    return passes.lost_in(x.detach().double(), x.detach().to(dtype).double(), fmt.u, fmt.half_subnormal)

@@ -18,15 +18,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
-from interval_ops.compiled import compiled
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
 from render.ops.aten import ATEN, Form, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND
 from render.ops.nested import leaves_of, refilled
 from render.reference import local_error as noise
+from render.reference import passes
 
 F64 = torch.float64
 STEP = 2.0**16
@@ -167,8 +166,8 @@ def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list
         per_term, u, floor = noise.sum_rates(op.name, op.args, values[i].numel(), dtypes[i], unit)
         if all(x.is_contiguous() and x.dtype == F64 for x in given):
             out = torch.empty_like(values[i])
-            most, least, value = map(_flat, given)
-            if _carry_sum(most, least, value, per_term, u, floor, times, _flat(out)):
+            most, least, value = map(passes.flat, given)
+            if passes.carry_sum(most, least, value, per_term, u, floor, times, passes.flat(out)):
                 found[i] = out
                 continue
         own = per_term * grown[i] + u * values[i].abs() + floor
@@ -211,49 +210,24 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
 
 
 def _at_once(op: Movable, values: list[Any], dtypes: list[Any], unit: noise.Unit) -> torch.Tensor | None:
-    """Moved and own error of a product or sum of two alike, or of one and a number, in one pass; None for others."""
+    """Moved and own error of a product or sum of two, or of one and a number, in one pass; None for others."""
     if (op.name != "mul" and op.name not in _SUMS) or len(op.args) != 2 or op.kwargs or op.func._schema.is_mutable:
         return None
     (value,) = values
     operands = [x if _is_float(x) else float(x) for x in op.args if _is_float(x) or isinstance(x, (int, float))]
-    tensors = [value, *(x for x in operands if isinstance(x, torch.Tensor)), *op.errors.values()]
-    if len(operands) < 2 or any(x.shape != value.shape or x.dtype != F64 or not x.is_contiguous() for x in tensors):
+    if len(operands) < 2 or value.dtype != F64 or not value.is_contiguous():
         return None
-    zero = np.zeros(1)
-    sides = [_flat(x) if isinstance(x, torch.Tensor) else np.array([x]) for x in operands]
-    moves = [_flat(op.errors[i]) if i in op.errors else zero for i in (0, 1)]
-    out, (u, floor) = torch.empty_like(value), unit.rounding(dtypes[0])
-    product, (a, b), (e, f) = op.name == "mul", sides, moves
-    return out if _carry_two(_flat(value), a, b, e, f, u, floor, product, _flat(out)) else None
-
-
-def _flat(x: torch.Tensor) -> np.ndarray:
-    return x.detach().view(-1).numpy()
-
-
-@compiled
-def _carry_two(value, a, b, e, f, u, floor, product, out):  # type: ignore[no-untyped-def]
-    # One element stands for all of an array of one. False: something is not finite, and a pass of its own has to look.
-    p, q, r, s = a.size > 1, b.size > 1, e.size > 1, f.size > 1
-    for i in range(out.size):
-        x, y, v = abs(a[i if p else 0]), abs(b[i if q else 0]), abs(value[i])
-        g, h = e[i if r else 0], f[i if s else 0]
-        moved = y * g + x * h if product else g + h
-        if not (moved < np.inf and v < np.inf):
-            return False
-        out[i] = moved + (u * v + floor)
-    return True
-
-
-@compiled
-def _carry_sum(grown, sizes, value, per_term, u, floor, times, out):  # type: ignore[no-untyped-def]
-    # False as above.
-    for i in range(out.size):
-        g, v = grown[i], abs(value[i])
-        if not (g < np.inf and v < np.inf):
-            return False
-        out[i] = times * (per_term * g + (u * v + floor)) + max(g - sizes[i], 0.0)
-    return True
+    given, shape = [*operands, *(op.errors.get(i, 0.0) for i in (0, 1))], value.shape
+    if all(x.shape == shape and x.is_contiguous() for x in given if isinstance(x, torch.Tensor)):
+        given, shape = [x.view(-1) if isinstance(x, torch.Tensor) else x for x in given], value.view(-1).shape
+    rows = [passes.rows(x, shape) for x in given]
+    if any(x is None for x in rows):
+        return None
+    (a, i, j), (b, k, m), (e, n, p), (f, q, r) = rows  # type: ignore[misc]
+    out, (u, floor), width = torch.empty_like(value), unit.rounding(dtypes[0]), shape[-1] if shape else 1
+    steps = (i, j, k, m, n, p, q, r)
+    known = passes.carry_two(passes.flat(value), width, a, b, e, f, steps, u, floor, op.name == "mul", passes.flat(out))
+    return out if known else None
 
 
 def _direct(op: Movable, values: list[Any]) -> Errors | None:
@@ -264,8 +238,15 @@ def _direct(op: Movable, values: list[Any]) -> Errors | None:
     schema = op.func._schema
     if schema.is_mutable or len(values) != 1 or not _is_float(values[0]):
         return None
+    if op.name == "_to_copy" and values[0].dtype == F64:
+        moved: torch.Tensor = op.errors[0]
+        return {0: moved} if bool(moved.sum().isfinite()) and bool(values[0].sum().isfinite()) else None
+    if op.name == "masked_fill" and not isinstance(op.args[2], torch.Tensor):
+        masked = op.args[1].expand(values[0].shape)
+        moved, kept = (x.masked_fill(masked, 0.0) for x in (op.errors[0], values[0]))
+        return {0: moved} if bool(moved.sum().isfinite()) and bool(kept.sum().isfinite()) else None
     if op.name in _MOVES and not any(str(a.type) in ("number", "float", "Optional[number]") for a in schema.arguments):
-        moved: torch.Tensor = op.run(lambda i, x: op.errors.get(i, torch.zeros_like(x)) if _is_float(x) else x)[0]
+        moved = op.run(lambda i, x: op.errors.get(i, torch.zeros_like(x)) if _is_float(x) else x)[0]
     elif (op.name == "mul" or op.name in _SUMS) and len(op.args) == 2 and not op.kwargs:
         (a, b), (e, f) = op.args, (op.errors.get(i, 0.0) for i in (0, 1))
         if not all(_is_float(x) or isinstance(x, (int, float)) for x in (a, b)):
@@ -289,7 +270,7 @@ def _beside_infinities(value: torch.Tensor, operands: tuple[Any, Any], moved: to
 
 
 _MOVES = of_form(Form.MOVE)
-_SUMS = frozenset(["add", "sub"])
+_SUMS = frozenset(["add", "sub", "rsub"])
 
 
 def _has_poles(name: str) -> bool:
@@ -312,6 +293,8 @@ def _less_infinities(op: Movable, value: torch.Tensor, own: torch.Tensor, elemen
     -inf + 1, exp(-inf), log(0) and 1/0 are what real arithmetic extended by two infinities gives; an infinity that
     finite operands away from a pole give is float64's overflow, and nothing is known of its value.
     """
+    if bool(value.sum().isfinite()):
+        return own
     infinite = value.isinf()
     if not bool(infinite.any()):
         return own
@@ -321,19 +304,14 @@ def _less_infinities(op: Movable, value: torch.Tensor, own: torch.Tensor, elemen
         exact = infinite if op.name in _POLES else torch.zeros_like(infinite)
         for x in tensors:
             at = x.isinf() | (x == 0)
-            exact = exact | (at if at.shape == exact.shape else at.expand(exact.shape)) if _fits(at, exact) else exact
+            exact = (
+                exact | (at if at.shape == exact.shape else at.expand(exact.shape)) if passes.fits(at, exact) else exact
+            )
     else:
         largest = [float(x.masked_fill(x.isinf(), 0).abs().nan_to_num().max()) for x in tensors if x.numel()]
         given = any(bool(x.isinf().any()) for x in tensors)
         exact = infinite & (given and max(largest, default=0.0) < 2.0 ** (_FAR / len(largest)))
     return torch.where(infinite & exact, 0.0, own)
-
-
-def _fits(x: torch.Tensor, like: torch.Tensor) -> bool:
-    try:
-        return bool(torch.broadcast_shapes(x.shape, like.shape) == like.shape)
-    except RuntimeError:
-        return False
 
 
 def _step(op: Movable, places: list[int]) -> float:
@@ -364,18 +342,8 @@ def _gap(
         moved, value = (x.to(F64) for x in torch.broadcast_tensors(moved, value))
     out = torch.zeros(value.shape, dtype=F64) if least is None else least
     one, other = (x.detach().contiguous().view(-1).numpy() for x in (moved, value))
-    _gaps(one, other, 1 / step, out.view(-1).numpy())
+    passes.gaps(one, other, 1 / step, out.view(-1).numpy())
     return out
-
-
-@compiled
-def _gaps(moved: np.ndarray, value: np.ndarray, by: float, out: np.ndarray) -> None:
-    # One pass: as torch operations this is most of the time that a large reference takes.
-    for i in range(out.size):
-        a, b = moved[i], value[i]
-        gap = abs(a - b)
-        gap = 0.0 if a == b or (a != a and b != b) else gap * by if gap < np.inf else np.inf
-        out[i] = gap if gap > out[i] else out[i]
 
 
 def _softmax(op: Movable, value: torch.Tensor, dtype: torch.dtype, unit: noise.Unit) -> torch.Tensor:

@@ -56,7 +56,7 @@ def _write(x: torch.Tensor, flat: torch.Tensor, value: torch.Tensor) -> None:
     target.copy_(value)
 
 
-def _reach(x: torch.Tensor) -> int:
+def extent(x: torch.Tensor) -> int:
     """Elements of its storage from the first to the last of x."""
     return 1 + sum((n - 1) * step for n, step in zip(x.size(), x.stride(), strict=True)) if x.numel() else 0
 
@@ -64,7 +64,7 @@ def _reach(x: torch.Tensor) -> int:
 def _widened(x: torch.Tensor, flat: torch.Tensor, copy: bool = False) -> torch.Tensor:
     """`_like` in float64, of this part alone."""
     first = x.storage_offset()
-    part = flat[first : first + _reach(x)].to(F64, copy=copy)
+    part = flat[first : first + extent(x)].to(F64, copy=copy)
     return torch.as_strided(part, x.size(), x.stride(), part.storage_offset())
 
 
@@ -160,7 +160,7 @@ class Shadows:
             twin = self._twins[storage._cdata] = Twin(StorageWeakRef(storage), x.dtype, values, errors)
             self._grown += values.nbytes
             self._sweep()
-        elif twin.lent and (self._error or twin.values.dtype != F64) and 2 * _reach(x) >= twin.values.numel():
+        elif twin.lent and (self._error or twin.values.dtype != F64) and 2 * extent(x) >= twin.values.numel():
             return self._own(x)
         return twin
 

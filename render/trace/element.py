@@ -169,7 +169,9 @@ def _attempt(
         why = NotSliceable("the run", "the launch was not met again: the entry does not do the same twice")
         return dict.fromkeys(every, why)
     starts = None if again is None else {name: address(tensor) for name, tensor in again.items()}
-    return _out_of(recorder, call, run, wanted, groups, starts)
+    results = _out_of(recorder, call, run, wanted, groups, starts)
+    recorder.close()
+    return results
 
 
 def _out_of(
@@ -287,6 +289,8 @@ def record(call: Call, recorder: Recorder) -> dict[str, torch.Tensor] | None:
     Their bounds are not read: all that is asked of a recording is in its passes.
     """
     options = {**call.options, "printer": lambda text: None, "builder": listened(recorder)}
+    found = None
     with large_blocks_mapped(), contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Enough):
-        return dict(replace(call, options=options).given())
-    return None
+        found = dict(replace(call, options=options).given())
+    recorder.took()
+    return found

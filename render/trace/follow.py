@@ -59,6 +59,8 @@ def follow(call: Call, found: Sequence[Slice], known: Recorder | None = None) ->
             recorder, runs = _recorded(call, mine, launch), runs + 1
         if recorder is not None:
             slices = _replaced(recorder.of(launch), slices, mine)
+            if recorder is not known:
+                recorder.close()
     return slices
 
 

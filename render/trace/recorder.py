@@ -112,6 +112,16 @@ class Recorder(Listener):
         """Whether more was computed than a recording keeps."""
         return self.kept_bytes > self.limit
 
+    def took(self) -> None:
+        """Takes what the run left in memory from its session: that refers to itself and would keep it for long."""
+        if self.launch >= 0:
+            self.registry = self.context.memory.registry
+            self.context.memory.forget()
+
+    def close(self) -> None:
+        """Nothing more is asked of it."""
+        self.registry, self.passes = Registry(), []
+
     def of(self, launch: int) -> Recorder:
         """What was recorded of one launch, as a recorder of that launch alone."""
         view = copy.copy(self)

@@ -281,7 +281,7 @@ def scaled(x, y, by):
     return out
 
 
-@pytest.mark.parametrize("sign, runs", [(1, 0), (-1, 1)])
+@pytest.mark.parametrize(("sign", "runs"), [(1, 0), (-1, 1)])
 def test_a_bound_that_leaves_no_room_needs_no_other_run(sign, runs, monkeypatch):
     """A sum of two of one sign has none; where they cancel, the rounding of the product is as large as what is left."""
     muted, plain = [], Entry.run

@@ -1,0 +1,95 @@
+"""Errors of whole arrays in one pass each: as torch operations they take most of the time of a large reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from interval_ops.compiled import compiled
+from render.reference.twins import extent
+
+F64 = torch.float64
+Rows = tuple[np.ndarray, int, int]
+
+
+def rows(x: torch.Tensor | float, shape: torch.Size) -> Rows | None:
+    """(its numbers, the step from row to row, that within one) of a tensor that is broadcast to this shape, whose last
+    axis is a row; None where no two steps tell."""
+    if not isinstance(x, torch.Tensor):
+        return np.array([x]), 0, 0
+    if x.dtype != F64 or not fits(x, shape):
+        return None
+    x = x.detach().expand(shape)
+    *outer, last = [*zip(x.shape, x.stride(), strict=True)] or [(1, 0)]
+    step = next((s for n, s in reversed(outer) if n > 1), 0)
+    reach = step
+    for n, s in reversed(outer):
+        if n > 1 and s != reach:
+            return None
+        reach *= n
+    within = last[1] if last[0] > 1 else 0
+    return torch.as_strided(x, (extent(x),), (1,), x.storage_offset()).numpy(), step, within
+
+
+def flat(x: torch.Tensor) -> np.ndarray:
+    return x.detach().view(-1).numpy()
+
+
+@compiled
+def carry_two(value, width, a, b, e, f, steps, u, floor, product, out):  # type: ignore[no-untyped-def]
+    # False: something is not finite, and a pass of its own has to look.
+    for row in range(out.size // max(width, 1)):
+        i, k, n, q = row * steps[0], row * steps[2], row * steps[4], row * steps[6]
+        first = row * width
+        for col in range(width):
+            x, y, v = abs(a[i + col * steps[1]]), abs(b[k + col * steps[3]]), abs(value[first + col])
+            g, h = e[n + col * steps[5]], f[q + col * steps[7]]
+            moved = y * g + x * h if product else g + h
+            if not (moved < np.inf and v < np.inf):
+                return False
+            out[first + col] = moved + (u * v + floor)
+    return True
+
+
+@compiled
+def carry_sum(grown, sizes, value, per_term, u, floor, times, out):  # type: ignore[no-untyped-def]
+    # False as above.
+    for i in range(out.size):
+        g, v = grown[i], abs(value[i])
+        if not (g < np.inf and v < np.inf):
+            return False
+        out[i] = times * (per_term * g + (u * v + floor)) + max(g - sizes[i], 0.0)
+    return True
+
+
+@compiled
+def gaps(moved: np.ndarray, value: np.ndarray, by: float, out: np.ndarray) -> None:
+    # One pass: as torch operations this is most of the time that a large reference takes.
+    for i in range(out.size):
+        a, b = moved[i], value[i]
+        gap = abs(a - b)
+        gap = 0.0 if a == b or (a != a and b != b) else gap * by if gap < np.inf else np.inf
+        out[i] = gap if gap > out[i] else out[i]
+
+
+def fits(x: torch.Tensor, shape: torch.Size) -> bool:
+    try:
+        return bool(torch.broadcast_shapes(x.shape, shape) == shape)
+    except RuntimeError:
+        return False
+
+
+def lost_in(x: torch.Tensor, back: torch.Tensor, u: float, floor: float) -> torch.Tensor | None:
+    """u |x| + floor where a cast gave another number, 0 elsewhere; None if nothing did."""
+    out = torch.empty(x.shape, dtype=F64)
+    return out if cast(flat(x.contiguous()), flat(back.contiguous()), u, floor, flat(out)) else None
+
+
+@compiled
+def cast(value, back, u, floor, out):  # type: ignore[no-untyped-def]
+    lost = False
+    for i in range(out.size):
+        differs = back[i] != value[i]
+        out[i] = u * abs(value[i]) + floor if differs else 0.0
+        lost = lost or differs
+    return lost
