@@ -25,17 +25,6 @@ def flats(*arrays: np.ndarray) -> list[Any]:
 
 
 @compiled
-def quiet(value, lo, hi, ref, exact):  # type: ignore[no-untyped-def]
-    """Whether everything is finite, and ref and exact lie in [lo, hi]."""
-    for i in range(value.size):
-        if not (abs(value[i]) < np.inf and abs(lo[i]) < np.inf and abs(hi[i]) < np.inf):
-            return False
-        if not (lo[i] <= ref[i] <= hi[i] and lo[i] <= exact[i] <= hi[i]):
-            return False
-    return True
-
-
-@compiled
 def off(y, exact, times, u, floor):  # type: ignore[no-untyped-def]
     """Whether a finite |y - exact| exceeds times (u |exact| + floor)."""
     for i in range(y.size):
@@ -235,11 +224,50 @@ def settled(lo, hi, exact, slack):  # type: ignore[no-untyped-def]
         size = abs(exact[i])
         if not size < np.inf:
             continue
-        reach = np.maximum(hi[i] - exact[i], exact[i] - lo[i])
-        if not reach <= slack * size:
+        above, below, width = hi[i] - exact[i], exact[i] - lo[i], hi[i] - lo[i]
+        if not (above <= slack * size and below <= slack * size):
             return False, 0, 0.0, 0.0, 0.0
+        reach = above if above > below else below
         told += 1
-        largest, most = max(largest, size), max(most, reach)
-        if reach > 0 and hi[i] > lo[i]:
-            used = max(used, 2 * reach / (hi[i] - lo[i]))
+        largest = size if size > largest else largest
+        most = reach if reach > most else most
+        if width > 0 and 2 * reach > used * width:
+            used = 2 * reach / width
     return True, told, most, used, largest
+
+
+@compiled
+def beyond(value, lo, hi, ref, exact, out):  # type: ignore[no-untyped-def]
+    """Whether all is finite and exact in [lo, hi]; then `out` says which ref are not."""
+    for i in range(value.size):
+        if not (abs(value[i]) < np.inf and abs(lo[i]) < np.inf and abs(hi[i]) < np.inf and abs(ref[i]) < np.inf):
+            return False
+        if not lo[i] <= exact[i] <= hi[i]:
+            return False
+        out[i] = ref[i] < lo[i] or ref[i] > hi[i]
+    return True
+
+
+@compiled
+def extent(lo, hi, ref):  # type: ignore[no-untyped-def]
+    """(whether all is finite, largest |ref|)."""
+    largest = 0.0
+    for i in range(ref.size):
+        size = abs(ref[i])
+        if not (abs(lo[i]) < np.inf and abs(hi[i]) < np.inf and size < np.inf):
+            return False, 0.0
+        largest = size if size > largest else largest
+    return True, largest
+
+
+@compiled
+def furthest(pick, y, lo, hi):  # type: ignore[no-untyped-def]
+    """(how far y lies outside of [lo, hi], the first place where that is most) among `pick`, of finite numbers."""
+    most, place = -np.inf, 0
+    for i in range(y.size):
+        if pick[i]:
+            below, above = lo[i] - y[i], y[i] - hi[i]
+            away = below if below > above else above
+            if away > most:
+                most, place = away, i
+    return most, place

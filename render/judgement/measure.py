@@ -129,7 +129,10 @@ class _Extremes:
         self.far += int(far)
         self.gap, self.cover = float(np.fmax(self.gap, gap)), float(np.fmax(self.cover, cover))
         self.usage = float(np.fmax(self.usage, used))
-        if suspects:
+        if suspects == "outside_ref":
+            gap, at = scans.furthest(np.ascontiguousarray(masks.outside_ref).reshape(-1), ref,
+                                     *scans.flats(case.lo, case.hi))  # fmt: skip
+        elif suspects:
             score = _score(case, masks, suspects, got)
             gap, at = score[int(np.argmax(score))], int(np.argmax(score))
         self._scored(float(gap), int(at), start)

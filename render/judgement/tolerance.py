@@ -33,9 +33,9 @@ def tolerance(
     """None where an element has no finite bound. `settled` elements are infinite or NaN on both sides."""
     fmt = _compared_in(dtype, ref_dtype)
     demands = _Demands(lo, hi, ref, settled, fmt is not None)
-    if not demands.bounded():
+    if (known := demands.extent()) is None:
         return None
-    largest, mean = demands.extent()
+    largest, mean = known
     atol, rtol = _smallest(*demands.binned(largest), mean, fmt)
     arguments = f"atol={atol:.2g}, rtol={rtol:.2g}"
     arguments += ", check_dtype=False" if dtype != ref_dtype else ""
@@ -70,16 +70,14 @@ class _Demands:
             known = (lo, hi, ref)
             yield [x[~settled] for x in known] if settled.any() else list(known)
 
-    def bounded(self) -> bool:
-        return all(bool(np.isfinite(x).all()) for block in self._known() for x in block)
-
-    def extent(self) -> tuple[float, float]:
-        """Largest and mean |y_ref|."""
+    def extent(self) -> tuple[float, float] | None:
+        """Largest and mean |y_ref|; None where something is not finite."""
         largest, total, count = 0.0, 0.0, 0
-        for _, _, ref in self._known():
-            size = np.abs(ref)
-            largest = max(largest, float(size.max(initial=0.0)))
-            total, count = total + float(size.sum()), count + size.size
+        for lo, hi, ref in self._known():
+            bounded, most = scans.extent(*scans.flats(lo, hi, ref))
+            if not bounded:
+                return None
+            largest, total, count = max(largest, most), total + float(np.abs(ref).sum()), count + ref.size
         return largest, total / max(count, 1)
 
     def share(self, test: Callable[[np.ndarray], np.ndarray]) -> float:

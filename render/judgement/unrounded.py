@@ -135,7 +135,8 @@ def _bounded(case: Case) -> Unrounded | None:
     """`_alike` with all of the bound for F: what is told of the difference is the most that it can be."""
     told, most, used, largest = 0, 0.0, 0.0, 0.0
     for at in blocks(case.exact.size):
-        near, *found = scans.settled(*scans.flats(*(flat(x, at) for x in (case.lo, case.hi, case.exact))), SLACK)
+        lo, hi, exact = scans.flats(*(flat(x, at) for x in (case.lo, case.hi, case.exact)))
+        near, *found = scans.settled(lo, hi, exact, SLACK)
         if not near:
             return None
         told, most, used = told + int(found[0]), max(most, float(found[1])), max(used, float(found[2]))

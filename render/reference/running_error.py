@@ -305,7 +305,9 @@ def _less_infinities(op: Movable, value: torch.Tensor, own: torch.Tensor, elemen
         for x in tensors:
             at = x.isinf() | (x == 0)
             exact = (
-                exact | (at if at.shape == exact.shape else at.expand(exact.shape)) if passes.fits(at, exact) else exact
+                exact | (at if at.shape == exact.shape else at.expand(exact.shape))
+                if passes.fits(at, exact.shape)
+                else exact
             )
     else:
         largest = [float(x.masked_fill(x.isinf(), 0).abs().nan_to_num().max()) for x in tensors if x.numel()]

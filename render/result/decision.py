@@ -213,19 +213,26 @@ def compare(case: Case) -> Masks:
     )
 
 
-def quiet(case: Case) -> bool:
-    """Whether one look at each element says that no mask holds any: all finite, all in bound, all stored."""
+def _at_once(case: Case) -> Masks | None:
+    """One look at each element where at most references lie outside: all finite and stored, E in bound."""
     from interval_ops import scans
 
     if case.device is not None or (case.unstored is not None and case.unstored.any()):
-        return False
-    return bool(scans.quiet(*scans.flats(case.value, case.lo, case.hi, case.ref, case.exact)))
+        return None
+    beyond = np.empty(case.value.size, bool)
+    value, lo, hi, ref, exact = scans.flats(case.value, case.lo, case.hi, case.ref, case.exact)
+    if not scans.beyond(value, lo, hi, ref, exact, beyond):
+        return None
+    no, yes = (np.broadcast_to(np.bool_(x), case.lo.shape) for x in (False, True))
+    outside = beyond.reshape(case.lo.shape) if beyond.any() else no
+    if outside is not no and coarser(case.ref_fmt, case.fmt) is not None:  # another bound is theirs
+        return None
+    return Masks(no, no, no, no, no, outside, None, yes, no)
 
 
 def _compare(case: Case) -> Masks:
-    if quiet(case):
-        no, yes = (np.broadcast_to(np.bool_(x), case.lo.shape) for x in (False, True))
-        return Masks(no, no, no, no, no, no, None, yes, no)
+    if (found := _at_once(case)) is not None:
+        return found
     top = np.isnan(case.lo)
     stored = np.ones(top.shape, bool) if case.unstored is None else ~case.unstored
     settled, bad = _nonfinite(case)

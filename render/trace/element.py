@@ -136,7 +136,7 @@ def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: l
             found[i] = _mishap(error)
 
 
-TOGETHER = 20_000_000
+TOGETHER = 40_000_000
 """Counted lanes of a run up to which all launches are recorded at once, with all their programs."""
 
 

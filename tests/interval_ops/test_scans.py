@@ -23,13 +23,8 @@ def drawn(seed: int, n: int = 5) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_passes_give_what_array_expressions_give(seed: int) -> None:
-    value, a, b, ref, exact = drawn(seed)
-    lo, hi = np.fmin(a, b), np.fmax(a, b)
+    value, _, _, ref, exact = drawn(seed)
     with np.errstate(all="ignore"):
-        finite = np.isfinite(value) & np.isfinite(lo) & np.isfinite(hi)
-        inside = (lo <= ref) & (ref <= hi) & (lo <= exact) & (exact <= hi)
-        assert scans.quiet(*scans.flats(value, lo, hi, ref, exact)) == bool((finite & inside).all())
-
         gap = np.abs(value - exact)
         far = np.isfinite(gap) & (gap > 8 * (1e-7 * np.abs(exact) + 1e-30))
         assert scans.off(*scans.flats(value, exact), 8, 1e-7, 1e-30) == bool(far.any())
@@ -45,6 +40,24 @@ def test_passes_give_what_array_expressions_give(seed: int) -> None:
 
     bits = [np.where(np.isnan(x), np.nan, x).view(np.int64) for x in (value, np.where(exact > 0, value, exact))]
     assert scans.same_bits(*(scans.flats(*(x.view(np.float64) for x in bits)))) == bool((bits[0] == bits[1]).all())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_lies_beyond_and_how_far(seed: int) -> None:
+    value, a, b, ref, exact = drawn(seed)
+    lo, hi = np.fmin(a, b), np.fmax(a, b)
+    out = np.zeros(ref.size, bool)
+    with np.errstate(all="ignore"):
+        finite = all(np.isfinite(x).all() for x in (value, lo, hi, ref))
+        alone = finite and bool(((lo <= exact) & (exact <= hi)).all())
+        assert scans.beyond(*scans.flats(value, lo, hi, ref, exact), out) == alone
+        outside = (ref < lo) | (ref > hi)
+        assert not alone or np.array_equal(out, outside)
+        if finite:
+            score = np.where(outside, np.maximum(lo - ref, ref - hi), -np.inf)
+            assert scans.furthest(outside, *scans.flats(ref, lo, hi)) == (score.max(), int(np.argmax(score)))
+        bounded = all(np.isfinite(x).all() for x in (lo, hi, ref))
+        assert scans.extent(*scans.flats(lo, hi, ref)) == (bounded, np.abs(ref).max() if bounded else 0.0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
