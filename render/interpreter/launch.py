@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
@@ -136,7 +137,8 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
     semantic = RealSemantic(builder)
     language = Language(ctx, semantic)
     code = code_of(kernel)
-    described = {k: _describe(v) for k, v in arguments.items()}
+    with torch._C.DisableTorchFunction():  # what a tensor is like is no host code's question
+        described = {k: _describe(v) for k, v in arguments.items()}
     ctx.steps, ctx.activity = Steps(ctx, math.prod(extents), session.steps), Activity()
     record = Launch(kernel.fn.__name__, code.file, code.line, extents, described, options)
     ctx.home = Site(code.file, code.line)
@@ -155,7 +157,8 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
             convert = Converter(ctx, session.memory.register, semantic.make_tensor_descriptor, session.number_ends)
             for name in constant & arguments.keys():
                 session.number_ends(arguments[name], constant=True)
-            values = {k: constant_value(v) if k in constant else convert(k, v) for k, v in arguments.items()}
+            with torch._C.DisableTorchFunction():
+                values = {k: constant_value(v) if k in constant else convert(k, v) for k, v in arguments.items()}
             body = language.bind(kernel)
             positional, named = call.given(values)
             builder.given(values)
