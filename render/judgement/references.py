@@ -61,6 +61,7 @@ class References:
 
         def fresh() -> Mapping[str, Any]:
             torch.manual_seed(self.options.seed)
+            trail.restart(self.inputs.values.values())  # else the copies would be read as numbers from elsewhere
             values = self.inputs.clone().values
             trail.restart(values.values())
             return values
