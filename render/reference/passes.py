@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
@@ -9,14 +11,20 @@ from interval_ops.compiled import compiled
 from render.reference.twins import extent
 
 F64 = torch.float64
-Rows = tuple[np.ndarray, int, int]
+
+
+class Rows(NamedTuple):
+    """A tensor that is broadcast to a shape whose last axis is a row: the steps from row to row and within one."""
+
+    numbers: np.ndarray
+    down: int
+    along: int
 
 
 def rows(x: torch.Tensor | float, shape: torch.Size) -> Rows | None:
-    """(its numbers, the step from row to row, that within one) of a tensor that is broadcast to this shape, whose last
-    axis is a row; None where no two steps tell."""
+    """None where no two steps tell."""
     if not isinstance(x, torch.Tensor):
-        return np.array([x]), 0, 0
+        return Rows(np.array([x]), 0, 0)
     if x.dtype != F64 or not fits(x, shape):
         return None
     x = x.detach().expand(shape)
@@ -28,7 +36,7 @@ def rows(x: torch.Tensor | float, shape: torch.Size) -> Rows | None:
             return None
         reach *= n
     within = last[1] if last[0] > 1 else 0
-    return torch.as_strided(x, (extent(x),), (1,), x.storage_offset()).numpy(), step, within
+    return Rows(torch.as_strided(x, (extent(x),), (1,), x.storage_offset()).numpy(), step, within)
 
 
 def flat(x: torch.Tensor) -> np.ndarray:
@@ -36,18 +44,17 @@ def flat(x: torch.Tensor) -> np.ndarray:
 
 
 @compiled
-def carry_two(value, width, a, b, e, f, steps, u, floor, product, out):  # type: ignore[no-untyped-def]
-    # False: something is not finite, and a pass of its own has to look.
+def carry_two(value, width, a, b, e, f, rounding, product, out):  # type: ignore[no-untyped-def]
+    # `rounding`: (u, floor). False: something is not finite, and a pass of its own has to look.
     for row in range(out.size // max(width, 1)):
-        i, k, n, q = row * steps[0], row * steps[2], row * steps[4], row * steps[6]
-        first = row * width
+        i, k, n, q, first = row * a.down, row * b.down, row * e.down, row * f.down, row * width
         for col in range(width):
-            x, y, v = abs(a[i + col * steps[1]]), abs(b[k + col * steps[3]]), abs(value[first + col])
-            g, h = e[n + col * steps[5]], f[q + col * steps[7]]
+            x, y = abs(a.numbers[i + col * a.along]), abs(b.numbers[k + col * b.along])
+            g, h, v = e.numbers[n + col * e.along], f.numbers[q + col * f.along], abs(value[first + col])
             moved = y * g + x * h if product else g + h
             if not (moved < np.inf and v < np.inf):
                 return False
-            out[first + col] = moved + (u * v + floor)
+            out[first + col] = moved + (rounding[0] * v + rounding[1])
     return True
 
 

@@ -223,10 +223,9 @@ def _at_once(op: Movable, values: list[Any], dtypes: list[Any], unit: noise.Unit
     rows = [passes.rows(x, shape) for x in given]
     if any(x is None for x in rows):
         return None
-    (a, i, j), (b, k, m), (e, n, p), (f, q, r) = rows  # type: ignore[misc]
-    out, (u, floor), width = torch.empty_like(value), unit.rounding(dtypes[0]), shape[-1] if shape else 1
-    steps = (i, j, k, m, n, p, q, r)
-    known = passes.carry_two(passes.flat(value), width, a, b, e, f, steps, u, floor, op.name == "mul", passes.flat(out))
+    out, width, rounding = torch.empty_like(value), shape[-1] if shape else 1, unit.rounding(dtypes[0])
+    a, b, e, f = rows
+    known = passes.carry_two(passes.flat(value), width, a, b, e, f, rounding, op.name == "mul", passes.flat(out))
     return out if known else None
 
 
