@@ -13,7 +13,7 @@ from render.reference.twins import extent
 F64 = torch.float64
 
 
-class Rows(NamedTuple):
+class Broadcast(NamedTuple):
     """A tensor that is broadcast to a shape whose last axis is a row: the steps from row to row and within one."""
 
     numbers: np.ndarray
@@ -21,10 +21,10 @@ class Rows(NamedTuple):
     along: int
 
 
-def rows(x: torch.Tensor | float, shape: torch.Size) -> Rows | None:
+def rows(x: torch.Tensor | float, shape: torch.Size) -> Broadcast | None:
     """None where no two steps tell."""
     if not isinstance(x, torch.Tensor):
-        return Rows(np.array([x]), 0, 0)
+        return Broadcast(np.array([x]), 0, 0)
     if x.dtype != F64 or not fits(x, shape):
         return None
     x = x.detach().expand(shape)
@@ -36,7 +36,7 @@ def rows(x: torch.Tensor | float, shape: torch.Size) -> Rows | None:
             return None
         reach *= n
     within = last[1] if last[0] > 1 else 0
-    return Rows(torch.as_strided(x, (extent(x),), (1,), x.storage_offset()).numpy(), step, within)
+    return Broadcast(torch.as_strided(x, (extent(x),), (1,), x.storage_offset()).numpy(), step, within)
 
 
 def flat(x: torch.Tensor) -> np.ndarray:
