@@ -42,6 +42,7 @@ from render.judgement.evidence import evidence_of
 from render.judgement.formulas import Comparison, FormulasCompared
 from render.judgement.later import Explanations, changed, provisional
 from render.judgement.memory import free_runs, peak_mb
+from render.judgement.otherwise import otherwise
 from render.judgement.precision import finer
 from render.judgement.quotes import quoted
 from render.judgement.references import References, Timing
@@ -162,10 +163,11 @@ class Judgement:
     def _finer(self, known: References, cases: list[Judged]) -> list[Judged]:
         """The outputs with E in more bits where float64's error matters."""
         began = time.perf_counter()
+        cases = otherwise(known, self.places, cases)
         cases, self.finer = finer(known, self.places, cases, self.options.progress)
         if self.finer:
             self.timing["finer_s"] = time.perf_counter() - began
-        return cases
+        return otherwise(known, self.places, cases)  # more bits decide as E did
 
     def _device_output(self) -> Any:
         if isinstance(self.recorded, DeviceRecording):

@@ -102,6 +102,9 @@ def unrounded(
             continue
         gap, counts = _gap(case, f)
         near = SLACK * np.abs(case.exact)
+        if (np.abs(gap) > near).any() and (others := _otherwise(oracle, exact)) is not None:
+            case = as_decided(case, others[place], f, 1.0)
+            gap, counts = _gap(case, f)
         if not (np.abs(gap) > near).any():
             answers.append(_answer(case, f, gap, counts, near, False))
             continue
@@ -144,17 +147,25 @@ def _bounded(case: Case) -> Unrounded | None:
     return _agreeing(case, (case.lo, case.hi), told, most, used, largest)
 
 
-def as_decided(case: Case, wider: np.ndarray, f: Ends) -> Case:
+def _otherwise(oracle: Oracle, exact: OracleResult) -> list[np.ndarray] | None:
+    from render.entry.execution import on_cpu
+
+    with on_cpu():
+        return oracle.otherwise(exact)
+
+
+def as_decided(case: Case, wider: np.ndarray, f: Ends, part: float = PART) -> Case:
     """The case with E as the reference on widened inputs has it, in the few elements where F has that, too.
 
     E decides as the reference at its own dtype does: which of two codes is nearer, which of two ties comes first. F
-    decides without rounding, as the reference on widened inputs. Where the two differ in a part of the elements only,
-    they differ in decisions that hang on a rounding; a reference whose dtype has a meaning differs everywhere.
+    decides without rounding, as the reference on widened inputs. Where the two differ in a `part` of the elements only,
+    they differ in decisions that hang on a rounding; a reference whose dtype has a meaning differs everywhere. Where
+    they are known to differ in decisions alone (`Oracle.otherwise`), it may be all of them.
     """
     with np.errstate(invalid="ignore"):
         other = np.abs(wider - case.exact) > SLACK * np.abs(case.exact)
         agrees = (f[0] - SLACK * np.abs(wider) <= wider) & (wider <= f[1] + SLACK * np.abs(wider))
-    if not 0 < other.sum() <= PART * other.size:
+    if not 0 < other.sum() <= part * other.size:
         return case
     return replace(case, exact=np.where(other & agrees, wider, case.exact))
 

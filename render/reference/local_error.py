@@ -162,9 +162,16 @@ def gradient_sums(name: str, args: tuple[Any, ...]) -> tuple[float, torch.Tensor
     return None
 
 
-def cast_error(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
-    """Bound of the rounding of float64 values to `dtype`, 0 where they are representable; None if nothing rounds."""
+def cast_error(x: torch.Tensor, dtype: torch.dtype, error: torch.Tensor | None = None) -> torch.Tensor | None:
+    """Bound of the rounding to `dtype` of float64 values that are off by `error`; None if nothing rounds.
+
+    Where x is representable, no number within `error` of it is farther than that from one that is.
+    """
     fmt = TORCH_FORMATS.get(dtype)
     if fmt is None or fmt.p >= 53:
         return None
-    return passes.lost_in(x.detach().double(), x.detach().to(dtype).double(), fmt.u, fmt.half_subnormal)
+    if error is None:
+        return passes.lost_in(x.detach().double(), x.detach().to(dtype).double(), fmt.u, fmt.half_subnormal)
+    lost = x.to(dtype).double() != x
+    rounding = fmt.u * (x.abs() + error) + fmt.half_subnormal
+    return torch.where(lost, rounding, torch.minimum(rounding, error))

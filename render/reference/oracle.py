@@ -217,6 +217,26 @@ class Oracle:
         known: Carried = self._ends(values, spread), _quality(mode), list(mode.notes)
         return OracleResult(values, "run as written with float64 carried beside it", lambda: known)
 
+    def otherwise(self, exact: OracleResult) -> list[np.ndarray] | None:
+        """E with the reference's decisions (casts to integers, comparisons, places of a maximum) made the other way.
+
+        On widened inputs it decides as float64 does; run as written, as its own dtypes do. Both are what it may do
+        within its rounding. None where it cannot be had.
+        """
+
+        def found() -> list[np.ndarray] | None:
+            try:
+                values = self._carry(None, False, decides=not exact.widened)[0]
+            except Exception as error:  # sizes that hang on decisions, and whatever a reference raises on other ones
+                caught(error, "the reference with other decisions")
+                return None
+            return values if [x.shape for x in values] == [x.shape for x in exact.values] else None
+
+        if self.reference.bounds is not None or not exact.trusted:
+            return None
+        known: list[np.ndarray] | None = self.memo(("otherwise", exact.widened), found)
+        return known
+
     def radius(self, exact: OracleResult) -> list[np.ndarray | None]:
         """R per output: how far the reference's own roundings may take it from E."""
         if self.reference.bounds is not None:
@@ -387,9 +407,10 @@ class Oracle:
         return list(values), list(errors), mode
 
     def _carry(
-        self, unit: Unit, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None
-    ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:
-        mode = ShadowMode(unit, round_scalars=any(is_float(x) and x.dtype != F64 for _, x in self.native))
+        self, unit: Unit | None, widened: bool, made: list[Made] | None = None, lost: list[Lost] | None = None,
+        decides: bool = False,
+    ) -> tuple[list[np.ndarray], list[np.ndarray], ShadowMode]:  # fmt: skip
+        mode = ShadowMode(unit, any(is_float(x) and x.dtype != F64 for _, x in self.native), decides)
         mode.made, mode.lost = made, lost
         inputs = self.inputs.upcast() if widened else self.inputs.clone()
         for x in inputs.values.values():
@@ -397,7 +418,7 @@ class Oracle:
                 mode.shadows.lend(x, x)
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.
-            fused = FusedAttention(mode) if unit.native else nullcontext()
+            fused = FusedAttention(mode) if unit is not None and unit.native else nullcontext()
             with sdpa_kernel([SDPBackend.MATH]), mode, fused:
                 found = self._call(inputs)
             values = [array(mode.value(x)) for _, x in found]

@@ -92,7 +92,7 @@ class Movable:
         if dtype is None or self.name in _CASTS or self.name in noise.EXACT_OPS:
             return
         for i in self.tensors:
-            error = noise.cast_error(self.leaves[i], dtype) if _is_float(self.leaves[i]) else None
+            error = noise.cast_error(self.leaves[i], dtype, self.errors.get(i)) if _is_float(self.leaves[i]) else None
             if error is not None:
                 self.errors[i] = self.errors[i] + error if i in self.errors else error
 
@@ -199,7 +199,7 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
             found[i] = moved if i not in found else found[i] + moved
     for i in floats:
         if op.name in _CASTS:
-            own = noise.cast_error(values[i], dtypes[i]) if unit.casts else None
+            own = noise.cast_error(values[i], dtypes[i], found.get(i)) if unit.casts else None
             own = own if own is None else own * unit.scale
         else:
             own = noise.local_error(op.name, op.args, values[i], dtypes[i], unit, op.kwargs)

@@ -101,6 +101,7 @@ def _disabled() -> Any:
 class ShadowMode(TorchDispatchMode):
     """Carries float64 through whatever runs inside and, with `unit`, the bound of its error.
 
+    Integers and truth values are those of the run itself; with `decides`, those of the float64 beside it.
     `round_scalars`: Python numbers stand for their float32 roundings. `estimated` turns true when an error could only
     be estimated; `notes` names the operations that could not be carried. `made`, if it is a list, gets every float
     result with its error.
@@ -111,9 +112,10 @@ class ShadowMode(TorchDispatchMode):
         """Torch would import its whole compiler to keep it away from this mode; nothing is compiled here."""
         return False
 
-    def __init__(self, unit: noise.Unit | None = None, round_scalars: bool = False) -> None:
+    def __init__(self, unit: noise.Unit | None = None, round_scalars: bool = False, decides: bool = False) -> None:
         super().__init__()
         self.unit = unit
+        self.decides = decides
         self.round_scalars = round_scalars
         self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
@@ -215,6 +217,8 @@ class ShadowMode(TorchDispatchMode):
         out = func(*args, **kwargs)
         if mutable:
             self._drop_reinterpreted(func, args)
+        if self.decides and any(map(is_float, inputs)):
+            self._decide(func, twins, out)
         changed = [x for x in leaves_of(out) if is_float(x) and (mutable or x.untyped_storage()._cdata not in known)]
         if changed:
             self._follow(func, twins, errors, out, changed, kwargs.get("dtype"))
@@ -230,6 +234,16 @@ class ShadowMode(TorchDispatchMode):
             return F64 if isinstance(x, torch.dtype) and x.is_floating_point else x
 
         return twin
+
+    def _decide(self, func: Any, twins: Any, out: Any) -> None:
+        """Integers and truth values that come of floats, as they come of the float64 ones."""
+        told = [x for x in leaves_of(out) if isinstance(x, torch.Tensor) and not (is_float(x) or x.is_complex())]
+        if not told or noise.base_name(func) in noise.RANDOM:
+            return
+        args, kwargs = mapped(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, twins)
+        wide = [x for x in leaves_of(func(*args, **kwargs)) if isinstance(x, torch.Tensor) and not is_float(x)]
+        for x, other in zip(told, wide, strict=True):
+            x.copy_(other)
 
     def _drop_reinterpreted(self, func: Any, args: Any) -> None:
         """A float storage written through an integer view has bits that its shadow knows nothing of."""
