@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from render.front.repeats import Repeats
 from render.front.tape import Tape
 from render.interpreter.arguments import KernelCall, grid_of
 from render.interpreter.no_gpu import ValueSession
@@ -20,6 +21,13 @@ class WatchedSession(ValueSession):
         self._warned: set[str] = set()
         self.told: list[Any] = []
         self.launched = 0
+        self._repeats, told = Repeats(lambda: self.memory), self.memory.printer
+
+        def printed(text: str) -> None:
+            self._repeats.heard()
+            told(text)
+
+        self.memory.printer = printed
 
     def warned(self, finding: Any) -> None:
         self.told.append(finding)
@@ -31,8 +39,14 @@ class WatchedSession(ValueSession):
         extents = grid_of(grid, call.arguments)
         self.launched += 1
         step = self.tape.launching(kernel, extents, call)
+        if self._repeats.nothing_new(step):
+            return
+        if (stored := self._repeats.copied(step)) is not None:
+            self.tape.wrote(step, stored)
+            return
         super()._launch(kernel, extents, call)
         self.tape.wrote(step, self.memory.stored)
+        self._repeats.ran(step, self.memory)
 
     def _watch_addresses(self, scope: PatchScope) -> None:
         super()._watch_addresses(scope)

@@ -128,6 +128,11 @@ class Memory:
         """Storages that the launch in progress (or the last one) wrote."""
         return [s for s in self._used.values() if s.stored]
 
+    @property
+    def used(self) -> list[Storage]:
+        """Storages that the launch in progress (or the last one) accessed."""
+        return list(self._used.values())
+
     # launches and chunks
     def begin_launch(self, launch: Any) -> None:
         """`launch` has `kernel` and `grid` (see `LaunchInfo`)."""
