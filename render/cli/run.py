@@ -22,6 +22,7 @@ from render.result.codes import combined
 from render.result.errors import RenderError
 from render.result.footing import Footing
 from render.result.options import ASSUMED, REPORT
+from render.result.places import relative
 from render.result.progress import Doing, progress
 
 if TYPE_CHECKING:
@@ -185,10 +186,14 @@ class _Show:
             launched = watch.tape.launches
             why = "it compares no kernel's result with anything" if launched else "it launched no Triton kernel"
             why = why if ended.error is None else f"it raised {type(ended.error).__name__} before it compared"
+            help = "compare with torch.testing.assert_close(actual, expected), or use `render classify FILE`"
+            if watch.unjudged:
+                one = watch.unjudged[0]
+                at = f"{relative(one.file)}:{one.line}"
+                why = f"what a kernel stored went into both {one.name} and {one.reference}, which {at} compares"
+                help = "compute the reference before the launch, or from a copy (x.clone()) that no kernel overwrites"
             self._say(f"error[{'RND903' if launched else 'RND904'}]: nothing to judge: {why}")
-            self._say(
-                "  help: compare with torch.testing.assert_close(actual, expected), or use `render classify FILE`"
-            )
+            self._say(f"  help: {help}")
         elif len(watch.comparisons) > 1 or self.quiet:
             self._print(terminal.summary(verdicts, self.console.width, code))
         if self.lost is not None and (full := unwritable(self.lost)):

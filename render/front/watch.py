@@ -113,6 +113,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     ) -> None:  # fmt: skip
         self.options = options or Options()
         self.comparisons: list[Compared] = []
+        self.unjudged: list[Compared] = []
+        """What was compared although no kernel's result is on one side alone."""
         self.notes: list[str] = []
         self.tape = Tape() if tape is None else tape
         self.tell, self.listens, self.later, self.accepts = tell, listens, later, accepts
@@ -411,6 +413,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 with self._own():
                     found = replace(found, verdict=ask())
             except NothingToJudge:
+                self.unjudged.append(found)
                 return None
             except Exception as error:  # the script goes on; what went wrong stands in the report
                 caught(error, "a comparison of a script")

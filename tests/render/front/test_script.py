@@ -243,3 +243,21 @@ def test_threads_of_a_script_are_part_of_it(tmp_path: Path, capsys: pytest.Captu
     )
     assert run(invocation([str(file)])).exit_code == 0
     assert capsys.readouterr().out == "5\nlate\n"
+
+
+def test_a_reference_made_of_what_the_kernel_overwrote_is_told(tmp_path: Path) -> None:
+    (tmp_path / "inplace.py").write_text(
+        "import torch, triton, triton.language as tl\n"
+        "@triton.jit\n"
+        "def k(X, B: tl.constexpr):\n"
+        "    i = tl.arange(0, B)\n"
+        "    x = tl.load(X + i)\n"
+        "    tl.store(X + i, x * tl.sigmoid(x))\n"
+        "x = torch.randn(128, device='cuda')\n"
+        "k[(1,)](x, 128)\n"
+        "assert torch.allclose(x, torch.nn.functional.silu(x))\n"
+    )
+    command = [sys.executable, "-m", "render", "run", "inplace.py"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ran.returncode == 2 and "x.clone()" in ran.stderr, ran.stderr
+    assert "what a kernel stored went into both x and" in ran.stderr and "inplace.py:9" in ran.stderr, ran.stderr
