@@ -53,11 +53,7 @@ class Language:
         return self._bound[key]
 
     def _namespace(self, fn: Any) -> dict[str, Any]:
-        live = namespace_of(fn, {})
-        instead = self._patches.instead
-        for name, value in live.items():
-            if id(value) in instead:
-                live[name] = instead[id(value)]
+        live = {name: self._patches.for_kernels(value) for name, value in namespace_of(fn, {}).items()}
         planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
         return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 

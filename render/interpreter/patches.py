@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,6 +47,19 @@ class Patches:
 
     def of(self, owner: Any) -> dict[str, Any]:
         return self.names.setdefault(owner, {})
+
+    def for_kernels(self, value: Any) -> Any:
+        """What a kernel finds in place of a global. Code that looks for a function in modules of several versions may
+        run Triton's module once more: what comes of it is known by the module's name."""
+        if id(value) in self.instead:
+            return self.instead[id(value)]
+        if inspect.isfunction(value) or inspect.ismodule(value):
+            owner = sys.modules.get(value.__name__ if inspect.ismodule(value) else value.__module__)
+            if owner in self.names and owner is not value:
+                known = owner if inspect.ismodule(value) else self.names[owner].get(value.__name__)
+                copied = inspect.ismodule(value) or getattr(owner, value.__name__, None) is not value
+                return known if copied and known is not None else value
+        return value
 
 
 def vendor_modules() -> Iterator[Any]:

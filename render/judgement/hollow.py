@@ -1,15 +1,15 @@
 """Is the bound hollow at the elements that differ? The power of a bound is local.
 
 Over a whole output `decision.fits_zero` asks whether zeros would lie in the bound everywhere. Here it is asked of the
-elements that differ by more than one rounding of the output: if zero lies in the bound of each of them, the others,
-which agree anyway, do not make up for it. And one such element is enough where it differs by a good part of the exact
-value and its half width exceeds half of
+elements that differ by more than one rounding of the output: if each of their bounds holds zero and is hollow, the
+others, which agree anyway, do not make up for it. And one such element is enough where it differs by a good part of the
+exact value. A bound is hollow where its half width exceeds half of
 
     S = |E| + sum_i |dE/dx_i| |x_i|,
 
-so that the bound would also let through what every input off by half does to the result (zero in a bound alone is what
-cancellation looks like). S takes a run of the reference and is asked for only where an element is wide beside the
-largest of its row.
+so that it would also let through what every input off by half does to the result; zero in a bound alone is what
+cancellation looks like. S takes a run of the reference: it is asked for only where zero lies in the bounds of all that
+differ, or an element is wide beside the largest of its row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def decided(references: References, places: Sequence[int], cases: Sequence[Case]
         if not _apart_at_all(case):
             continue
         at = differing(case)
-        if at.any() and not (at & ~_holds_zero(case)).any():
+        zero = at.any() and not (at & ~_holds_zero(case)).any()
+        if zero and not (at & ~_hollow(references, place, case)).any():
             return _said(case, at, "zero lies in each of their bounds")
         at = suspects(case)
         if at.any() and (at := at & _hollow(references, place, case)).any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import pytest
@@ -57,3 +58,33 @@ def test_replacements_are_made_once() -> None:
 def test_a_session_knows_its_settings() -> None:
     with pytest.raises(TypeError, match="no setting 'chunks'"):
         Session("any", chunks=4)  # type: ignore[call-arg]
+
+
+def _once_more(module: str) -> Any:
+    """The module run again beside the one that is imported, as searches over versions do."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+rsqrt = _once_more("triton.language.extra.libdevice").rsqrt
+vendors = _once_more("triton.language.extra.libdevice")
+functions = _once_more("triton.language.math")
+
+
+@triton.jit
+def by_copies(X, Out):
+    i = tl.arange(0, 16)
+    x = tl.load(X + i)
+    tl.store(Out + i, rsqrt(x) + vendors.tanh(x) + functions.exp(x))
+
+
+def test_functions_of_a_second_copy_of_tritons_modules() -> None:
+    x, out = torch.rand(N) + 0.5, torch.empty(N)
+    with Session("sm_80") as session:
+        by_copies[(1,)](x, out)
+    envelope, exact = session.envelope(out), (y := x.double()).rsqrt() + y.tanh() + y.exp()
+    assert envelope is not None and torch.allclose(out.double(), exact)
+    assert (envelope.lo <= exact.numpy()).all() and (exact.numpy() <= envelope.hi).all()

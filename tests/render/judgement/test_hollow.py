@@ -45,3 +45,13 @@ def test_cancellation_is_no_hollow_bound():
     x[:, 16:] = -x[:, :16] * (1 + 2.0**-9)
     v = classify(sums, x, ref=lambda x: x.flip(1).float().cumsum(1)[:, -1])
     assert v.code != "RND301"
+
+
+def test_one_element_near_nothing_that_differs_is_no_hollow_bound():
+    """All rows agree in every bit but the one that cancels, whose bound is narrow beside its terms."""
+    x = torch.zeros(8, 32)
+    x[:, 0] = 1.0 + torch.arange(8)
+    x[3] = data(32)[3]
+    x[3, 16:] = -x[3, :16] * (1 + 2.0**-9)
+    v = classify(sums, x, ref=lambda x: x.flip(1).float().cumsum(1)[:, -1])
+    assert v.label == "Type-I" and v.outputs[0].max_abs_diff > 0, v
