@@ -221,21 +221,33 @@ class Oracle:
         """E with the reference's decisions (casts to integers, comparisons, places of a maximum) made the other way.
 
         On widened inputs it decides as float64 does; run as written, as its own dtypes do. Both are what it may do
-        within its rounding. None where it cannot be had.
+        within its rounding. NaN where both decide alike, which is to say that they differ by no more than float64's own
+        error; None where it cannot be had.
         """
 
         def found() -> list[np.ndarray] | None:
             try:
                 values = self._carry(None, False, decides=not exact.widened)[0]
+                base, reach = self._float64(exact.widened)
             except Exception as error:  # sizes that hang on decisions, and whatever a reference raises on other ones
                 caught(error, "the reference with other decisions")
                 return None
-            return values if [x.shape for x in values] == [x.shape for x in exact.values] else None
+            if [x.shape for x in values] != [x.shape for x in base]:
+                return None
+            parts = zip(values, base, reach, strict=True)
+            return [np.where(deviation(v, x) > 2 * e + 2.0**-48 * np.abs(x), v, np.nan) for v, x, e in parts]
 
         if self.reference.bounds is not None or not exact.trusted:
             return None
         known: list[np.ndarray] | None = self.memo(("otherwise", exact.widened), found)
         return known
+
+    def _float64(self, widened: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """E as float64 has it, and how far that may be off."""
+        if not widened:
+            return self._carried(Unit(native=False), False)[:2]
+        base = self._plain() or []
+        return base, self._reach(Unit(native=False), True, base)[0]
 
     def radius(self, exact: OracleResult) -> list[np.ndarray | None]:
         """R per output: how far the reference's own roundings may take it from E."""
