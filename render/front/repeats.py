@@ -142,5 +142,5 @@ def _allocated(cell: Cell) -> bool:
 def _digest(storages: Iterable[Storage]) -> bytes:
     found = hashlib.blake2b(digest_size=16)
     for storage in storages:
-        found.update(storage.raw)
+        found.update(memoryview(storage.raw))  # type: ignore[arg-type]
     return found.digest()
