@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from types import MappingProxyType
 
 import numpy as np
@@ -87,8 +88,27 @@ def unrounded(
         return None
     free.session.forget()
     found = {o.name: o for o in free.outputs}
-    margin: Margin | None = None
     answers = []
+    margin = cache(partial(_margin, oracle, exact))
+
+    def answered(case: Case, place: int, f: Ends) -> Unrounded | None:
+        if (alike := _alike(case, f)) is not None:
+            return alike
+        gap, counts = _gap(case, f)
+        near = SLACK * np.abs(case.exact)
+        if not (np.abs(gap) > near).any():
+            return _answer(case, f, gap, counts, near, False)
+        if (room := margin()) is None:
+            return None
+        of_e = _of_float64(oracle, exact, place) + given.get(case.name, 0.0)
+        slack = near + np.nan_to_num(room.reach[place], nan=np.inf) + of_e
+        answer = _answer(case, f, gap, counts, slack, room.estimated)
+        if answer.shown or room.estimated:
+            return answer
+        hidden = _hidden(np.where(counts, np.abs(gap), 0.0), slack, near + of_e)
+        slack = _signed(oracle, exact, place, hidden, slack, near + of_e)
+        return _answer(case, f, gap, counts, slack, room.estimated)
+
     for case, place in zip(cases, places, strict=True):
         if not comparable(case) or case.name not in found:
             continue
@@ -97,27 +117,11 @@ def unrounded(
         f = found[case.name].lo, found[case.name].hi
         if exact.wider is not None:
             case = as_decided(case, exact.wider[place], f)
-        if (alike := _alike(case, f)) is not None:
-            answers.append(alike)
-            continue
-        gap, counts = _gap(case, f)
-        near = SLACK * np.abs(case.exact)
-        if (np.abs(gap) > near).any() and (others := _otherwise(oracle, exact)) is not None:
-            case = as_decided(case, others[place], f, 1.0)
-            gap, counts = _gap(case, f)
-        if not (np.abs(gap) > near).any():
-            answers.append(_answer(case, f, gap, counts, near, False))
-            continue
-        margin = margin or _margin(oracle, exact)
-        if margin is None:
+        answer = answered(case, place, f)
+        if answer is not None and answer.differing and (others := _otherwise(oracle, exact)) is not None:
+            answer = answered(as_decided(case, others[place], f, 1.0), place, f)
+        if answer is None:
             return None
-        of_e = _of_float64(oracle, exact, place) + given.get(case.name, 0.0)
-        slack = near + np.nan_to_num(margin.reach[place], nan=np.inf) + of_e
-        answer = _answer(case, f, gap, counts, slack, margin.estimated)
-        if not answer.shown and not margin.estimated:
-            hidden = _hidden(np.where(counts, np.abs(gap), 0.0), slack, near + of_e)
-            slack = _signed(oracle, exact, place, hidden, slack, near + of_e)
-            answer = _answer(case, f, gap, counts, slack, margin.estimated)
         answers.append(answer)
     return answers
 
