@@ -1,14 +1,12 @@
-"""Matrix products, convolutions and whole-matrix operations on numbers of many bits."""
+"""Matrix products and convolutions on numbers of many bits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from render.exact.numbers import Num, Numbers
 from render.ops.formulas import Refused
 from render.reference.precise.elementwise import Rule
 from render.reference.precise.graph import Ids, ProductNode
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from render.reference.precise.cells import RecordedCells
 
 
-def _product(r: RecordedCells, a: Ids, b: Ids) -> Ids:
+def product(r: RecordedCells, a: Ids, b: Ids) -> Ids:
     """a @ b for two or three dimensions each."""
     flat = a.ndim == 2
     a, b = (a[None], b[None]) if flat else (a, b)
@@ -29,11 +27,11 @@ def _product(r: RecordedCells, a: Ids, b: Ids) -> Ids:
 
 
 def _mv(r: RecordedCells, a: Ids, v: Ids) -> Ids:
-    return _product(r, a, v[:, None])[:, 0]
+    return product(r, a, v[:, None])[:, 0]
 
 
 def _dot(r: RecordedCells, a: Ids, b: Ids, **_: Any) -> Ids:
-    found: Ids = _product(r, a[None, :], b[:, None])[0, 0]
+    found: Ids = product(r, a[None, :], b[:, None])[0, 0]
     return found
 
 
@@ -50,7 +48,7 @@ def _added(rule: Rule) -> Rule:
 
 
 def _linear(r: RecordedCells, x: Ids, w: Ids, bias: Any = None) -> Ids:
-    made = _product(r, x.reshape(-1, x.shape[-1]), w.T).reshape(*x.shape[:-1], w.shape[0])
+    made = product(r, x.reshape(-1, x.shape[-1]), w.T).reshape(*x.shape[:-1], w.shape[0])
     return made if bias is None else r.map("add", lambda n, a, b: a + b, made, bias)
 
 
@@ -69,7 +67,7 @@ def _convolution(
     batch, places = x.shape[0], windows.shape[-1]
     parts = windows.reshape(batch, groups, -1, places)
     weights = w.reshape(groups, w.shape[0] // groups, -1)
-    made = [_product(r, np.broadcast_to(weights[g], (batch, *weights[g].shape)), parts[:, g]) for g in range(groups)]
+    made = [product(r, np.broadcast_to(weights[g], (batch, *weights[g].shape)), parts[:, g]) for g in range(groups)]
     pads = [x.shape[2 + d] + 2 * padding[d] - dilation[d] * (w.shape[2 + d] - 1) - 1 for d in (0, 1)]
     found = np.concatenate(made, 1).reshape(batch, w.shape[0], *(p // s + 1 for p, s in zip(pads, stride, strict=True)))
     if bias is not None:
@@ -77,44 +75,15 @@ def _convolution(
     return found[:, :, 0] if flat else found
 
 
-def _matrices(name: str, shape: Callable[..., tuple[int, ...]], outputs: int) -> Rule:
-    """`solved` of every matrix of a batch; the factors that PyTorch returns beside it are not followed."""
-
-    def rule(r: RecordedCells, *given: Any, left: bool = True, **_: Any) -> Any:
-        ids = [x for x in given if isinstance(x, np.ndarray)]
-        if not left or any(x.ndim < 2 or x.shape[:-2] != ids[0].shape[:-2] for x in ids):
-            raise Refused(f"no rule for this form of {name}")
-        sizes = [x.shape[-2:] for x in ids]
-        rows = [x.reshape(-1, x.shape[-2] * x.shape[-1]) for x in ids]
-
-        def fn(n: Numbers, *flat: list[Num]) -> Sequence[Num]:
-            made = []
-            for values, size in zip(flat, sizes, strict=True):
-                matrix = np.empty(len(values), object)
-                matrix[:] = values
-                made.append(matrix.reshape(size))
-            return n.solved(name, *made).ravel().tolist()
-
-        inner = shape(*sizes)
-        width = int(np.prod(inner, dtype=np.int64))
-        found = r.rows(name, fn, rows, (*ids[0].shape[:-2], *inner), width, 2.0 * sizes[0][0])
-        return (found, *[None] * (outputs - 1))
-
-    return rule
-
-
 PRODUCTS: dict[str, Rule] = {
-    "mm": _product,
-    "bmm": _product,
+    "mm": product,
+    "bmm": product,
     "mv": _mv,
     "dot": _dot,
     "vdot": _dot,
-    "addmm": _added(_product),
-    "baddbmm": _added(_product),
+    "addmm": _added(product),
+    "baddbmm": _added(product),
     "addmv": _added(_mv),
     "linear": _linear,
     "convolution": _convolution,
-    "_linalg_det": _matrices("det", lambda a: (), 3),
-    "_linalg_solve_ex": _matrices("solve", lambda a, b: b, 4),
-    "linalg_inv_ex": _matrices("inv", lambda a: a, 2),
 }

@@ -23,6 +23,7 @@ from render.reference.local_error import RANDOM, base_name
 from render.reference.precise.cells import F64, RecordedCells
 from render.reference.precise.choices import ORDERED, followed, integers
 from render.reference.precise.composites import COMPOSITES
+from render.reference.precise.dense import DENSE
 from render.reference.precise.elementwise import ELEMENTWISE
 from render.reference.precise.graph import Ids
 from render.reference.precise.products import PRODUCTS
@@ -30,7 +31,7 @@ from render.reference.precise.rows import ROWS, by_rows
 from render.reference.precise.scatter import SCATTER
 from render.reference.twins import copies_storage, is_float
 
-RULES = ELEMENTWISE | ROWS | PRODUCTS | COMPOSITES | SCATTER
+RULES = ELEMENTWISE | ROWS | PRODUCTS | DENSE | COMPOSITES | SCATTER
 REFUSED = {
     **dict.fromkeys(
         of_form(Form.COMPOSITE, Form.FUNCTION, Form.SUM, Form.PRODUCT, Form.ARITHMETIC), "no definition here"
