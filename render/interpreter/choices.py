@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from interval_ops.bounds import Pair
 from render.interpreter.hosted.call import Bounds, Exact, Found, is_wide
 from render.interpreter.memory import Envelope
+from render.interpreter.memory.host_side import EXACTLY
 from render.interpreter.memory.integers import INTEGERS
 from render.ops.aten import Form, of_form
 
@@ -112,8 +113,7 @@ class Choices:
         else:
             rank = np.argsort(np.argsort(-wide, rows, kind="stable"), rows)
             lower = rank % 2 == 0
-        pair = tuple(np.broadcast_to(np.asarray(end, np.float64), tensor.shape) for end in (e.lo, e.hi))
-        return torch.from_numpy(self.within(wide, (pair[0], pair[1]), lower)).to(
+        return torch.from_numpy(self.within(wide, _ends(tensor, e), lower)).to(
             torch.float64 if self.turn == EXACT else tensor.dtype
         )
 
@@ -121,12 +121,18 @@ class Choices:
         """Values and places of a row, by these places."""
         index = next(t for t in outputs if t.dtype in INTEGERS)
         whole = index if index.dim() == x.dim() else index.unsqueeze(dim)
-        ends = [np.broadcast_to(np.asarray(end, np.float64), x.shape) for end in (e.lo, e.hi)]
-        lo, hi = (np.take_along_axis(end, whole.numpy(), dim).reshape(index.shape) for end in ends)
+        lo, hi = (np.take_along_axis(end, whole.numpy(), dim).reshape(index.shape) for end in _ends(x, e))
         for t in outputs:
             if t.dtype not in INTEGERS:
                 t.copy_(torch.gather(x, dim, whole).reshape(t.shape))
         return [Exact() if t.dtype in INTEGERS else Bounds(lo, hi) for t in outputs]
+
+
+def _ends(x: torch.Tensor, e: Envelope) -> tuple[np.ndarray, np.ndarray]:
+    """Both ends of each element; of what is known to be a point they are its value."""
+    given = (x.detach().double().numpy(),) * 2 if e.lo is EXACTLY.lo else (e.lo, e.hi)
+    lo, hi = (np.broadcast_to(np.asarray(end, np.float64), x.shape) for end in given)
+    return lo, hi
 
 
 def _rows(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

@@ -401,3 +401,29 @@ def test_a_host_in_float64_takes_what_a_kernel_moved_as_it_is() -> None:
     assert render.classify(moved, x, ref=torch.tanh).label == "Type-I"
     found = render.classify(lambda x: moved(x, 1.5), x, ref=torch.tanh)
     assert (found.label, found.code) == ("Type-II", "RND201")
+
+
+DECIDED: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "select": lambda h, c: torch.where(h > 0, h, 0.2 * c * h),
+    "mask": lambda h, c: h * (h < 0.5).float() * c,
+    "largest": lambda h, c: h * h.reshape(8, -1)[h.reshape(8, -1).argmax(0), 0].mean() * c,
+    "order": lambda h, c: h[h.argsort()] * c,
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_host_that_decides_by_what_a_kernel_moved_is_run_in_float64(name: str) -> None:
+    x = torch.randn(B, generator=torch.Generator().manual_seed(3))
+
+    def moved(x: torch.Tensor, c: float = 1.0) -> torch.Tensor:
+        one, two = torch.empty_like(x), torch.empty_like(x)
+        multiplying[(1,)](x, torch.ones_like(x), one, len(x))
+        multiplying[(1,)](DECIDED[name](one, c), torch.full_like(x, 0.7), two, len(x))
+        return two
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        return DECIDED[name](x, 1.0) * 0.7
+
+    assert render.classify(moved, x, ref=reference).label == "Type-I"
+    found = render.classify(lambda x: moved(x, 1.0002), x, ref=reference)
+    assert found.label == "Type-II" and found.code in ("RND201", "RND211"), found
