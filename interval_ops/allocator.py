@@ -69,9 +69,9 @@ def trim() -> None:
         _library().malloc_trim(0)
 
 
-def spare() -> None:
+def spare(kept: int = _RETAINED) -> None:
     """As `trim`, where it is more than what stays: between steps that soon need as much again."""
-    if (own := _own()) > _RETAINED and own - _used() > _RETAINED:
+    if (own := _own()) > kept and own - _used() > kept:
         trim()
 
 

@@ -18,6 +18,8 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from render.network.spill import Held, Spill
+
 Tensors = list[torch.Tensor]
 
 
@@ -170,16 +172,17 @@ def copied(x: Any) -> Any:
 
 def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> ModuleRun:
     """One run as the user gave it, with every crossing of a module's border."""
-    events: list[Event] = []
-    kept: dict[int, tuple[weakref.ref[torch.Tensor], int, torch.Tensor]] = {}
+    events: list[tuple[str, str, Sequence[Held]]] = []
+    kept: dict[int, tuple[weakref.ref[torch.Tensor], int, Held]] = {}
+    spill = Spill()
 
-    def keep(t: torch.Tensor) -> torch.Tensor:
+    def keep(t: torch.Tensor) -> Held:
         """A copy, or the one made before of the same tensor: several modules read what one returned."""
         if t.is_inference():
-            return t.detach().clone()
+            return spill.hold(t)
         found = kept.get(id(t))
         if found is None or found[0]() is not t or found[1] != t._version:
-            found = kept[id(t)] = weakref.ref(t), t._version, t.detach().clone()
+            found = kept[id(t)] = weakref.ref(t), t._version, spill.hold(t)
         return found[2]
 
     def eager_enter(name: str, module: nn.Module, arguments: Any) -> None:
@@ -188,11 +191,13 @@ def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> ModuleRun:
     def eager_leave(name: str, module: nn.Module, result: Any) -> None:
         events.append((name, "out", [keep(t) for t in leaves(result)]))
 
+    traced: list[Event] = []
+
     def traced_enter(name: str, module: nn.Module, arguments: Any) -> None:
-        events.append((name, "in", [t.detach().clone() for t in leaves(arguments)]))
+        traced.append((name, "in", [t.detach().clone() for t in leaves(arguments)]))
 
     def traced_leave(name: str, module: nn.Module, result: Any) -> None:
-        events.append((name, "out", [t.detach().clone() for t in leaves(result)]))
+        traced.append((name, "out", [t.detach().clone() for t in leaves(result)]))
 
     modules = model.modules()
     enter, leave = (eager_enter, eager_leave) if model.compiler is None else (traced_enter, traced_leave)
@@ -205,7 +210,10 @@ def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> ModuleRun:
             for name, m in modules.items()
             if m.training and (own := [b for b in m.buffers(recurse=False) if b.is_floating_point()])
         }
-    return ModuleRun(ordered(events), output, state)
+    while traced:
+        name, way, made = traced.pop(0)
+        events.append((name, way, [spill.hold(t) for t in made]))
+    return ModuleRun(ordered([(name, way, [h.tensor() for h in held]) for name, way, held in events]), output, state)
 
 
 def _runner(model: Model) -> Callable[..., Any]:

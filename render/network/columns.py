@@ -90,9 +90,8 @@ def _gather(sight: Sight, parts: Sequence[Sight]) -> None:
     sight.followed = True
     known = [p.widths for p in parts if p.widths is not None]
     if known:
-        sight.widths = WidthSample(*(np.concatenate([np.atleast_1d(x) for x in xs if x is not None])
-                                for xs in zip(*known, strict=True)))  # fmt: skip
-        sight.widths.into(record)
+        whole = (np.concatenate([np.atleast_1d(x) for x in xs if x is not None]) for xs in zip(*known, strict=True))
+        WidthSample(*whole).into(record)
 
 
 __all__ = ["in_columns", "own_in_columns"]

@@ -29,6 +29,7 @@ from render.network.pairs import Pair, paired
 from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
+from render.network.spill import Spill
 from render.network.twins import LinearTwin, linear_twins, twins
 from render.network.unused import unused
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
@@ -226,14 +227,17 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
     once = twins(sides.target, sides.reference, pairs, sides.all_paired)
     linear = linear_twins(sides.reference, pairs, {key for key in once if (key, 0) in sights and key.way == "out"})
     profile = Session(device=sides.devices["target"]).profile
+    later = Spill()
     wanted: set[tuple[Key, int]] = set()
     finished: set[tuple[Key, int]] = set()
 
     def weigh(at: tuple[Key, int]) -> None:
         """Errors of both sides, as soon as the target's function is known."""
-        if sights[at].stability(own=False):
+        sight = sights[at]
+        if sight.stability(own=False):
             wanted.add(at)
-        sights[at].let_go()
+        sight.let_go()
+        sight.put_away(later)
 
     def of_reference(pair: Pair, place: int, found: Any) -> None:
         at = pair.key, place
@@ -246,6 +250,8 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
         sights[at].of_reference(found)
         if pair.key in once:
             weigh(at)
+        else:
+            sights[at].put_away(later)
 
     def of_target(pair: Pair, place: int, found: Any) -> None:
         sights[pair.key, place].of_target(found)
@@ -303,7 +309,9 @@ def _bounded(
     def see(pair: Pair, place: int, envelope: Any) -> None:
         found = [walk.session.taints[i] for i in sorted(envelope.taints)]
         told = [t.message for t in found if t.op.split(":")[-1] not in sides.assumed]
-        sights[pair.key, place].of_bound(side, envelope, told)
+        sight = sights[pair.key, place]
+        sight.of_bound(side, envelope, told)
+        sight.widths = sight.sample = None
 
     boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}
     walk = BoundedWalk(model, side, pairs, see, wanted, device=sides.devices[side], boxes=boxes)

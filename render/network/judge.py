@@ -36,6 +36,7 @@ from render.interpreter.memory import Envelope
 from render.network.capture import Key
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, LeafRecord
+from render.network.spill import Spill, rest
 from render.network.walks import UNIT, array
 from render.reference import figures
 from render.result.codes import Label, of_cause
@@ -103,18 +104,23 @@ class Sight:
         at = f"{key.name or '(model)'} {key.way}" + (f" call {key.call + 1}" if key.call else "")
         leaf = key.way == "out" and key.name == self.pair.maker
         self.record = LeafRecord(self.pair.maker, at, leaf, a.numel(), dtypes)
-        self.record.differing, most, size = figures.differences(figures.flat(a), figures.flat(b))
+        self.record.differing, most, size = figures.differences(self.y, self.z)
         self.record.difference = most / size if size else (math.inf if most else 0.0)
         self.unit = max(self.least, *(rounding_of(t.dtype)[0] for t in (a, b)))
         self.floor = max(rounding_of(a.dtype)[1], 2.0**-149)
 
     @property
     def y(self) -> np.ndarray:
-        return figures.flat(self.pair.target[self.place])
+        return self._read("target")
 
     @property
     def z(self) -> np.ndarray:
-        return figures.flat(self.pair.reference[self.place])
+        return self._read("reference")
+
+    def _read(self, side: str) -> np.ndarray:
+        tensor = self.pair.at(side)[self.place]
+        rest(tensor.nbytes)
+        return figures.flat(tensor)
 
     @property
     def target(self) -> np.ndarray:
@@ -153,6 +159,11 @@ class Sight:
         self.exact = self.other = None
         if self.record.eta_reference <= LIMIT:
             self.moved = None
+
+    def put_away(self, spill: Spill) -> None:
+        """What waits for another walk: left in the heap, it would keep holes there from being used again."""
+        self.exact, self.moved = (x if x is None else spill.array(x) for x in (self.exact, self.moved))
+        self.sample = self.sample and (spill.array(self.sample[0]), spill.array(self.sample[1]))
 
     @property
     def suspect(self) -> bool:

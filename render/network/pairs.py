@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 import torch
 
 from render.network.capture import Crossing, Key, ModuleRun, Tensors
+from render.network.spill import rest
 from render.reference import figures
 
 
@@ -28,6 +29,11 @@ class Pair:
 
     def __post_init__(self) -> None:
         self.equal = [same(a, b) for a, b in zip(self.target, self.reference, strict=True)]
+        self.rest()
+
+    def rest(self) -> None:
+        """Its tensors are not read for a while."""
+        rest(sum(t.nbytes for t in (*self.target, *self.reference)))
 
     def at(self, side: str) -> Tensors:
         """What one side had, "target" or "reference"."""

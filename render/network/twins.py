@@ -166,6 +166,8 @@ class LinearTwin:
         if not 0 < module.in_features < LONGEST or not entry.target[0].numel():
             return None
         most = max(max(-float(low), float(high)) for low, high in (t.detach().aminmax() for t in tensors if t.numel()))
+        entry.rest()
+        out.rest()
         return cls(module, entry) if most < LARGEST else None
 
     def columns(self) -> Iterator[slice]:

@@ -123,6 +123,7 @@ class RegionWalk:
                 self.see(pair, i, self.found(pair, i, tensor))
             if pair.key.way != "state":
                 self.anchor(pair, i, tensor)
+        pair.rest()
 
     @contextmanager
     def _shortcuts(self, modules: Mapping[str, nn.Module]) -> Iterator[None]:
