@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept as large_blocks_kept
-from interval_ops.allocator import spare
+from interval_ops.allocator import spare as spare
 from interval_ops.profiles.profile import CAUSES as CAUSES
 from interval_ops.profiles.profile import Profile, load_profile
 from render.interpreter.arguments import KernelCall, bind

@@ -20,7 +20,7 @@ from weakref import WeakSet
 import numpy as np
 import torch
 
-from interval_ops.allocator import spare
+from render.interpreter.session import spare
 
 ROOM = 16 << 20
 """Bytes of one run that stay in memory: small models touch no file."""
