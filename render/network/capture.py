@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from render.network.spill import Held, Spill
+from render.network.spill import Spill, Spilled
 
 Tensors = list[torch.Tensor]
 
@@ -172,11 +172,11 @@ def copied(x: Any) -> Any:
 
 def capture(model: Model, inputs: Sequence[Any], seed: int = 0) -> ModuleRun:
     """One run as the user gave it, with every crossing of a module's border."""
-    events: list[tuple[str, str, Sequence[Held]]] = []
-    kept: dict[int, tuple[weakref.ref[torch.Tensor], int, Held]] = {}
+    events: list[tuple[str, str, Sequence[Spilled]]] = []
+    kept: dict[int, tuple[weakref.ref[torch.Tensor], int, Spilled]] = {}
     spill = Spill()
 
-    def keep(t: torch.Tensor) -> Held:
+    def keep(t: torch.Tensor) -> Spilled:
         """A copy, or the one made before of the same tensor: several modules read what one returned."""
         if t.is_inference():
             return spill.hold(t)

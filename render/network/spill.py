@@ -35,7 +35,7 @@ LINE = 64
 
 
 @dataclass(eq=False)
-class Held:
+class Spilled:
     """A tensor as it was: one that was copied, or where its bytes are and its form."""
 
     source: Any
@@ -62,16 +62,20 @@ class Spill:
         self.part: mmap.mmap | None = None
         self.start = self.used = 0
 
-    def hold(self, t: torch.Tensor) -> Held:
+    def hold(self, t: torch.Tensor) -> Spilled:
         """What `t.detach().clone()` gives."""
         t = t.detach()
         plain = type(t) is torch.Tensor and t.device.type == "cpu" and t.layout == torch.strided
         if not plain or not t.numel() or t.is_conj() or t.is_neg() or t.is_quantized or self._fits(t.nbytes):
-            return Held(None, made=t.clone())
+            return Spilled(None, made=t.clone())
         order = sorted(range(t.dim()), key=lambda axis: -t.stride()[axis])
         dense = t if t.permute(order).is_contiguous() else t.clone()
         placed = self._put(dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy())
-        return Held(None, made=t.clone()) if placed is None else Held(*placed, (t.dtype, dense.shape, dense.stride()))
+        return (
+            Spilled(None, made=t.clone())
+            if placed is None
+            else Spilled(*placed, (t.dtype, dense.shape, dense.stride()))
+        )
 
     def array(self, x: np.ndarray) -> np.ndarray:
         """What `x.copy()` gives."""
@@ -128,4 +132,4 @@ def rest(size: int) -> None:
     spare(FREE)
 
 
-__all__ = ["Held", "Spill", "rest"]
+__all__ = ["Spill", "Spilled", "rest"]
