@@ -20,11 +20,6 @@ from render.interpreter.context import is_user_file
 from render.interpreter.repairs import Repair, repaired, repairs
 
 Function = tuple[str, int]
-_OTHERS = {"mean": ("sum", "amax"), "sum": ("mean", "amax"), "amax": ("amin", "sum"), "amin": ("amax",),
-           "max": ("min", "sum"), "min": ("max",), "var": ("std",), "std": ("var",), "sqrt": ("rsqrt",),
-           "rsqrt": ("sqrt",), "exp": ("log",), "log": ("exp",), "cumsum": ("flip",), "argmax": ("argmin",),
-           "argmin": ("argmax",), "abs": ("square",), "square": ("abs",)}  # fmt: skip
-"""Functions that stand in each other's place."""
 
 
 class Launcher:
@@ -76,7 +71,7 @@ def _reached(by: dict[str, ast.FunctionDef], start: str) -> list[str]:
 
 
 def host_repairs(tree: ast.Module) -> list[Repair]:
-    """Repairs of host code, likely ones first: what fits kernels too, other methods, calls and indices left out."""
+    """Repairs of host code, likely ones first: what fits kernels too; calls, keywords and indices left out."""
     found = repairs(tree)
     for place, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.expr):
@@ -92,9 +87,6 @@ def _of(node: ast.expr) -> Iterator[tuple[str, int]]:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return
     value, name = ast.unparse(node.func.value), node.func.attr
-    given = ", ".join([*map(ast.unparse, node.args), *map(ast.unparse, node.keywords)])
-    for other in _OTHERS.get(name, ()):
-        yield f"{value}.{other}({given})", 0
     if not value[:1].isupper() and value not in ("torch", "math", "tl", "triton"):
         yield value, 1
     for left_out in node.keywords:

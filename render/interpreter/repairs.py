@@ -27,7 +27,9 @@ _COMPARE: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }  # fmt: skip
 _CALLS = {"max": ("min", "sum"), "min": ("max",), "sum": ("max",), "maximum": ("minimum",), "minimum": ("maximum",),
           "exp": ("exp2",), "exp2": ("exp",), "log": ("log2",), "log2": ("log",), "sqrt": ("rsqrt",),
-          "rsqrt": ("sqrt",), "sin": ("cos",), "cos": ("sin",)}  # fmt: skip
+          "rsqrt": ("sqrt",), "sin": ("cos",), "cos": ("sin",), "mean": ("sum", "amax"), "amax": ("amin", "sum"),
+          "amin": ("amax",), "var": ("std",), "std": ("var",), "cumsum": ("flip",), "argmax": ("argmin",),
+          "argmin": ("argmax",)}  # fmt: skip
 _SHAPED = frozenset({"load", "arange", "program_id", "num_programs", "range", "to", "zeros", "cdiv"})
 _AROUND = ("exp", "sqrt", "abs", "log", "sigmoid")
 _TERMS: tuple[type[ast.operator], ...] = (ast.Add, ast.Mult, ast.Sub, ast.Div)

@@ -262,6 +262,7 @@ _all(Form.COMPOSITE, """
     cumprod nll_loss_forward nll_loss2d_forward
     logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _cdist_forward _pdist_forward
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math _linalg_det _linalg_solve_ex
+    _linalg_slogdet linalg_solve_triangular triangular_solve _scaled_mm
     linalg_inv_ex _linalg_svd _linalg_eigh linalg_qr linalg_cholesky_ex _fft_r2c _fft_c2r _fft_c2c scatter_reduce
     index_reduce renorm _weight_norm_interface embedding_bag _embedding_bag grid_sampler_2d upsample_bicubic2d
 """)  # fmt: skip
