@@ -34,10 +34,11 @@ def _blocks(v: Verdict) -> Iterator[Block]:
     yield headline(v)
     told = words.diagnosis(v)
     yield from _rows("diagnosis", "what is wrong", _lines(*told))
+    equal = v.headline == "Equal"
     for output in v.outputs:
         yield Table("output", words.output_title(output, v.reference), tuple(words.output_rows(output, words.lane(v))))
-        yield Picture(output.name, output.uses)
-    equal = v.headline == "Equal"
+        if not equal:  # where in its bound a value lies that both have says nothing
+            yield Picture(output.name, output.uses)
     yield from _rows("differs", "why the outputs differ", _lines("" if equal else words.differs(v)))
     budget = sorted(v.budget, key=lambda item: -item.share)
     if v.label != "Type-II" or v.code in WIDE:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from render.report.text import count, index, interval, number, percent, place, seconds, shape
 from render.result import codes
+from render.result.decision import EQUAL
 
 if TYPE_CHECKING:
     from render.result.records import LineShare
@@ -94,7 +95,7 @@ def _inside(output: OutputVerdict) -> Iterator[tuple[str, str]]:
         yield "in bound", "no element has a bound"
         return
     bounded = " elements that have a bound" if output.tainted else ""
-    worst = _usage(output.worst_usage)
+    worst = "" if output.code == EQUAL else _usage(output.worst_usage)
     device = output.outside_device
     inside = f"{max(0, known - output.outside_reference)} / {known}{bounded}"
     yield "in bound", inside if device is not None else inside + worst

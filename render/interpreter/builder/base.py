@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from types import SimpleNamespace
@@ -56,7 +57,10 @@ def _smallest_dot(facts: DeviceFacts | None) -> Callable[[Any, Any], tuple[int, 
         return lambda lhs, rhs: (1, 1, 1)
     backend = make_backend(device.target_of(facts))
     found: Callable[[Any, Any], tuple[int, int, int]]
-    found = backend.get_codegen_implementation(backend.parse_options({}))["min_dot_size"]
+    with warnings.catch_warnings():  # it announces defaults of versions to come
+        warnings.simplefilter("ignore")
+        options = backend.parse_options({})
+    found = backend.get_codegen_implementation(options)["min_dot_size"]
     return found
 
 
