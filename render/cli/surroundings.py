@@ -36,18 +36,26 @@ def streams() -> None:
     _path[:] = _path or sys.path
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEP))
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(fd)
-        except OSError:
-            if fd in _kept:
-                os.dup2(_kept[fd], fd)
-            else:
-                os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        found, isopen = getattr(sys, name), _is_open(fd)
+        if found is None and isopen and fd not in _kept:  # closed from the start, and its number is another file's
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
+            continue
+        if not isopen and fd in _kept:
+            os.dup2(_kept[fd], fd)
+        elif not isopen:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
         if fd not in _kept:
             _kept[fd] = os.dup(fd)
-        found = getattr(sys, name)
         if found is None or found.closed:
-            setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for as long as the process lives
+            setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - as above
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def fitting() -> None:

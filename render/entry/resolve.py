@@ -238,7 +238,7 @@ def run(
     if not options:
         raise RenderError(
             NOT_FOUND,
-            f"the reference {reference.title}{_signature(reference.fn)} cannot take the inputs {', '.join(make())}",
+            f"{_called(reference)}{_signature(reference.fn)} cannot take the inputs {', '.join(make())}",
             "write a reference() with the entry's parameter names",
         )
     failure: BaseException | None = None
@@ -255,11 +255,15 @@ def run(
     raise _failed(reference, failure, make()) from failure
 
 
+def _called(reference: Reference) -> str:
+    return "the reference" if reference.title == "reference" else f"the reference {reference.title}"
+
+
 def _failed(reference: Reference, error: BaseException | None, values: Mapping[str, Any]) -> RenderError:
     from render.entry.target import failed
 
     shapes = ", ".join(f"{n}: {describe(v)}" for n, v in values.items()) or "no arguments"
-    return failed(f"the reference {reference.title}", error, f"it was called with {shapes}")
+    return failed(_called(reference), error, f"it was called with {shapes}")
 
 
 def describe(value: Any) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 from render.interpreter.script import LEFT_OUT, execute, source_of
 from render.result.errors import KernelError, RenderError, UnsupportedOp, headline, is_users
 from render.result.footing import TOOLS, Footing
+from render.result.places import relative
 
 NOT_FOUND = "RND902"
 _PYTHON = os.path.dirname(os.__file__) + os.sep
@@ -121,7 +122,7 @@ def left_out_note(module: ModuleType) -> str | None:
 def failed(doing: str, error: BaseException | None, hint: str, code: str = NOT_FOUND) -> RenderError:
     """An exception of the user's code, raised while `doing` it, as one line with the user's own place."""
     frames = user_frames(error) if error is not None else []
-    where = f" at {frames[-1][0]}:{frames[-1][1]}" if frames else ""
+    where = f" at {relative(frames[-1][0])}:{frames[-1][1]}" if frames else ""
     return RenderError(code, f"{doing} raised {type(error).__name__}{where}: {headline(error)}".rstrip(": "), hint)
 
 

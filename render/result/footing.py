@@ -11,7 +11,8 @@ import builtins
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 from render.result.errors import KernelError, RenderError, UnsupportedOp
@@ -19,6 +20,7 @@ from render.result.errors import KernelError, RenderError, UnsupportedOp
 TOOLS = ("render", "interval_ops", "triton", "torch", "numpy", "numba", "pytest", "_pytest")
 """Packages that are no user's."""
 _CALLED = ("torch", "torch.cuda", "torch.nn.functional", "torch.testing", "numpy", "numba", "triton", "triton.language")
+_HERE = str(Path(__file__).parents[1])
 _NAMED = 3
 _HINT = "put them back before a kernel is launched or compared"
 _replaced: dict[str, None] = {}
@@ -104,7 +106,7 @@ class Footing:
                 now = here.get(name, _GONE)
                 if now is before or (name[0] == "_" and module not in ("sys", "builtins")):
                     continue  # libraries change private names as they work
-                if callable(before) or _is_broken(before, now):
+                if (callable(before) or _is_broken(before, now)) and not _is_ours(now):
                     _replaced[f"{module}.{name}"] = None
                     yield space, name, before, now
 
@@ -118,6 +120,13 @@ def _numpy_errors(wanted: dict[str, Any] | None = None) -> dict[str, Any]:
 def _is_broken(before: Any, now: Any) -> bool:
     """Whether nobody can call it any more, or it is not there."""
     return not callable(now) if callable(before) else before is not None and (now is None or now is _GONE)
+
+
+def _is_ours(now: Any) -> bool:
+    """Whether RENDER has put it there, for as long as a scope of it is open."""
+    code = getattr(now, "__code__", None)
+    own = isinstance(code, CodeType) and code.co_filename.startswith(_HERE)
+    return own or (now if isinstance(now, type) else type(now)).__module__.startswith("render.")
 
 
 def _is_tool(module: str) -> bool:
@@ -143,7 +152,9 @@ def blamed(error: Exception) -> Exception:
     if not names or isinstance(error, RenderError | KernelError | UnsupportedOp):
         return error
     why = f"{type(error).__name__}: {error}"
-    return RenderError("RND908", f"the user's code has replaced {names}, and RENDER cannot go on: {why}", _HINT)
+    told = RenderError("RND908", f"the user's code has replaced {names}, and RENDER cannot go on: {why}", _HINT)
+    told.__cause__ = error
+    return told
 
 
 def forget() -> None:

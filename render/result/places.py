@@ -30,10 +30,8 @@ def cell(file: str) -> str:
 
 
 def _number(file: str) -> int:
-    """The last cell that was compiled under this name, 0 if there is none: its name is a digest of its text."""
+    """The last cell that was compiled under this name, 0 if there is none: the name is a digest of its text."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    compiler, history = getattr(shell, "compile", None), getattr(shell, "history_manager", None)
-    if compiler is None or history is None:
-        return 0
-    cells = list(enumerate(history.input_hist_raw))
-    return next((n for n, text in reversed(cells) if n and compiler.get_code_name(text, text, n) == file), 0)
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(file)  # ("Cell", "In[3]")
+    found = re.search(r"\d+", named[1]) if named else None
+    return int(found[0]) if found else 0

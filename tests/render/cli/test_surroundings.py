@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -33,3 +35,12 @@ def test_what_is_no_stream_is_another_error() -> None:
         unwritable(OSError(errno.ENOSPC, "full", "a file")) is None and unwritable(OSError(errno.ENOENT, "x")) is None
     )
     assert "cannot be written: full" in str(unwritable(OSError(errno.ENOSPC, "full")))
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_streams_that_are_closed_lead_nowhere(closed: str) -> None:
+    code = "import sys; from render.cli.surroundings import streams; streams(); print(1); print(2, file=sys.stderr)"
+    taken = f"kept = open({__file__!r}); {code}; sys.stdout.flush()"  # its number may be that of a file
+    for text in (code, taken):
+        line = ["bash", "-c", f'"$0" -c "$1" {closed}', sys.executable, text]
+        assert subprocess.run(line, capture_output=True, check=False).returncode == 0

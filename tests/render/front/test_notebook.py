@@ -40,6 +40,7 @@ def test_a_notebook_for_a_gpu() -> None:
     outputs = [cell.outputs for cell in notebook.cells]
     assert not outputs[2]
     assert "text/html" in outputs[3][0].data and "Type-I" in outputs[3][0].data["text/plain"]
+    assert "cell [2]:" in outputs[3][0].data["text/html"] and "ipykernel_" not in outputs[3][0].data["text/html"]
     assert outputs[4][0].text == "False\n" and "Type-II" in outputs[4][1].data["text/plain"]
     told = outputs[5][0]
     assert told.output_type == "error" and [t for t in told.traceback if t.startswith("error[RND904]")]

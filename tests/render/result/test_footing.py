@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from render.interpreter.session import Session
 from render.result.errors import RenderError
 from render.result.footing import Footing, blamed, forget, replaced
 
@@ -71,3 +73,10 @@ def test_who_replaced_something_is_told_in_place_of_a_failure(footing: Footing) 
     told = blamed(failure)
     assert isinstance(told, RenderError) and told.code == "RND908" and "time.perf_counter" in told.message
     assert blamed(told) is told
+
+
+def test_what_render_has_put_there_is_none_of_the_users(footing: Footing) -> None:
+    with Session("any"):
+        assert type(math.acosh).__module__.startswith("render.")  # it keeps bounds
+        footing.mend()
+    assert replaced() == ""
