@@ -169,9 +169,9 @@ def _is_number(text: str) -> bool:
 
 
 def _likeness(name: str, text: str) -> int:
-    """How many words of a parameter's name stand in an argument."""
+    """How many words of a parameter's name stand in an argument, or begin a word of it."""
     words = {w for w in re.split(r"[^a-z0-9]+", text.lower()) if w}
-    return sum(part in words for part in name.lower().split("_"))
+    return sum(any(w.startswith(part) for w in words) for part in name.lower().split("_") if part)
 
 
 def _other_sizes(launch: LaunchSite, unread: Collection[Any]) -> Iterator[HandedChange]:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import render
+from render.explain.launched import _likeness
 
 TEXT = """import torch
 import triton
@@ -89,3 +90,11 @@ def test_what_a_kernel_does_not_read_is_missing_there(tmp_path):
     v = judged(tmp_path, text)
     line = text[: text.index("i * sx + a, x * gain")].count("\n") + 1
     assert v.label == "Type-II" and v.line and abs(v.line - line) <= 3, (v.line, line)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text", "count"),
+    [("C", "ang.cos()", 1), ("C", "ang.sin()", 0), ("stride_x", "x.stride(0)", 2), ("W", "w", 1), ("bias_", "b", 0)],
+)
+def test_words_of_a_call_that_a_parameter_has(parameter, text, count):
+    assert _likeness(parameter, text) == count
