@@ -76,6 +76,7 @@ def _resolved(spec: str | Callable[..., Any] | None, module: ModuleType | None) 
         fn = getattr(module, "reference", None)
         if fn is None:
             hint = "say --ref torch.matmul, or define reference() in the file"
+            hint = "pass it by keyword: ref=torch.matmul, or any function" if module is None else hint
             raise RenderError(NOT_FOUND, "no reference given", hint)
         return Reference(fn, "reference")
     expect("ref", spec, str)

@@ -34,7 +34,8 @@ def of_function(
 ) -> Verdict:
     """The verdict on `fn(*inputs, **keywords)`; `output`: what a device returned, or the path of a tensors file."""
     if not callable(fn):
-        hint = "pass the function that launches the kernel"
+        file = isinstance(fn, str | Path)
+        hint = "pass the function that launches the kernel" + f"; for a file: render classify {fn}" * file
         raise RenderError("RND902", f"{type(fn).__name__} is not a function", hint)
     given, device = of_call(fn, tuple(inputs), dict(keywords)), _recorded(output)
     if isinstance(device, recording.DeviceRecording):

@@ -55,9 +55,10 @@ def test_wrong_specs_say_what_is_near(spec, text):
 
 
 def test_no_reference_at_all():
-    with pytest.raises(RenderError, match="no reference given") as error:
-        resolve(None)
-    assert "--ref" in error.value.hint
+    for place, text in ((None, "ref=torch.matmul"), (types.ModuleType("m"), "--ref torch.matmul")):
+        with pytest.raises(RenderError, match="no reference given") as error:
+            resolve(None, place)
+        assert text in error.value.hint
 
 
 def call(fn, values, written=()):

@@ -126,6 +126,8 @@ def test_an_assertion_says_the_whole_report() -> None:
         (lambda: render.compare([1.0], torch.zeros(2)), "no dense tensor but list"),
         (lambda: render.bound(torch.zeros(2)), "no kernel had a part"),
         (lambda: render.classify(3, ref=torch.exp), "not a function"),
+        (lambda: render.classify("k.py", ref=torch.exp), "render classify k.py"),
+        (lambda: render.classify(exponential, torch.exp, torch.zeros(2)), "by keyword: ref="),
         (lambda: render.classify(exponential, torch.zeros(2), ref=torch.exp, options={"devise": 1}), "'devise'"),
         (lambda: render.testing.assert_roundoff(exponential, torch.zeros(2)), "no reference given"),
     ],
