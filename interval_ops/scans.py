@@ -71,11 +71,12 @@ def largest_gap(y, exact):  # type: ignore[no-untyped-def]
     """(largest |y - exact|, its first place): 0 where both are the same infinity or NaN, infinite where one is not."""
     best, place = -1.0, 0
     for i in range(y.size):
-        a, e = y[i], exact[i]
-        gap = 0.0 if a == e or (a != a and e != e) else abs(a - e)
-        gap = np.inf if gap != gap else gap
-        if gap > best:
-            best, place = gap, i
+        gap = abs(y[i] - exact[i])
+        if not gap <= best:  # hardly ever; infinities of one sign give NaN
+            a, e = y[i], exact[i]
+            gap = 0.0 if a == e or (a != a and e != e) else np.inf if gap != gap else gap
+            if gap > best:
+                best, place = gap, i
     return best, place
 
 
@@ -163,9 +164,9 @@ def binned(small, wide, scale, further, settled, lo, hi, ref):  # type: ignore[n
             at = min(int(size * scale), last)
             cover = above if above > below else below
             cover = cover if cover > 0.0 else 0.0
-            cover = np.nextafter(cover, np.inf) if further else cover
             small[at] = size if size < small[at] else small[at]
-            wide[at] = cover if cover > wide[at] else wide[at]
+            if cover > wide[at] or (further and cover == wide[at]):  # the next one is more than what is kept
+                wide[at] = np.nextafter(cover, np.inf) if further else cover
 
 
 @compiled
@@ -271,3 +272,23 @@ def furthest(pick, y, lo, hi):  # type: ignore[no-untyped-def]
             if away > most:
                 most, place = away, i
     return most, place
+
+
+@compiled
+def hollow(y, ref, exact, ends, width, differs, wide, out):  # type: ignore[no-untyped-def]
+    """`out`: where |y - ref| is at least that part of a finite |exact| that is not 0, and the bound holds 0 and is at
+    least `wide` of the largest |exact| of the row of `width` elements."""
+    lo, hi = ends
+    for first in range(0, exact.size, width):
+        most = -1.0
+        for i in range(first, first + width):
+            size = abs(exact[i])
+            out[i] = False
+            if not (lo[i] <= 0.0 <= hi[i] and 0.0 < size < np.inf and abs(y[i] - ref[i]) >= differs * size):
+                continue
+            if most < 0:
+                for k in range(first, first + width):
+                    beside = abs(exact[k])
+                    most = beside if most < beside < np.inf else most
+            half = (hi[i] - lo[i]) / 2
+            out[i] = wide * most <= half < np.inf

@@ -95,13 +95,11 @@ def suspects(case: Case) -> np.ndarray:
     """Elements that differ by much, whose bound holds zero and is wide beside their row."""
     if case.mismatch or case.fmt is None or case.ref_fmt is None or not case.exact.size:
         return np.zeros(case.value.shape, bool)
-    with np.errstate(all="ignore"):
-        size = np.where(np.isfinite(case.exact), np.abs(case.exact), 0.0)
-        half = (case.hi - case.lo) / 2
-        row = size.max(axis=-1, keepdims=True) if size.ndim else size
-        wide = np.isfinite(half) & (half >= WIDE * row) & (_apart(case) >= DIFFERS * size) & (size > 0)
-    found: np.ndarray = wide & _holds_zero(case)
-    return found
+    got = case.value if case.device is None else case.device
+    y, ref, exact, lo, hi = scans.flats(got, case.ref, case.exact, case.lo, case.hi)
+    out = np.empty(exact.size, bool)
+    scans.hollow(y, ref, exact, (lo, hi), case.exact.shape[-1] if case.exact.ndim else 1, DIFFERS, WIDE, out)
+    return out.reshape(case.value.shape)
 
 
 def _hollow(references: References, place: int, case: Case) -> np.ndarray:

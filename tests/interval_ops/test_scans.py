@@ -157,3 +157,18 @@ def test_a_bound_is_near_only_as_a_whole(seed: int) -> None:
             with np.errstate(all="ignore"):
                 shares = np.where((reach > 0) & (high > low), 2 * reach / (high - low), 0.0)
             assert used == shares.max(initial=0.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_bound_hides_beside_its_row(seed: int) -> None:
+    y, ref, exact, a, b = (np.tile(x, 6)[:6].reshape(2, 3) for x in drawn(seed))
+    lo, hi = np.fmin(a, b) - (seed % 3), np.fmax(a, b) + (seed % 5)
+    out = np.empty(6, bool)
+    with np.errstate(all="ignore"):
+        size = np.where(np.isfinite(exact), np.abs(exact), 0.0)
+        half = (hi - lo) / 2
+        wide = np.isfinite(half) & (half >= 0.1 * size.max(axis=-1, keepdims=True))
+        expected = wide & (np.abs(y - ref) >= 1e-4 * size) & (size > 0) & (lo <= 0) & (hi >= 0)
+    flat = scans.flats(y, ref, exact, lo, hi)
+    scans.hollow(*flat[:3], (flat[3], flat[4]), 3, 1e-4, 0.1, out)
+    assert np.array_equal(out.reshape(2, 3), expected)
