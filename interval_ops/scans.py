@@ -292,3 +292,27 @@ def hollow(y, ref, exact, ends, width, differs, wide, out):  # type: ignore[no-u
                     most = beside if most < beside < np.inf else most
             half = (hi[i] - lo[i]) / 2
             out[i] = wide * most <= half < np.inf
+
+
+@compiled
+def half_widths(lo, hi, out):  # type: ignore[no-untyped-def]
+    """How many half widths are finite and above 0; they are the first numbers of `out`."""
+    count = 0
+    for i in range(lo.size):
+        half = (hi[i] - lo[i]) / 2
+        if 0.0 < half < np.inf:
+            out[count] = half
+            count += 1
+    return count
+
+
+@compiled
+def of_half_width(lo, hi, half, n):  # type: ignore[no-untyped-def]
+    """(the place of element number n among those of this half width, or -1; how many were met)."""
+    met = 0
+    for i in range(lo.size):
+        if (hi[i] - lo[i]) / 2 == half:
+            if met == n:
+                return i, met
+            met += 1
+    return -1, met

@@ -16,9 +16,8 @@ def median_element(lo: np.ndarray, hi: np.ndarray) -> int | None:
     halves = np.empty(lo.size)
     count = 0
     for at in blocks(lo.size):
-        known = _wide(_halves(lo, hi, at))
-        halves[count : count + known.size] = known
-        count += known.size
+        low, high = scans.flats(flat(lo, at), flat(hi, at))
+        count += scans.half_widths(low, high, halves[count:])
     if not count:
         return None
     halves, rank = halves[:count], (count - 1) // 2
@@ -29,19 +28,10 @@ def median_element(lo: np.ndarray, hi: np.ndarray) -> int | None:
 def _nth(lo: np.ndarray, hi: np.ndarray, half: float, n: int) -> int:
     """The flat index of element number n among those of this half width."""
     for at in blocks(lo.size):
-        same = np.flatnonzero(_halves(lo, hi, at) == half)
-        if n < same.size:
-            found: int = at.start + int(same[n])
+        low, high = scans.flats(flat(lo, at), flat(hi, at))
+        place, met = scans.of_half_width(low, high, half, n)
+        if place >= 0:
+            found: int = at.start + int(place)
             return found
-        n -= same.size
+        n -= met
     raise AssertionError("the half width is that of an element")
-
-
-def _halves(lo: np.ndarray, hi: np.ndarray, at: slice) -> np.ndarray:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray((flat(hi, at) - flat(lo, at)) / 2)
-
-
-def _wide(half: np.ndarray) -> np.ndarray:
-    found: np.ndarray = half[(half > 0) & np.isfinite(half)]
-    return found
