@@ -25,6 +25,7 @@ from render.explain.launched import EARLY, HandedChange, HandedNumber, applied, 
 from render.explain.launcher import Launcher, host_repairs
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
+from render.interpreter.device import unasked
 from render.interpreter.repairs import Literal, Repair, literals, repaired, repairs, unread
 from render.interpreter.steps import LANES as STEP_LANES
 from render.result.decision import Case
@@ -93,7 +94,8 @@ class _Trial:
         study, more = self.last
         self.left -= DEARER
         try:
-            return list(study.with_bounds(study.run(more)))
+            with unasked():
+                return list(study.with_bounds(study.run(more)))
         except Exception as error:  # as below
             caught(error, "a changed kernel with bounds")
             return None
@@ -101,7 +103,7 @@ class _Trial:
     def _values(self, study: Study, more: dict[str, object]) -> list[np.ndarray] | None:
         self.last = study, more
         try:
-            with warnings.catch_warnings(action="ignore"):
+            with warnings.catch_warnings(action="ignore"), unasked():
                 run = study.run({**self._kind(), **more})
         except Exception as error:  # whatever a broken kernel raises; one that does not end has spent its steps
             caught(error, "a changed kernel")

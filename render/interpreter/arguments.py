@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,17 +83,26 @@ def constexpr_names(kernel: Any) -> set[str]:
 
 def grid_of(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     """Grid extents as three ints; `grid` may be a tuple, a list, an int or a function of the arguments."""
+    shape = grid(arguments) if callable(grid) else grid
     try:
-        shape = grid(arguments) if callable(grid) else grid
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         extents = [int(n) for n in shape] + [1] * (3 - len(shape))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"a grid is an int, 1 to 3 ints, or a function of the arguments: {error}") from None
     if not 1 <= len(shape) <= 3:
         raise ValueError(f"a grid has 1 to 3 dimensions, not {len(shape)}")
     if any(n < 0 for n in extents):
         raise ValueError(f"a grid cannot have a negative extent: {tuple(shape)}")
     return (extents[0], extents[1], extents[2])
+
+
+def warps_of(options: Mapping[str, Any]) -> int:
+    """Warps of a program, 4 unless the launch says so."""
+    told = options.get("num_warps", 4) or 4
+    try:
+        return int(told)
+    except (TypeError, ValueError):
+        raise TypeError(f"num_warps is an int, not {told!r}") from None
 
 
 _MEMORY = ("base", "data", "tensor", "_tensor", "_data", "storage", "_base")

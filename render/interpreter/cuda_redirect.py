@@ -86,7 +86,7 @@ def _named_device(*args: Any, **kwargs: Any) -> torch.device:
     first = args[0] if args else kwargs.get("type", kwargs.get("device"))
     if isinstance(first, int) and not isinstance(first, bool):
         return torch.device(_told().type, first)
-    return torch.device(*args, **kwargs)
+    return torch.device(*args, **kwargs)  # the user's call
 
 
 _READ: dict[Any, Callable[[Any], Any]] = {
@@ -111,7 +111,7 @@ class RedirectMode(TorchFunctionMode):
     ) -> Any:
         own = _READ.get(func) if func.__hash__ is not None else None
         if own is not None:
-            return own(*args, **kwargs or {})
+            return own(*args, **kwargs or {})  # the user's call
         kwargs = dict(kwargs) if kwargs else {}
         if "device" in kwargs:
             kwargs["device"] = on_cpu(kwargs["device"])
@@ -123,7 +123,7 @@ class RedirectMode(TorchFunctionMode):
             args = (args[0], on_cpu(args[1]), *args[2:])
         if isinstance(func, (OpOverload, OpOverloadPacket)) and _library_of(func) not in _NATIVE:
             return _library_call(func, args, kwargs)
-        return func(*args, **kwargs)
+        return func(*args, **kwargs)  # the user's call
 
 
 class _OfThread(RedirectMode):
@@ -132,7 +132,9 @@ class _OfThread(RedirectMode):
     def __torch_function__(
         self, func: Any, types: Sequence[Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        return super().__torch_function__(func, types, args, kwargs) if _active else func(*args, **(kwargs or {}))
+        return (
+            super().__torch_function__(func, types, args, kwargs) if _active else func(*args, **(kwargs or {}))
+        )  # the user's call
 
 
 def _library_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -142,7 +144,7 @@ def _library_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         with RedirectMode():
             return overload.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
     with LibraryOps():
-        return func(*args, **kwargs)
+        return func(*args, **kwargs)  # the user's call
 
 
 def _has(overload: OpOverload, key: str) -> bool:
@@ -170,10 +172,10 @@ class LibraryOps(TorchDispatchMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         if isinstance(func, HigherOrderOperator) or _library_of(func) in _NATIVE:
-            return func(*args, **kwargs)
+            return func(*args, **kwargs)  # the user's call
         key = next((k for k in _KEYS if _has(func, k)), None)
         if key is None:
-            return func(*args, **kwargs)
+            return func(*args, **kwargs)  # the user's call
         with RedirectMode():
             return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
 
@@ -186,7 +188,7 @@ class _TakesGpu(type):
 
     def __call__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
         if is_gpu(device) or (isinstance(device, int) and not isinstance(device, bool)):
-            return cls.made(*args, **kwargs)
+            return cls.made(*args, **kwargs)  # the user's call
         return cls.real(*(() if device is None else (device,)), *args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -206,7 +208,7 @@ def _taking_gpu(name: str) -> type:
     """What stands for `torch.Generator`, `torch.Stream` or `torch.Event`."""
 
     def made(*args: Any, **kwargs: Any) -> Any:
-        return getattr(torch.get_device_module(_told().type), name)(*args, **kwargs)
+        return getattr(torch.get_device_module(_told().type), name)(*args, **kwargs)  # the user's call
 
     body = {"real": getattr(torch, name), "made": staticmethod(_Generator if name == "Generator" else made)}
     return _TakesGpu(name, (), body)
@@ -238,7 +240,7 @@ def _patch_engine(scope: PatchScope) -> None:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with RedirectMode():
-            return engine(*args, **kwargs)
+            return engine(*args, **kwargs)  # the user's call
 
     for module in (torch.autograd, torch.autograd.graph):
         if "_engine_run_backward" in vars(module):

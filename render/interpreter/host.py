@@ -126,7 +126,7 @@ class HostTracker(HostBounds):
         seen = self.before(func, given.args, given.kwargs, given.known)
         with muted(self._muted_at(host_site())):
             result = None if op.opaque and op.name in RULES else given.bounds(op.name, self.memory.profile)
-        out = func(*args, **kwargs)
+        out = func(*args, **kwargs)  # the user's call
         self.followed += 1
         outputs = [t for t in tensors_of(out) if is_plain(t)]
         outputs += [t for t in targets if not any(t is o for o in outputs)]
@@ -156,12 +156,12 @@ class HostTracker(HostBounds):
     ) -> Any:
         kwargs = kwargs or {}
         if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
-            return func(*args, **kwargs)
+            return func(*args, **kwargs)  # the user's call
         op = operation(func)
         if (
             op.view and not self._within and getattr(args[0], "layout", None) == torch.strided
         ):  # most of what a loop over a tensor does, and nothing to follow
-            out = func(*args, **kwargs)
+            out = func(*args, **kwargs)  # the user's call
             if self.numbers and op.name == "lift_fresh" and not self._paused and not self.numbers.making:
                 arriving.made_of_numbers(self, out)
             return out
@@ -186,16 +186,16 @@ class HostTracker(HostBounds):
 
     def _dispatched(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._paused:
-            return func(*args, **kwargs)
+            return func(*args, **kwargs)  # the user's call
         if op.name == "_local_scalar_dense":
             return self._leaving(func, args[0])
         if self._within and composed(func):  # below autograd these arrive whole
             with self:
-                return func.decompose(*args, **kwargs)
+                return func.decompose(*args, **kwargs)  # the user's call
         if "sparse" in op.name or is_sparse_among(args):
             return self._of_sparse(func, op, args, kwargs)
         if op.view:
-            return func(*args, **kwargs)
+            return func(*args, **kwargs)  # the user's call
         if op.name in ("set", "resize"):
             return arriving.moved_to(self, func, args, kwargs)
         if op.name in _COMBINING:
@@ -205,7 +205,7 @@ class HostTracker(HostBounds):
         if self.numbers and (ends := self._numbers_in(args, kwargs)):
             return self._of_numbers(func, op, args, kwargs, ends)
         if op.name in ALLOCATIONS:
-            out = func(*args, **kwargs)
+            out = func(*args, **kwargs)  # the user's call
             if is_plain(out) and "out" not in kwargs:
                 self.memory.mark_unwritten(out)
             return self._placed(op, out)
@@ -214,7 +214,7 @@ class HostTracker(HostBounds):
             self.memory.symbols |= symbols_of(func, op, args, kwargs)
             op = taking_in(op)
         if op.name in _SHAPE_ONLY and not op.written and taken is None:
-            return self._placed(op, func(*args, **kwargs))
+            return self._placed(op, func(*args, **kwargs))  # the user's call
         if op.name == "copy" and self.lazy and self._only_moves(*args[:2]):
             return self.copy(func, args, kwargs)
         if op.name in ("copy", "clone") and not args[0].is_floating_point() and self.concerned(op, args, kwargs):
@@ -223,7 +223,7 @@ class HostTracker(HostBounds):
                 return copied
         rounds = taken or (rounded_to(op, args, kwargs) if op.cause else None)
         if rounds is None and not op.opaque and not self.concerned(op, args, kwargs):
-            out = func(*args, **kwargs)
+            out = func(*args, **kwargs)  # the user's call
             for target in written_arguments(op, args, kwargs):
                 self.memory.host_write(target)
             return self._placed(op, out)
@@ -243,7 +243,7 @@ class HostTracker(HostBounds):
             single = all(t.is_coalesced() for t in tensors_of(args) if t.layout == torch.sparse_coo)
         exact = op.name in _PARTS or (moved and (single or "dense" not in op.name))
         before = {start_of(t) for t in given} if moves else set()
-        out = func(*args, **kwargs)
+        out = func(*args, **kwargs)  # the user's call
         made = (t for t in self._dense(out) if is_coarse(t) and start_of(t) not in before)
         for tensor in () if exact else made:
             name = func._schema.name
@@ -291,7 +291,7 @@ class HostTracker(HostBounds):
             self.memory.read_by_host(reads[k])
         site = host_site() if op.opaque else None if known or rounds is None else self._note(op, rounds)
         if not known and (site is None or not self.memory.interval):
-            out = func(*args, **kwargs)
+            out = func(*args, **kwargs)  # the user's call
             for target in targets:
                 self.memory.host_write(target)
             return out
@@ -306,7 +306,7 @@ class HostTracker(HostBounds):
         known = filled(known)
         result, steps = self._bounds_of(func, op, args, kwargs, known, site)
         seen = self.before(func, args, kwargs, known) if steps is None else None
-        out = func(*args, **kwargs)
+        out = func(*args, **kwargs)  # the user's call
         outputs = [t for t in tensors_of(out) if is_plain(t)]
         found = one_each(result, [tuple(t.shape) for t in outputs])
         if self.memory.choices is not None and steps is None:
@@ -336,7 +336,7 @@ class HostTracker(HostBounds):
         prepared: bool,
     ) -> Any:  # fmt: skip
         """Run an operation that rounds nothing, on operands that came of kernels and are exact all the same."""
-        out = func(*args, **kwargs)
+        out = func(*args, **kwargs)  # the user's call
         made = [t for t in tensors_of(out) if is_plain(t) and start_of(t) not in read]
         for tensor in (*made, *(t for t in targets if not any(t is m for m in made))):
             self._attach(tensor, Exact(), NO_TAINT, prepared)
@@ -354,7 +354,7 @@ class HostTracker(HostBounds):
 
     def copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run such a copy."""
-        out = func(*args, **kwargs)
+        out = func(*args, **kwargs)  # the user's call
         self.memory.copied(args[0], args[1])
         self.memory.read_by_host(args[1])
         self.followed += 1

@@ -15,7 +15,7 @@ import torch
 from threadpoolctl import ThreadpoolController
 from triton.language.semantic import TritonSemantic
 
-from render.interpreter.arguments import Converter, KernelCall, constant_value, constexpr_names, grid_of
+from render.interpreter.arguments import Converter, KernelCall, constant_value, constexpr_names, grid_of, warps_of
 from render.interpreter.context import Site
 from render.interpreter.gluon import is_gluon
 from render.interpreter.grid import Grid, GridStats
@@ -131,7 +131,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
     arguments, options = call.arguments, call.options
     extents = grid_of(grid, arguments)
     ctx = session.context(extents)
-    ctx.num_warps = int(options.get("num_warps", 4) or 4)
+    ctx.num_warps = warps_of(options)
     ctx.unordered.by_layout = is_gluon(kernel)
     builder = session.builder(ctx)
     semantic = RealSemantic(builder)

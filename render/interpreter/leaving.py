@@ -37,25 +37,25 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     def number(self: torch.Tensor) -> Any:
         inside = not tracker.is_paused and of_optimiser(sys._getframe(1).f_code.co_filename)
         if not inside and not _asked_outside(tracker):
-            return item(self)
+            return item(self)  # the user's call
         numbers.last, numbers.kept, numbers.inside = None, True, inside
-        value = item(self)
+        value = item(self)  # the user's call
         ends, numbers.last, numbers.kept, numbers.inside = numbers.last, None, False, False
         return value if ends is None or not isinstance(value, float) else Number(value, ends, numbers)
 
     def integer(self: torch.Tensor) -> int:
         value = number(self) if _asked_outside(tracker) else None
-        return int(value) if isinstance(value, Number) else whole(self)
+        return int(value) if isinstance(value, Number) else whole(self)  # the user's call
 
     def elements(self: torch.Tensor) -> Any:
-        known, found = _open(tracker, self) if _asked_outside(tracker) else None, tolist(self)
+        known, found = _open(tracker, self) if _asked_outside(tracker) else None, tolist(self)  # the user's call
         return found if known is None else _listed(numbers, found, self, known)
 
     def array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         known = _open(tracker, self) if _asked_outside(tracker) else None
         if known is not None:
             _as_bytes(tracker, self, known)
-        found = numpy_(self, *args, **kwargs)
+        found = numpy_(self, *args, **kwargs)  # the user's call
         if not tracker.is_paused and _asked_outside(tracker) and is_plain(self):
             with tracker.silent():
                 tracker.lent.lend(self, found)
@@ -67,7 +67,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         if known is not None:
             _as_bytes(tracker, self, known)
         with tracker.silent():
-            return reduce_(self, protocol)
+            return reduce_(self, protocol)  # the user's call
 
     scope.set(tensor, "item", number)
     scope.set(tensor, "tolist", elements)
@@ -102,7 +102,7 @@ def _watch_maker(scope: PatchScope, name: str, tracker: HostTracker) -> None:
     def maker(data: Any, *args: Any, **kwargs: Any) -> Any:
         numbers.making = True
         try:
-            out = plain(data, *args, **kwargs)
+            out = plain(data, *args, **kwargs)  # the user's call
         finally:
             numbers.making = False
         if _asked_outside(tracker) and tracker.memory.knows_bounds():
@@ -120,7 +120,7 @@ def _watch_one_hot(scope: PatchScope, tracker: HostTracker) -> None:
 
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if tracker.is_paused or num_classes <= 0 or tensor.dtype != torch.int64 or not tensor.numel():
-            return plain(tensor, num_classes)
+            return plain(tensor, num_classes)  # the user's call
         out = torch.zeros(*tensor.shape, num_classes, dtype=torch.int64, device=tensor.device)
         return out.scatter_(-1, tensor.unsqueeze(-1), 1)
 

@@ -19,6 +19,7 @@ from typing import Any
 from interval_ops.profiles.profile import MissingRule
 from render.interpreter.context import TRITON_ROOT
 from render.interpreter.rewrite import code_of, namespace_of
+from render.result.defects import forwarded
 from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 
@@ -30,10 +31,11 @@ def is_own_failure(error: BaseException) -> bool:
     """Did RENDER itself break, as opposed to telling the user something?
 
     True where the innermost frame is RENDER's and does not stand at a `raise`: what it says on purpose about a kernel
-    it raises; an operation that fails there by itself is a defect, which must not be blamed on the kernel.
+    it raises; an operation that fails there by itself is a defect, which must not be blamed on the kernel. A call that
+    is only handed on (`forwarded`) is the user's.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or (frames[-1].line or "").startswith("raise"):
+    if not frames or forwarded(frames[-1]) or (frames[-1].line or "").startswith("raise"):
         return False
     own = [Path(sys.modules[name].__file__ or "").parent for name in ("render", "interval_ops") if name in sys.modules]
     return any(Path(frames[-1].filename).is_relative_to(home) for home in own)

@@ -103,7 +103,7 @@ def _refused(*_: Any) -> Any:
 def _reshaped(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """What waits for the tensor as it is is computed first, by a mode that puts things off."""
     getattr(mode, "settle", lambda _: None)(args[0])
-    return func(*args, **kwargs)
+    return func(*args, **kwargs)  # the user's call
 
 
 def _negated(x: torch.Tensor) -> torch.Tensor:
@@ -144,9 +144,9 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
         if types and any(map(dispatches, types)):
             if not any(kind.__module__ in _TRACED for kind in types):
                 return NotImplemented  # torch asks the subclass, with the mode in place
-            return func(*args, **(kwargs or {}))
+            return func(*args, **(kwargs or {}))  # the user's call
         if of_shapes(args, kwargs):
-            return func(*args, **(kwargs or {}))
+            return func(*args, **(kwargs or {}))  # the user's call
         if func._schema.name in sparse.MAKES or any(map(sparse.is_sparse, args)):
             with _again(self):
                 out = sparse.followed(func, args, kwargs or {})
@@ -167,7 +167,7 @@ def in_parts(dispatch: Callable[..., Any]) -> Callable[..., Any]:
                 return way(*args)
         if way is _composite:
             with _again(self):
-                return func.decompose(*args, **(kwargs or {}))
+                return func.decompose(*args, **(kwargs or {}))  # the user's call
         if isinstance(way, Layer) and way.fits(*args, **(kwargs or {})):
             with _again(self):
                 return way.steps(*args, **(kwargs or {}))

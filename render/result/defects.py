@@ -18,6 +18,8 @@ from render.result.errors import KernelError, RenderError, UnsupportedOp
 
 _HERE = Path(__file__).resolve().parents[2]
 _OURS = (_HERE / "render", _HERE / "interval_ops")
+FORWARDED = "# the user's call"
+"""Marks such a line."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,20 @@ def caught(error: BaseException, doing: str) -> None:
         add(_open.get(), Defect(doing, f"{type(error).__name__}: {error}".strip(": "), place))
 
 
+def forwarded(frame: traceback.FrameSummary) -> bool:
+    """Whether the line does no more than what the user's code asked torch or Python for, with its arguments: what
+    fails there would fail without us."""
+    return FORWARDED in (frame.line or "")
+
+
 def inside(error: BaseException) -> str:
     """file:line of the innermost frame if it is ours, else ""."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or not any(Path(frames[-1].filename).is_relative_to(folder) for folder in _OURS):
+    if (
+        not frames
+        or forwarded(frames[-1])
+        or not any(Path(frames[-1].filename).is_relative_to(folder) for folder in _OURS)
+    ):
         return ""
     return f"{Path(frames[-1].filename).relative_to(_HERE)}:{frames[-1].lineno}"
 

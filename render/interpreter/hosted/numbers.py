@@ -472,7 +472,7 @@ class MathFunction:
 
     def __call__(self, x: Any, *others: Any) -> Any:
         followed = None if others else getattr(type(x), "of_math", None)
-        return self._plain(x, *others) if followed is None else followed(x, self._name, self._plain)
+        return self._plain(x, *others) if followed is None else followed(x, self._name, self._plain)  # the user's call
 
     def __eq__(self, other: object) -> bool:
         return bool(self._plain == getattr(other, "_plain", other))

@@ -58,8 +58,11 @@ def test_the_scope_gives_back_the_users_own(footing: Footing) -> None:
     assert torch.manual_seed is None and builtins.abs is None and np.geterr()["over"] == "raise"
 
 
-def test_names_that_libraries_change_themselves_are_none_of_the_users(footing: Footing) -> None:
-    json._default_encoder, sys.last_value = None, ValueError()
+def test_names_that_libraries_change_themselves_are_none_of_the_users(
+    footing: Footing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json, "_default_encoder", None)  # what the footing leaves alone, the test gives back
+    monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
     footing.mend()
     assert replaced() == ""
 
