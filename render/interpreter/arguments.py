@@ -83,7 +83,7 @@ def constexpr_names(kernel: Any) -> set[str]:
 
 def grid_of(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     """Grid extents as three ints; `grid` may be a tuple, a list, an int or a function of the arguments."""
-    shape = grid(arguments) if callable(grid) else grid
+    shape = grid(arguments) if callable(grid) else grid  # the user's call
     try:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         extents = [int(n) for n in shape] + [1] * (3 - len(shape))

@@ -43,6 +43,7 @@ MISTAKES = {
     "product": lambda y: y @ y.new_zeros(3),
     "places": lambda y: y.scatter_(0, torch.tensor([88]), 1.0),
     "grid": lambda y: doubled[("a",)](y, y, N),
+    "grid of nothing": lambda y: doubled[lambda: 1](y, y, N),
     "warps": lambda y: doubled[(1,)](y, y, N, num_warps="a"),
 }
 
