@@ -46,8 +46,9 @@ class Untracked:
 class ValueSession(Session):
     """Runs kernels for their values, and keeps no record of them."""
 
-    def __init__(self, device: str, redirect: bool = True) -> None:
+    def __init__(self, device: str, redirect: bool = True, compiling: bool = False) -> None:
         super().__init__(device, interval=False, tracker=lambda session: Untracked(), redirect=redirect)
+        self.compiling = compiling
         self._warned: set[str] = set()
 
     def _launch(self, *launch: Any) -> None:
@@ -90,11 +91,11 @@ class NoGpu(contextlib.ContextDecorator):
 
 @contextlib.contextmanager
 def launching(device: str) -> Iterator[None]:
-    """Inside, kernels can be launched on tensors of the CPU, and nothing else is changed."""
+    """Inside, kernels can be launched on tensors of the CPU; nothing else is changed, torch.compile least of all."""
     if has_gpu() or innermost() is not None:
         yield
         return
-    with ValueSession(device, redirect=False):
+    with ValueSession(device, redirect=False, compiling=True):
         yield
 
 

@@ -92,6 +92,9 @@ class Settings(TypedDict, total=False):
 class Session:
     """Interprets every launch made inside the `with` block. Sessions nest; the innermost one interprets."""
 
+    compiling = False
+    """torch.compile compiles inside: what it makes of a model is what is asked."""
+
     def __init__(self, device: str = "any", **settings: Unpack[Settings]) -> None:
         """`device` names the target's profile."""
         if unknown := settings.keys() - Settings.__annotations__.keys():
@@ -212,7 +215,8 @@ class Session:
             self._told = stack.enter_context(described(self.profile))
             if self.redirect:
                 stack.enter_context(cuda_on_cpu())
-            stack.enter_context(uncompiled())
+            if not self.compiling:
+                stack.enter_context(uncompiled())
             self._patch_kernels(scope)
             patch_autotuner(scope, self)
             patch_benchmarks(scope)
