@@ -50,13 +50,21 @@ class FileVerdict(NamedTuple):
 
 def devices_of(text: str) -> list[str]:
     """`all`, or names with commas between."""
-    from interval_ops.profiles.profile import profile_names
+    from interval_ops.profiles.file import ProfileError
+    from interval_ops.profiles.profile import load_profile, profile_names
 
     if text == ALL:
         return [name for name in profile_names() if name not in FRAMEWORKS]
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise RenderError("RND902", f"--device {text!r} names no profile", "all, or names as sm_80,sm_90")
+    for name in names:
+        try:
+            load_profile(name)
+        except ProfileError:
+            raise
+        except ValueError as error:  # before anything runs, as for one
+            raise RenderError("RND902", str(error).strip("'\""), "all, or names as sm_80,sm_90") from None
     return list(dict.fromkeys(names))
 
 
