@@ -23,7 +23,7 @@ def command(
     input: InputSpecs = None,
     modules: Annotated[
         bool,
-        typer.Option("--modules", help="FILE holds a model (--entry, default model): record every module's border."),
+        typer.Option("--modules", help="FILE holds a model (FILE::NAME, default model): record every module's border."),
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the inputs and of the call.", rich_help_panel=INPUTS)] = 0,
 ) -> int:
@@ -33,13 +33,14 @@ def command(
     """
     from render.entry.recording import record_file
 
-    apart(output, protected=(file, inputs))
-
     if modules:
         from render.cli.models import record_model
 
-        typer.echo(record_model(f"{file}::{entry or 'model'}", output, inputs, seed))
+        path, _, name = str(file).partition("::")
+        apart(output, protected=(Path(path), inputs))
+        typer.echo(record_model(f"{path}::{entry or name or 'model'}", output, inputs, seed))
         return 0
+    apart(output, protected=(file, inputs))
     if not file.is_file():
         raise RenderError("RND902", f"no such file: {file}", "FILE is the Python file that launches the kernel")
     typer.echo(record_file(output, file, entry, inputs, tuple(input or ()), seed))

@@ -104,7 +104,9 @@ def _shape(x: Any) -> Any:
         return x.dtype, x.size, x.stride, x.offset, x.cell.nbytes, x.cell.address % 16
     if isinstance(x, tuple):
         return tuple(map(_shape, x))
-    return (type(x), x) if isinstance(x, str | int | float | bool | torch.dtype | None) else object()
+    if type(x) is float:
+        return x.hex()  # zeros have signs
+    return (type(x), x) if isinstance(x, str | int | torch.dtype | None) else object()
 
 
 def _fresh(one: Launched, two: Launched) -> dict[Cell, Cell] | None:

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from render.cli.app import app
 from tests.render.cli.bad_input_kinds import Kind, kinds
+from tests.render.cli.vandalism import vandals
 
-KINDS = list(kinds())
+KINDS = [*kinds(), *vandals()]
 QUICK = KINDS[::23]
 """A sample; all of them take some minutes."""
 

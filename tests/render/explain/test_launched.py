@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import pytest
 
 import render
+from render.entry.target import load_module
 from render.explain.launched import _likeness
 
 TEXT = """import torch
@@ -61,10 +59,7 @@ def judged(tmp_path, text):
 
     path = tmp_path / "handed.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(f"handed_{abs(hash(text))}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    module = load_module(path)
     g = torch.Generator().manual_seed(1)
     x, w = (torch.randn(12, 24, generator=g)[:, :20] for _ in range(2))
     return render.classify(module.launch, x, w, ref=module.reference, device="sm_90")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-import sys
 
 import pytest
 
 import render
+from render.entry.target import load_module
 from render.explain.launcher import Launcher, host_repairs
 
 TEXT = """import torch
@@ -55,11 +54,7 @@ WRONG = {
 def module_of(tmp_path, text):
     path = tmp_path / "around.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(f"around_{abs(hash(text))}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(path)
 
 
 @pytest.mark.parametrize("name", WRONG)

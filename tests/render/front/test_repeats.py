@@ -30,6 +30,11 @@ def grown(X, n, B: tl.constexpr):
 
 
 @triton.jit
+def divided(Y, c):
+    tl.store(Y, 1.0 / c)
+
+
+@triton.jit
 def told(X, Y, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.device_print("x", tl.sum(tl.load(X + i, mask=i < n, other=0.0), 0))
@@ -115,6 +120,15 @@ def test_other_arguments_are_another_launch(ran):
         for one in (a, b, a, b):
             doubled[(4,)](one, z, 100, 32)
     assert torch.equal(y, 2 * a) and torch.equal(z, 2 * b) and len(ran) == 8
+
+
+def test_zeros_of_two_signs_are_two_arguments():
+    with render.watch():
+        y, found = torch.zeros(1), []
+        for c in (0.0, 0.0, 0.0, -0.0):
+            divided[(1,)](y, c)
+            found.append(float(y))
+    assert found == [float("inf")] * 3 + [float("-inf")]
 
 
 def test_a_kernel_that_prints_does_so_each_time(capsys):

@@ -7,9 +7,11 @@ import copy
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 import render
+from render.cli import app
 from render.network.capture import Model, capture
 from render.network.recorded import load_modules, load_program
 from render.result.errors import RenderError
@@ -82,3 +84,23 @@ def test_files_that_hold_no_code(tmp_path):
     assert render.compare_models(bare, file).label == "Type-I"
     with pytest.raises(RenderError, match="no such file"):
         render.compare_models(tmp_path / "none", build("vit"), x)
+
+
+def test_the_command_takes_a_model_by_its_name(tmp_path):
+    file, told = tmp_path / "m.py", []
+    file.write_text(
+        "import torch\ntorch.manual_seed(0)\nmodel = torch.nn.Linear(3, 4)\nother = torch.nn.Linear(3, 5)\n"
+        "def make_inputs():\n    return (torch.randn(2, 3),)\n"
+    )
+    for words in ([f"{file}::other"], [str(file), "--entry", "other"], [str(file)]):
+        told.append(tmp_path / f"{len(told)}.safetensors")
+        done = CliRunner().invoke(app, ["record", *words, "--modules", "-o", str(told[-1])])
+        assert done.exit_code == 0, done.output
+    named, entered, first = (load_file(path) for path in told)
+    assert named.keys() == entered.keys() and all(torch.equal(named[k], entered[k]) for k in named)
+    assert {5} & {x.shape[-1] for x in named.values() if x.dim()} and not {5} & {
+        x.shape[-1] for x in first.values() if x.dim()
+    }
+    kept = file.read_bytes()
+    assert CliRunner().invoke(app, ["record", f"{file}::other", "--modules", "-o", str(file)]).exit_code == 2
+    assert file.read_bytes() == kept
