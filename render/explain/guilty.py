@@ -343,9 +343,11 @@ def _solved(
         to = at + step * _wanted(before, moved, cases)
         if not np.isfinite(to) or to == at:
             return None
-        values, short = None, [f"{to:.2g}", f"{to:.4g}"]
+        # A number that is nothing beside the one before is 0 as far as the step tells.
+        zero = abs(to) <= STEP * abs(at)
+        values, short = None, ["0.0"] if zero else [f"{to:.2g}", f"{to:.4g}"]
         for code in dict.fromkeys([*short, f"{to:.6g}", repr(float(np.float32(to)))]):
-            if abs(float(code) - to) <= STEP * abs(to):
+            if abs(float(code) - to) <= STEP * abs(at if zero else to):
                 values = values_with(code)
                 if values is not None and _right(values, cases, rooms) and (wrong > 1 or code in short):
                     return code
