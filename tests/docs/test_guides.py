@@ -20,6 +20,7 @@ def test_the_page_says_what_commands_print(page: Path, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")  # as the pages show it, also in processes whose parent has another width
     ran = 0
     for kind, text, printed, got in guides.run(page):
         ran += 1
