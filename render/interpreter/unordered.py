@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from interval_ops.compiled import compiled
+
 if TYPE_CHECKING:
     from render.interpreter.handle import Handle
     from render.interpreter.memory.registry import Storage
@@ -29,6 +31,8 @@ MOST, LANES = 256, 1 << 19
 """Accesses to one tensor that are remembered, and lanes of them: they hold on to their addresses."""
 STORES, LOADS = 16, 4
 """How many are remembered at least, however large they are."""
+TABLE = 1 << 22
+"""Bytes between the first and the last address of a row up to which each has a place in a table."""
 
 
 @dataclass(eq=False)
@@ -41,9 +45,19 @@ class _Access:
     origin: Storage | None
 
     @cached_property
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the last address of each row; a store that no load follows is not asked for them."""
+        each = self.ptr.reshape(len(self.ptr), -1)
+        return each.min(1), each.max(1)
+
+    @cached_property
     def span(self) -> tuple[int, int]:
-        """The first and the last address; a store that no load follows is not asked for it."""
-        return int(self.ptr.min()), int(self.ptr.max())
+        return int(self.rows[0].min()), int(self.rows[1].max())
+
+    @property
+    def alone(self) -> bool:
+        """Whether all rows are of one program."""
+        return len(self.linear) == 1
 
     @property
     def lanes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -193,17 +207,74 @@ def _strangers(store: _Access, access: _Access, own: bool) -> np.ndarray | None:
     own = own and store.block == access.block
     if own and (access.ptr is store.ptr or np.array_equal(access.ptr, store.ptr)):
         return None
+    if _apart(store, access):
+        return None
     (stored, there), (at, here) = store.lanes, access.lanes
     hit = here & np.isin(at, stored[there])
     if not hit.any():
         return None
     met = np.unique(at[hit])
-    rows = 1 if len(store.linear) == 1 else max(len(stored), len(at))
+    rows = 1 if store.alone else max(len(stored), len(at))
     places, by_lane = zip(*(_numbered(*each, met, rows) for each in ((stored, there), (at, here))), strict=True)
     found = (places[1] >= 0) & np.isin(places[1], places[0])
     if own:
         found &= ~np.isin(by_lane[1], by_lane[0][places[0] >= 0])
     return found if found.any() else None
+
+
+def _apart(store: _Access, access: _Access) -> bool:
+    """Whether no lane of a program has an address of both: told without sorting them, which is where most end."""
+    (first, last), (low, high) = store.rows, access.rows
+    if store.alone:
+        order = np.argsort(first)
+        before = np.searchsorted(first[order], high, "right")
+        reach = np.concatenate(([-1], np.maximum.accumulate(last[order])))  # of the rows that begin before
+        near = reach[before] >= low
+    else:
+        near = (first <= high) & (low <= last)
+    if not near.any():
+        return True
+    start = min(store.span[0], access.span[0])
+    extent = max(store.span[1], access.span[1]) - start if store.alone else int((last - first).max())
+    if extent > TABLE:
+        return False
+    (stored, there), (at, here) = (_two(*a.lanes) for a in (store, access))
+    base = np.full(1, start) if store.alone else first
+    return not _share(stored, there, at, here, base, np.zeros(extent + 1, np.int32), store.alone)
+
+
+def _two(ptr: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of lanes."""
+    return np.ascontiguousarray(ptr).reshape(len(ptr), -1), np.ascontiguousarray(active).reshape(len(active), -1)
+
+
+@compiled
+def _share(
+    stored: np.ndarray, there: np.ndarray, at: np.ndarray, here: np.ndarray, base: np.ndarray, table: np.ndarray,
+    alone: bool,
+) -> bool:  # fmt: skip
+    """Whether an active lane of `at` has an address of `stored`: of the same row, or where they are `alone`, of any.
+
+    `table` remembers, for each place from the row's `base` on, the last row that stored there.
+    """
+    rows = max(len(stored), len(at))
+    if alone:
+        for i in range(len(stored)):
+            for j in range(stored.shape[1]):
+                if there[i, j]:
+                    table[stored[i, j] - base[0]] = 1
+    for i in range(len(at) if alone else rows):
+        k, n, b = min(i, len(stored) - 1), min(i, len(at) - 1), base[min(i, len(base) - 1)]
+        mine = 1 if alone else i + 1
+        if not alone:
+            for j in range(stored.shape[1]):
+                if there[k, j]:
+                    table[stored[k, j] - b] = mine
+        for j in range(at.shape[1]):
+            place = at[n, j] - b
+            if here[n, j] and 0 <= place < len(table) and table[place] == mine:
+                return True
+    return False
 
 
 def _numbered(ptr: np.ndarray, active: np.ndarray, met: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
