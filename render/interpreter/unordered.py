@@ -163,7 +163,7 @@ class Unordered:
         if self.by_layout or ptr.origin not in self._loads or ptr.origin is None or not ptr.v.size:
             return False
         store = self._access(linear, ptr, mask)
-        return any(_strangers(store, load, True) is not None for load in self._loads[ptr.origin].near(store))
+        return any(strangers(store, load, True) is not None for load in self._loads[ptr.origin].near(store))
 
     def meets(self, linear: np.ndarray, ptr: Handle, mask: np.ndarray | None) -> bool:
         """Whether a lane of this load has the address of another lane of such a store.
@@ -175,7 +175,7 @@ class Unordered:
             return False
         load = self._access(linear, ptr, mask)
         own = not self.by_layout and load.block != ()
-        return any(_strangers(store, load, own) is not None for store in self._before(load))
+        return any(strangers(store, load, own) is not None for store in self._before(load))
 
     def _before(self, access: _Access) -> Iterator[_Access]:
         """The stores that may have left what lies there."""
@@ -192,8 +192,8 @@ class Unordered:
             return None
         new, out = self._access(linear, ptr, mask), None
         for old in self._before(new):
-            found = _strangers(old, new, True)
-            if (others := _strangers(new, old, True)) is not None:
+            found = strangers(old, new, True)
+            if (others := strangers(new, old, True)) is not None:
                 (before, _), (at, here) = old.lanes, new.lanes
                 found = here & np.isin(at, np.broadcast_to(before, others.shape)[others])
             if found is not None:
@@ -201,13 +201,13 @@ class Unordered:
         return out
 
 
-def _strangers(store: _Access, access: _Access, own: bool) -> np.ndarray | None:
+def strangers(store: _Access, access: _Access, own: bool) -> np.ndarray | None:
     """The lanes of an access that have the address of another lane of the store, if any; `own`: lanes of one address at
     one place of equal blocks are one thread's."""
     own = own and store.block == access.block
     if own and (access.ptr is store.ptr or np.array_equal(access.ptr, store.ptr)):
         return None
-    if _apart(store, access):
+    if apart(store, access):
         return None
     (stored, there), (at, here) = store.lanes, access.lanes
     hit = here & np.isin(at, stored[there])
@@ -222,7 +222,7 @@ def _strangers(store: _Access, access: _Access, own: bool) -> np.ndarray | None:
     return found if found.any() else None
 
 
-def _apart(store: _Access, access: _Access) -> bool:
+def apart(store: _Access, access: _Access) -> bool:
     """Whether no lane of a program has an address of both: told without sorting them, which is where most end."""
     (first, last), (low, high) = store.rows, access.rows
     if store.alone:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
 from render.interpreter.session import Session
+from render.interpreter.unordered import _Access, apart, strangers
 
 N = 64
 
@@ -238,3 +240,36 @@ def tiles_over_a_load(X, Y, n, N: tl.constexpr):
     for i in range(n):
         tl.store(Y + i * N + at, tl.load(X + i * N + at))
     tl.store(X + at, before)
+
+
+SHAPES = [(), (4,), (2, 3), (8,)]
+
+
+def some_access(rng: np.random.Generator, linear: np.ndarray, turns: int, shape: tuple[int, ...]) -> _Access:
+    """Addresses at random, of one row that all share, or tiles whose rows interleave; a mask of as many rows or one."""
+    rows, places = int(rng.choice([1, turns])), int(rng.choice([8, 60, 2000, 1 << 21]))
+    start = rng.integers(0, places, (rows, *(1,) * len(shape))) * 4
+    tile = np.arange(int(np.prod(shape))).reshape(shape) * int(rng.choice([4, 8, 256]))
+    ptr = [rng.integers(0, places, (rows, *shape)) * 4, np.broadcast_to(start, (rows, *shape)), start + tile]
+    mask = None if rng.random() < 0.4 else rng.random((int(rng.choice([1, turns])), *shape)) < 0.7
+    return _Access(linear, ptr[rng.integers(3)].astype(np.int64), mask, None)
+
+
+def test_accesses_that_share_an_address_are_those_of_all_pairs_of_lanes():
+    rng, met, told = np.random.default_rng(0), 0, 0
+    for _ in range(1500):
+        linear = np.arange(int(rng.choice([1, 1, 2, 5])))
+        turns, shape = len(linear) if len(linear) > 1 else int(rng.choice([1, 4])), SHAPES[rng.integers(4)]
+        other = shape if rng.random() < 0.6 else SHAPES[rng.integers(4)]
+        two = some_access(rng, linear, turns, shape), some_access(rng, linear, turns, other)
+        lanes = []
+        for pointers, active in (a.lanes for a in two):
+            each = [set(p[a].tolist()) for p, a in zip(pointers, active, strict=True)]
+            lanes.append([set().union(*each)] if len(linear) == 1 else each * (turns if len(each) == 1 else 1))
+        shared = any(a & b for a, b in zip(*lanes, strict=True))
+        assert (strangers(*two, own=False) is not None) == shared
+        assert not (shared and apart(*two))
+        told += apart(*two)
+        met += shared
+    assert met > 300
+    assert told > 300
