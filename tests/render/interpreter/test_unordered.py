@@ -245,9 +245,11 @@ def tiles_over_a_load(X, Y, n, N: tl.constexpr):
 SHAPES = [(), (4,), (2, 3), (8,)]
 
 
-def some_access(rng: np.random.Generator, linear: np.ndarray, turns: int, shape: tuple[int, ...]) -> _Access:
+def some_access(
+    rng: np.random.Generator, linear: np.ndarray, turns: int, shape: tuple[int, ...], places: int
+) -> _Access:
     """Addresses at random, of one row that all share, or tiles whose rows interleave; a mask of as many rows or one."""
-    rows, places = int(rng.choice([1, turns])), int(rng.choice([8, 60, 2000, 1 << 21]))
+    rows = int(rng.choice([1, turns]))
     start = rng.integers(0, places, (rows, *(1,) * len(shape))) * 4
     tile = np.arange(int(np.prod(shape))).reshape(shape) * int(rng.choice([4, 8, 256]))
     ptr = [rng.integers(0, places, (rows, *shape)) * 4, np.broadcast_to(start, (rows, *shape)), start + tile]
@@ -261,7 +263,8 @@ def test_accesses_that_share_an_address_are_those_of_all_pairs_of_lanes():
         linear = np.arange(int(rng.choice([1, 1, 2, 5])))
         turns, shape = len(linear) if len(linear) > 1 else int(rng.choice([1, 4])), SHAPES[rng.integers(4)]
         other = shape if rng.random() < 0.6 else SHAPES[rng.integers(4)]
-        two = some_access(rng, linear, turns, shape), some_access(rng, linear, turns, other)
+        places = int(rng.choice([8, 60, 300, 1 << 21]))
+        two = some_access(rng, linear, turns, shape, places), some_access(rng, linear, turns, other, places)
         lanes = []
         for pointers, active in (a.lanes for a in two):
             each = [set(p[a].tolist()) for p, a in zip(pointers, active, strict=True)]
@@ -271,5 +274,5 @@ def test_accesses_that_share_an_address_are_those_of_all_pairs_of_lanes():
         assert not (shared and apart(*two))
         told += apart(*two)
         met += shared
-    assert met > 300
+    assert met > 200
     assert told > 300
