@@ -111,23 +111,32 @@ class Comparison:
         for case, place in zip(cases, self.places, strict=True):
             if not unrounded.comparable(case):
                 continue
-            sample = unrounded.sampled(known.oracle, known.exact, place, case, given)
-            if sample is None:
-                continue
-            around = [(at, float(case.exact[at]), s) for at, s in sample[0]]
-            claims = [Outside(case, at, "reference", e - s, e + s) for at, e, s in around]
-            found = all_confirmed(self.entry, run, claims, without_rounding)
-            ends = [(at, s, w.ends) for (at, _, s), w in zip(around, found, strict=True) if w.ends is not None]
-            seen += [w for w in found if w.status == "agrees"]
-            if ends:
-                f = tuple(np.array(x) for x in zip(*(e for _, _, e in ends), strict=True))
-                slack = np.array([s for _, s, _ in ends])
-                answers.append(unrounded.of_slices(case, [at for at, _, _ in ends], slack, (f[0], f[1]), sample[1]))
+            # What inputs and float64 do to E takes runs of the reference with errors beside it: asked where it matters.
+            answer, found = self._looked_at(run, case, unrounded.nearby(case), False)
+            if answer is not None and answer.differing:
+                sample = unrounded.sampled(known.oracle, known.exact, place, case, given)
+                answer, found = (None, []) if sample is None else self._looked_at(run, case, *sample)
+                seen += [w for w in found if w.status == "agrees"]
+            answers += [] if answer is None else [answer]
         left_out = (unrounded.TOO_MUCH,) if answers else (unrounded.NOT_KNOWN,)
         decision = decision if answers else unrounded.unestablished(decision)
         decision = unrounded.decided(answers, decision, equal_of(cases))
         witness = next(iter(seen), None) if decision.code == unrounded.CODE else None
         return FormulasCompared(decision, tuple(answers), witness, tuple(unrounded.notes(answers)), left_out)
+
+    def _looked_at(
+        self, run: Execution, case: Case, sample: Sequence[tuple[tuple[int, ...], float]], estimated: bool
+    ) -> tuple[Unrounded | None, list[Witness]]:
+        """The answer of these elements with their slack, and their witnesses; None where none can be evaluated."""
+        around = [(at, float(case.exact[at]), slack) for at, slack in sample]
+        claims = [Outside(case, at, "reference", e - slack, e + slack) for at, e, slack in around]
+        found = all_confirmed(self.entry, run, claims, without_rounding)
+        ends = [(at, slack, w.ends) for (at, slack), w in zip(sample, found, strict=True) if w.ends is not None]
+        if not ends:
+            return None, found
+        f = tuple(np.array(x) for x in zip(*(e for _, _, e in ends), strict=True))
+        slacks = np.array([slack for _, slack, _ in ends])
+        return unrounded.of_slices(case, [at for at, _, _ in ends], slacks, (f[0], f[1]), estimated), found
 
     def _compared(self, run: Execution, cases: Sequence[Case]) -> list[Unrounded] | None:
         if not self._asked:

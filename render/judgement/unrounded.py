@@ -192,19 +192,35 @@ def sampled(
     least = SLACK * np.abs(case.exact) + _of_float64(oracle, exact, place)
     least = (least + given.get(case.name, 0.0)).reshape(-1)
     slack = least + margin.reach[place].reshape(-1)
+    flat = _spread_out(case, slack)
+    if not flat:
+        return None
+    if not margin.estimated:
+        slack = _signed(oracle, exact, place, flat, slack, least)
+    return _with_slack(case, flat, slack), margin.estimated
+
+
+def nearby(case: Case) -> list[tuple[tuple[int, ...], float]]:
+    """[(index, slack)] of such elements with nothing left open but SLACK of E: that takes no run of the reference."""
+    slack = SLACK * np.abs(case.exact).reshape(-1)
+    return _with_slack(case, _spread_out(case, slack), slack)
+
+
+def _spread_out(case: Case, slack: np.ndarray) -> list[int]:
+    """The elements of a sample (flat places), of those whose E and slack are known."""
     with np.errstate(all="ignore"):
         apart = np.abs(np.asarray(case.value, np.float64) - case.ref).reshape(-1)
         used = apart / (case.hi - case.lo).reshape(-1)
     known = np.flatnonzero(np.isfinite(case.exact).reshape(-1) & np.isfinite(slack))
     if not known.size:
-        return None
+        return []
     ranked = [known[int(np.argmax(np.nan_to_num(x[known], nan=-1.0, posinf=-1.0)))] for x in (apart, used)]
     spread = known[((np.arange(SAMPLE - 2) + 0.5) * known.size / (SAMPLE - 2)).astype(np.int64)]
-    flat = list(dict.fromkeys(int(i) for i in (*ranked, *spread)))
-    if not margin.estimated:
-        slack = _signed(oracle, exact, place, flat, slack, least)
-    places = [(tuple(int(k) for k in np.unravel_index(i, case.exact.shape)), float(slack[i])) for i in flat]
-    return places, margin.estimated
+    return list(dict.fromkeys(int(i) for i in (*ranked, *spread)))
+
+
+def _with_slack(case: Case, flat: Sequence[int], slack: np.ndarray) -> list[tuple[tuple[int, ...], float]]:
+    return [(tuple(int(k) for k in np.unravel_index(i, case.exact.shape)), float(slack[i])) for i in flat]
 
 
 def of_slices(case: Case, at: Sequence[tuple[int, ...]], slack: np.ndarray, f: Ends, estimated: bool) -> Unrounded:
