@@ -45,7 +45,8 @@ def flat(x: torch.Tensor) -> np.ndarray:
 
 @compiled
 def carry_two(value, width, a, b, e, f, rounding, product, out):  # type: ignore[no-untyped-def]
-    # `rounding`: (u, floor). False: something is not finite, and a pass of its own has to look.
+    # `rounding`: (u, floor). False: something is not finite, and a pass of its own has to look. An infinite operand of
+    # a sum, as a mask makes, stays where it is and has no error.
     for row in range(out.size // max(width, 1)):
         i, k, n, q, first = row * a.down, row * b.down, row * e.down, row * f.down, row * width
         for col in range(width):
@@ -53,8 +54,33 @@ def carry_two(value, width, a, b, e, f, rounding, product, out):  # type: ignore
             g, h, v = e.numbers[n + col * e.along], f.numbers[q + col * f.along], abs(value[first + col])
             moved = y * g + x * h if product else g + h
             if not (moved < np.inf and v < np.inf):
-                return False
+                if product or not (moved < np.inf and v == np.inf and (x == np.inf or y == np.inf)):
+                    return False
+                out[first + col] = 0.0
+                continue
             out[first + col] = moved + (rounding[0] * v + rounding[1])
+    return True
+
+
+@compiled
+def carry_extreme(x, error, value, step, sign, out):  # type: ignore[no-untyped-def]
+    # Rows of x, of which `value` is the largest (sign 1) or smallest (-1): how far that moves when all of a row move by
+    # step times their errors, either way, over the step. False: there is a NaN.
+    width = x.size // max(out.size, 1)
+    for row in range(out.size):
+        up, down = -np.inf, -np.inf
+        for k in range(row * width, row * width + width):
+            a, e = sign * x[k], step * error[k]
+            above, below = a + e, a - e
+            if above != above or below != below:
+                return False
+            up, down = max(up, above), max(down, below)
+        most, largest = sign * value[row], 0.0
+        for end in (up, down):
+            gap = abs(end - most)
+            gap = 0.0 if end == most else gap / step if gap < np.inf else np.inf
+            largest = max(largest, gap)
+        out[row] = largest
     return True
 
 

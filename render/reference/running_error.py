@@ -194,6 +194,8 @@ def _elementwise(op: Movable, values: list[Any], floats: list[int], dtypes: list
     together = op.name in noise.EXACT_OPS or op.name in _CASTS
     groups = [list(op.errors)] if together else [[i] for i in op.errors]
     found: Errors = (_direct(op, values) or {}) if op.errors else {}
+    if (extreme := _extreme(op, values)) is not None:
+        found = {0: extreme}
     for places in groups if op.errors and not found else []:
         for i, moved in _movement(op, values, floats, places).items():
             found[i] = moved if i not in found else found[i] + moved
@@ -268,6 +270,25 @@ def _beside_infinities(value: torch.Tensor, operands: tuple[Any, Any], moved: to
     return {0: moved.masked_fill(infinite, 0.0)}
 
 
+def _extreme(op: Movable, values: list[Any]) -> torch.Tensor | None:
+    """What `_movement` finds of largest or smallest elements of rows, in one pass; None for others."""
+    if op.name not in _EXTREMES or len(values) != 1 or list(op.errors) != [0] or len(op.args) < 2:
+        return None
+    (x, dims, *_), (error,), (value,) = op.args, op.errors.values(), values
+    given = (x, error, value)
+    if any(y.dtype != F64 or not y.is_contiguous() for y in given) or x.shape != error.shape or not x.numel():
+        return None
+    if list(dims) not in ([-1], [x.dim() - 1]):
+        return None
+    out = torch.empty_like(value)
+    flat = [passes.flat(y) for y in (*given, out)]
+    step, sign = _step(op, [0]), _EXTREMES[op.name]
+    return out if passes.carry_extreme(*flat[:3], step, sign, flat[3]) else None
+
+
+_EXTREMES = {"amax": 1.0, "amin": -1.0}
+_CONVEX = frozenset(["exp", "exp2"])
+"""Increasing functions that upward errors move further than downward ones."""
 _MOVES = of_form(Form.MOVE)
 _SUMS = frozenset(["add", "sub", "rsub"])
 
@@ -325,7 +346,7 @@ def _movement(op: Movable, values: list[Any], floats: list[int], places: list[in
     """How far the results move when the operands at `places` move by their errors, up or down, all alike."""
     step = _step(op, places)
     found: Errors = {}
-    for sign in (step, -step):
+    for sign in (step,) if op.name in _CONVEX else (step, -step):
         moved = op.run(lambda i, x, sign=sign: x + sign * op.errors[i] if i in places else x)  # type: ignore[misc]
         for i in floats:
             found[i] = _gap(moved[i], values[i], step, found.get(i))

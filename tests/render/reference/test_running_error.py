@@ -97,3 +97,49 @@ def test_infinities_that_overflow_makes_are_not_exact() -> None:
     operation = Movable(torch.ops.aten.add.Tensor, (x, x), {}, [x * 2.0**-50, None], default_dtype)
     found = error_of(operation, operation.run(), [torch.float64], Unit(native=False), False)[0]
     assert not bool(found.isfinite().any()) or bool((found > 0).all())
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_extremes_of_rows_move_as_two_evaluations_say(name: str, keep: bool) -> None:
+    """One pass over rows gives the bits of evaluating at x + e and at x - e, with infinities, ties and tiny errors."""
+    generator, told = torch.Generator().manual_seed(0), 0
+    for trial in range(120):
+        shape = [(5,), (4, 7), (3, 2, 9)][trial % 3]
+        x = torch.randn(shape, dtype=torch.float64, generator=generator).mul_(8).round_().div_(4)
+        e = torch.rand(shape, dtype=torch.float64, generator=generator) * 10.0 ** -(trial % 16)
+        if trial % 4 == 1:
+            masked = torch.rand(shape, generator=generator) < 0.4
+            x[masked], e[masked] = -torch.inf, 0.0
+        if trial % 11 == 1:
+            x.reshape(-1)[0] = torch.nan
+        op = Movable(getattr(torch.ops.aten, name).default, (x, [-1], keep), {}, [e], default_dtype)
+        values = op.run()
+        found = running_error._extreme(op, values)
+        told += found is not None
+        expected = running_error._movement(op, values, [0], [0])[0]
+        assert torch.equal(expected if found is None else found, expected) or x.isnan().any()
+    assert told > 90
+
+
+def test_a_sum_beside_a_mask_has_the_errors_that_its_parts_have() -> None:
+    x = torch.tensor([[1.0, -torch.inf, 3.0], [-torch.inf, 2.0, 0.5]], dtype=torch.float64)
+    y, e = (
+        torch.tensor([[3.0], [2.0]], dtype=torch.float64),
+        torch.tensor([[2e-9, 0.0, 1e-9], [0.0, 3e-9, 1e-9]], dtype=torch.float64),
+    )
+    op = Movable(
+        torch.ops.aten.sub.Tensor, (x, y), {}, [e, torch.full((2, 1), 1e-9, dtype=torch.float64)], default_dtype
+    )
+    unit = Unit(native=True)
+    (found,) = running_error.error_of(op, op.run(), [torch.float32], unit, False)
+    u, floor = unit.rounding(torch.float32)
+    expected = torch.where(x.isinf(), 0.0, e + 1e-9 + (u * (x - y).abs() + floor))
+    assert torch.equal(found, expected)
+
+
+def test_an_infinite_sum_of_finite_terms_is_not_known() -> None:
+    x = torch.full((2, 3), 1e308, dtype=torch.float64)
+    op = Movable(torch.ops.aten.add.Tensor, (x, x), {}, [torch.ones_like(x), None], default_dtype)
+    (found,) = running_error.error_of(op, op.run(), [torch.float64], Unit(native=False), False)
+    assert not found.isfinite().any()
