@@ -283,7 +283,7 @@ def _extreme(op: Movable, values: list[Any]) -> torch.Tensor | None:
     out = torch.empty_like(value)
     flat = [passes.flat(y) for y in (*given, out)]
     step, sign = _step(op, [0]), _EXTREMES[op.name]
-    return out if passes.carry_extreme(*flat[:3], step, sign, flat[3]) else None
+    return out if passes.carry_extreme(flat[0], flat[1], flat[2], step, sign, flat[3]) else None
 
 
 _EXTREMES = {"amax": 1.0, "amin": -1.0}
