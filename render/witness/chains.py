@@ -103,23 +103,44 @@ def _read(x: Maybe, model: dict[str, Any]) -> Maybe:
 
 def dot(chain: Chain, model: dict[str, Any]) -> Maybe:
     """Everything that the unit may make of the chain, and its exact value."""
+    found = _around(chain, model)
+    if found is None or found[1] == ZERO:
+        return iv.NOTHING if found else None
+    total, size, _, wrong = found
+    out = iv.spread(total, wrong)
+    return _one_sided(out, total, size, chain.adds + chain.factors * int(model["terms"]), chain, model)
+
+
+def _around(chain: Chain, model: dict[str, Any]) -> tuple[Interval, Point, Point, Point] | None:
+    """(sum of the operands as they are and are read, that of the magnitudes, error of operands, error of the sum)."""
     if not chain.known:
         return None
     base = iv.total(chain.addends)
-    total = iv.hull(iv.add(chain.exact.total, base), iv.add(chain.read.total, base))
-    assert total is not None
     lost, weight = _operands(chain, model)
-    total = iv.spread(total, lost)
+    total = iv.spread(iv.hull(iv.add(chain.exact.total, base), iv.add(chain.read.total, base)), lost)
     assert total is not None
     addends = Tally(chain.addends).size
     size = up(weight, addends)
     if size == ZERO:
-        return iv.NOTHING
+        return total, size, ZERO, ZERO
     wrong, top = blocks.error(chain, model, total, size, addends)
-    if top >= number(_limit(model)):
-        return None
-    out = iv.spread(total, wrong)
-    return _one_sided(out, total, size, chain.adds + chain.factors * int(model["terms"]), chain, model)
+    return None if top >= number(_limit(model)) else (total, size, lost, wrong)
+
+
+def deviation(chain: Chain, model: dict[str, Any]) -> Point | None:
+    """How far the unit may be from the exact sum of the operands that there are; None where nothing bounds it."""
+    found = _around(chain, model)
+    return None if found is None else up(up(found[2], found[3]), _misread(chain, model))
+
+
+def _misread(chain: Chain, model: dict[str, Any]) -> Point:
+    """What the products lose because operands are read otherwise: of fp32 numbers less than 2^-10 each and 2^-136, and
+    numbers below the least one that is kept."""
+    if not _reads(model):
+        return ZERO
+    tiny = power(-136) if model["truncate"] == "tf32" else power(int(model["emin"]))
+    each = times_up(tiny, up(chain.operands.size, times_up(number(chain.factors), tiny)))
+    return up(times_up(power(-9), chain.exact.size), each) if model["truncate"] == "tf32" else each
 
 
 def exact(chain: Chain, model: dict[str, Any]) -> Maybe:

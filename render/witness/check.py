@@ -31,27 +31,22 @@ class Answer:
 
 def evaluated(document: Mapping[str, Any]) -> Answer:
     """Evaluates the computation and compares it with the claim. Raises Malformed and NoFormula."""
-    found = Evaluator(document).result()
+    claim, bound = (iv.interval(*_ends(document[key])) for key in ("claim", "bound"))
+    found = Evaluator(document).result(claim)
     if found is None:
         return Answer(False, None, "the second evaluation does not bound the element")
     enclosure = [hexed(found[0], "f"), hexed(found[1], "c")]
-    claim, bound = (iv.interval(*_ends(document[key])) for key in ("claim", "bound"))
     if claim is None:
         return Answer(True, enclosure, "the claim is no number, and all that can be reached are numbers")
-    if not _apart(found, claim):
+    if not iv.apart(found, claim):
         return Answer(False, enclosure, "the second evaluation reaches the value that the bound excludes")
-    if bound is not None and _apart(found, bound):
+    if bound is not None and iv.apart(found, bound):
         return Answer(False, enclosure, "the second evaluation and the bound have nothing in common")
     return Answer(True, enclosure, "the value cannot be reached")
 
 
 def _ends(item: Mapping[str, str]) -> tuple[float, float]:
     return float.fromhex(item["low"]), float.fromhex(item["high"])
-
-
-def _apart(x: iv.Interval, y: iv.Interval) -> bool:
-    found: bool = x[1] < y[0] or y[1] < x[0]
-    return found
 
 
 NAMED = f"{ARITHMETIC} {PREC}"
@@ -68,7 +63,7 @@ def _as_stated(answer: Answer, document: Mapping[str, Any]) -> bool:
     if answer.enclosure is None or stated is None:
         return answer.enclosure == stated
     here, there = (iv.interval(*map(float.fromhex, ends)) for ends in (answer.enclosure, stated))
-    return here is not None and there is not None and not _apart(here, there)
+    return here is not None and there is not None and not iv.apart(here, there)
 
 
 def rechecked(document: Mapping[str, Any]) -> Answer:

@@ -13,9 +13,9 @@ import numpy as np
 
 from interval_ops.formats.model import FORMATS, Format
 from render.exact import intervals as iv
-from render.exact.intervals import Maybe
+from render.exact.intervals import Interval, Maybe
 from render.exact.points import above, below, precision
-from render.witness import bulk, chains, ordered
+from render.witness import affine, bulk, chains, meanvalue, ordered
 from render.witness.document import Operation, operations
 from render.witness.formulas import CHAINED, rule_of
 from render.witness.rule import NoFormula, Value
@@ -51,19 +51,29 @@ class Evaluator:
         self.pending = np.zeros(total, bool)
         self.sentinels = _sentinels(self.ops)
 
-    def result(self) -> Maybe:
+    def result(self, beyond: Interval | None = None) -> Maybe:
+        """What the element can become; once more with what values share, where that reaches `beyond`."""
         self._mark()
         with precision():
-            return self._evaluated()
+            found = self._evaluated()
+            if found is None or beyond is None or iv.apart(found, beyond):
+                return found
+            low, high = self.values.ends(np.flatnonzero(self.used))
+            wide = int(np.count_nonzero(low != high))
+            if affine.fits(wide):
+                return self._evaluated(affine.Forms(self, wide))
+            return meanvalue.narrowed(self, found)
 
-    def _evaluated(self) -> Maybe:
+    def _evaluated(self, forms: affine.Forms | None = None) -> Maybe:
         for op in self.ops:
             rows = np.flatnonzero(self.used[op.start : op.start + op.size])
             if rows.size and self._together(op):
                 self.values.put(op.start + rows, bulk.evaluate(self, op, rows))
-                continue
-            for k in rows.tolist():
-                self.values[op.start + k] = self._value(op, k)
+            else:
+                for k in rows.tolist():
+                    self.values[op.start + k] = self._value(op, k)
+            if forms is not None and rows.size:
+                forms.take(op, rows)
         found: Maybe = self.values[self.root]
         return found
 
@@ -103,7 +113,7 @@ class Evaluator:
         if op.op in CHAINED:
             chain = chains.Chain()
             model = dict(self.rules["dots"][op.attrs["kind"]])
-            self._collect(op, k, chain, model)
+            self.collect(op, k, chain, model)
             found = chains.dot(chain, model)
             if found is None or op.attrs.get("any_order") or not ordered.applies(self, model):
                 return found
@@ -113,8 +123,12 @@ class Evaluator:
             raise NoFormula(op.op)
         return rule(self, op, k)
 
-    def _collect(self, op: Operation, k: int, chain: chains.Chain, model: dict[str, Any]) -> None:
+    def collect(
+        self, op: Operation, k: int, chain: chains.Chain, model: dict[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All of the chain that ends there; (left and right factors, addends) by number."""
         todo = [(op, k)]
+        addends: list[int] = []
         factors: list[tuple[np.ndarray, np.ndarray]] = []
         while todo:
             op, k = todo.pop()
@@ -130,17 +144,15 @@ class Evaluator:
                     todo.append((inner, n - inner.start))
                     chain.through |= op.op == "dot"
                 elif self.values[n] != iv.NOTHING:
+                    addends.append(n)
                     chain.add(self.values[n], model, op.op == "fold")
             if op.op == "fold":
                 chain.adds += all(inside)
-        self._products(factors, chain, model)
+        left, right = (np.concatenate([np.empty(0, np.int64), *(pair[i] for pair in factors)]) for i in (0, 1))
+        self._products(left, right, chain, model)
+        return left, right, np.array(addends, np.int64)
 
-    def _products(
-        self, factors: list[tuple[np.ndarray, np.ndarray]], chain: chains.Chain, model: dict[str, Any]
-    ) -> None:
-        if not factors:
-            return
-        left, right = (np.concatenate(side) for side in zip(*factors, strict=True))
+    def _products(self, left: np.ndarray, right: np.ndarray, chain: chains.Chain, model: dict[str, Any]) -> None:
         for at in range(0, left.size, PIECE):
             xs, ys = (self.values.some(side[at : at + PIECE]) for side in (left, right))
             chain.take(list(zip(xs, ys, strict=True)), model)

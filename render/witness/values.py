@@ -46,12 +46,18 @@ class Values:
     def put(self, numbers: np.ndarray, ends: Ends) -> None:
         self._low[numbers], self._high[numbers] = ends
 
+    def narrow(self, numbers: np.ndarray, ends: Ends) -> None:
+        """Puts narrower ends in the place of what is there."""
+        for n in numbers.tolist():
+            self._single.pop(n, None)
+        self.put(numbers, ends)
+
     def many(self, found: list[Value]) -> Ends:
         """Single intervals as ends."""
         pairs = [(np.nan, np.nan) if x is None else (below(x[0]), above(x[1])) for x in found]
         return tuple(np.array(pairs, np.float64).reshape(-1, 2).T)  # type: ignore[return-value]
 
     def ends(self, numbers: np.ndarray) -> Ends:
-        late, self._late = self._late, []
+        late, self._late = [n for n in self._late if n in self._single], []
         self.put(np.array(late, np.int64), self.many([self._single[n] for n in late]))
         return self._low[numbers], self._high[numbers]

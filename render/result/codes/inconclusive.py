@@ -91,10 +91,11 @@ INCONCLUSIVE = (
         rank=5,
         subtype="defect",
         prose="The value lies outside the bound, but the same element, evaluated again from its loads by slow and "
-        "simple code (render.witness), does reach it. That code takes the operands of each operation as unrelated, so "
+        "simple code (render.witness), does reach it. That code follows what operands share to first order only, so "
         "that behind long computations it may reach more than the kernel can; or the bound is too narrow, a defect of "
         "ours. Which of the two is not known, so nobody is accused.",
-        maths="y not in T, but y in W: W from one plain formula per operation, with the same figures of the target",
+        maths="y not in T, but y in W: W from one plain formula per operation, then from affine forms, with the same "
+        "figures of the target",
         example="a rule of the interval engine that leaves out a rounding",
         steps=(
             "compare an earlier result of the kernel, so that less lies between it and its loads",

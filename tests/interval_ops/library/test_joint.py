@@ -83,6 +83,16 @@ def test_pow_of_an_interval_that_ends_in_zero() -> None:
     assert 9e5 < lo <= 1.0001e6 and hi == math.inf
 
 
+@pytest.mark.parametrize("pair", [(2.0**-130, 2.0**-130), (2.0**-140, 2.0**-127), (0.0, 2.0**-128), (2.0**-130, 1.0)])
+def test_a_subnormal_base_of_pow_may_be_anything_to_the_smallest_normal_number(pair: tuple[float, float]) -> None:
+    """Of either sign: (-x)^1 = -(x^1), and a flushing library scales x by a power of two that it flushes as well."""
+    lo, hi = (x.item() for x in joint.power(interval(*pair), point(1.0), FP32, SM80))
+    low, high = (x.item() for x in joint.power(interval(-pair[1], -pair[0]), point(1.0), FP32, SM80))
+    largest = max(pair[1], 2.0**-126)
+    assert lo <= 0 <= high and hi >= largest and low <= -largest
+    assert math.isclose(hi, -low, rel_tol=2.0**-20)
+
+
 def test_pow_of_special_values() -> None:
     """C99 F.10.4.4, in the value and as the only legal result."""
     x = np.array([0.0, 0.0, 0.0, 1.0, 5.0, math.inf, math.inf, 0.5, 2.0, 0.5, -0.0, -0.0])

@@ -92,7 +92,7 @@ class Execution:
     def _function(self, name: str, x: list[Any], fmt: Any) -> Any:
         error = self.document["rules"]["functions"][f"{KEYS.get(name, name)} {fmt.name}"]
         wide = fmt if fmt.bits == 64 else FP32
-        if name == "exp" and self.document["rules"]["exp_via_exp2"]:
+        if name == "exp" and self.document["rules"]["exp_via_exp2"] and wide is FP32:
             y = mpmath.power(2, nearest(x[0] * LOG2E, FP32)) if x[0] != -mpmath.inf else mpmath.mpf(0)
         else:
             y = x[0] / x[1] if name in ("fdiv", "precise_divf") else FUNCTIONS[name](x[0])

@@ -33,10 +33,12 @@ def test_legal_executions_stay_inside(kernel):
     made = document(found, Claim("reference", 0.0, 0.0))
     bound = Evaluator(made).result()
     assert bound is not None
+    narrow = Evaluator(made).result(bound)
     r = rng(17)
     used = set()
     for _ in range(max(3, trials(8) if found.terms < 2000 else trials(3))):
         execution = Execution(made, r)
-        assert holds(bound, execution.result())
+        found = execution.result()
+        assert holds(bound, found) and holds(narrow, found)
         used.add(tuple(map(float, execution.values.values())))
     assert len(used) > 1, "the choices make a difference"
