@@ -101,7 +101,7 @@ def nonfinite(study: Study, decision: Decision, work: int, options: Options) -> 
     return found + tuple(o for o in appearances(study) if (o.kind, o.file, o.line) not in known)
 
 
-WRONG = frozenset({"RND201", "RND204", "RND211"})
+WRONG = frozenset({"RND201", "RND204", "RND205", "RND211"})
 """Bugs whose line nothing else names."""
 
 
@@ -119,6 +119,8 @@ def diagnosis(
         compare(case).nonfinite.any() and not only_device(case) for case in study.cases if not case.mismatch
     ):
         return None  # the source is right, a device is not
+    if decision.code == "RND205" and any(case.mismatch for case in study.cases):
+        return None  # its allocation is the place
     from render.explain.guilty import guilty
     from render.explain.probes import resembles
 

@@ -227,7 +227,8 @@ def _blotted(step: ProgramStep, tensor: Known) -> bool:
     if tensor.placed is None or tensor.placed.shape != lo.shape or lo.size < 2:
         return False
     slack = 2.0**-50 * np.abs(tensor.placed)
-    inside, zero = (lo - slack <= tensor.placed) & (tensor.placed <= hi + slack), (lo == 0) & (hi == 0)
+    with np.errstate(invalid="ignore"):  # infinities, as of a mask, have no slack
+        inside, zero = (lo - slack <= tensor.placed) & (tensor.placed <= hi + slack), (lo == 0) & (hi == 0)
     kept = inside[~zero]
     return bool(kept.size and kept.mean() > ALIGNED and not inside[zero].all())
 
@@ -237,9 +238,10 @@ def _stranger(step: ProgramStep, known: list[Known]) -> int:
     lo, hi = (end.reshape(-1) for end in step.ends)
     size = np.minimum(np.abs(lo), np.abs(hi))
     every = np.sort(np.concatenate([t.values for t in known if not t.given] or [np.empty(0)]))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         alone = np.searchsorted(every, hi, "right") == np.searchsorted(every, lo, "left")
-        ranked = np.where(np.isfinite(lo + hi) & (lo * hi > 0), size, -1.0) + np.where(alone, np.nanmax(size), 0.0)
+        top = np.fmax.reduce(size)
+        ranked = np.where(np.isfinite(lo + hi) & (lo * hi > 0), size, -1.0) + np.where(alone, top, 0.0)
     return int(np.argmax(ranked))
 
 

@@ -9,6 +9,7 @@ that stores.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,8 @@ def _slopes(oracle: Oracle, index: tuple[int, ...]) -> dict[str, np.ndarray] | N
     if not floats or sum(t.numel() for t in floats.values()) > LARGEST or len(oracle.native) != 1:
         return None
     try:
-        with on_cpu(), default_dtype(F64), torch.enable_grad():
+        # where leaves require derivatives, the user's own may warn; no run of the user's does
+        with on_cpu(), default_dtype(F64), torch.enable_grad(), warnings.catch_warnings(action="ignore"):
             for t in floats.values():
                 t.requires_grad_(True)
             torch.manual_seed(oracle.seed)

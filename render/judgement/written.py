@@ -8,7 +8,7 @@ from typing import Any
 
 from interval_ops.profiles.profile import MissingRule
 from render.entry.execution import Execution
-from render.explain.requests import Diagnosis, gain_help, ieee_gain, ieee_help, origin_note
+from render.explain.requests import WRONG, Diagnosis, gain_help, ieee_gain, ieee_help, origin_note
 from render.judgement import advice
 from render.judgement.assumptions import compiler_of
 from render.judgement.blame import blamed
@@ -121,7 +121,7 @@ def with_place(verdict: Verdict, place: tuple[str, int] | None) -> Verdict:
 
 def with_diagnosis(verdict: Verdict, told: Diagnosis | None) -> Verdict:
     """The verdict with the guilty line as the place to look at."""
-    if told is None or told.place is None or verdict.code not in ("RND201", "RND204", "RND211"):
+    if told is None or told.place is None or verdict.code not in WRONG:
         return verdict
     file, line = told.place
     first, last = advice.columns(file, line)

@@ -270,7 +270,8 @@ def _misses(case: Case, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not missed.any():
         return missed, missed
     ends, room = case.exact_ends(), least(case)
-    far = missed & margins.clear(*ends, case.lo - room, case.hi + room)
+    with np.errstate(invalid="ignore"):  # infinite room, beside ends of the other sign
+        far = missed & margins.clear(*ends, case.lo - room, case.hi + room)
     return far, missed & ~far & margins.clear(*ends, case.lo, case.hi)
 
 

@@ -72,6 +72,26 @@ def test_the_line_of_the_guilty_launch(fault, kernel, text):
         assert v.guilty.sentence in v.notes
 
 
+@triton.jit
+def short_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    half = x * 0.5
+    squared = half * half
+    grown = squared + 1.0
+    tl.store(y_ptr + at, grown, mask=at < n - 1)
+
+
+def test_the_line_of_a_store_that_leaves_elements_out():
+    def run(x):
+        y = torch.empty_like(x)
+        short_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), 64)
+        return y
+
+    v = render.classify(run, torch.randn(100), ref=lambda x: (x * 0.5) ** 2 + 1.0)
+    assert (v.code, v.line) == ("RND205", line_of(short_kernel, "tl.store"))
+
+
 def test_a_right_program_is_not_searched():
     torch.manual_seed(0)
     v = render.classify(program(0), torch.randn(6, 40), torch.randn(40), ref=reference, device="sm_90")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
 from render.classify import classify
+from render.explain.divergence import Known
+from render.explain.steps import ProgramStep, _blotted
 
 
 @triton.jit
@@ -148,3 +151,10 @@ def test_a_way_of_its_own_is_no_departure() -> None:
     x = torch.randn(120, generator=torch.Generator().manual_seed(4)) * 2
     found = classify(two_steps, x, ref=lambda x: torch.logsumexp(x * 1.7, 0, keepdim=True), device="sm_90")
     assert found.label == "Type-II" and found.line == _line(_merged, "exp2"), found
+
+
+def test_infinities_of_a_mask_are_compared_in_silence() -> None:
+    masked = np.array([0.5, -np.inf, 2.0])
+    step = ProgramStep("load", ("k.py", 3), torch.from_numpy(masked), (masked, masked), [])
+    with np.errstate(all="raise"):
+        assert not _blotted(step, Known("s", np.sort(masked), placed=masked))

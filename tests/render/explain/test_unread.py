@@ -69,6 +69,18 @@ def test_a_reference_without_derivatives_says_nothing():
     assert found.divergence is None or found.divergence.unread == ""
 
 
+def test_a_reference_with_derivatives_of_its_own_does_not_warn(recwarn):
+    """`x.grad` of what is no leaf once derivatives are asked of the inputs."""
+
+    def reference(x, y):
+        x = x.float().requires_grad_() if not x.requires_grad else x * 1.0
+        torch.square(x + y).sum().backward()
+        return x.grad.sum().reshape(1)
+
+    render.classify(added, torch.rand(32), torch.rand(32), ref=reference, budget=False, explain=["divergence"])
+    assert not [str(w.message) for w in recwarn if "grad attribute" in str(w.message)]
+
+
 @triton.jit
 def scaled(X, U, Out, N: tl.constexpr, WHAT: tl.constexpr):
     i = tl.arange(0, N)
