@@ -69,6 +69,8 @@ def instead(error: Exception, kernel: Any, call: KernelCall) -> Exception:
     found = _asked(kernel, call, _still_there)
     if found is not None and isinstance(error, NoForm):
         getattr(found, "original", found).add_note(f"{error.op}: {error.reason}")
+    elif found is not None and not str(getattr(found, "original", found)):  # a verifier speaks on a stream of its own
+        found.original = getattr(error, "original", error)  # type: ignore[attr-defined]
     return found or error
 
 

@@ -30,7 +30,7 @@ from render.interpreter.memory import Envelope, Memory, MemoryFinding, Taint
 from render.interpreter.scope import PatchScope
 from render.interpreter.steps import BUDGET
 from render.interpreter.threads import TURN, Follower, followed
-from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks
+from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks, settle
 from render.interpreter.writers import Writers
 from render.result import versions
 
@@ -245,6 +245,7 @@ class Session:
             tracker.open = False
 
     def __exit__(self, *exc: Any) -> None:
+        settle(self)
         self._stack.close()
         for text in self._told.notes if self._told else ():
             self.note(text)
@@ -365,7 +366,7 @@ class Session:
             except Exception as error:
                 failed = error
         if failed is None:
-            if isinstance(self._tracker, HostTracker):  # a tape of a script is told by its own session
+            if isinstance(self._tracker, HostTracker) and not self._probing:  # a tape is told by its own session
                 self._tracker.launched(call.arguments.values())
             return
         # Out here, so that what it is told with was not raised from it.

@@ -132,13 +132,16 @@ def _tell(tuner: Any, key: tuple[Any, ...], configs: list[Any], chosen: int) -> 
                  cache_hit=False)  # fmt: skip
 
 
+def settle(session: Session) -> None:
+    """At the end of a session: what tuners that benchmark and run by themselves chose. Another session chooses anew."""
+    for found in session.tuned.values():
+        if not found.run and getattr(found.tuner, "best_config", None) in found.tuner.configs:
+            found.run.add(found.tuner.configs.index(found.tuner.best_config))
+
+
 def configurations(session: Session) -> Iterator[tuple[str, Tuned]]:
     """(kernel, what became of its configurations), of kernels with more than one."""
-    for kernel, found in session.tuned.items():
-        if not found.run and found.tuner.best_config in found.tuner.configs:  # it benchmarks and runs by itself
-            found.run.add(found.tuner.configs.index(found.tuner.best_config))
-        if len(found.texts) > 1:
-            yield kernel, found
+    yield from ((kernel, found) for kernel, found in session.tuned.items() if len(found.texts) > 1)
 
 
 def patch_benchmarks(scope: PatchScope) -> None:

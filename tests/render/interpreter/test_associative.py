@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from render.classify import classify
+from render.result.errors import KernelError
 
 
 @triton.jit
@@ -109,3 +110,54 @@ def test_a_result_that_groupings_decide_is_a_bug(kind):
 def test_what_is_associative_is_not_accused(kind):
     v = classify(folded, data(), kind, ref=lambda x, kind: x.sum(1), device="sm_90")
     assert v.code != "RND213"
+
+
+@triton.jit
+def _narrow(a, b):
+    return (a + b).to(tl.float16)
+
+
+@triton.jit
+def _truth(a, b):
+    return a > b
+
+
+@triton.jit
+def _mixed(a, i, b, j):
+    return a + b, (i + j).to(tl.float32)
+
+
+@triton.jit
+def _one(a, i, b, j):
+    return a + b
+
+
+@triton.jit
+def _combining(X, O, FN: tl.constexpr, PAIR: tl.constexpr, SCAN: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(X + at)
+    if PAIR:
+        found = tl.reduce((x, at), 0, FN)
+        tl.store(O, found[0])
+    elif SCAN:
+        tl.store(O + at, tl.associative_scan(x, 0, FN))
+    else:
+        tl.store(O, tl.reduce(x, 0, FN))
+
+
+@pytest.mark.parametrize(("fn", "pair", "scan", "said"), [
+    (_narrow, False, False, "fp16 for fp32"), (_narrow, False, True, "fp16 for fp32"),
+    (_truth, False, False, "int1 for fp32"), (_mixed, True, False, "fp32, fp32 for fp32, int32"),
+    (_one, True, False, "fp32 for fp32, int32"),
+])  # fmt: skip
+def test_a_combine_function_returns_what_it_takes(fn, pair, scan, said):
+    """As the verifier of `tt.reduce` and `tt.scan` asks, which Triton's own front end runs into."""
+
+    def run(x):
+        out = torch.zeros(16)
+        _combining[(1,)](x, out, fn, pair, scan, 16)
+        return out
+
+    with pytest.raises(KernelError, match=said) as refused:
+        render.classify(run, torch.rand(16), ref=lambda x: x)
+    assert "AssertionError" in str(refused.value)
