@@ -133,16 +133,16 @@ def _one(a, i, b, j):
 
 
 @triton.jit
-def _combining(X, O, FN: tl.constexpr, PAIR: tl.constexpr, SCAN: tl.constexpr, N: tl.constexpr):
+def _combining(X, Out, FN: tl.constexpr, PAIR: tl.constexpr, SCAN: tl.constexpr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(X + at)
     if PAIR:
         found = tl.reduce((x, at), 0, FN)
-        tl.store(O, found[0])
+        tl.store(Out, found[0])
     elif SCAN:
-        tl.store(O + at, tl.associative_scan(x, 0, FN))
+        tl.store(Out + at, tl.associative_scan(x, 0, FN))
     else:
-        tl.store(O, tl.reduce(x, 0, FN))
+        tl.store(Out, tl.reduce(x, 0, FN))
 
 
 @pytest.mark.parametrize(("fn", "pair", "scan", "said"), [
@@ -159,5 +159,5 @@ def test_a_combine_function_returns_what_it_takes(fn, pair, scan, said):
         return out
 
     with pytest.raises(KernelError, match=said) as refused:
-        render.classify(run, torch.rand(16), ref=lambda x: x)
+        classify(run, torch.rand(16), ref=lambda x: x)
     assert "AssertionError" in str(refused.value)
