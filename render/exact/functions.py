@@ -52,7 +52,7 @@ _MOST_BITS = 4096
 @dataclass(frozen=True)
 class ArbMonotone:
     """`limits`: of the function at both ends of its domain, None where Arb finds them; `far`: see above. `floor`: no
-    implementation gives less."""
+    implementation gives less. `slope`: the derivative."""
 
     formula: Formula
     domain: Interval = EVERYWHERE
@@ -60,6 +60,7 @@ class ArbMonotone:
     far: tuple[Any, Any] = (NINF, INF)
     rising: bool = True
     floor: Any = NINF
+    slope: Formula | None = None
 
     def range(self, x: Interval) -> Maybe:
         """Anything where x leaves the domain."""
@@ -131,18 +132,20 @@ _GROWS = (-power(13), power(13))
 _FALLS_FAST = power(7)
 
 MONOTONE: dict[str, ArbMonotone] = {
-    "exp": ArbMonotone(lambda x: x.exp(), limits=(ZERO, INF), far=_GROWS, floor=ZERO),
-    "exp2": ArbMonotone(lambda x: TWO**x, limits=(ZERO, INF), far=_GROWS, floor=ZERO),
+    "exp": ArbMonotone(lambda x: x.exp(), limits=(ZERO, INF), far=_GROWS, floor=ZERO, slope=lambda x: x.exp()),
+    "exp2": ArbMonotone(lambda x: TWO**x, limits=(ZERO, INF), far=_GROWS, floor=ZERO,
+                        slope=lambda x: TWO.log() * TWO**x),
     "exp10": ArbMonotone(lambda x: number(10) ** x, limits=(ZERO, INF), far=_GROWS, floor=ZERO),
-    "expm1": ArbMonotone(lambda x: x.expm1(), limits=(-ONE, INF), far=_GROWS),
-    "log": ArbMonotone(lambda x: x.log(), NOT_NEGATIVE, (NINF, INF)),
-    "log2": ArbMonotone(lambda x: x.log_base(2), NOT_NEGATIVE, (NINF, INF)),
+    "expm1": ArbMonotone(lambda x: x.expm1(), limits=(-ONE, INF), far=_GROWS, slope=lambda x: x.exp()),
+    "log": ArbMonotone(lambda x: x.log(), NOT_NEGATIVE, (NINF, INF), slope=lambda x: 1 / x),
+    "log2": ArbMonotone(lambda x: x.log_base(2), NOT_NEGATIVE, (NINF, INF), slope=lambda x: 1 / (x * TWO.log())),
     "log10": ArbMonotone(lambda x: x.log_base(10), NOT_NEGATIVE, (NINF, INF)),
-    "log1p": ArbMonotone(lambda x: x.log1p(), (-ONE, INF), (NINF, INF)),
-    "sqrt": ArbMonotone(lambda x: x.sqrt(), NOT_NEGATIVE, (ZERO, INF), floor=ZERO),
-    "rsqrt": ArbMonotone(lambda x: x.rsqrt(), NOT_NEGATIVE, (INF, ZERO), rising=False, floor=ZERO),
+    "log1p": ArbMonotone(lambda x: x.log1p(), (-ONE, INF), (NINF, INF), slope=lambda x: 1 / (1 + x)),
+    "sqrt": ArbMonotone(lambda x: x.sqrt(), NOT_NEGATIVE, (ZERO, INF), floor=ZERO, slope=lambda x: x.rsqrt() / 2),
+    "rsqrt": ArbMonotone(lambda x: x.rsqrt(), NOT_NEGATIVE, (INF, ZERO), rising=False, floor=ZERO,
+                         slope=lambda x: -x.rsqrt() / (2 * x)),
     "cbrt": ArbMonotone(_odd(lambda x: x.root(3)), limits=(NINF, INF)),
-    "erf": ArbMonotone(lambda x: x.erf(), limits=UNIT),
+    "erf": ArbMonotone(lambda x: x.erf(), limits=UNIT, slope=lambda x: 2 * (-x * x).exp() / Ball.pi().sqrt()),
     "erfc": ArbMonotone(lambda x: x.erfc(), limits=(TWO, ZERO), far=(NINF, _FALLS_FAST), rising=False, floor=ZERO),
     "erfcx": ArbMonotone(_scaled_erfc, limits=(INF, ZERO), far=(-_FALLS_FAST, INF), rising=False, floor=ZERO),
     "normcdf": ArbMonotone(lambda x: (-x / TWO.sqrt()).erfc() / 2, limits=(ZERO, ONE), far=(-2 * _FALLS_FAST, INF),
@@ -150,14 +153,14 @@ MONOTONE: dict[str, ArbMonotone] = {
     "erfinv": ArbMonotone(lambda x: x.erfinv(), UNIT, (NINF, INF)),
     "erfcinv": ArbMonotone(lambda x: x.erfcinv(), (ZERO, TWO), (INF, NINF), rising=False),
     "normcdfinv": ArbMonotone(lambda p: -TWO.sqrt() * (2 * p).erfcinv(), (ZERO, ONE), (NINF, INF)),
-    "tanh": ArbMonotone(lambda x: x.tanh(), limits=UNIT),
-    "sinh": ArbMonotone(lambda x: x.sinh(), limits=(NINF, INF), far=_GROWS),
+    "tanh": ArbMonotone(lambda x: x.tanh(), limits=UNIT, slope=lambda x: 1 - x.tanh() * x.tanh()),
+    "sinh": ArbMonotone(lambda x: x.sinh(), limits=(NINF, INF), far=_GROWS, slope=lambda x: x.cosh()),
     "asinh": ArbMonotone(lambda x: x.asinh(), limits=(NINF, INF)),
     "acosh": ArbMonotone(lambda x: x.acosh(), (ONE, INF), (ZERO, INF)),
     "atanh": ArbMonotone(lambda x: x.atanh(), UNIT, (NINF, INF)),
     "asin": ArbMonotone(lambda x: x.asin(), UNIT),
     "acos": ArbMonotone(lambda x: x.acos(), UNIT, rising=False),
-    "atan": ArbMonotone(lambda x: x.atan()),
+    "atan": ArbMonotone(lambda x: x.atan(), slope=lambda x: 1 / (1 + x * x)),
     "cyl_bessel_i1": ArbMonotone(lambda x: x.bessel_i(1), limits=(NINF, INF), far=_GROWS),
 }  # fmt: skip
 
@@ -331,3 +334,16 @@ NEVER_NEGATIVE = frozenset(name for name, row in MONOTONE.items() if row.floor i
 def over(name: str, x: Maybe) -> Maybe:
     """The range of the function over x; anything where x leaves the domain."""
     return None if x is None else RANGES[name](x)
+
+
+def slopes(name: str, x: Interval) -> Maybe:
+    """The range of a function's derivative; anything where x has no finite range of it, or none is known."""
+    if iv.infinite(x):
+        return None
+    if name in ("sin", "cos"):
+        return over("cos", x) if name == "sin" else iv.neg(over("sin", x))
+    row = MONOTONE.get(name)
+    if row is None or row.slope is None:
+        return None
+    found = iv.enclosed(row.slope(x[0].union(x[1])))
+    return None if found is None or iv.infinite(found) else found

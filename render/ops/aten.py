@@ -260,12 +260,14 @@ _formula("smooth_l1_loss", f.smooth_l1, None, form=Form.COMPOSITE, operands=2, k
 _all(Form.COMPOSITE, """
     glu floor_divide frac polygamma mvlgamma
     cumprod nll_loss_forward nll_loss2d_forward
-    logcumsumexp binary_cross_entropy binary_cross_entropy_with_logits _cdist_forward _pdist_forward
+    logcumsumexp _cdist_forward _pdist_forward
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math _linalg_det _linalg_solve_ex
     _linalg_slogdet linalg_solve_triangular triangular_solve _scaled_mm
     linalg_inv_ex _linalg_svd _linalg_eigh linalg_qr linalg_cholesky_ex _fft_r2c _fft_c2r _fft_c2c scatter_reduce
     index_reduce renorm _weight_norm_interface embedding_bag _embedding_bag grid_sampler_2d upsample_bicubic2d
 """)  # fmt: skip
+_add(Aten("binary_cross_entropy", Form.COMPOSITE, terms=f.entropy_terms, stepwise=True))
+_add(Aten("binary_cross_entropy_with_logits", Form.COMPOSITE, terms=f.logit_entropy_terms, stepwise=True))
 # Chebyshev series: peaks of 4.0e-7 and 1.5e-6 of the value in fp32, 5.8e-16 and 1.9e-15 in fp64 (Cephes: i0f.c, i1f.c,
 # i0.c, i1.c; torch has them from there). Moved operands would miss it where the derivative is 0, as in i0 at 0.
 _add(Aten("i0", Form.COMPOSITE, terms=f.special_terms("i0")))

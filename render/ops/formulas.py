@@ -214,3 +214,24 @@ def gelu_terms(g: Any, x: Any, approximate: str = "none") -> Any:
     """Of g (cdf + x pdf): `1 + erf` and `1 - tanh^2` lose in units of 1, exp(-x^2 / 2) in units of x^2 of itself."""
     slope = (-x * x / 2).exp() * 0.4 * (1 + x * x) if approximate == "none" else 0.8 * (1 + 0.135 * x * x)
     return g.abs() * (1 + x.abs() * slope)
+
+
+def _reduced(terms: Any, reduction: int) -> Any:
+    """What a sum or mean of n elements loses in n units, of terms that are counted in sixteen."""
+    n = max(terms.numel(), 1)
+    return terms if reduction == 0 else terms.sum() * (1 + n / 16) / (n if reduction == 1 else 1)
+
+
+def entropy_terms(x: Any, t: Any, weight: Any = None, reduction: int = 1) -> Any:
+    """Of (t - 1) log(1 - x) - t log x, logarithms from -100 up (Loss.cpp, Loss.cu of PyTorch)."""
+    found = t.abs() * x.log().clamp(min=-100).abs() + (1 + t.abs()) * (-x).log1p().clamp(min=-100).abs()
+    return _reduced(found if weight is None else found * weight.abs() * 1.5, reduction)  # a multiplication more
+
+
+def logit_entropy_terms(x: Any, t: Any, weight: Any = None, positive: Any = None, reduction: int = 1) -> Any:
+    """Of (1 - t) x - ((p - 1) t + 1) log(sigmoid(x)), p the weight of what is positive (Loss.cpp of PyTorch): for large
+    |x| both terms are as large as x, whatever is left of them."""
+    logs = -(x.clamp(max=0) - (-x.abs()).exp().log1p())
+    logs = logs if positive is None else 2 * logs * (1 + (1 + positive.abs()) * t.abs())
+    found = (1 + t.abs()) * x.abs() + logs
+    return _reduced(found if weight is None else found * weight.abs() * 1.5, reduction)  # a multiplication more

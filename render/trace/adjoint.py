@@ -37,6 +37,8 @@ ATOMICS, INPUT = "atomics", "input"
 NARROW, FUSED, JUMP = "narrow", "contraction", "jump"
 """Parts of what a profile calls arithmetic: that of formats below fp32, the rounding of a product that an fma leaves
 out, and the step of a floor, a comparison or a conversion to integers."""
+LARGEST = 2.0**900
+"""More than that no slope is: a long chain of them may leave float64, and 0 times infinity is no number."""
 _SUMS = frozenset(["fadd", "fsub"])
 _CHOICES = (Shape.SELECTION, Shape.COMPARISON, Shape.SPECIAL)
 """Of an exact operation: it moves what it is given by a flush, or to the other side of a step."""
@@ -238,13 +240,14 @@ class Sweep:
         amounts: list[dict[Key, float]] = [{} for _ in batch.members]
         for i in range(len(batch.nodes) - 1, -1, -1):
             node, bounds = batch.nodes[i], batch.bounds[i]
-            mine = weight[node.start : node.stop]
+            mine = np.minimum(weight[node.start : node.stop], LARGEST)  # a chain of slopes may leave float64
             for cause, own in self.own[i]:
                 key = (cause, node.file, node.line)
                 for mine_only, amount in zip(amounts, sums(mine * own, bounds), strict=True):
                     mine_only[key] = mine_only.get(key, 0.0) + amount
-            for o, slope in zip(node.operands, self.slopes.get(node, ()), strict=False):
-                np.add.at(weight, o, slope * (mine[:, None] if o.ndim == 2 else mine))
+            with np.errstate(over="ignore"):
+                for o, slope in zip(node.operands, self.slopes.get(node, ()), strict=False):
+                    np.add.at(weight, o, slope * (mine[:, None] if o.ndim == 2 else mine))
         return amounts
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from interval_ops.formats.model import FORMATS, Format
 from render.exact import functions
 from render.exact import intervals as iv
+from render.exact.intervals import Interval, Maybe
 from render.exact.points import above, below, up
 from render.witness import chains
 from render.witness import floats as f
@@ -33,7 +34,6 @@ Slope = tuple[Array, Array, Array]
 """Numbers of an operand (-1: none) and the ends of the slope in it."""
 _U, _TINY = 2.0**-52, 2.0**-1070
 _FP32 = FORMATS["fp32"]
-_LN2 = (0.6931471805599453, 0.6931471805599454)
 _ONE = (np.ones(1), np.ones(1))
 
 
@@ -74,7 +74,8 @@ def linked(e: Evaluator, op: Operation, rows: Array, centre: Array) -> Link:
     if e.values.truth[numbers].any():
         return Link(np.full(rows.size, np.nan), np.full(rows.size, np.inf))
     low, high = e.values.ends(numbers)
-    rule = _RULES.get(op.op) or (_function if op.attrs.get("function", op.op) in _SLOPES else None)
+    one = op.attrs.get("function", op.op.removeprefix("precise_"))
+    rule = _RULES.get(op.op) or (_function if one in functions.KNOWN else None)
     made = None if rule is None else rule(Given(e, op, rows, (low, high), centre))
     alone = np.where(low == high, low, low / 2 + high / 2)
     half = np.where(low == high, 0.0, f.up(np.maximum(high - alone, alone - low)))
@@ -226,57 +227,26 @@ def _extremum(way: int, terms: bool) -> Callable[[Given], Link]:
 # functions of one argument
 
 
-def _waves(which: str) -> Callable[[Ends, Ends], Ends]:
-    return lambda x, y: _over(which, x)
-
-
-def _over(name: str, x: Ends) -> Ends:
-    """The range of a function, one value after the other."""
-    found = [functions.over(name, iv.interval(float(a), float(b))) for a, b in zip(*x, strict=True)]
+def _each(found: list[Maybe]) -> Ends:
     pairs = [(np.nan, np.nan) if y is None else (below(y[0]), above(y[1])) for y in found]
     return tuple(np.array(pairs).reshape(-1, 2).T)  # type: ignore[return-value]
 
 
-def _times(factor: tuple[float, float], y: Ends) -> Ends:
-    return f.mul((np.array(factor[0]), np.array(factor[1])), y)
-
-
-def _bell(x: Ends, y: Ends) -> Ends:
-    """2 / sqrt(pi) e^(-x^2)."""
-    return _times((1.1283791670955125, 1.1283791670955128), f.function("exp", f.neg(f.square(x))))
-
-
-_SLOPES: dict[str, Callable[[Ends, Ends], Ends]] = {
-    "exp": lambda x, y: f.function("exp", x),
-    "exp2": lambda x, y: _times(_LN2, f.function("exp2", x)),
-    "expm1": lambda x, y: f.function("exp", x),
-    "log": lambda x, y: f.div(_ONE, x),
-    "log1p": lambda x, y: f.div(_ONE, f.add(x, _ONE)),
-    "log2": lambda x, y: f.div(_ONE, _times(_LN2, x)),
-    "sqrt": lambda x, y: f.div(_ONE, _times((2.0, 2.0), f.function("sqrt", x))),
-    "precise_sqrt": lambda x, y: f.div(_ONE, _times((2.0, 2.0), f.function("sqrt", x))),
-    "rsqrt": lambda x, y: f.neg(f.div(f.function("rsqrt", x), _times((2.0, 2.0), x))),
-    "sin": _waves("cos"),
-    "cos": lambda x, y: f.neg(_over("sin", x)),
-    "erf": _bell,
-    "tanh": lambda x, y: f.sub(_ONE, f.square(f.function("tanh", x))),
-}
-"""Derivatives of functions of one argument, by name: (argument, value) -> range."""
-_KEYS = {"precise_sqrt": "sqrt_rn"}
-_NAMES = {"precise_sqrt": "sqrt"}
+def _ranges(of: Callable[[str, Interval], Maybe], name: str, x: Ends) -> Ends:
+    """One value after the other."""
+    given = [iv.interval(float(a), float(b)) for a, b in zip(*x, strict=True)]
+    return _each([None if v is None else of(name, v) for v in given])
 
 
 def _function(g: Given) -> Link | None:
-    if g.op.op.startswith("library"):
-        return None
-    name = g.op.attrs.get("function", g.op.op)
-    key = g.op.attrs.get("entry", _KEYS.get(name, name))
+    plain = g.op.op.removeprefix("precise_")
+    name = g.op.attrs.get("function", plain)
+    key = g.op.attrs.get("entry", name if plain == g.op.op else f"{name}_rn")
     error, wide = dict(g.e.error_of(g.op, key)), g.fmt if g.fmt.bits == 64 else _FP32
     xs, x = g.of(g.numbers(0))
     if "until" in error or error.get("breaks"):
         return None
-    slope = _SLOPES[name](xs, g.ends)
-    middle = _over(_NAMES.get(name, name), (x, x))
+    slope, middle = _ranges(functions.slopes, name, xs), _ranges(functions.over, name, (x, x))
     away = _documented(g, error) + (middle[1] - middle[0]) + _close(middle[0])
     if error["ftz"]:  # a subnormal argument may be read as 0
         away = away + wide.min_normal * f.magnitudes(slope)[1]

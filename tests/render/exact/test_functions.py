@@ -200,3 +200,19 @@ def test_extrema_between_the_ends_are_found():
         assert low > -1 and high < 1
     low, high = functions.over("tgamma", iv.interval(1.0, 2.0))
     assert 0.88560319 < low < 0.88560320 and high == 1
+
+
+@pytest.mark.parametrize("name", [*(n for n, row in functions.MONOTONE.items() if row.slope), "sin", "cos"])
+def test_slopes_hold_the_derivative_everywhere_in_between(name: str) -> None:
+    function, (low, high) = ONE[name]
+    r = rng(4)
+    for _ in range(trials(40)):
+        a, width = r.uniform(low + 0.05, min(high, 20.0)), 10.0 ** -r.uniform(0, 8)
+        x = iv.interval(a, min(a + width, high))
+        found = functions.slopes(name, x)
+        assert found is not None
+        at = a + (float(x[1]) - a) * r.random()
+        with MP.workprec(300):
+            assert holds(found, MP.diff(function, MP.mpf(at)), slack=1e-25)
+        assert float(found[1] - found[0]) < 8 * max(width, 1e-12) * max(1.0, abs(float(found[1]))) * 25
+    assert functions.slopes(name, (x[0], INF)) is None

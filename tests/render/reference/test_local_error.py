@@ -78,6 +78,32 @@ def test_bessel_functions_are_within_their_error_where_they_are_flat_as_well(nam
     assert bool((bound <= 80 * torch.finfo(dtype).eps * wanted.abs() + 2.0**-120).all())
 
 
+@pytest.mark.parametrize("reduction", [0, 1, 2], ids=["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("logits", [False, True])
+def test_cross_entropies_are_within_their_error_where_their_terms_cancel(
+    logits: bool, weighted: bool, dtype: torch.dtype, reduction: int
+) -> None:
+    """torch takes (1 - t) x - log sigmoid(x), of which little is left for large |x| and t near 0 or 1."""
+    for seed, (n, scale) in enumerate([(3, 1.0), (50, 8.0), (max(trials(500), 100), 30.0)]):
+        x, t, w, p = (torch.from_numpy(a) for a in rng(seed).uniform(size=(4, n)))
+        x = (torch.from_numpy(rng(seed + 9).normal(size=n)) * scale).to(dtype)
+        t, w, p = (v.to(dtype) for v in (t.round() if seed else t, w + 0.1, 3 * p))
+        weight = w if weighted else None
+        name, args = "binary_cross_entropy", (torch.sigmoid(x), t, weight, reduction)
+        if logits:
+            name, args = f"{name}_with_logits", (x, t, weight, p if weighted else None, reduction)
+        found = getattr(aten, name)(*args).double()
+        wide = tuple(v.double() if isinstance(v, torch.Tensor) else v for v in args)
+        wanted = getattr(aten, name)(*wide)
+        bound = local_error(name, wide, wanted, dtype, Unit(native=True), {})
+        known = torch.isfinite(found)
+        assert bool(((found - wanted).abs() <= bound)[known].all()), float(
+            ((found - wanted).abs() / bound)[known].max()
+        )
+
+
 def test_a_reference_that_errs_near_a_stationary_point_is_explained() -> None:
     """torch.i0 in float32 is off by up to 4 ulp around 0, where moved arguments move nothing."""
     x = torch.linspace(-0.3, 0.3, 601)
