@@ -47,7 +47,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Given:
+class Wanted:
     """Some values of an operation: `rows` in it, what the plain evaluation allows for them, values close by of all."""
 
     e: Evaluator
@@ -76,7 +76,7 @@ def linked(e: Evaluator, op: Operation, rows: Array, centre: Array) -> Link:
     low, high = e.values.ends(numbers)
     one = op.attrs.get("function", op.op.removeprefix("precise_"))
     rule = _RULES.get(op.op) or (_function if one in functions.KNOWN else None)
-    made = None if rule is None else rule(Given(e, op, rows, (low, high), centre))
+    made = None if rule is None else rule(Wanted(e, op, rows, (low, high), centre))
     alone = np.where(low == high, low, low / 2 + high / 2)
     half = np.where(low == high, 0.0, f.up(np.maximum(high - alone, alone - low)))
     half = np.where(np.isfinite(half), half, np.inf)
@@ -114,8 +114,8 @@ def _unit(way: float, n: int) -> Ends:
     return np.full(n, way), np.full(n, way)
 
 
-def _sum_of_two(sign: float) -> Callable[[Given], Link]:
-    def rule(g: Given) -> Link:
+def _sum_of_two(sign: float) -> Callable[[Wanted], Link]:
+    def rule(g: Wanted) -> Link:
         (_, x), (_, y) = (g.of(g.numbers(i)) for i in (0, 1))
         n = g.rows.size
         slopes = [(g.numbers(0), *_unit(1.0, n)), (g.numbers(1), *_unit(sign, n))]
@@ -124,13 +124,13 @@ def _sum_of_two(sign: float) -> Callable[[Given], Link]:
     return rule
 
 
-def _product(g: Given) -> Link:
+def _product(g: Wanted) -> Link:
     (xs, x), (ys, y) = (g.of(g.numbers(i)) for i in (0, 1))
     away = _rounding(g.ends, g.fmt) + _close(x * y)
     return Link(x * y, away, [(g.numbers(0), *ys), (g.numbers(1), *xs)])
 
 
-def _fma(g: Given) -> Link:
+def _fma(g: Wanted) -> Link:
     (xs, x), (ys, y), (_, z) = (g.of(g.numbers(i)) for i in (0, 1, 2))
     away = _rounding(g.ends, g.fmt) + _close(x * y, z)
     if g.fmt.p < 11:
@@ -139,7 +139,7 @@ def _fma(g: Given) -> Link:
     return Link(x * y + z, away, slopes)
 
 
-def _documented(g: Given, error: dict[str, Any]) -> Array:
+def _documented(g: Wanted, error: dict[str, Any]) -> Array:
     """Of an operation within an error of the target: of the result, and its rounding to fewer bits."""
     wide = g.fmt if g.fmt.bits == 64 else _FP32
     r, a = max(float(error["r"]), wide.u), max(float(error["a"]), wide.half_subnormal)
@@ -148,8 +148,8 @@ def _documented(g: Given, error: dict[str, Any]) -> Array:
     return away if g.fmt.bits >= 32 else away + _rounding(g.ends, g.fmt)
 
 
-def _quotient(key: str) -> Callable[[Given], Link]:
-    def rule(g: Given) -> Link:
+def _quotient(key: str) -> Callable[[Wanted], Link]:
+    def rule(g: Wanted) -> Link:
         (xs, x), (ys, y) = (g.of(g.numbers(i)) for i in (0, 1))
         one = f.div(_ONE, ys)
         slopes = [(g.numbers(0), *one), (g.numbers(1), *f.neg(f.div(xs, f.square(ys))))]
@@ -158,7 +158,7 @@ def _quotient(key: str) -> Callable[[Given], Link]:
     return rule
 
 
-def _cast(g: Given) -> Link | None:
+def _cast(g: Wanted) -> Link | None:
     """A rounding to nearest or towards zero, in one step or through a format between."""
     src, dst, mode = g.op.attrs["src"], FORMATS[g.op.attrs["dst"]], g.op.attrs["mode"]
     key, host = f"{src}->{dst.name}", "overflow" in g.op.attrs
@@ -180,15 +180,15 @@ def _cast(g: Given) -> Link | None:
     return Link(x, away + _close(x), [(g.numbers(0), *_unit(1.0, g.rows.size))])
 
 
-def _from_first(way: float) -> Callable[[Given], Link]:
-    def rule(g: Given) -> Link:
+def _from_first(way: float) -> Callable[[Wanted], Link]:
+    def rule(g: Wanted) -> Link:
         _, x = g.of(g.numbers(0))
         return Link(way * x, np.zeros(g.rows.size), [(g.numbers(0), *_unit(way, g.rows.size))])
 
     return rule
 
 
-def _magnitude(g: Given) -> Link:
+def _magnitude(g: Wanted) -> Link:
     (lo, hi), x = g.of(g.numbers(0))
     return Link(
         np.abs(x), np.zeros(g.rows.size), [(g.numbers(0), np.where(lo < 0, -1.0, 1.0), np.where(hi > 0, 1.0, -1.0))]
@@ -198,7 +198,7 @@ def _magnitude(g: Given) -> Link:
 # selections and extrema
 
 
-def _select(g: Given) -> Link | None:
+def _select(g: Wanted) -> Link | None:
     truths = [g.e.values[int(n)] for n in g.numbers(0)]
     open_ = np.array([surely != possibly for surely, possibly in truths])
     chosen = np.where([surely for surely, _ in truths], g.numbers(1), g.numbers(2))
@@ -206,11 +206,11 @@ def _select(g: Given) -> Link | None:
     return Link(x, np.where(open_, np.inf, 0.0), [(chosen, *_unit(1.0, g.rows.size))])
 
 
-def _extremum(way: int, terms: bool) -> Callable[[Given], Link]:
+def _extremum(way: int, terms: bool) -> Callable[[Wanted], Link]:
     """Slopes are those of the terms that may be it: 1 of the only one, else anything from 0 to 1 (of a maximum of
     several the generalised gradient is their convex hull: Clarke, Optimization and Nonsmooth Analysis, 1983, 2.3)."""
 
-    def rule(g: Given) -> Link:
+    def rule(g: Wanted) -> Link:
         numbers = g.numbers(0) if terms else np.stack([g.numbers(i) for i in range(len(g.op.operands))], 1)
         (lo, hi), x = g.of(numbers)
         there = numbers >= 0
@@ -238,7 +238,7 @@ def _ranges(of: Callable[[str, Interval], Maybe], name: str, x: Ends) -> Ends:
     return _each([None if v is None else of(name, v) for v in given])
 
 
-def _function(g: Given) -> Link | None:
+def _function(g: Wanted) -> Link | None:
     plain = g.op.op.removeprefix("precise_")
     name = g.op.attrs.get("function", plain)
     key = g.op.attrs.get("entry", name if plain == g.op.op else f"{name}_rn")
@@ -259,7 +259,7 @@ def _function(g: Given) -> Link | None:
 # sums
 
 
-def _sum(g: Given) -> Link:
+def _sum(g: Wanted) -> Link:
     numbers = g.numbers(0)
     there = numbers >= 0
     x = np.where(there, g.of(numbers)[1], 0.0)
@@ -275,7 +275,7 @@ def _sum(g: Given) -> Link:
     return Link(x.sum(axis=1), away + own, [(numbers, there * 1.0, there * 1.0)])
 
 
-def _dot(g: Given) -> Link | None:
+def _dot(g: Wanted) -> Link | None:
     """A chain of dots: the products and addends of all of it; not of those inside."""
     found = [_chain(g, int(k)) for k in g.rows]
     width = max(numbers.size for _, _, numbers, _ in found)
@@ -287,7 +287,7 @@ def _dot(g: Given) -> Link | None:
     return Link(np.array([c for c, *_ in found]), np.array([a for _, a, *_ in found]), [(numbers, low, high)])
 
 
-def _chain(g: Given, k: int) -> tuple[float, float, Array, Ends]:
+def _chain(g: Wanted, k: int) -> tuple[float, float, Array, Ends]:
     """(close by, away, numbers of the factors and addends, slopes in them)."""
     chain, model = chains.Chain(), dict(g.e.rules["dots"][g.op.attrs["kind"]])
     left, right, addends = g.e.collect(g.op, k, chain, model)
@@ -299,7 +299,7 @@ def _chain(g: Given, k: int) -> tuple[float, float, Array, Ends]:
     return float(terms.sum()), away, np.concatenate([left, right, addends]), (ends[0], ends[1])
 
 
-_RULES: dict[str, Callable[[Given], Link | None]] = {
+_RULES: dict[str, Callable[[Wanted], Link | None]] = {
     "fadd": _sum_of_two(1.0),
     "fsub": _sum_of_two(-1.0),
     "fmul": _product,
