@@ -25,9 +25,10 @@ def ramp(count: float, start: float, step: float, top: float, least: float) -> t
     g(x) is the largest power of two <= x. One turn per power of two between v_1 and top.
     """
     power, left, plain, raised = power_floor(top), count, 0.0, 0.0
+    each = (1.0 - 2.0**-48) / step
     while left > 0.0:
-        many = math.floor((power - start) / step * (1.0 - 2.0**-48))  # that many stay below this power of two
-        below = min(left, max(many, 0.0))
+        many = np.floor((power - start) * each)  # that many stay below this power of two
+        below = min(left, many) if many > 0.0 else 0.0
         plain += (left - below) * power
         raised += (left - below) * max(power, least)
         left, power = below, 0.5 * power

@@ -133,7 +133,7 @@ class Sight:
     def part(self, at: slice) -> Sight:
         """The same of some columns (the last axis), as a matrix."""
         found, sides = copy(self), (self.pair.target[self.place], self.pair.reference[self.place])
-        own = ([x[..., at].reshape(-1, at.stop - at.start)] for x in sides)
+        own = ([x[..., at].reshape(-1, at.stop - at.start).contiguous()] for x in sides)
         found.pair, found.place, found.record = (
             Pair(self.pair.key, self.pair.other, self.pair.maker, *own),
             0,

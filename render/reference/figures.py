@@ -33,10 +33,14 @@ def some(x: Array) -> Array:
     return x[:: max(1, x.size // SAMPLE)]
 
 
+BLOCK = 2048
+"""Elements whose largest is looked for only where one is larger than what was found before: this loop is vectorised."""
+
+
 @inlined
 def _gap(a: float, b: float) -> float:
     """0 for equal numbers and for two NaN, else |a - b|, which is NaN where one of them is."""
-    return 0.0 if a == b or (a != a and b != b) else abs(a - b)
+    return 0.0 if (a == b) | ((a != a) & (b != b)) else abs(a - b)
 
 
 @compiled
@@ -52,15 +56,18 @@ def alike(y: Array, z: Array) -> bool:
 def differences(y: Array, z: Array) -> tuple[int, float, float]:
     """(how many differ, the largest difference, the largest finite |z|); a NaN on one side differs without a size."""
     count, most, size = 0, 0.0, 0.0
-    for i in range(y.size):
-        b = np.float64(z[i])
-        gap = _gap(np.float64(y[i]), b)
-        if gap != 0.0:
-            count += 1
-        if gap > most:
-            most = gap
-        if size < abs(b) < math.inf:
-            size = abs(b)
+    for start in range(0, y.size, BLOCK):
+        one, two, larger = y[start : start + BLOCK], z[start : start + BLOCK], 0
+        for i in range(one.size):
+            b = np.float64(two[i])
+            gap = _gap(np.float64(one[i]), b)
+            count += gap != 0.0
+            larger += (gap > most) | ((size < abs(b)) & (abs(b) < math.inf))
+        for i in range(one.size if larger else 0):
+            b = np.float64(two[i])
+            gap = _gap(np.float64(one[i]), b)
+            most = gap if gap > most else most
+            size = abs(b) if size < abs(b) < math.inf else size
     return count, most, size
 
 
@@ -73,15 +80,21 @@ def apart(
     `other`: above 1.
     """
     most, place = 0.0, 0
-    for i in range(found.size):
-        gap = _gap(found[i], exact[i])
-        ratio = 0.0
-        if gap != 0.0:
-            ratio = gap / (scale * moved[i] + unit * abs(exact[i]) + least) if gap == gap else math.inf
-            ratio = ratio if ratio == ratio else math.inf
-        other[i] = ratio > 1.0
-        if ratio > most:
-            most, place = ratio, i
+    for start in range(0, found.size, BLOCK):
+        cut, larger = slice(start, start + BLOCK), 0
+        f, e, m, beyond = found[cut], exact[cut], moved[cut], other[cut]
+        for i in range(f.size):
+            gap, room = _gap(f[i], e[i]), scale * m[i] + unit * abs(e[i]) + least
+            beyond[i] = (gap != 0.0) & (not gap <= room)
+            larger += beyond[i] | (gap > most * room) | (gap == math.inf)
+        for i in range(f.size if larger else 0):
+            gap = _gap(f[i], e[i])
+            if gap != 0.0:
+                ratio = gap / (scale * m[i] + unit * abs(e[i]) + least) if gap == gap else math.inf
+                ratio = ratio if ratio == ratio else math.inf
+                beyond[i] = ratio > 1.0
+                if ratio > most:
+                    most, place = ratio, start + i
     return most, place
 
 
@@ -102,18 +115,27 @@ def _etas(
 ) -> tuple[float, float, int, int, int]:  # fmt: skip
     scale, unit, floor = units
     first, second, bad, weak, nonfinite = 0.0, 0.0, 0, 0, 0
-    for i in range(y.size):
-        a, b, e, o = np.float64(y[i]), np.float64(z[i]), exact[i], own[i]
-        t, r = _gap(a, e), _gap(b, o)
-        t, r = t if t == t else math.inf, r if r == r else math.inf
-        room, other = scale * moved[i] + unit * abs(e) + floor, scale * shift[i] + unit * abs(o) + floor
-        if t > first * room:  # the division, where it makes a difference
-            first = max(first, t / room)
-        if r > second * other:
-            second = max(second, r / other)
-        bad += (t > limit * room) & (not r > limit * other)
-        weak += (r > limit * other) & (not t > limit * room)
-        nonfinite += (not abs(a) < math.inf) & (abs(b) < math.inf) & (abs(e) < math.inf)
+    for start in range(0, y.size, BLOCK):
+        cut, larger = slice(start, start + BLOCK), 0
+        ys, zs, es, ms, os, ss = y[cut], z[cut], exact[cut], moved[cut], own[cut], shift[cut]
+        for i in range(ys.size):
+            a, b, e, o = np.float64(ys[i]), np.float64(zs[i]), es[i], os[i]
+            t, r = _gap(a, e), _gap(b, o)
+            t, r = t if t == t else math.inf, r if r == r else math.inf
+            room, other = scale * ms[i] + unit * abs(e) + floor, scale * ss[i] + unit * abs(o) + floor
+            larger += (t > first * room) | (r > second * other)
+            bad += (t > limit * room) & (not r > limit * other)
+            weak += (r > limit * other) & (not t > limit * room)
+            nonfinite += (not abs(a) < math.inf) & (abs(b) < math.inf) & (abs(e) < math.inf)
+        for i in range(ys.size if larger else 0):
+            e, o = es[i], os[i]
+            t, r = _gap(np.float64(ys[i]), e), _gap(np.float64(zs[i]), o)
+            t, r = t if t == t else math.inf, r if r == r else math.inf
+            room, other = scale * ms[i] + unit * abs(e) + floor, scale * ss[i] + unit * abs(o) + floor
+            if t > first * room:  # the division, where it makes a difference
+                first = max(first, t / room)
+            if r > second * other:
+                second = max(second, r / other)
     return first, second, bad, weak, nonfinite
 
 
@@ -156,15 +178,23 @@ def exact_outside(exact: Array, lo: Array, hi: Array, moved: Array, other: Array
     return count
 
 
+@inlined
+def _is_hollow(a: float, b: float, size: float, moved: float, unit: float) -> bool:
+    return (_gap(a, b) > 16 * unit * size) & (not moved < size / 2)
+
+
 @compiled
 def _hollow(y: Array, z: Array, exact: Array, moved: Array, unit: float, scale: float, out: Array) -> int:
     count = 0
-    for i in range(y.size):
-        a, b, e = np.float64(y[i]), np.float64(z[i]), abs(exact[i])
-        gap = _gap(a, b)
-        if gap > 16 * unit * e and not moved[i] * scale < e / 2:
-            out[count] = i
-            count += 1
+    for start in range(0, y.size, BLOCK):
+        cut, some = slice(start, start + BLOCK), 0
+        a, b, e, m = y[cut], z[cut], exact[cut], moved[cut]
+        for i in range(a.size):
+            some += _is_hollow(np.float64(a[i]), np.float64(b[i]), abs(e[i]), m[i] * scale, unit)
+        for i in range(a.size if some else 0):
+            if _is_hollow(np.float64(a[i]), np.float64(b[i]), abs(e[i]), m[i] * scale, unit):
+                out[count] = start + i
+                count += 1
     return count
 
 

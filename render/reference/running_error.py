@@ -15,13 +15,14 @@ taken over a step `STEP` times as long and divided by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
-from render.ops.aten import ATEN, Form, of_form, scalar_arguments
+from render.ops import single
+from render.ops.aten import ATEN, Form, addends, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND
 from render.ops.nested import leaves_of, refilled
 from render.reference import local_error as noise
@@ -113,8 +114,23 @@ class Movable:
                 return x.abs() + self.errors[i] if grown and i in self.errors else x.abs()
             return abs(x) if isinstance(x, float) else x
 
+        # Of exact operands alone: what errors add would be a small difference of two such bounds.
+        if single.is_summed(self.name) and not self.errors and (whole := self._single(positive)) is not None:
+            return [whole]
         found = self.run(positive)
         return [(x.abs_() if x.is_contiguous() else x.abs()) if _is_float(x) else x for x in found]
+
+    def _single(self, positive: Callable[[int, Any], Any]) -> torch.Tensor | None:
+        """Magnitudes of a convolution from float32; None where that does not hold them."""
+        floats = [i for i, x in enumerate(self.leaves) if _is_float(x)]
+
+        def run(small: Sequence[torch.Tensor]) -> torch.Tensor:
+            told = dict(zip(floats, small, strict=True))
+            found: torch.Tensor = self.run(lambda i, x: told.get(i, x))[0]
+            return found
+
+        terms = addends(self.name, self.args, 1)
+        return single.above(run, [positive(i, self.leaves[i]) for i in floats], terms)
 
     @property
     def is_linear(self) -> bool:
@@ -386,13 +402,23 @@ def _softmax_rows(
     logs = name == "_log_softmax"
     y = value.exp() if logs else value
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
-    own = unit.terms(value.shape[dim] if value.dim() else 1) + 8 + y.clamp(min=5e-324).log().abs()
+    own = unit.terms(value.shape[dim] if value.dim() else 1) + 8 + (value.abs() if logs else _logarithm(y, x, dim))
     error = torch.where(x.isfinite(), error, 0.0)  # a mask moves by nothing
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
         found: torch.Tensor = own * inner + grown + u * value.abs() + floor
         return found
     return own * inner * y + y * torch.expm1(grown) + u * y + floor
+
+
+def _logarithm(y: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
+    """|log y| of a softmax y of x, by one logarithm a row; at most that of the least float64."""
+    most, at = y.max(dim, keepdim=True)
+    found = torch.sub(x, x.gather(dim, at)).add_(most.log()).abs_()
+    return found.nan_to_num_(_LEAST, _LEAST).clamp_(max=_LEAST)
+
+
+_LEAST = 745.0
 
 
 def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:

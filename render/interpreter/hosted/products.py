@@ -11,7 +11,7 @@ in any order (Higham, ASNA, sec. 3.1), |f| being the operation on magnitudes. Co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
 from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, number_pair, same_rank
+from render.ops import single
 from render.ops.aten import Aten, Form, addends
 from render.ops.dtypes import FORMAT_OF
 
@@ -217,8 +218,7 @@ def linear(op: Aten) -> Rule:
             if any(not np.isfinite(midpoint[id(t)] + radius[id(t)]).all() for t in floats):
                 return None
             values = _run(call, midpoint, signed=True)
-            size = _run(call, {k: np.abs(m) + radius[k] for k, m in midpoint.items()}, signed=False)
-            spread = size - _run(call, {k: np.abs(m) for k, m in midpoint.items()}, signed=False)
+            size, spread = _magnitudes(call, op, floats, midpoint, radius)
             inner = inner_of(fmt)
             count = _landing(call, floats) if op.name in SCATTERED else addends(op.name, call.args, values.size)
             error = _rounding(call, op, inner, fmt, count, size, midpoint, radius)
@@ -230,6 +230,28 @@ def linear(op: Aten) -> Rule:
         return finished((low, high), fmt, call.profile)
 
     return rule
+
+
+def _magnitudes(
+    call: Call, op: Aten, floats: list[torch.Tensor], midpoint: dict[int, np.ndarray], radius: dict[int, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """|f|(|m| + r), and how much of that is due to r."""
+    most = {k: np.abs(m) + radius[k] for k, m in midpoint.items()}
+    if single.is_summed(op) and id(floats[0]) not in map(id, floats[1:]) and not radius[id(floats[1])].any():
+        terms = addends(op.name, call.args, 1)
+
+        def run(small: Sequence[torch.Tensor]) -> torch.Tensor:
+            told = {id(t): x for t, x in zip(floats, small, strict=True)}
+            found: torch.Tensor = call.run(lambda x: told.get(id(x), x))
+            return found
+
+        # Only what is multiplied by the weights, and a bias beside it, is open: linear in that.
+        open_ = {**radius, id(floats[1]): np.abs(midpoint[id(floats[1])])}
+        sums = [single.above(run, [torch.from_numpy(x[id(t)]) for t in floats], terms) for x in (most, open_)]
+        if all(s is not None for s in sums):
+            return tuple(s.numpy() for s in sums if s is not None)  # type: ignore[return-value]
+    size = _run(call, most, signed=False)
+    return size, size - _run(call, {k: np.abs(m) for k, m in midpoint.items()}, signed=False)
 
 
 def gathered_gradient(sum_: Aten) -> Rule:

@@ -116,16 +116,17 @@ def bounds_of(
 ) -> None:  # fmt: skip
     """Bounds of elements into `lo`, `hi`, flat; NaN where `written` is not -1, and `all_written` is False there."""
     slo, shi, stamp, use_shadow = bounded
-    for n in range(len(bits)):
-        x = np.float64(values[n])
-        a, z = x, x
-        if use_shadow and stamp[n] == bits[n]:
-            a, z = slo[n], shi[n]
-        if use_written and written[n] != -1:
-            a = z = np.float64(np.nan)
+    for n in range(len(bits) if use_shadow else 0):  # without branches, so that it is vectorised
+        x, live = np.float64(values[n]), stamp[n] == bits[n]
+        a, z = slo[n], shi[n]
+        lo[n] = a if live else x
+        hi[n] = z if live else x
+    for n in range(0 if use_shadow else len(bits)):
+        lo[n] = hi[n] = np.float64(values[n])
+    for n in range(len(bits) if use_written else 0):
+        if written[n] != -1:
+            lo[n] = hi[n] = np.nan
             all_written[n] = False
-        lo[n] = a
-        hi[n] = z
 
 
 @compiled
