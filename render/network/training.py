@@ -10,6 +10,7 @@ order, and labelled so.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -115,19 +116,30 @@ def _steps(
     try:
         torch.manual_seed(seed)
         with torch.enable_grad():
-            for _ in range(steps):
+
+            def gradients() -> torch.Tensor:
                 model.zero_grad(set_to_none=True)
-                _scalar(model(*given), loss).backward()  # type: ignore[no-untyped-call]
-                found = {
-                    f"{n} grad": p.grad.detach().clone() for n, p in model.named_parameters() if p.grad is not None
-                }
+                lost = _scalar(model(*given), loss)
+                lost.backward()  # type: ignore[no-untyped-call]
+                return lost
+
+            for _ in range(steps):
+                gradients()
+                made = ((n, p.grad.detach()) for n, p in model.named_parameters() if p.grad is not None)
+                found = {f"{n} grad": g.clone() if g.layout == torch.strided else g.to_dense() for n, g in made}
                 if rule is not None:
-                    rule.step()
+                    rule.step(*([gradients] if _evaluates(rule) else []))
     finally:
         torch.random.set_rng_state(generator)
     if rule is not None:
         found |= {f"{n} step": p.detach() for n, p in model.named_parameters()}
     return found | {f"{n} buffer": b for n, b in model.named_buffers() if b.is_floating_point()}
+
+
+def _evaluates(rule: torch.optim.Optimizer) -> bool:
+    """Whether a step evaluates the model itself, as often as it likes (LBFGS)."""
+    told = list(inspect.signature(rule.step).parameters.values())
+    return bool(told) and told[0].default is inspect.Parameter.empty and told[0].kind is not told[0].VAR_POSITIONAL
 
 
 def _bounded(

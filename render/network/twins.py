@@ -25,6 +25,7 @@ from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, Wrapped
 from render.network.pairs import Pair
+from render.ops.single import is_plain
 from render.reference.local_error import TORCH_FORMATS
 
 LONGEST = 1 << 18
@@ -150,7 +151,7 @@ class LinearTwin:
 
     @classmethod
     def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair) -> LinearTwin | None:
-        """None where float32 does not hold the magnitudes."""
+        """None where float32 does not hold the magnitudes, or torch may cut it."""
         if (
             type(module) is not nn.Linear
             or "forward" in vars(module)
@@ -161,7 +162,12 @@ class LinearTwin:
             return None
         tensors = [*entry.target, *entry.reference, *out.target, *module.parameters()]
         fmt = TORCH_FORMATS.get(module.weight.dtype)
-        if fmt is None or not 16 <= fmt.bits <= 32 or any(t.dtype != module.weight.dtype for t in tensors):
+        if (
+            not is_plain()
+            or fmt is None
+            or not 16 <= fmt.bits <= 32
+            or any(t.dtype != module.weight.dtype for t in tensors)
+        ):
             return None
         if not 0 < module.in_features < LONGEST or not entry.target[0].numel():
             return None

@@ -128,7 +128,10 @@ def lerp_computed(n: NumberKind, x: Num, y: Num, w: Num) -> Num:
 
 
 def addcmul(n: NumberKind, x: Num, y: Num, z: Num, value: float = 1) -> Num:
-    return x + n.number(float(value)) * y * z
+    product = n.number(float(value)) * y * z
+    if z is y:  # of one sign, in any order and however rounded
+        product = n.larger(product, n.number(0.0)) if value >= 0 else n.smaller(product, n.number(0.0))
+    return x + product
 
 
 def addcdiv(n: NumberKind, x: Num, y: Num, z: Num, value: float = 1) -> Num:

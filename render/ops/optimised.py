@@ -11,14 +11,19 @@ from render.ops.rooms import about
 
 
 def is_unscaled(params: Any, *_: Any, lr: Any = 0.0, grad_scale: Any = None, found_inf: Any = None, **__: Any) -> bool:
-    """With a number as the rate, and without what scaled gradients bring."""
-    return isinstance(lr, float) and grad_scale is None and found_inf is None
+    """Without what scaled gradients bring."""
+    return isinstance(lr, (float, torch.Tensor)) and grad_scale is None and found_inf is None
 
 
 def is_plain(params: Any, *args: Any, **told: Any) -> bool:
     """In no narrow type, either: of 16 elements and more torch's steps of SGD (2.13) are not the documented ones there,
     and those of Adagrad round in between."""
     return is_unscaled(params, *args, **told) and all(t.dtype.itemsize >= 4 for t in params)
+
+
+def _rate(lr: float | torch.Tensor) -> float | torch.Tensor:
+    """The kernels read a tensor as a number of float64."""
+    return lr.double() if isinstance(lr, torch.Tensor) else lr
 
 
 def _room(x: torch.Tensor) -> torch.Tensor:
@@ -46,7 +51,7 @@ def adam(decoupled: bool) -> Callable[..., None]:
     """
 
     def steps(params: Any, grads: Any, means: Any, squares: Any, tops: Any, counts: Any, **told: Any) -> None:
-        lr, beta1, beta2, eps = (told[name] for name in ("lr", "beta1", "beta2", "eps"))
+        lr, beta1, beta2, eps = _rate(told["lr"]), *(told[name] for name in ("beta1", "beta2", "eps"))
         weight_decay = told["weight_decay"]
         for i, (param, mean, square) in enumerate(zip(params, means, squares, strict=True)):
             p, m, v, g = (_wide(x) for x in (param, mean, square, grads[i]))
@@ -71,7 +76,7 @@ def adam(decoupled: bool) -> Callable[..., None]:
 
 
 def sgd(
-    params: Any, grads: Any, buffers: Any, *, weight_decay: float, momentum: float, lr: float, dampening: float,
+    params: Any, grads: Any, buffers: Any, *, weight_decay: float, momentum: float, lr: Any, dampening: float,
     nesterov: bool, maximize: bool, is_first_step: bool, **_: Any,
 ) -> None:  # fmt: skip
     """Source: aten/src/ATen/native/cpu/FusedSGDKernel.cpp."""
@@ -82,11 +87,11 @@ def sgd(
             kept = g.clone() if is_first_step else buffers[i] * momentum + g * (1 - dampening)
             buffers[i].copy_(kept)
             g = g + kept * momentum if nesterov else kept
-        param.copy_(p - g * lr)
+        param.copy_(p - g * _rate(lr))
 
 
 def adagrad(
-    params: Any, grads: Any, sums: Any, counts: Any, *, lr: float, lr_decay: float, weight_decay: float, eps: float,
+    params: Any, grads: Any, sums: Any, counts: Any, *, lr: Any, lr_decay: float, weight_decay: float, eps: float,
     maximize: bool, **_: Any,
 ) -> None:  # fmt: skip
     """Source: aten/src/ATen/native/cpu/FusedAdagradKernel.cpp."""
@@ -95,5 +100,5 @@ def adagrad(
         g = g + p * weight_decay if weight_decay else g
         s = s + g * g
         total.copy_(s)
-        rate = lr / (1 + (float(counts[i]) - 1) * lr_decay)
+        rate = _rate(lr) / (1 + (float(counts[i]) - 1) * lr_decay)
         param.copy_(p - _room(g / (s.sqrt() + eps) * rate))

@@ -299,8 +299,14 @@ def natural(formula: Formula, pairs: list[Pair], fmt: Format, profile: Profile, 
     """The natural extension with every step rounded to `fmt`, which may be a narrow one."""
     with np.errstate(all="ignore"):
         own = Pairs(fmt, profile)
-        found: Pair = formula(own, *(own.of(p) for p in pairs), **keywords).pair
+        found: Pair = formula(own, *_operands(own, pairs), **keywords).pair
     return found
+
+
+def _operands(own: Any, pairs: list[Pair]) -> list[Any]:
+    """As numbers of an evaluation: one object for what is one operand, so that a square is seen as such."""
+    made = {id(p): own.of(p) for p in pairs}
+    return [made[id(p)] for p in pairs]
 
 
 def enclosed(
@@ -320,7 +326,7 @@ def enclosed(
         if turns is None or len(pairs) > 1:
             if formula is not computed:
                 exact = _exact(fmt)
-                low, high = formula(exact, *(exact.of(p) for p in pairs), **keywords).pair
+                low, high = formula(exact, *_operands(exact, pairs), **keywords).pair
                 lo, hi = np.minimum(lo, low), np.maximum(hi, high)
             return lo, hi
         if formula is not computed:  # the natural extension is that of another formula: the exact range belongs to it

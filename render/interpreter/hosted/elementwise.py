@@ -66,6 +66,8 @@ def by_formula(op: Aten) -> Rule:
         pairs = call.operands(operands, inner)
         if pairs is None:
             return None
+        first = {id(x): p for x, p in reversed([*zip(operands, pairs, strict=True)])}
+        pairs = [first[id(x)] for x in operands]  # an operand that stands twice is one number
         turns = None if op.turns is None else op.turns(**keywords)
         profile = call.profile.inside(op.name)
         found = enclosed(formula, op.computed or formula, pairs, inner, profile, turns, keywords)
@@ -94,6 +96,16 @@ def binary(function: Callable[..., Pair]) -> Rule:
         return None if pairs is None else Bounds(*function(*pairs, fmt, call.profile))
 
     return rule
+
+
+def product(call: Call) -> Result:
+    """mul; of a tensor and itself a square."""
+    square = len(call.args) > 1 and call.args[0] is call.args[1] and isinstance(call.x, torch.Tensor)
+    return _SQUARED(call) if square else _MULTIPLIED(call)
+
+
+_MULTIPLIED = binary(arithmetic.mul)
+_SQUARED = binary(lambda x, _, fmt, profile: arithmetic.square(x, fmt, profile))
 
 
 def scaled_sum(function: Callable[..., Pair]) -> Rule:

@@ -108,7 +108,7 @@ class LeftNumbers:
             return
         if isinstance(value, float):
             self.last = ends
-            if self.inside:
+            if self.inside or asked_by_optimiser():
                 self.keep(value, ends)
             else:
                 self.note(value, ends)
@@ -244,6 +244,17 @@ def of_optimiser(file: str) -> bool:
     """Whether a file is one of torch's optimisers: these compute with numbers as they get them, so that a float that
     turns up there later comes from others that it had."""
     return file.startswith(_OPTIMISERS)
+
+
+def asked_by_optimiser() -> bool:
+    """Whether one of them runs an operation that takes a tensor as a number (a learning rate): Python never sees it."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return of_optimiser(frame.f_code.co_filename)
+
+
+_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 
 
 def _contents(tensor: torch.Tensor) -> bytes:

@@ -55,7 +55,7 @@ _OWN: dict[str, Rule] = {
     "add": open_places.of_integers(e.scaled_sum(arithmetic.add), np.add),
     "sub": open_places.of_integers(e.scaled_sum(arithmetic.sub), np.subtract),
     "rsub": e.reversed_sub,
-    "mul": open_places.of_integers(e.binary(arithmetic.mul), np.multiply),
+    "mul": open_places.of_integers(e.product, np.multiply),
     "div": e.divided,
     "floor_divide": e.floor_divided,
     "remainder": e.remainder,

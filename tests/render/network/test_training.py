@@ -134,6 +134,8 @@ OPTIMISERS = {
     "nadam, lists": lambda p: torch.optim.NAdam(p, 1e-2, foreach=True),
     "radam, lists": lambda p: torch.optim.RAdam(p, 1e-2, foreach=True),
     "adafactor": lambda p: torch.optim.Adafactor(p, 1e-2),
+    "adamw, a rate in a tensor": lambda p: torch.optim.AdamW(p, torch.tensor(1e-2)),
+    "adagrad, fused, a rate in a tensor": lambda p: torch.optim.Adagrad(p, torch.tensor(1e-2), fused=True),
     "asgd": lambda p: torch.optim.ASGD(p, 1e-2),  # takes other steps for lists of tensors, which a GPU gets
 }
 
@@ -178,3 +180,47 @@ def test_steps_in_float64_and_with_other_orders_of_the_batch_are_inside(name, st
         for n, (lo, hi) in known.items():
             y = other[n].double().numpy()
             assert ((lo <= y) & (y <= hi)).all(), n
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(12, 4, sparse=True)
+
+    def forward(self, x):
+        return torch.tanh(3 * self.words(x)).sum(-2)
+
+
+@pytest.mark.parametrize("name", ["rmsprop", "adafactor"])
+def test_squares_of_open_gradients_keep_quotients_away_from_zero(name):
+    torch.manual_seed(2)
+    model, x = nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.Linear(20, 5)), torch.randn(9, 12)
+    known = training._bounded(model, (x,), None, OPTIMISERS[name], 3, 0, "torch-cpu")
+    exact = training._steps(model, (x,), None, OPTIMISERS[name], 3, 0, torch.float64)
+    assert sum(n.endswith("step") for n in known) == 4
+    assert all(((lo <= exact[n].numpy()) & (exact[n].numpy() <= hi)).all() for n, (lo, hi) in known.items())
+
+
+STEPS = {
+    "gradients of few rows": (Words, torch.randint(0, 12, (5, 3)), lambda p, lr: torch.optim.SparseAdam(list(p), lr)),
+    "evaluates the model": (
+        lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh()),
+        torch.randn(7, 6),
+        lambda p, lr: torch.optim.LBFGS(p, lr, max_iter=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_that_take_other_gradients_or_make_their_own(name):
+    made, x, rule = STEPS[name]
+    torch.manual_seed(1)
+    model = made().train()
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        next(other.parameters()).mul_(1 + 2**-23)
+    right = render.compare_training(other, model, x, optimizer=lambda p: rule(p, 0.1))
+    assert (right.label, right.first) == ("Type-I", None), right.message
+    rates = itertools.cycle((0.11, 0.1))  # of the target and the reference, in turns
+    wrong = render.compare_training(other, model, x, optimizer=lambda p: rule(p, next(rates)))
+    assert wrong.label == "Type-II" and wrong.first is not None

@@ -48,3 +48,33 @@ def test_etas_are_quotients_and_counts(dtype):
     assert (found.target, found.reference) == (t.max(), r.max())
     assert found.bad == ((t > 8) & (r <= 8)).sum() and found.weak == ((r > 8) & (t <= 8)).sum()
     assert found.nonfinite == 1
+
+
+@pytest.mark.parametrize("size", [1, figures.BLOCK, 3 * figures.BLOCK + 17])
+def test_blocks_are_looked_at_where_they_hold_something_larger(size):
+    """The largest, special ones included, wherever it stands; against numpy."""
+    rng = np.random.default_rng(size)
+    e, moved = rng.standard_normal(size), np.abs(rng.standard_normal(size)).astype(np.float32) * 1e-6
+    y, z = ((e * (1 + 1e-6 * rng.standard_normal(size))).astype(np.float32) for _ in range(2))
+    for place in (0, size // 2, size - 1):
+        for special in (0.0, 7.0, np.inf, np.nan):
+            one, far = y.copy(), e.copy()
+            one[place], far[place] = special, e[place] + (1e9 if special == 7.0 else special)
+            with np.errstate(all="ignore"):
+                gap = np.where((one == z) | (np.isnan(one) & np.isnan(z)), 0.0, np.abs(one.astype(np.float64) - z))
+                finite = np.abs(z[np.isfinite(z)].astype(np.float64))
+                count, most, largest = figures.differences(one, z)
+                assert (count, most, largest) == (
+                    (gap != 0).sum(),
+                    np.nanmax(gap, initial=0.0),
+                    finite.max(initial=0.0),
+                )
+                other = np.empty(size, np.bool_)
+                most, at = figures.apart(far, e, moved, 4.0, 2.0**-22, 1e-30, other)
+                gap = np.where(far == e, 0.0, np.abs(far - e))
+                ratio = gap / (4.0 * moved + 2.0**-22 * np.abs(e) + 1e-30)
+                ratio = np.where(np.isnan(ratio), np.inf, ratio)
+                assert most == ratio.max() and ratio[at] == most and (other == (ratio > 1)).all()
+            hollow = figures.hollow(one, z, e, moved, 2.0**-24, 1.0)
+            gap = np.where((one == z) | (np.isnan(one) & np.isnan(z)), 0.0, np.abs(one.astype(np.float64) - z))
+            assert np.array_equal(hollow, np.flatnonzero((gap > 16 * 2.0**-24 * np.abs(e)) & ~(moved < np.abs(e) / 2)))

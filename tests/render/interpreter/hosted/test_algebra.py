@@ -12,6 +12,7 @@ from interval_ops.arithmetic.broadcast import BLOCK
 from interval_ops.formats.model import FP32
 from render.interpreter.hosted.algebra import enclosed, range_of
 from render.interpreter.hosted.call import Bounds, Exact, host_profile, one_each
+from render.interpreter.session import Session
 from render.ops import formulas
 from render.ops.aten import ATEN
 
@@ -88,3 +89,29 @@ def test_a_result_of_another_shape_is_none_of_the_operation():
     assert one_each((one, one), [(2, 3)]) == (None,)
     assert one_each(one, [(2, 3), ()]) == (one, None)
     assert one_each(Exact(), [(2,), ()]) == (Exact(), Exact())
+
+
+SQUARES = {
+    "x * x": lambda x: x * x,
+    "addcmul": lambda x: torch.zeros(4).addcmul(x, x, value=0.5),
+    "addcmul, negative": lambda x: -torch.zeros(4).addcmul(x, x, value=-0.5),
+    "a list": lambda x: torch._foreach_addcmul([torch.zeros(4)], [x], [x], 0.5)[0],
+}
+
+
+@pytest.mark.parametrize("name", SQUARES)
+def test_a_tensor_times_itself_is_a_square(name):
+    """Never negative, and no narrower than all that the operand may be."""
+    session, x = Session(device="torch-cpu", redirect=False), torch.tensor([1e-3, -2.0, 0.5, -1e-30])
+    lo, hi = np.array([-1e-3, -2.1, 0.4, -1e-30]), np.array([2e-3, -1.9, 0.6, 1e-20])
+    session.memory.carry(x, lo, hi, frozenset(), None)
+    with session:
+        found = session.envelope(SQUARES[name](x))
+    assert found is not None and (found.lo >= 0).all() and not found.taints
+    for part in np.linspace(0, 1, 9):
+        exact = (
+            SQUARES[name](torch.from_numpy(lo + part * (hi - lo))).numpy()
+            if name == "x * x"
+            else (0.5 * (lo + part * (hi - lo)) ** 2)
+        )
+        assert ((found.lo <= exact) & (exact <= found.hi)).all()
