@@ -31,6 +31,8 @@ from render.ops.aten import Aten, Form, addends
 from render.ops.dtypes import FORMAT_OF
 
 _UP = 1.0 + 2.0**-40
+NARROW = 2.0**-8
+"""Of operands: radii so small, whose sums in float32 are wider by less than a few roundings of the results."""
 
 
 def kind_of(fmt: Format, convolution: bool = False) -> str:
@@ -236,8 +238,9 @@ def _magnitudes(
     call: Call, op: Aten, floats: list[torch.Tensor], midpoint: dict[int, np.ndarray], radius: dict[int, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """|f|(|m| + r), and how much of that is due to r."""
-    most = {k: np.abs(m) + radius[k] for k, m in midpoint.items()}
-    if single.is_summed(op) and id(floats[0]) not in map(id, floats[1:]) and not radius[id(floats[1])].any():
+    most, first = {k: np.abs(m) + radius[k] for k, m in midpoint.items()}, id(floats[0])
+    narrow = radius[first].sum() <= NARROW * most[first].sum()  # else what float32 adds to the radii would be seen
+    if narrow and single.is_summed(op) and first not in map(id, floats[1:]) and not radius[id(floats[1])].any():
         terms = addends(op.name, call.args, 1)
 
         def run(small: Sequence[torch.Tensor]) -> torch.Tensor:
