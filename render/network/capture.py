@@ -78,9 +78,9 @@ class Model:
         if hasattr(given, "_orig_mod"):
             given, compiler = given._orig_mod, given.dynamo_ctx
         elif hasattr(given, "_torchdynamo_orig_callable"):
-            given, compiler = given._torchdynamo_orig_callable, torch.compile
+            given, compiler = given._torchdynamo_orig_callable, compiler_of(given)
         elif isinstance(given, nn.Module) and getattr(given, "_compiled_call_impl", None) is not None:
-            compiler = torch.compile
+            compiler = compiler_of(given._compiled_call_impl)
         if not callable(given):
             raise ValueError(f"{type(given).__name__} is neither a module nor a function")
         return cls(given if isinstance(given, nn.Module) else Wrapped(given), compiler)
@@ -88,6 +88,20 @@ class Model:
     def modules(self) -> dict[str, nn.Module]:
         return {name.replace("_orig_mod.", ""): module for name, module in self.module.named_modules()
                 if not name.endswith("_orig_mod")}  # fmt: skip
+
+
+def compiler_of(compiled: Any) -> Callable[[Any], Any]:
+    """What compiled a function, with the user's backend and options: torch keeps it in the function's closure alone.
+
+    ValueError where it is not there: another compiler in its place would be another program.
+    """
+    from torch._dynamo.eval_frame import _TorchDynamoContext
+
+    held = [cell.cell_contents for cell in getattr(compiled, "__closure__", None) or ()]
+    found = next((x for x in held if isinstance(x, _TorchDynamoContext)), None)
+    if found is None:
+        raise ValueError("what compiled this function is not to be seen; pass torch.compile(module, ...)")
+    return found
 
 
 def leaves(x: Any) -> Tensors:

@@ -183,16 +183,31 @@ def test_an_operation_without_a_rule_is_named_or_taken_as_exact():
     assert not any(r.taints for r in taken.leaves) and "digamma" in taken.assumptions[0]
 
 
+def _in_place(model, backend):
+    model = copy.deepcopy(model)
+    model.compile(backend=backend)
+    return model
+
+
+WAYS = {
+    "a module": lambda model, backend: torch.compile(model, backend=backend),
+    "in place": _in_place,
+    "a function": lambda model, backend: torch.compile(lambda x: model(x), backend=backend),
+    "a decorated one": lambda model, backend: torch.compile(backend=backend)(lambda x: model(x)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("scale", [1.0, 1.001])
-def test_what_a_compiler_makes_of_a_model_is_judged(scale):
-    """A backend of our own: the graph as it is, or its results scaled."""
+def test_what_a_compiler_makes_of_a_model_is_judged(scale, way):
+    """A backend of our own, the user's and no other: the graph as it is, or its results scaled."""
     torch._dynamo.reset()
 
     def backend(graph, examples):
         return lambda *given: [scale * x if isinstance(x, torch.Tensor) else x for x in graph(*given)]
 
     model, x = nn.Linear(8, 8), torch.randn(5, 8)
-    found = render.compare_models(torch.compile(model, backend=backend), model, x)
+    found = render.compare_models(WAYS[way](model, backend), model, x)
     assert found.label == ("Type-I" if scale == 1.0 else "Type-II"), found.message
 
 
