@@ -50,7 +50,7 @@ class ChoosingMode(ShadowMode):
     """Watches operations that make integers or truth values of floats; `exact`: they are float64's."""
 
     def __init__(self, exact: bool, scale: float) -> None:
-        super().__init__(replace(MOVES, inputs=UNIT * scale, cancelling=UNIT * scale))
+        super().__init__(replace(MOVES, inputs=UNIT * scale, cancelling=UNIT * scale, constants=UNIT * scale))
         self.exact, self.turned = exact, Turned()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -254,6 +254,7 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
             sights[at].put_away(later)
 
     def of_target(pair: Pair, place: int, found: Any) -> None:
+        sights[pair.key, place].of_random(*(w.drawn.get(pair.key, ()) for w in (walk, exact)))
         sights[pair.key, place].of_target(found)
         weigh((pair.key, place))
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from render.interpreter.hosted.call import rounding_of
 from render.interpreter.memory import Envelope
@@ -181,6 +182,11 @@ class Sight:
             gap = np.nan_to_num(np.abs(y[at].astype(np.float64) - z[at]), nan=0.0)
         found: np.ndarray = at[np.argsort(-gap)]
         return found
+
+    def of_random(self, mine: tuple[torch.dtype, ...], theirs: tuple[torch.dtype, ...]) -> None:
+        """Random numbers that the sides draw in other types are constants, rounded to the narrower one."""
+        if mine != theirs and len(mine) == len(theirs):
+            self.constants = max(self.constants, *(rounding_of(d)[0] for d in (*mine, *theirs)))
 
     def of_target(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         if self.exact is None or self.moved is None:

@@ -64,7 +64,10 @@ def names(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | No
     for name, known, side in [(n, mine, "target") for n in given] + [(n, theirs, "reference") for n in given.values()]:
         if name not in known:
             raise ValueError(f"the {side} runs no module {name!r}")
-    found = given | {n: n for n in mine if n in theirs and n not in given and n not in given.values()}
+    named = {n: n for n in mine if n in theirs}
+    held = _held(mine, theirs)
+    named = held if len(held) >= len(named) else named  # which has "" besides
+    found = given | {a: b for a, b in named.items() if a not in given and b not in given.values()}
     found.setdefault("", "")
     left = [n for n in mine if n not in found]
     free = [n for n in theirs if n not in found.values()]
@@ -75,6 +78,14 @@ def names(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | No
 
 def _modules(trace: ModuleRun) -> list[str]:
     return list(dict.fromkeys(key.name for key in trace.crossings))
+
+
+def _held(mine: list[str], theirs: list[str]) -> dict[str, str]:
+    """Names where one side's model is a module of the other's: under a prefix, as wrappers and autocast bring it."""
+    inside = [{n: n[len(p) + 1 :] for n in mine if n.startswith(f"{p}.") and n[len(p) + 1 :] in theirs}
+              for p in mine if p]  # fmt: skip
+    outside = [{n: f"{p}.{n}" for n in mine if n and f"{p}.{n}" in theirs} for p in theirs if p]
+    return max([*inside, *outside], key=len, default={})
 
 
 def _by_order(left: list[str], free: list[str], target: ModuleRun, reference: ModuleRun) -> list[tuple[str, str]]:

@@ -184,8 +184,8 @@ def array(x: torch.Tensor) -> np.ndarray:
     return x.detach().to(torch.float64).numpy()
 
 
-MOVES = Unit(native=False, casts=False, inputs=UNIT, cancelling=UNIT)
-"""What moves: every input and parameter by `UNIT` of itself."""
+MOVES = Unit(native=False, casts=False, inputs=UNIT, cancelling=UNIT, constants=UNIT)
+"""What moves: every input and parameter by `UNIT` of itself, and every table that is computed of neither."""
 
 
 class ExactWalk(RegionWalk):
@@ -203,6 +203,8 @@ class ExactWalk(RegionWalk):
         self.own = own
         self.held = _memory_of(self.model.module)
         self.mode = ShadowMode(MOVES if errors else None)
+        self.drawn: dict[Key, tuple[torch.dtype, ...]] = {}
+        """Types of the random numbers that a region draws."""
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -211,6 +213,11 @@ class ExactWalk(RegionWalk):
 
     def known(self, key: Key) -> bool:
         return key in self.linear
+
+    def _border(self, pair: Pair, tensors: Tensors) -> None:
+        self.drawn[pair.key] = tuple(self.mode.drawn)
+        self.mode.drawn.clear()
+        super()._border(pair, tensors)
 
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
         """(value, movement, whether that is an estimate); what could not be followed moves as its largest element.

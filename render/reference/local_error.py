@@ -74,6 +74,8 @@ class Unit:
     scale: float = 1.0
     cancelling: float = 0.0
     """Error of torch's cancelling functions (gelu) in units of their argument, beside their own."""
+    constants: float = 0.0
+    """Relative error of what is computed from exact numbers alone, as tables of frequencies are."""
 
     def terms(self, n: float) -> float:
         """Roundings that one term of a sum of n goes through."""

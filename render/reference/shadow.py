@@ -86,6 +86,28 @@ STEPS: dict[str, Callable[..., Any]] = {
 """Operations whose definition in torch's own table ends in a primitive without a rule, in steps."""
 
 
+def _is_fixed(operation: Movable) -> bool:
+    """Whether no operand moves by more than float64's own roundings."""
+    pairs = [(operation.leaves[i], error) for i, error in operation.errors.items()]
+    for x, error in pairs:  # nearly always the first few elements tell
+        for _ in range(error.dim() - 1):
+            x, error = (y[0] if len(y) else y for y in (x, error))
+        if error.dim() and bool((error[:64] > FIXED * x[:64].abs()).any()):
+            return False
+    return not any(bool((error > FIXED * x.abs()).any()) for x, error in pairs)
+
+
+FIXED = 2.0**-40
+
+
+def _constant(value: Any, bound: torch.Tensor | None, error: float) -> torch.Tensor | None:
+    """What anybody who computes the same in float32 rounds, at most once; nothing where that holds the value."""
+    if not is_float(value) or bool((value.float().double() == value).all()):
+        return bound
+    found = value.abs() * error
+    return found if bound is None else torch.maximum(found, bound)
+
+
 def _numbers(data: Any) -> bool:
     """Whether all of it are Python's own numbers."""
     return all(map(_numbers, data)) if isinstance(data, (list, tuple)) else isinstance(data, (int, float))
@@ -120,6 +142,8 @@ class ShadowMode(TorchDispatchMode):
         self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
         self.notes: list[str] = []
+        self.drawn: list[torch.dtype] = []
+        """Types of random numbers, in which they are rounded."""
         self.made: list[Made] | None = None
         self.lost: list[Lost] | None = None
         self.left: dict[float, float] = {}
@@ -261,6 +285,7 @@ class ShadowMode(TorchDispatchMode):
             operation.cast_operands(dtype)
         if operation.name in noise.RANDOM:
             self._note(f"{operation.name}: random numbers are taken as given")
+            self.drawn += [x.dtype for x in changed]
             for x in changed:
                 self.shadows.drop(x)
             return
@@ -290,6 +315,8 @@ class ShadowMode(TorchDispatchMode):
             return values, [None] * len(values)
         dtypes = [getattr(x, "dtype", None) for x in natives]
         bounds = error_of(operation, values, dtypes, self.unit, self.round_scalars)
+        if self.unit.constants and operation.name not in noise.EXACT_OPS and _is_fixed(operation):
+            bounds = [_constant(x, bound, self.unit.constants) for x, bound in zip(values, bounds, strict=True)]
         if self.left:
             add_numbers(operation, values, bounds, self.left)
         self.estimated = self.estimated or operation.estimated

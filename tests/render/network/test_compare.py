@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -270,3 +271,29 @@ class _Widened(nn.Module):
 
     def forward(self, x):
         return self.forward_of(x.float())
+
+
+class Times(nn.Module):
+    """Sines of whole numbers times frequencies, which nobody handed in: a table that each side rounds."""
+
+    def __init__(self, base: float, powers: bool) -> None:
+        super().__init__()
+        self.base, self.powers, self.out = base, powers, nn.Linear(8, 4)
+
+    def forward(self, t):
+        steps = torch.arange(4) / 4
+        rates = self.base**-steps if self.powers else torch.exp(-math.log(self.base) * steps)
+        angles = t[:, None].float() * rates
+        return self.out(torch.cat([angles.sin(), angles.cos()], -1))
+
+
+@pytest.mark.parametrize("powers", [False, True])
+def test_a_table_of_whole_numbers_is_rounded_like_an_input(powers):
+    model, other, t = Times(1e4, powers), Times(1e4, not powers), torch.tensor([3, 250, 999])
+    other.load_state_dict(model.state_dict())
+    found = render.compare_models(model, other, t)
+    assert (found.label, found.first) == ("Type-I", None), found.message
+    wrong = Times(1.01e4, powers)
+    wrong.load_state_dict(model.state_dict())
+    found = render.compare_models(wrong, other, t)
+    assert (found.label, found.first) == ("Type-II", ""), found.message
