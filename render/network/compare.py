@@ -182,9 +182,24 @@ def _judged(
     sides: TwoSides, pairs: dict[Key, Pair], chosen: set[Key], mine: ModuleRun, theirs: ModuleRun
 ) -> tuple[NetworkVerdict, set[Key]]:
     """The answer, and the borders where the two unrounded functions differ."""
-    seen: set[tuple[int, int]] = set()
     results = [leaves(t.output) for t in (mine, theirs)]
     shapes = [[tuple(t.shape) for t in r] for r in results]
+    sights = _sights(sides, pairs, chosen)
+    notes: list[str] = []
+    causes: dict[Key, frozenset[str]] = {}
+    if sights:
+        walked = _walked(sides, pairs, sights, [])
+        if isinstance(walked, list):
+            sights = _sights(sides, pairs, chosen)
+            walked = _walked(sides, pairs, sights, walked)
+            assert isinstance(walked, tuple)
+        causes, notes = walked
+    found = _verdict(sides, pairs, chosen, sights, causes, notes, shapes, callers(mine.crossings))
+    return found, {key for (key, _), sight in sights.items() if sight.record.apart > 1}
+
+
+def _sights(sides: TwoSides, pairs: dict[Key, Pair], chosen: set[Key]) -> Sights:
+    seen: set[tuple[int, int]] = set()
     sights: Sights = {
         (key, i): Sight(pair, i, sides.constants_at(key), sides.unit)
         for key, pair in pairs.items() if key in chosen
@@ -193,12 +208,7 @@ def _judged(
     for (key, place), sight in sights.items():
         entry = pairs.get(key._replace(way="in"))
         sight.slopes = key.way == "out" and not place and entry is not None and entry.all_equal
-    notes: list[str] = []
-    causes: dict[Key, frozenset[str]] = {}
-    if sights:
-        causes, notes = _walked(sides, pairs, sights)
-    found = _verdict(sides, pairs, chosen, sights, causes, notes, shapes, callers(mine.crossings))
-    return found, {key for (key, _), sight in sights.items() if sight.record.apart > 1}
+    return sights
 
 
 def _news(pair: Pair, seen: set[tuple[int, int]]) -> list[int]:
@@ -221,8 +231,13 @@ def _between(pairs: Mapping[Key, Pair], start: str | None, end: str | None) -> s
     return set(keys[first:last])
 
 
-def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[dict[Key, frozenset[str]], list[str]]:
-    """The walks, each over what the ones before it leave open: E once where both sides are one module."""
+def _walked(
+    sides: TwoSides, pairs: dict[Key, Pair], sights: Sights, tape: list[torch.Tensor]
+) -> tuple[dict[Key, frozenset[str]], list[str]] | list[torch.Tensor]:
+    """The walks, each over what the ones before it leave open: E once where both sides are one module.
+
+    `tape`: random numbers of the target for E of the reference. Found to be wanted, it comes back.
+    """
 
     once = twins(sides.target, sides.reference, pairs, sides.all_paired)
     linear = linear_twins(sides.reference, pairs, {key for key in once if (key, 0) in sights and key.way == "out"})
@@ -254,7 +269,7 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
             sights[at].put_away(later)
 
     def of_target(pair: Pair, place: int, found: Any) -> None:
-        sights[pair.key, place].of_random(*(w.drawn.get(pair.key, ()) for w in (walk, exact)))
+        sights[pair.key, place].drawn = walk.drawn.get(pair.key) != exact.drawn.get(pair.key)
         sights[pair.key, place].of_target(found)
         weigh((pair.key, place))
 
@@ -269,6 +284,7 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
             sight.own = sight.moved = None
 
     exact = ExactWalk(sides.reference, "reference", pairs, of_reference, sights, linear=linear)
+    exact.mode.tape = tape
     exact.run(sides.inputs, sides.seed)
     notes = list(exact.mode.notes)
     exact.mode.release()
@@ -276,6 +292,8 @@ def _walked(sides: TwoSides, pairs: dict[Key, Pair], sights: Sights) -> tuple[di
     walk = ExactWalk(sides.target, "target", pairs, of_target, other, errors=False)
     walk.run(sides.inputs, sides.seed)
     walk.mode.release()
+    if not tape and [x.dtype for x in exact.mode.drawn] != [x.dtype for x in walk.mode.drawn]:
+        return walk.mode.drawn
     precision = cache(lambda: declared(sides.target, sides.reference, pairs, sides.inputs, sides.seed))
     if wanted:
         near = all(sights[at].near() for at in wanted)

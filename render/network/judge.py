@@ -30,7 +30,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from render.interpreter.hosted.call import rounding_of
 from render.interpreter.memory import Envelope
@@ -96,6 +95,8 @@ class Sight:
     slopes: bool = False
     furthest: tuple[int, float] = (0, 0.0)
     followed: bool = False
+    drawn: bool = False
+    """Whether the sides drew other random numbers before: bounds are of their own ones."""
     record: LeafRecord = field(init=False)
 
     def __post_init__(self) -> None:
@@ -182,11 +183,6 @@ class Sight:
             gap = np.nan_to_num(np.abs(y[at].astype(np.float64) - z[at]), nan=0.0)
         found: np.ndarray = at[np.argsort(-gap)]
         return found
-
-    def of_random(self, mine: tuple[torch.dtype, ...], theirs: tuple[torch.dtype, ...]) -> None:
-        """Random numbers that the sides draw in other types are constants, rounded to the narrower one."""
-        if mine != theirs and len(mine) == len(theirs):
-            self.constants = max(self.constants, *(rounding_of(d)[0] for d in (*mine, *theirs)))
 
     def of_target(self, found: tuple[np.ndarray, np.ndarray | None, bool]) -> None:
         if self.exact is None or self.moved is None:
@@ -346,7 +342,13 @@ def decide(sight: Sight, causes: frozenset[str]) -> tuple[Label, str, str]:
         if r.target_out_target and rigorous:
             return "Type-II", "RND202", f"{where}; the same code run in the open stays within the bound"
         return "Type-II", "RND206", where
-    sure = rigorous and sight.constants == UNIT and not r.target_out_target and not r.reference_out_reference
+    sure = (
+        rigorous
+        and sight.constants == UNIT
+        and not sight.drawn
+        and not r.target_out_target
+        and not r.reference_out_reference
+    )
     if r.disjoint and sure:
         return "Type-II", "RND201", f"{r.disjoint} elements have no value that both sides may produce"
     if r.unstable < 0:

@@ -204,7 +204,7 @@ class ExactWalk(RegionWalk):
         self.held = _memory_of(self.model.module)
         self.mode = ShadowMode(MOVES if errors else None)
         self.drawn: dict[Key, tuple[torch.dtype, ...]] = {}
-        """Types of the random numbers that a region draws."""
+        """Types of the random numbers that were drawn up to a border."""
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -215,8 +215,7 @@ class ExactWalk(RegionWalk):
         return key in self.linear
 
     def _border(self, pair: Pair, tensors: Tensors) -> None:
-        self.drawn[pair.key] = tuple(self.mode.drawn)
-        self.mode.drawn.clear()
+        self.drawn[pair.key] = tuple(x.dtype for x in self.mode.drawn)
         super()._border(pair, tensors)
 
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:

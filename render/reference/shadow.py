@@ -142,8 +142,10 @@ class ShadowMode(TorchDispatchMode):
         self.shadows = Shadows(unit.inputs if unit else 0.0)
         self.estimated = False
         self.notes: list[str] = []
-        self.drawn: list[torch.dtype] = []
-        """Types of random numbers, in which they are rounded."""
+        self.drawn: list[torch.Tensor] = []
+        """Random numbers, in their order."""
+        self.tape: list[torch.Tensor] = []
+        """Those of another run, which stand in the places of such of another type: torch draws others there."""
         self.made: list[Made] | None = None
         self.lost: list[Lost] | None = None
         self.left: dict[float, float] = {}
@@ -285,9 +287,12 @@ class ShadowMode(TorchDispatchMode):
             operation.cast_operands(dtype)
         if operation.name in noise.RANDOM:
             self._note(f"{operation.name}: random numbers are taken as given")
-            self.drawn += [x.dtype for x in changed]
             for x in changed:
+                given = self.tape[len(self.drawn)] if len(self.drawn) < len(self.tape) else None
+                self.drawn.append(x.detach().clone())
                 self.shadows.drop(x)
+                if given is not None and given.shape == x.shape and given.dtype != x.dtype:
+                    self.shadows.lend(x, given)
             return
         natives = leaves_of(out)
         try:

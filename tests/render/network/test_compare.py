@@ -297,3 +297,24 @@ def test_a_table_of_whole_numbers_is_rounded_like_an_input(powers):
     wrong.load_state_dict(model.state_dict())
     found = render.compare_models(wrong, other, t)
     assert (found.label, found.first) == ("Type-II", ""), found.message
+
+
+class Sampled(nn.Module):
+    def __init__(self, scale: float = 0.5) -> None:
+        super().__init__()
+        self.mean, self.spread, self.out, self.scale = nn.Linear(12, 6), nn.Linear(12, 6), nn.Linear(6, 12), scale
+
+    def forward(self, x):
+        mean = self.mean(x)
+        return self.out(mean + torch.randn_like(mean) * torch.exp(self.scale * self.spread(x)))
+
+
+def test_random_numbers_in_another_type_are_rounded_constants():
+    torch.manual_seed(0)
+    model, x = Sampled().eval(), torch.randn(5, 12)
+    found = render.compare_models(Auto(model), Plain(model), x)
+    assert (found.label, found.first) == ("Type-I", None), found.message
+    wrong = Sampled(1.0).eval()
+    wrong.load_state_dict(model.state_dict())
+    found = render.compare_models(Auto(wrong), Plain(model), x)
+    assert found.label == "Type-II", found.message
