@@ -100,7 +100,8 @@ def binary(function: Callable[..., Pair]) -> Rule:
 
 def product(call: Call) -> Result:
     """mul; of a tensor and itself a square."""
-    square = len(call.args) > 1 and call.args[0] is call.args[1] and isinstance(call.x, torch.Tensor)
+    operands = [id(x) for x in call.args[:2] if isinstance(x, torch.Tensor)]
+    square = len(operands) == 2 and len(set(operands)) == 1
     return _SQUARED(call) if square else _MULTIPLIED(call)
 
 
