@@ -42,14 +42,27 @@ class OperationLog(TorchDispatchMode):
         self.switch = AutocastSwitch()
         self._numbers: dict[int, int] = {}
         self._alive: list[torch.Tensor] = []
+        self._forms: list[tuple[Any, ...]] = []
 
     def number(self, t: torch.Tensor, made: bool = False) -> int:
         if made or id(t) not in self._numbers:
-            self._numbers[id(t)] = len(self._alive)
-            self._alive.append(t)
+            self._enter(t)
             if not made:
                 self.kept[self._numbers[id(t)]] = t.detach().cpu().clone()
+        elif self._forms[self._numbers[id(t)]] != _form(
+            t
+        ):  # torch's recurrent layers turn a result in its place, unseen
+            before = {"tensor": self._numbers[id(t)]}
+            shape, stride, offset = _form(t)
+            self._enter(t)
+            view = [before, list(shape), list(stride), offset]
+            self.events.append(["op", "aten.as_strided.default", view, {"keys": {}}, [self._numbers[id(t)]]])
         return self._numbers[id(t)]
+
+    def _enter(self, t: torch.Tensor) -> None:
+        self._numbers[id(t)] = len(self._alive)
+        self._alive.append(t)
+        self._forms.append(_form(t))
 
     def border(self, way: str, name: str, given: Any) -> None:
         with _disable_current_modes():
@@ -63,10 +76,18 @@ class OperationLog(TorchDispatchMode):
             self.refused, given = f"{func}: {error}", []
         before = {id(t) for t in leaves((args, kwargs or {}))}
         out = func(*args, **(kwargs or {}))
+        for t in leaves((args, kwargs or {})):  # what the operation itself turns in its place
+            if id(t) in self._numbers:
+                self._forms[self._numbers[id(t)]] = _form(t)
         made = [self.number(t, made=id(t) not in before) for t in leaves(out)]
         dtype = self.switch.made(func, out)
         self.events.append(["op", str(func), *given, made, *([str(dtype).removeprefix("torch.")] if dtype else [])])
         return out
+
+
+def _form(t: torch.Tensor) -> tuple[Any, ...]:
+    """How it lies in its memory; of a tensor without strides its shape alone."""
+    return (t.shape, t.stride(), t.storage_offset()) if t.layout == torch.strided else (t.shape, (), 0)
 
 
 def record(model: Model, inputs: Sequence[Any], seed: int) -> tuple[list[Event], dict[int, torch.Tensor]] | None:

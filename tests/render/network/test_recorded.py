@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 from typer.testing import CliRunner
 
 import render
@@ -104,3 +105,29 @@ def test_the_command_takes_a_model_by_its_name(tmp_path):
     kept = file.read_bytes()
     assert CliRunner().invoke(app, ["record", f"{file}::other", "--modules", "-o", str(file)]).exit_code == 2
     assert file.read_bytes() == kept
+
+
+class _Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.Module]) -> None:
+        super().__init__()
+        self.cell, self.head = kind(5, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(self.cell(x)[0].relu_().transpose_(0, 1))
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
+def test_recurrent_layers_turn_their_results_unseen(tmp_path, kind):
+    """torch transposes the result of `batch_first` in its place, where no dispatch mode sees it."""
+    torch.manual_seed(0)
+    model, x = _Recurrent(kind), torch.randn(2, 4, 5)
+    wrong = copy.deepcopy(model)
+    with torch.no_grad():
+        wrong.head.bias.add_(0.1)
+    files = [tmp_path / name for name in ("right.safetensors", "wrong.safetensors")]
+    for one, file in zip((model, wrong), files, strict=True):
+        render.record_modules(one, x, path=file)
+    assert render.compare_models(str(files[0]), model, x).code == "RND100"
+    assert render.compare_models(model, str(files[0]), x).code == "RND100"
+    found = render.compare_models(*map(str, reversed(files)))
+    assert (found.label, found.first) == ("Type-II", "head"), found.message
