@@ -117,7 +117,7 @@ def _steps(
         torch.manual_seed(seed)
         with torch.enable_grad():
 
-            def gradients() -> torch.Tensor:
+            def gradients() -> Any:
                 model.zero_grad(set_to_none=True)
                 lost = _scalar(model(*given), loss)
                 lost.backward()  # type: ignore[no-untyped-call]
@@ -127,8 +127,10 @@ def _steps(
                 gradients()
                 made = ((n, p.grad.detach()) for n, p in model.named_parameters() if p.grad is not None)
                 found = {f"{n} grad": g.clone() if g.layout == torch.strided else g.to_dense() for n, g in made}
-                if rule is not None:
-                    rule.step(*([gradients] if _evaluates(rule) else []))
+                if rule is not None and _evaluates(rule):
+                    rule.step(gradients)
+                elif rule is not None:
+                    rule.step()
     finally:
         torch.random.set_rng_state(generator)
     if rule is not None:

@@ -27,7 +27,8 @@ def is_summed(op: Aten | str) -> bool:
 
 def is_plain() -> bool:
     """Whether torch multiplies numbers in float32 as such, and does not cut them as its switches may ask for."""
-    told = (torch.backends, torch.backends.mkldnn, torch.backends.mkldnn.conv, torch.backends.mkldnn.matmul)
+    one = torch.backends.mkldnn
+    told = (torch.backends, one, getattr(one, "conv", None), getattr(one, "matmul", None))
     return all(getattr(x, "fp32_precision", "none") in ("none", "ieee") for x in told)
 
 

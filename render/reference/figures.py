@@ -62,7 +62,7 @@ def differences(y: Array, z: Array) -> tuple[int, float, float]:
             b = np.float64(two[i])
             gap = _gap(np.float64(one[i]), b)
             count += gap != 0.0
-            larger += (gap > most) | ((size < abs(b)) & (abs(b) < math.inf))
+            larger += bool((gap > most) | ((size < abs(b)) & (abs(b) < math.inf)))
         for i in range(one.size if larger else 0):
             b = np.float64(two[i])
             gap = _gap(np.float64(one[i]), b)
