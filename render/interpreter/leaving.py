@@ -20,7 +20,8 @@ from interval_ops.formats.model import FP64
 from render.interpreter.arriving import arrived
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.call import host_profile, values
-from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, math_functions, of_optimiser
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, math_functions
+from render.interpreter.hosted.optimisers import of_optimiser
 from render.interpreter.hosted.overloads import is_plain
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT

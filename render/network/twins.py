@@ -25,7 +25,6 @@ from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
 from render.network.capture import Key, Model, Wrapped
 from render.network.pairs import Pair
-from render.ops.single import is_plain
 from render.reference.local_error import TORCH_FORMATS
 
 LONGEST = 1 << 18
@@ -163,7 +162,7 @@ class LinearTwin:
         tensors = [*entry.target, *entry.reference, *out.target, *module.parameters()]
         fmt = TORCH_FORMATS.get(module.weight.dtype)
         if (
-            not is_plain()
+            not LinearSums.possible()
             or fmt is None
             or not 16 <= fmt.bits <= 32
             or any(t.dtype != module.weight.dtype for t in tensors)

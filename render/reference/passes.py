@@ -126,3 +126,13 @@ def cast(value, back, u, floor, out):  # type: ignore[no-untyped-def]
         out[i] = u * abs(value[i]) + floor if differs else 0.0
         lost = lost or differs
     return lost
+
+
+def logarithm(y: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
+    """|log y| of a softmax y of x, by one logarithm a row; at most that of the least float64."""
+    most, at = y.max(dim, keepdim=True)
+    found = torch.sub(x, x.gather(dim, at)).add_(most.log()).abs_()
+    return found.nan_to_num_(_LEAST, _LEAST).clamp_(max=_LEAST)
+
+
+_LEAST = 745.0

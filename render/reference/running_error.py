@@ -402,23 +402,15 @@ def _softmax_rows(
     logs = name == "_log_softmax"
     y = value.exp() if logs else value
     inner, (u, floor) = unit.inner(dtype), unit.rounding(dtype)
-    own = unit.terms(value.shape[dim] if value.dim() else 1) + 8 + (value.abs() if logs else _logarithm(y, x, dim))
+    own = (
+        unit.terms(value.shape[dim] if value.dim() else 1) + 8 + (value.abs() if logs else passes.logarithm(y, x, dim))
+    )
     error = torch.where(x.isfinite(), error, 0.0)  # a mask moves by nothing
     grown = error - torch.log1p((y * torch.expm1(-error)).sum(dim, keepdim=True))
     if logs:
         found: torch.Tensor = own * inner + grown + u * value.abs() + floor
         return found
     return own * inner * y + y * torch.expm1(grown) + u * y + floor
-
-
-def _logarithm(y: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
-    """|log y| of a softmax y of x, by one logarithm a row; at most that of the least float64."""
-    most, at = y.max(dim, keepdim=True)
-    found = torch.sub(x, x.gather(dim, at)).add_(most.log()).abs_()
-    return found.nan_to_num_(_LEAST, _LEAST).clamp_(max=_LEAST)
-
-
-_LEAST = 745.0
 
 
 def _sampled(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:

@@ -15,7 +15,6 @@ import hashlib
 import linecache
 import math
 import operator
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 
 from interval_ops.functions.tables import FUNCTIONS, Monotone
+from render.interpreter.hosted.optimisers import asked_by_optimiser
 from render.interpreter.memory.records import NO_TAINT
 
 
@@ -235,26 +235,6 @@ class LeftNumbers:
             return NO_TAINT
         message = "an array that was made outside of torch after a number with bounds had left"
         return frozenset({self.taint("RND302", "host array", message)})
-
-
-_OPTIMISERS = os.path.join(os.path.dirname(torch.__file__), "optim", "")
-
-
-def of_optimiser(file: str) -> bool:
-    """Whether a file is one of torch's optimisers: these compute with numbers as they get them, so that a float that
-    turns up there later comes from others that it had."""
-    return file.startswith(_OPTIMISERS)
-
-
-def asked_by_optimiser() -> bool:
-    """Whether one of them runs an operation that takes a tensor as a number (a learning rate): Python never sees it."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    return of_optimiser(frame.f_code.co_filename)
-
-
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 
 
 def _contents(tensor: torch.Tensor) -> bytes:

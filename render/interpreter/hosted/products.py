@@ -76,6 +76,11 @@ class LinearSums:
     bias: np.ndarray | None
     size: int
 
+    @staticmethod
+    def possible() -> bool:
+        """Whether torch sums them in float32 as such."""
+        return single.is_plain()
+
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
         """None where a unit reads other operands. E less the bias is off by float64's roundings of both."""
         call, fmt = Call(None, (), {}, {}, device), FORMAT_OF[dtype]
