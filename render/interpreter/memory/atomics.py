@@ -167,8 +167,8 @@ def _finish(
     """Log and report what the kernel did; Hazard if it met one. Gives the taints."""
     storage, size = access.storage, access.size
     kept = shadow if save & SAVE_SHADOW else None
-    segment = Segment(storage, size, began, memory.log.arena.used, kept, bool(save & SAVE_WRITTEN), acc)
-    memory.log.segment(segment)
+    arena = memory.log.arena
+    memory.log.segment(Segment(storage, size, arena.columns, began, arena.used, kept, bool(save & SAVE_WRITTEN), acc))
     storage.stored, storage.stored_in = True, memory.tag_bounds[0]
     storage.read_in = max(storage.read_in, storage.stored_in)  # an atomic takes what others left there
     if last >= 0:

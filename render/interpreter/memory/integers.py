@@ -92,11 +92,16 @@ def note(
     np.minimum.at(lo, where, spread(p, flat[2], 2)[lanes])
     np.maximum.at(hi, where, spread(p, flat[3], 3)[lanes])
     old = [array[index] for array in (shadow.lo, shadow.hi, shadow.stamp)]
-    before = {k: shadow.among.get(k) for k in index.tolist()} if among or shadow.among else {}
-    sets: list[set[int]] = [set() for _ in index] if among else []
+    held = np.array(list(shadow.among), np.int64)
+    before = {k: shadow.among.get(k) for k in held[np.isin(held, index)].tolist()}
+    some = (lo < hi)[where]  # the others are one number each, and mostly all are others
+    sets: dict[int, set[int]] = {k: set() for k in index[lo < hi].tolist()} if among else {}
     for row in range(4, len(flat)):
-        for at, x in zip(where.tolist(), spread(p, flat[row], row)[lanes].tolist(), strict=True):
-            sets[at].add(x)
+        chosen = spread(p, flat[row], row)[lanes][some]
+        for k, x in zip(index[where[some]].tolist(), chosen.tolist(), strict=True):
+            sets[k].add(x)
+    now = {k: tuple(sorted(s)) for k, s in sets.items() if len(s) > 1}
+    before.update((k, shadow.among.get(k)) for k in now if k not in before)
 
     def put_back() -> None:
         shadow.lo[index], shadow.hi[index], shadow.stamp[index] = old
@@ -105,13 +110,7 @@ def note(
     memory.log.push(put_back)
     shadow.lo[index], shadow.hi[index] = lo, hi
     shadow.stamp[index] = storage.view(shadow.stamp.dtype)[index]
-    put_choices(
-        shadow,
-        {
-            **dict.fromkeys(before),
-            **{k: tuple(sorted(s)) for k, s in zip(index.tolist(), sets, strict=False) if len(s) > 1},
-        },
-    )
+    put_choices(shadow, {**dict.fromkeys(before), **now})
 
 
 def loaded(

@@ -1,8 +1,8 @@
 """Undo log of a chunk: what each write replaced, so that a chunk can be run again from where it began.
 
-The log is a list of entries in order. A `Segment` names the part of the arena that one access filled (element numbers,
-old bits, tags, bounds); anything else is a function that takes one change back. Undoing walks backwards, so an array
-that was created in the chunk is dropped after the entries that refer to it.
+The log is a list of entries in order. A `Segment` names the part of the arena's columns that one access filled (element
+numbers, old bits, tags, bounds); anything else is a function that takes one change back. Undoing walks backwards, so an
+array that was created in the chunk is dropped after the entries that refer to it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ KEEP_ELEMENTS = 1 << 23
 """Arena capacity that is kept from one chunk to the next; a larger one is released."""
 
 
+Columns = tuple[np.ndarray, ...]
+
+
 class Segment(NamedTuple):
     storage: Storage
     size: int
+    columns: Columns
     first: int
     last: int
     shadow: Shadow | None
@@ -35,35 +39,38 @@ class Segment(NamedTuple):
 
 
 class Arena:
-    """Growing columns of saved elements; grown by copying, never shrunk within a chunk."""
+    """Columns of saved elements. What fills them goes on in larger ones, for whoever saved keeps those that it filled:
+    growing copies nothing, and a column that no entry has anything in is never touched."""
 
     COLUMNS = ("index", "bits", "tag", "written", "lo", "hi")
     FLOATS = ("lo", "hi")
 
     def __init__(self) -> None:
-        self.used = 0
-        self._allocate(1 << 12)
+        self._begin(1 << 12)
 
-    def _allocate(self, n: int) -> None:
-        self.capacity = n
-        for name in self.COLUMNS:
-            fresh = np.empty(n, np.float64 if name in self.FLOATS else np.int64)
-            if self.used:
-                fresh[: self.used] = getattr(self, name)[: self.used]
-            setattr(self, name, fresh)
+    def _begin(self, capacity: int) -> None:
+        block = np.empty((len(self.COLUMNS), capacity), np.int64)  # one block: the allocator touches the end of each
+        self.columns: Columns = tuple(
+            column.view(np.float64) if name in self.FLOATS else column
+            for name, column in zip(self.COLUMNS, block, strict=True)
+        )
+        self.used = 0
+
+    @property
+    def capacity(self) -> int:
+        return len(self.columns[0])
 
     def reserve(self, lanes: int) -> None:
         if self.used + lanes > self.capacity:
-            self._allocate(max(2 * self.capacity, self.used + lanes))
+            self._begin(max(2 * self.capacity, lanes))
+
+    def go_back(self, columns: Columns, used: int) -> None:
+        self.columns, self.used = columns, used
 
     def reset(self) -> None:
         self.used = 0
         if self.capacity > KEEP_ELEMENTS:
-            self._allocate(1 << 12)
-
-    @property
-    def columns(self) -> tuple[np.ndarray, ...]:
-        return (self.index, self.bits, self.tag, self.written, self.lo, self.hi)  # type: ignore[attr-defined]
+            self._begin(1 << 12)
 
 
 class UndoLog:
@@ -92,7 +99,7 @@ class UndoLog:
             entry = self.entries.pop()
             if isinstance(entry, Segment):
                 self._restore(entry)
-                self.arena.used = entry.first
+                self.arena.go_back(entry.columns, entry.first)
             else:
                 entry()
 
@@ -101,7 +108,7 @@ class UndoLog:
         for s in self.entries[mark:]:
             if not isinstance(s, Segment) or s.storage.tags is None:
                 continue
-            at = self.arena.columns[0][s.first : s.last] >> ENTRY_BITS
+            at = s.columns[0][s.first : s.last] >> ENTRY_BITS
             tags = s.storage.tags[at]
             if s.storage.mixed or (tags & SHARED).any():
                 return False
@@ -109,7 +116,7 @@ class UndoLog:
         return True
 
     def _restore(self, s: Segment) -> None:
-        columns = [c[s.first : s.last] for c in self.arena.columns]
+        columns = [c[s.first : s.last] for c in s.columns]
         index = columns[0]
         storage = s.storage
         assert storage.tags is not None

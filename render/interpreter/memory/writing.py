@@ -176,7 +176,8 @@ def _scatter(memory: Memory, access: Access, flat: list[np.ndarray], shadow: Sha
         events,
     )  # fmt: skip
     kept = shadow if save & SAVE_SHADOW else None
-    memory.log.segment(Segment(storage, size, undo.used, arena.used, kept, bool(save & SAVE_WRITTEN), None))
+    saved = undo.used, arena.used, kept, bool(save & SAVE_WRITTEN), None
+    memory.log.segment(Segment(storage, size, arena.columns, *saved))
     if last >= 0:
         storage.touched_by_kernel(first * size, (last + 1) * size)
     if noted < 0:
