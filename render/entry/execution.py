@@ -127,7 +127,7 @@ class Execution:
     """What a run left behind. `seconds` is the wall time of the whole entry, `cpu_seconds` its processor time.
 
     `recording`: everything that it computed (`render.trace.observed`), if that was recorded. `aside`: the tensors that
-    kernels stored to and that the caller can see besides the outputs, with what became of them.
+    kernels stored to and that the caller can see besides the outputs, with what became of them. `fn`: what was called.
     """
 
     outputs: list[Tensor]
@@ -136,6 +136,7 @@ class Execution:
     cpu_seconds: float = 0.0
     recording: Any = field(default=None, repr=False, compare=False)
     aside: tuple[tuple[str, Use], ...] = ()
+    fn: Any = field(default=None, repr=False, compare=False)
 
     @property
     def work(self) -> int:
@@ -198,7 +199,7 @@ class Entry:
             else t
             for t in outputs
         ]
-        run = Execution(outputs, session, seconds, cpu, aside=aside)
+        run = Execution(outputs, session, seconds, cpu, aside=aside, fn=self.fn)
         if part and not run.apart:
             raise RenderError("RND902", HANDED, "leave --programs out")
         return run

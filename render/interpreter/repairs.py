@@ -25,11 +25,13 @@ _COMPARE: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt, ast.GtE), ast.LtE: (ast.Lt, ast.GtE, ast.Gt), ast.Gt: (ast.GtE, ast.Lt, ast.LtE),
     ast.GtE: (ast.Gt, ast.LtE, ast.Lt), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,),
 }  # fmt: skip
-_CALLS = {"max": ("min", "sum"), "min": ("max",), "sum": ("max",), "maximum": ("minimum",), "minimum": ("maximum",),
-          "exp": ("exp2",), "exp2": ("exp",), "log": ("log2",), "log2": ("log",), "sqrt": ("rsqrt",),
-          "rsqrt": ("sqrt",), "sin": ("cos",), "cos": ("sin",), "mean": ("sum", "amax"), "amax": ("amin", "sum"),
-          "amin": ("amax",), "var": ("std",), "std": ("var",), "cumsum": ("flip",), "argmax": ("argmin",),
-          "argmin": ("argmax",)}  # fmt: skip
+_CALLS = {"max": ("min", "sum"), "min": ("max",), "sum": ("max", "mean"), "maximum": ("minimum",),
+          "minimum": ("maximum",), "exp": ("exp2",), "exp2": ("exp",), "log": ("log2",), "log2": ("log",),
+          "sqrt": ("rsqrt",), "rsqrt": ("sqrt",), "sin": ("cos",), "cos": ("sin",), "mean": ("sum", "amax"),
+          "amax": ("amin", "sum"), "amin": ("amax",), "var": ("std",), "std": ("var",), "cumsum": ("flip",),
+          "argmax": ("argmin",), "argmin": ("argmax",), "ones": ("zeros",), "ones_like": ("zeros_like",),
+          "tril": ("triu",), "triu": ("tril",), "floor": ("round", "ceil"), "ceil": ("floor",), "round": ("floor",),
+          "trunc": ("floor",)}  # fmt: skip
 _SHAPED = frozenset({"load", "arange", "program_id", "num_programs", "range", "to", "zeros", "cdiv"})
 _AROUND = ("exp", "sqrt", "abs", "log", "sigmoid")
 _TERMS: tuple[type[ast.operator], ...] = (ast.Add, ast.Mult, ast.Sub, ast.Div)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from render.entry.execution import Execution, Tensor
+from render.entry.target import returning
 from render.explain.budget import LIKELY
 from render.interpreter.memory import Taint
 from render.result import codes
@@ -93,7 +94,8 @@ def place_of(
     """File and line to look at: the finding, the taint, the top cause, else the kernel itself.
 
     Of several launches it is the first that made one of the outputs `wrong`, if any are named; an input that came back
-    as it was has the line that returns it, and one of another shape that of its allocation.
+    as it was has the line that returns it, and one of another shape that of its allocation, or where the host made it,
+    that which returns it.
     """
     for finding in findings:
         if finding.code == decision.code:
@@ -106,8 +108,11 @@ def place_of(
             return item.file, item.line
     for output in run.outputs:
         whole = output.unstored is None or not output.unstored.any()
-        if output.made and output.name in (wrong or ()) and (output.given or (decision.code == "RND205" and whole)):
-            return output.made
+        shaped = decision.code == "RND205" and whole
+        if output.name in (wrong or ()) and (output.given or shaped):
+            made = output.made or (returning(run.fn) if shaped and run.fn is not None else None)
+            if made:
+                return made
     launch = run.session.launches[-1 if wrong is None else first_wrong(run, wrong)]
     return launch.file, launch.line
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+import torch
 
 import render
 from render.entry.target import load_module
@@ -67,6 +68,39 @@ def test_the_line_around_the_kernel_is_named(tmp_path, name):
     v = render.classify(module.launch, x, ref=module.reference, device="sm_90")
     line = TEXT[: TEXT.index(was)].count("\n") + 1
     assert v.label == "Type-II" and abs(v.line - line) <= 2, (v.line, line)
+
+
+COUNTED = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def counting(I, Out, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    i = tl.load(I + at)
+    tl.atomic_add(Out + i, 1.5)
+
+
+def run(i):
+
+
+    out = torch.ones(8)
+
+
+    counting[(4,)](i, out, 16)
+    return out
+
+
+def reference(i):
+    return 1.5 * torch.bincount(i, minlength=8)
+"""
+
+
+def test_what_is_added_to_starts_with_zeros(tmp_path):
+    module = module_of(tmp_path, COUNTED)
+    v = render.classify(module.run, torch.randint(0, 8, (64,)), ref=module.reference)
+    assert v.label == "Type-II" and v.line == 1 + COUNTED.splitlines().index("    out = torch.ones(8)")
 
 
 def test_only_plain_functions_of_the_file_are_changed(tmp_path):

@@ -54,6 +54,18 @@ def test_an_output_of_another_shape_has_the_line_of_its_allocation():
     assert (v.code, v.line) == ("RND205", inspect.getsourcelines(of_another_shape)[1] + 1), v
 
 
+def summed_along_another_axis(x):
+    o = torch.empty(6, 8)
+    doubled[(1,)](x, o, 48, 64)
+    half = o * 0.5
+    return half.sum(1)
+
+
+def test_an_output_of_another_shape_that_the_host_made_has_the_line_that_returns_it():
+    v = render.classify(summed_along_another_axis, torch.randn(6, 8), ref=lambda x: x.sum(0))
+    assert (v.code, v.line) == ("RND205", inspect.getsourcelines(summed_along_another_axis)[1] + 4), v
+
+
 @triton.jit
 def counted(X, C, Y, B: tl.constexpr, K: tl.constexpr):
     p = tl.program_id(0)
