@@ -304,7 +304,8 @@ class BoundedWalk(RegionWalk):
             memory.carry(tensor, *box, frozenset(), None)
         if self.boxes:  # what the inputs leave open goes from end to end
             return
-        if pair.equal[place] or not tensor.is_floating_point():
+        fused = self.model.compiler is not None and tensor.dtype.itemsize < 4
+        if not tensor.is_floating_point() or (pair.equal[place] and not fused):
             memory.host_write(tensor)
             return
         given = pair.target[place], pair.reference[place]
@@ -334,6 +335,8 @@ class RegionTracker(HostTracker):
             held = one.tensor()
             if held is not None:
                 ends = hull_of(*map(values, (target, reference, held)))
+                if self.walk.model.compiler is not None:  # what is written in a narrow type may be read before it is
+                    ends = _before(ends, held.dtype)
                 self.memory.carry(held, *ends, frozenset(), fresh=True)
 
         self.settle(tensor)
@@ -370,6 +373,16 @@ def _rounded(known: Envelope | None, t: torch.Tensor, narrow: torch.dtype) -> En
     low, high = _cast((lo, hi), t.dtype, narrow)
     written = np.ones(1, np.bool_) if known is None else known.written
     return Envelope(low, high, written, True, frozenset() if known is None else known.taints)
+
+
+def _before(ends: Ends, dtype: torch.dtype) -> Ends:
+    """All that is rounded to something between the ends: fused loops keep numbers of narrow types in float32."""
+    if dtype.itemsize >= 4:
+        return ends
+    u, floor = rounding_of(dtype)
+    up = 1.0 + 2.0 * u  # relative to the rounded number
+    low, high = (up * (u * np.abs(end) + floor) for end in ends)
+    return ends[0] - low, ends[1] + high
 
 
 def _cast(ends: Ends, dtype: torch.dtype, narrow: torch.dtype) -> Ends:

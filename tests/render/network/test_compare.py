@@ -318,3 +318,35 @@ def test_random_numbers_in_another_type_are_rounded_constants():
     wrong.load_state_dict(model.state_dict())
     found = render.compare_models(Auto(wrong), Plain(model), x)
     assert found.label == "Type-II", found.message
+
+
+class _Thrice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.one(x)
+        return self.two(y * 3.0 - x * 2.0)
+
+
+@pytest.mark.parametrize("fault", [0.0, 0.25])
+def test_a_fused_loop_keeps_narrow_numbers_in_float32(fault):
+    """A compiler that rounds nothing in between, as loops of inductor do: its values lie inside the bounds."""
+    torch._dynamo.reset()
+
+    def backend(graph, examples):
+        def run(*given):
+            found = graph.float()(*(x.float() if isinstance(x, torch.Tensor) else x for x in given))
+            return [(y + fault * (i == 1)).bfloat16() for i, y in enumerate(found)]
+
+        return run
+
+    torch.manual_seed(0)
+    model, x = _Thrice().bfloat16(), torch.randn(64, 8).bfloat16()
+    found = render.compare_models(torch.compile(model, backend=backend), model, x)
+    if fault:
+        assert found.label == "Type-II", found.message
+    else:
+        assert (found.label, found.first) == ("Type-I", None), found.message
+        assert any(r.differing for r in found.leaves) and not any(r.target_out_target for r in found.leaves)
