@@ -20,6 +20,8 @@ from render.interpreter.memory.unwritten import CANARY
 
 _CANARY = np.uint64(CANARY)
 _EMPTY_I = np.empty(1, np.int64)
+AT_FIRST = 1 << 12
+"""Elements that the arena has room for at first."""
 KEEP_ELEMENTS = 1 << 23
 """Arena capacity that is kept from one chunk to the next; a larger one is released."""
 
@@ -46,7 +48,7 @@ class Arena:
     FLOATS = ("lo", "hi")
 
     def __init__(self) -> None:
-        self._begin(1 << 12)
+        self._begin(AT_FIRST)
 
     def _begin(self, capacity: int) -> None:
         block = np.empty((len(self.COLUMNS), capacity), np.int64)  # one block: the allocator touches the end of each
@@ -70,7 +72,7 @@ class Arena:
     def reset(self) -> None:
         self.used = 0
         if self.capacity > KEEP_ELEMENTS:
-            self._begin(1 << 12)
+            self._begin(AT_FIRST)
 
 
 class UndoLog:

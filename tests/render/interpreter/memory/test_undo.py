@@ -13,7 +13,7 @@ import torch
 from memory_driver import Driver, run_one_by_one
 from support import rng, trials
 
-from render.interpreter.memory import Hazard, LaunchInfo, Memory, Retry
+from render.interpreter.memory import Hazard, LaunchInfo, Memory, Retry, undo
 from render.interpreter.memory.envelope import read
 from render.interpreter.memory.registry import address, span
 from render.interpreter.memory.sums import settle
@@ -62,6 +62,14 @@ def messy(d: Driver, tensors: list[torch.Tensor], seed: int, pids: Any) -> None:
             d.store(out, index, v, radius, mask, pids=pids)
 
 
+@pytest.fixture(params=[undo.AT_FIRST, 3])
+def room(request, monkeypatch):
+    """As at first, and so little that nearly every store begins new columns."""
+    monkeypatch.setattr(undo, "AT_FIRST", request.param)
+    monkeypatch.setattr(undo, "KEEP_ELEMENTS", request.param)
+
+
+@pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("seed", range(trials(20)))
 def test_undo_restores_everything(seed):
     tensors = [torch.zeros(40), torch.randn(40).half(), torch.zeros(40, dtype=torch.int32), torch.randn(40).double()]
@@ -83,6 +91,7 @@ def test_undo_restores_everything(seed):
         d.memory.commit()
 
 
+@pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("seed", range(trials(20)))
 def test_undoing_a_part_of_a_chunk(seed):
     tensors = [torch.randn(40), torch.zeros(40).half()]
