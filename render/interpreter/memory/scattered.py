@@ -16,8 +16,9 @@ def parts(memory: Memory, ptr: np.ndarray, mask: np.ndarray | None) -> list[tupl
     shape = ptr.shape if mask is None else np.broadcast_shapes(ptr.shape, mask.shape)
     active = np.broadcast_to(np.True_ if mask is None else mask, shape)
     rank, storages = memory.registry.locate(np.broadcast_to(ptr, shape))
-    ranks = np.unique(rank[active])
-    if len(ranks) <= 1:
-        storage = storages[ranks[0]] if len(ranks) and ranks[0] >= 0 else memory.nowhere
+    found = rank[active]
+    if not found.size or (found == found[0]).all():
+        storage = storages[found[0]] if found.size and found[0] >= 0 else memory.nowhere
         return [(storage, active)]
+    ranks = np.flatnonzero(np.bincount(found + 1)) - 1  # few numbers from -1 on: no need to sort all lanes
     return [(storages[r] if r >= 0 else memory.nowhere, active & (rank == r)) for r in ranks]
