@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -27,12 +28,15 @@ from render.network.judge import Sight
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, RIGOROUS, LeafRecord, NetworkVerdict, worst
 from render.network.walks import UNIT, plain_attention
+from render.reference.shadow import default_dtype
 from render.result.errors import RenderError, UnsupportedOp, expect
 
 SAME = 2.0**-18
 """Relative to the largest element: what rounded constants may do to a step, with a margin of 2^6."""
 WORSE = 64.0
 """So many times the other side's error, and so many roundings, is unstable."""
+NOISE = 2.0**-23
+"""Of what a step in float32 is off: so much float64 may be, 2^29 times less with a margin of 2^6."""
 MINE = 2.0**-40
 """Of the largest element: what float64 itself may be off in a step."""
 Ends = tuple[np.ndarray, np.ndarray]
@@ -81,11 +85,20 @@ def _compared(
     except Exception as error:
         told = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise RenderError("RND902", f"a step does not come to its end: {told}", "take one by itself") from error
-    exact = [_steps(m, inputs, loss, optimizer, steps, seed, torch.float64) for m in (target, reference)]
+    try:
+        exact = [_steps(m, inputs, loss, optimizer, steps, seed, torch.float64) for m in (target, reference)]
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise RenderError("RND902", f"a step does not run in float64: {told}",
+                          "make tensors of the type of their neighbours, as in zeros_like(x)") from error  # fmt: skip
     common = [name for name in mine if name in theirs and mine[name].shape == theirs[name].shape]
     if not common:
         raise RenderError("RND902", "the two models share no parameter", "gradients are matched by name")
-    records = [_judged(name, mine[name], theirs[name], exact[0][name], exact[1][name]) for name in reversed(common)]
+    none = _noise([mine, theirs], exact)
+    records = [
+        _judged(name, mine[name], theirs[name], exact[0][name], exact[1][name], name.rpartition(" ")[0] in none)
+        for name in reversed(common)
+    ]
     if bounds == "all" and any(r.differing for r in records):
         known = _bounded(target, inputs, loss, optimizer, steps, seed, device)
         for record in records:
@@ -115,7 +128,7 @@ def _steps(
     generator = torch.random.get_rng_state()
     try:
         torch.manual_seed(seed)
-        with torch.enable_grad():
+        with torch.enable_grad(), nullcontext() if dtype is None else default_dtype(dtype):
 
             def gradients() -> Any:
                 model.zero_grad(set_to_none=True)
@@ -191,14 +204,35 @@ def _scalar(out: Any, loss: Loss | None) -> torch.Tensor:
     return first if first.dim() == 0 else first.square().sum()
 
 
-def _judged(name: str, y: torch.Tensor, z: torch.Tensor, exact: torch.Tensor, other: torch.Tensor) -> LeafRecord:
+def _noise(runs: Sequence[State], exact: Sequence[State]) -> set[str]:
+    """Parameters whose gradient is 0, as that of a bias before a batch norm: all that comes out is rounding, of the
+    runs and of float64, and no more than rounding beside the largest gradient of the model."""
+    names = [n for n in runs[0] if n.endswith(" grad") and all(n in s and s[n].numel() for s in (*runs, *exact))]
+    most = max((float(s[n].abs().max()) for s in exact for n in names), default=0.0)
+    found = set()
+    for n in names:
+        size = max(float(s[n].abs().max()) for s in exact)
+        lost = max(float((y[n].double() - e[n]).abs().max()) for y, e in zip(runs, exact, strict=True))
+        room = WORSE * max(UNIT, *(_unit(s[n]) for s in runs))
+        if size <= NOISE * lost and lost <= room * most:  # False where one is not finite
+            found.add(n.removesuffix(" grad"))
+    return found
+
+
+def _judged(
+    name: str, y: torch.Tensor, z: torch.Tensor, exact: torch.Tensor, other: torch.Tensor, noise: bool
+) -> LeafRecord:
     path, _, what = name.rpartition(" ")
     owner = path.rpartition(".")[0]
     record = Sight(Pair(Key(owner, 0, what), Key(owner, 0, what), owner, [y], [z]), 0, UNIT, UNIT).record
     record.at, record.leaf, record.kind = name, True, FIRST_ORDER
     size = float(other.abs().max()) or 1.0
+    lost = [float((a.double() - b).abs().max()) for a, b in ((y, exact), (z, other))]
+    if noise:
+        record.code = "RND102" if record.differing else record.code
+        return record
     record.apart = float((exact - other).abs().max()) / size / SAME
-    off = [float((a.double() - b).abs().max()) / size / max(UNIT, _unit(a)) for a, b in ((y, exact), (z, other))]
+    off = [gap / size / max(UNIT, _unit(a)) for gap, a in zip(lost, (y, z), strict=True)]
     record.eta_target, record.eta_reference = off
     if record.apart > 1:
         record.label, record.code = "Type-II", "RND211"

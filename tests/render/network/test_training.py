@@ -224,3 +224,28 @@ def test_steps_that_take_other_gradients_or_make_their_own(name):
     rates = itertools.cycle((0.11, 0.1))  # of the target and the reference, in turns
     wrong = render.compare_training(other, model, x, optimizer=lambda p: rule(p, next(rates)))
     assert wrong.label == "Type-II" and wrong.first is not None
+
+
+class Biased(nn.Module):
+    """A bias before a batch norm, whose gradient is 0; a table that the model makes itself."""
+
+    def __init__(self, fault: float = 0.0) -> None:
+        super().__init__()
+        self.a, self.norm, self.b, self.fault = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3), fault
+
+    def forward(self, x):
+        y = self.norm(self.a(x))
+        return self.b(torch.tanh(y) + self.fault * self.a.bias) @ torch.eye(3)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_gradient_of_nothing_but_roundings_is_no_difference(steps):
+    torch.manual_seed(3)
+    model, x = Biased().train(), torch.randn(9, 6)
+    rule = lambda p: torch.optim.AdamW(p, 1e-3)  # noqa: E731
+    found = render.compare_training(_moved(model), model, x, optimizer=rule, steps=steps)
+    assert (found.label, found.first) == ("Type-I", None), found.message
+    wrong = Biased(0.01).train()  # the bias has a gradient now
+    wrong.load_state_dict(model.state_dict())
+    found = render.compare_training(wrong, model, x, optimizer=rule, steps=steps)
+    assert found.label == "Type-II", found.message
