@@ -150,14 +150,21 @@ class Execution:
         return acc
 
     def _block(self, acc: Any, pairs: list[tuple[Any, Any]], model: dict[str, Any]) -> Any:
-        terms = [acc, *(x * y for x, y in pairs)]
-        known = [abs(t) for t in terms if t]
-        if not known:
-            return acc
-        top = max(int(mpmath.floor(mpmath.log(t, 2))) for t in known)
-        grid = mpmath.ldexp(1, top - model["fraction"])
-        total = sum(mpmath.floor(abs(t) / grid) * grid * mpmath.sign(t) for t in terms)
+        products = [x * y for x, y in pairs]
+        if model.get("apart"):  # the products are added among themselves, then to the accumulator
+            return nearest(acc + nearest(_aligned(products, model), FP32), FP32)
+        total = _aligned([acc, *products], model)
         if not total:
             return total
         unit = mpmath.ldexp(model["rho"], int(mpmath.floor(mpmath.log(abs(total), 2))))
         return mpmath.floor(abs(total) / unit) * unit * mpmath.sign(total)
+
+
+def _aligned(terms: list[Any], model: dict[str, Any]) -> Any:
+    """Their sum, each cut to the fraction bits below the largest."""
+    known = [abs(t) for t in terms if t]
+    if not known:
+        return mpmath.mpf(0)
+    top = max(int(mpmath.floor(mpmath.log(t, 2))) for t in known)
+    grid = mpmath.ldexp(1, top - model["fraction"])
+    return sum(mpmath.floor(abs(t) / grid) * grid * mpmath.sign(t) for t in terms)
