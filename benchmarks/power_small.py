@@ -60,6 +60,8 @@ Why the smallest cannot be seen, in classes:
 - **fp32 outputs, below what 16 roundings of every input come to**: constants, scales and tables of hosts and kernels
   are float32 numbers, and 2^-20 of each, carried to the output, is no other function. For sums, products and softmax
   that is more than 2^-20 of the output: the kernels that do not show s = 8 do not show s = 32 either.
+- **a constant beside a larger number**: an `eps` of 1.05e-5 for 1e-5 beside a mean square of 1 moves the output by
+  2.5e-7 of itself, less than those roundings, and is Type-I; 50 % off, or 5 % off beside 0.01, is Type-II.
 - **single elements below one rounding**: a tie that falls the other way looks the same; a fault is told from it by
   many elements to one side, so that outputs of few elements (a loss, a maximum) show none.
 - **values that are rounded before the fault**: where a store takes fp16 or bf16 numbers, 1 + u / 2 times one of them
