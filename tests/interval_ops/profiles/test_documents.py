@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import FnError, Profile, load_profile
 
 NVIDIA = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121", "any")
@@ -288,3 +289,18 @@ def test_units_that_flush() -> None:
             assert dot.flush == (kind not in ("ieee", "fp64", "int8")), (device, kind)
     for device in (*NVIDIA, "gfx942", "gfx950", "ieee", "torch-cpu"):
         assert not any(dot.flush for dot in load_profile(device).dots.values()), device
+
+
+@pytest.mark.parametrize("device", ["sm_100", "sm_103", "sm_120", "sm_121", "any", "gfx950"])
+def test_a_unit_that_does_not_normalise_operands_aligns_to_what_they_might_be(device: str) -> None:
+    """A subnormal operand of p bits stands for one of up to 2^(p - 1) times itself, in a product of two its square."""
+    for kind, fmt in (("mxfp8", "fp8e4nv"), ("mxfp4", "e2m1")):
+        assert load_profile(device).dot(kind).subnormal >= 4.0 ** (FORMATS[fmt].p - 1), kind
+
+
+@pytest.mark.parametrize("device", NVIDIA)
+def test_cube_roots_of_subnormal_numbers_are_no_numbers(device: str) -> None:
+    """libdevice flushes them in one place and not in another (PTX of Triton 3.9)."""
+    for name in ("cbrt", "rcbrt"):
+        found = load_profile(device).fn(name)
+        assert found.ftz and found.breaks
