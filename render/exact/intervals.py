@@ -74,6 +74,11 @@ def has_zero(x: Interval) -> bool:
     return bool(x[0] <= 0 <= x[1])
 
 
+def inside(x: Interval, y: Interval) -> bool:
+    """Whether y holds x and more on either side."""
+    return bool(y[0] < x[0] and x[1] < y[1])
+
+
 def apart(x: Interval, y: Interval) -> bool:
     """Whether they have no number in common."""
     return bool(x[1] < y[0] or y[1] < x[0])

@@ -58,6 +58,8 @@ class Evaluator:
             found = self._evaluated()
             if found is None or beyond is None or iv.apart(found, beyond):
                 return found
+            if iv.inside(found, beyond):  # what holds the value cannot be narrowed out of there
+                return found
             low, high = self.values.ends(np.flatnonzero(self.used))
             wide = int(np.count_nonzero(low != high))
             if affine.fits(wide):

@@ -77,3 +77,10 @@ def test_what_is_out_of_reach_is_evaluated_once(monkeypatch):
     plain = Evaluator(document).result()
     monkeypatch.setattr(affine, "Forms", None)
     assert Evaluator(document).result(iv.interval(50.0, 51.0)) == plain
+
+
+def test_and_so_is_what_lies_in_the_claim_as_a_whole(monkeypatch):
+    document = softmax_of_intervals(0.01)[0].document
+    plain = Evaluator(document).result()
+    monkeypatch.setattr(affine, "Forms", None)
+    assert Evaluator(document).result(iv.interval(-50.0, 51.0)) == plain
