@@ -185,6 +185,7 @@ class _Show:
         elif not watch.comparisons:
             launched = watch.tape.launches
             why = "it compares no kernel's result with anything" if launched else "it launched no Triton kernel"
+            why += f" ({watch.host_told})" if not launched and watch.host_told else ""
             why = why if ended.error is None else f"it raised {type(ended.error).__name__} before it compared"
             help = "compare with torch.testing.assert_close(actual, expected), or use `render classify FILE`"
             if watch.unjudged:

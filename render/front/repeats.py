@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from render.front.steps import Cell, Given, HostOperation, Launched, Region
+from render.front.steps import Cell, Given, Holder, HostOperation, Launched, Region
 from render.interpreter.host import ALLOCATIONS
 from render.interpreter.hosted.overloads import operation
 from render.interpreter.memory import Memory
@@ -38,8 +38,9 @@ class _Done:
 class Repeats:
     """Compares each launch with the one before."""
 
-    def __init__(self, memory: Callable[[], Memory]) -> None:
-        self._memory = memory
+    def __init__(self, memory: Callable[[], Memory], equal: Callable[[Cell, Cell], None]) -> None:
+        """`equal` is told of storages (the older first) that hold one result."""
+        self._memory, self._equal = memory, equal
         self._last: _Done | None = None
         self._printed = False
 
@@ -60,8 +61,8 @@ class Repeats:
         if last is None or not last.held or not _same(last.step, step):
             return None
         fresh, held = _fresh(last.step, step), {s.base: s for s in last.stored}
-        into = {id(p.cell): x for p, x in zip(step.args.values(), step.call.arguments.values(), strict=True)
-                if isinstance(p, Region)}  # fmt: skip
+        into = {id(place.cell): x for p, x in zip(step.args.values(), step.call.arguments.values(), strict=True)
+                for place, x in _tensors(p, x)}  # fmt: skip
         whole = all(old.address in held and held[old.address].written is None for old in fresh or ())
         if not fresh or not whole or not all(id(new) in into for new in fresh.values()):
             return None
@@ -74,6 +75,7 @@ class Repeats:
             storage.written = None
             storage.touched_by_kernel(0, storage.nbytes)
             stored.append(storage)
+            self._equal(old, new)
         self._last = _Done(step, last.loaded, stored, _digest((*last.loaded, *stored)))
         return stored
 
@@ -85,8 +87,10 @@ class Repeats:
         if printed or any(s.stored and s.read_in == s.stored_in for s in used) or sum(s.nbytes for s in used) > LARGEST:
             return
         done = _Done(step, [s for s in used if not s.stored], [s for s in used if s.stored])
-        if before is not None and _same(before.step, step) and _fresh(before.step, step) is not None:
+        if before is not None and _same(before.step, step) and (fresh := _fresh(before.step, step)) is not None:
             done.held = _digest((*done.loaded, *done.stored))
+            for old, new in fresh.items():
+                self._equal(old, new)
         self._last = done
 
 
@@ -102,8 +106,11 @@ def _shape(x: Any) -> Any:
     """An argument without the storage that it lies in; what cannot be compared is unlike everything."""
     if isinstance(x, Region):
         return x.dtype, x.size, x.stride, x.offset, x.cell.nbytes, x.cell.address % 16
-    if isinstance(x, tuple):
-        return tuple(map(_shape, x))
+    if isinstance(x, tuple | list):
+        return type(x), *map(_shape, x)
+    if isinstance(x, Holder) and type(x.value).__name__ == "TensorDescriptor":  # which has nothing but its fields
+        held = {name: _shape(x.places.get(name, value)) for name, value in vars(x.value).items()}
+        return type(x.value), held
     if type(x) is float:
         return x.hex()  # zeros have signs
     return (type(x), x) if isinstance(x, str | int | torch.dtype | None) else object()
@@ -126,12 +133,22 @@ def _fresh(one: Launched, two: Launched) -> dict[Cell, Cell] | None:
     return moved if set(moved) in (set(), set(one.writes)) else None
 
 
-def _places(args: Mapping[str, Any]) -> Iterable[Region]:
+def _places(args: Mapping[Any, Any]) -> Iterable[Region]:
     for x in args.values():
         if isinstance(x, Region):
             yield x
-        elif isinstance(x, tuple):
-            yield from (y for y in x if isinstance(y, Region))
+        elif isinstance(x, tuple | list | Holder):
+            inner = x.places if isinstance(x, Holder) else dict(enumerate(x))
+            yield from _places(inner)
+
+
+def _tensors(x: Any, value: Any) -> Iterable[tuple[Region, Any]]:
+    """Places that are an argument or an attribute of one, with the tensors."""
+    if isinstance(x, Region):
+        yield x, value
+    elif isinstance(x, Holder):
+        for name, place in x.places.items():
+            yield from _tensors(place, getattr(value, name))
 
 
 def _allocated(cell: Cell) -> bool:

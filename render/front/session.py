@@ -21,7 +21,7 @@ class WatchedSession(ValueSession):
         self._warned: set[str] = set()
         self.told: list[Any] = []
         self.launched = 0
-        self._repeats, told = Repeats(lambda: self.memory), self.memory.printer
+        self._repeats, told = Repeats(lambda: self.memory, tape.equal), self.memory.printer
 
         def printed(text: str) -> None:
             self._repeats.heard()

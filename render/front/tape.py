@@ -181,6 +181,13 @@ class Tape(Untracked, TorchDispatchMode):
         """Something looks at what the storage holds now."""
         self._unseen.pop(id(cell), None)
 
+    def equal(self, one: Cell, two: Cell) -> None:
+        """Two launches stored one result into these: what is seen of one is seen of the other."""
+        if id(one) in self._unseen:
+            self.seen(one)
+        else:
+            self.seen(two)
+
     @property
     def unseen(self) -> list[str]:
         """What kernels stored and nothing has looked at since, as "`parameter` of `kernel`, file:line"."""
@@ -455,7 +462,9 @@ class Tape(Untracked, TorchDispatchMode):
         step.writes = tuple(dict.fromkeys(c for c in found if c is not None))
         for cell in step.reads:
             self.seen(cell)
-        names = {id(place.cell): name for name, place in step.args.items() if isinstance(place, Region)}
+        names = {id(place.cell): name for name, given in step.args.items()
+                 for place in (given.places.values() if isinstance(given, Holder) else (given,))
+                 if isinstance(place, Region)}  # fmt: skip
         for cell in step.writes:
             if name := names.get(id(cell)):
                 code = step.kernel.fn.__code__

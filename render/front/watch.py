@@ -148,6 +148,11 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return self._session.launched
 
     @property
+    def host_told(self) -> str:
+        """What the host asked of the device and was told, or ""."""
+        return self._session.host_told or ""
+
+    @property
     def findings(self) -> Sequence[Any]:
         """Memory findings of all launches."""
         return self._session.told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -148,6 +149,23 @@ def patch_benchmarks(scope: PatchScope) -> None:
     """`triton.testing.do_bench` and its like run the function once, also where they were imported by name before."""
     for function in _benchmarks():
         scope.set(function, "__code__", _instead(function, True))
+    silence_profiler(scope)
+
+
+def silence_profiler(scope: PatchScope) -> None:
+    """`triton.profiler` records nothing: it wants the counters of a GPU, and nothing is timed here. Its scopes look at
+    whether a profile was started; sessions may be named by numbers that the user counts."""
+    from triton import knobs
+
+    if not hasattr(knobs, "proton"):
+        return
+    scope.set(type(knobs.proton), "disable", True)  # the knob itself would write the environment
+    with contextlib.suppress(ImportError):  # of builds without it
+        from triton._C.libproton import proton
+
+        for name in vars(proton):
+            if name.startswith(("activate", "deactivate", "finalize")):
+                scope.set(proton, name, lambda *args, **kwargs: None)
 
 
 def skip_benchmarks(scope: PatchScope, note: Callable[[str], None]) -> None:

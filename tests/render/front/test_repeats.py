@@ -6,8 +6,11 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 import render
+from render.front.tape import Tape
+from render.front.watch import Watch
 from render.interpreter.session import Session
 
 
@@ -39,6 +42,22 @@ def told(X, Y, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.device_print("x", tl.sum(tl.load(X + i, mask=i < n, other=0.0), 0))
     tl.store(Y + i, tl.load(X + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def described(X, Y, B: tl.constexpr):
+    at = tl.program_id(0) * B
+    Y.store([at, 0], X.load([at, 0]) * 2.0)
+
+
+class Addressed:
+    """An object of the user's that is a pointer."""
+
+    def __init__(self, tensor):
+        self.tensor, self.dtype = tensor, tensor.dtype
+
+    def data_ptr(self):
+        return self.tensor.data_ptr()
 
 
 @pytest.fixture
@@ -75,6 +94,58 @@ def test_into_fresh_tensors_which_are_judged_as_ever(ran):
         many = len(ran)
         assert torch.allclose(y, a + a) and torch.equal(y, 2 * a)
     assert many == 2 and [c.verdict.label for c in watch.comparisons] == ["Type-I"] * 2
+
+
+def test_through_descriptors(ran):
+    with render.watch() as watch:
+        results = []
+        for add in (0.0, 1.0, 1.0):
+            a = x().view(50, 2).repeat(1, 4) + add
+            for _ in range(5):
+                y = torch.empty_like(a)
+                described[(7,)](TensorDescriptor.from_tensor(a, [8, 8]), TensorDescriptor.from_tensor(y, [8, 8]), 8)
+            results.append((y, a))
+        many = len(ran)
+        assert all(torch.equal(y, 2 * a) for y, a in results)
+    assert many == 3 * 2 and [c.verdict.label for c in watch.comparisons] == ["Type-I"] * 3
+
+
+def test_other_blocks_of_a_descriptor_are_another_launch(ran):
+    with render.watch():
+        a, y = torch.ones(16, 8), torch.empty(16, 8)
+        for _ in range(3):
+            for block in (8, 16):
+                one, two = (TensorDescriptor.from_tensor(t, [block, 8]) for t in (a, y))
+                described[(1,)](one, two, block)
+    assert len(ran) == 6
+
+
+def test_objects_of_the_users_run_each_time(ran):
+    with render.watch():
+        a, y = x(), torch.empty(100)
+        for _ in range(4):
+            doubled[(4,)](Addressed(a), Addressed(y), 100, 32)
+    assert torch.equal(y, 2 * a) and len(ran) == 4
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 0), (0, 3), (3, 3)])
+def test_results_that_a_loop_made_again_were_compared_with_the_one_that_is(before, after):
+    def f(a):
+        y = torch.empty_like(a)
+        doubled[(4,)](a, y, 100, 32)
+        return y
+
+    tape = Tape()
+    with Watch(tape=tape):
+        a = x()
+        for _ in range(before):
+            f(a)
+        assert torch.equal(f(a), 2 * a)
+        for _ in range(after):
+            f(a)
+        assert not tape.unseen
+        f(a + 1)
+        assert tape.unseen
 
 
 def test_kept_results_are_apart():

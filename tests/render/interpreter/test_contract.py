@@ -374,6 +374,21 @@ def test_an_asked_configuration_is_the_one():
         assert kernel.best_config.kwargs == {"B": 4}
 
 
+def test_profiles_record_nothing(tmp_path, monkeypatch):
+    import triton.profiler as proton
+    from triton import knobs
+
+    monkeypatch.chdir(tmp_path)
+    with Session():
+        assert knobs.proton.disable and proton.start("profile", hook="triton") is None
+        proton.activate(0)
+        with proton.scope("part", metrics={"flops": 1.0}):
+            pass
+        proton.deactivate(0)
+        proton.finalize()
+    assert not knobs.proton.disable and not list(tmp_path.iterdir())
+
+
 def test_benchmarks_run_once():
     from triton.testing import do_bench
 
