@@ -38,9 +38,8 @@ class _Done:
 class Repeats:
     """Compares each launch with the one before."""
 
-    def __init__(self, memory: Callable[[], Memory], equal: Callable[[Cell, Cell], None]) -> None:
-        """`equal` is told of storages (the older first) that hold one result."""
-        self._memory, self._equal = memory, equal
+    def __init__(self, memory: Callable[[], Memory]) -> None:
+        self._memory = memory
         self._last: _Done | None = None
         self._printed = False
 
@@ -55,8 +54,9 @@ class Repeats:
             return False
         return _digest((*last.loaded, *last.stored)) == last.held
 
-    def copied(self, step: Launched) -> list[Storage] | None:
-        """Storages that got its results from those of the launch before, fresh as these were; None: let it run."""
+    def copied(self, step: Launched) -> tuple[list[Storage], dict[Cell, Cell]] | None:
+        """Storages that got its results from those of the launch before, fresh as these were, and which stands for
+        which; None: let it run."""
         last = self._last
         if last is None or not last.held or not _same(last.step, step):
             return None
@@ -75,23 +75,22 @@ class Repeats:
             storage.written = None
             storage.touched_by_kernel(0, storage.nbytes)
             stored.append(storage)
-            self._equal(old, new)
         self._last = _Done(step, last.loaded, stored, _digest((*last.loaded, *stored)))
-        return stored
+        return stored, fresh
 
-    def ran(self, step: Launched, memory: Memory) -> None:
-        """A launch ran, and is on the tape."""
+    def ran(self, step: Launched, memory: Memory) -> dict[Cell, Cell]:
+        """A launch ran, and is on the tape. Gives which storages hold what others got from the launch before."""
         before, self._last = self._last, None
         used, printed = memory.used, self._printed
         self._printed = False
         if printed or any(s.stored and s.read_in == s.stored_in for s in used) or sum(s.nbytes for s in used) > LARGEST:
-            return
+            return {}
         done = _Done(step, [s for s in used if not s.stored], [s for s in used if s.stored])
-        if before is not None and _same(before.step, step) and (fresh := _fresh(before.step, step)) is not None:
-            done.held = _digest((*done.loaded, *done.stored))
-            for old, new in fresh.items():
-                self._equal(old, new)
         self._last = done
+        fresh = _fresh(before.step, step) if before is not None and _same(before.step, step) else None
+        if fresh is not None:
+            done.held = _digest((*done.loaded, *done.stored))
+        return fresh or {}
 
 
 def _same(one: Launched, two: Launched) -> bool:

@@ -21,7 +21,7 @@ class WatchedSession(ValueSession):
         self._warned: set[str] = set()
         self.told: list[Any] = []
         self.launched = 0
-        self._repeats, told = Repeats(lambda: self.memory, tape.equal), self.memory.printer
+        self._repeats, told = Repeats(lambda: self.memory), self.memory.printer
 
         def printed(text: str) -> None:
             self._repeats.heard()
@@ -41,12 +41,14 @@ class WatchedSession(ValueSession):
         step = self.tape.launching(kernel, extents, call)
         if self._repeats.nothing_new(step):
             return
-        if (stored := self._repeats.copied(step)) is not None:
+        if (copied := self._repeats.copied(step)) is not None:
+            stored, again = copied
             self.tape.wrote(step, stored)
-            return
-        super()._launch(kernel, extents, call)
-        self.tape.wrote(step, self.memory.stored)
-        self._repeats.ran(step, self.memory)
+        else:
+            super()._launch(kernel, extents, call)
+            self.tape.wrote(step, self.memory.stored)
+            again = self._repeats.ran(step, self.memory)
+        self.tape.equal(again)
 
     def _watch_addresses(self, scope: PatchScope) -> None:
         super()._watch_addresses(scope)

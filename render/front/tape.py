@@ -181,12 +181,10 @@ class Tape(Untracked, TorchDispatchMode):
         """Something looks at what the storage holds now."""
         self._unseen.pop(id(cell), None)
 
-    def equal(self, one: Cell, two: Cell) -> None:
+    def equal(self, again: Mapping[Cell, Cell]) -> None:
         """Two launches stored one result into these: what is seen of one is seen of the other."""
-        if id(one) in self._unseen:
-            self.seen(one)
-        else:
-            self.seen(two)
+        for old, new in again.items():
+            self.seen(old if id(old) in self._unseen else new)
 
     @property
     def unseen(self) -> list[str]:
