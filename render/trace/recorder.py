@@ -206,7 +206,7 @@ class Recorder(Listener):
 
     def before_atomic(self, ptr: Handle, value: Handle | None, mask: Handle | None) -> None:
         self._there, elem = None, elem_of(ptr.dtype.scalar.element_ty)
-        if self._recording and elem.fmt is not None and value is not None:
+        if self._recording and value is not None:
             access, ctx = self._access(ptr, mask), self.context
             self._there = load_quietly(ctx.memory, access["ptr"], access["active"], elem, ptr.origin, ctx.site())
 

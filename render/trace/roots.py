@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from render.interpreter.memory.atomics import FREE
+from render.interpreter.memory.atomics import COMMUTING, FREE
 from render.interpreter.types import float_format
 from render.trace.cut import Cutter
-from render.trace.integers import bounds
+from render.trace.integers import bounds, is_integer
 from render.trace.model import LEAF, NotSliceable
 from render.trace.moves import at_lanes, lanes_of
 from render.trace.recorder import Recorded, Recorder
@@ -69,7 +69,7 @@ def _plan(cutter: Cutter, name: str | None, offset: int) -> _Plan | None:
     used = events[plain[-1] if plain else 0 :]
     wanted: list[tuple[object, np.ndarray]] = []
     for entry, hit in used:
-        if not puts(entry) and (not entry.args or entry.attrs["kind"] not in FREE):
+        if not puts(entry) and (not entry.args or entry.attrs["kind"] not in _free(entry)):
             why = "its result depends on the order of the programs"
             raise NotSliceable(f"atomic {entry.attrs['kind']}", why, entry.site.file, entry.site.line)
         (value,) = entry.args
@@ -120,6 +120,11 @@ def _root(cutter: Cutter, plan: _Plan) -> Root | NotSliceable:
         return error
 
 
+def _free(entry: Recorded) -> frozenset[str]:
+    """Kinds of atomics on what this one updates that no order of programs changes, but by rounding."""
+    return COMMUTING if is_integer(entry.args[0]) else FREE
+
+
 def _programs(cutter: Cutter, used: list[Event]) -> tuple[int, ...]:
     owners = cutter.owners
     found = set()
@@ -147,6 +152,14 @@ def _atomic(cutter: Cutter, plan: _Plan, numbers: list[np.ndarray]) -> int:
         numbers = [cutter.add_values(LEAF, attrs, first, (), v, lo, hi), *numbers]
     terms = np.concatenate(numbers)[None, :]
     kind = kinds.pop()
+    if is_integer(first.args[0]):  # exact, and taken by value as other integers are
+        _, low, high = plan.ends
+        if low != high:
+            raise NotSliceable(
+                "atomic", "the bounds of floats leave the integer open", first.site.file, first.site.line
+            )
+        (root,) = cutter.add_values(LEAF, {"source": "integer"}, first, (), *(np.full(1, end) for end in plan.ends))
+        return int(root)
     fmt = float_format(first.args[0].dtype)
     op = "atomic_sum" if kind == "add" else kind
     (root,) = cutter.add_values(op, {"fmt": fmt.name}, first, (terms,), *(np.full(1, end) for end in plan.ends))

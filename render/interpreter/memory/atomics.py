@@ -32,6 +32,8 @@ _CODES = {"add": ADD, "max": MAX, "min": MIN, "umax": MAX, "umin": MIN, "and": A
           "cas": CAS}  # fmt: skip
 FREE = frozenset(kind for kind, code in _CODES.items() if code in (ADD, MAX, MIN) and not kind.startswith("u"))
 """Kinds of float atomics whose outcome no order of programs changes but by rounding."""
+COMMUTING = frozenset(kind for kind, code in _CODES.items() if code not in (XCHG, CAS))
+"""Kinds of integer atomics whose outcome no order of programs changes."""
 _NO_BOUNDS = np.zeros(1)
 _NO_FLAGS = np.zeros(1, np.bool_)
 Ends = tuple[np.ndarray, np.ndarray]

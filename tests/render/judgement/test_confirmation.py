@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
+import operator
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,6 +62,21 @@ def counting(Out, B: tl.constexpr):
     tl.store(Out + i, i + 1)
 
 
+@triton.jit
+def tallied(X, At, Out, n, MORE: tl.constexpr, KIND: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(X + i, mask=i < n, other=0) + MORE
+    at = Out + tl.load(At + i, mask=i < n, other=0)
+    if KIND == "add":
+        tl.atomic_add(at, x, mask=i < n)
+    elif KIND == "max":
+        tl.atomic_max(at, x, mask=i < n)
+    elif KIND == "xor":
+        tl.atomic_xor(at, x, mask=i < n)
+    else:
+        tl.atomic_or(at, x, mask=i < n)
+
+
 def multiplied(x, y):
     out = torch.empty_like(x)
     multiplying[(1,)](x, y, out, B)
@@ -79,6 +96,26 @@ def test_a_bug_has_an_agreeing_witness(verdict):
     assert (verdict.label, verdict.code, verdict.witness.status) == ("Type-II", "RND201", "agrees")
     assert any(note.startswith("witness:") for note in verdict.notes)
     assert rechecked(verdict.witness.document).agrees
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("kind", ["add", "max", "xor", "or"])
+def test_integers_that_atomics_made_are_exact(kind, dtype):
+    x, at = torch.arange(0, 1600, 16, dtype=dtype), torch.arange(100, dtype=torch.int32) % 7
+
+    def one(x, at, more=1):
+        out = torch.zeros(7, dtype=x.dtype)
+        tallied[(4,)](x, at, out, len(x), more, kind, 32)
+        return out
+
+    def every(x, at):
+        joined = {"add": operator.add, "max": max, "xor": operator.xor, "or": operator.or_}[kind]
+        return torch.tensor([functools.reduce(joined, x[at == i].tolist()) for i in range(7)], dtype=x.dtype)
+
+    wrong = render.classify(one, x, at, ref=every)
+    assert (wrong.label, wrong.code, wrong.witness.status) == ("Type-II", "RND201", "agrees")
+    right = render.classify(functools.partial(one, more=0), x, at, ref=every)
+    assert (right.label, right.code) == ("Type-I", "RND100")
 
 
 def test_round_off_has_none():
