@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FrameType
@@ -96,6 +97,18 @@ class Launched(TapeStep):
     grid: tuple[int, ...] = ()
     call: KernelCall = field(kw_only=True)
     args: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Its arguments as "`parameter` of `kernel` (file:line)", by the identity of the storage."""
+        function = self.kernel.fn
+        where = f"{os.path.basename(function.__code__.co_filename)}:{function.__code__.co_firstlineno}"
+        return {
+            id(place.cell): f"`{name}` of `{function.__name__}` ({where})"
+            for name, given in self.args.items()
+            for place in (given.places.values() if isinstance(given, Holder) else (given,))
+            if isinstance(place, Region)
+        }
 
 
 @dataclass(eq=False)

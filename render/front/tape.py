@@ -9,7 +9,6 @@ the storages it reads and writes, these to the steps that wrote them; what no li
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
@@ -460,14 +459,10 @@ class Tape(Untracked, TorchDispatchMode):
         step.writes = tuple(dict.fromkeys(c for c in found if c is not None))
         for cell in step.reads:
             self.seen(cell)
-        names = {id(place.cell): name for name, given in step.args.items()
-                 for place in (given.places.values() if isinstance(given, Holder) else (given,))
-                 if isinstance(place, Region)}  # fmt: skip
+        names = step.names
         for cell in step.writes:
-            if name := names.get(id(cell)):
-                code = step.kernel.fn.__code__
-                where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-                self._unseen[id(cell)] = cell, f"`{name}` of `{step.kernel.fn.__name__}` ({where})"
+            if text := names.get(id(cell)):
+                self._unseen[id(cell)] = cell, text
         step.reads = tuple(dict.fromkeys((*step.reads, *step.writes)))
         self.launches += 1
         self._add(step, True)
