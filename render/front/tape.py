@@ -460,9 +460,7 @@ class Tape(Untracked, TorchDispatchMode):
         for cell in step.reads:
             self.seen(cell)
         names = step.names
-        for cell in step.writes:
-            if text := names.get(id(cell)):
-                self._unseen[id(cell)] = cell, text
+        self._unseen |= {id(c): (c, names[id(c)]) for c in step.writes if id(c) in names}
         step.reads = tuple(dict.fromkeys((*step.reads, *step.writes)))
         self.launches += 1
         self._add(step, True)
