@@ -112,12 +112,10 @@ def sum_bounds(sums, o, k, u, integers, limit, levels, depth, quick):  # type: i
     s_lo, s_hi, m_lo, m_hi = sums[o, 0, k], sums[o, 1, k], sums[o, 2, k], sums[o, 3, k]
     count, grid, peak = sums[o, 4, k], sums[o, 5, k], sums[o, 6, k]
     magnitude = max(m_lo, m_hi)
-    if isnan(magnitude):
-        return np.nan, np.nan
-    if magnitude <= integers * grid and magnitude <= FP64_MAX and grid > 0.0:
+    if isnan(magnitude) or magnitude > FP64_MAX:
+        return np.nan, np.nan  # of infinite terms: `endless`
+    if magnitude <= integers * grid and grid > 0.0 and magnitude < limit:
         return s_lo, s_hi
-    if magnitude > FP64_MAX:
-        return _infinite_sum(s_lo, s_hi, m_lo, m_hi, sum_growth(max(count - 1.0, 0.0), levels, u))
     g = sum_growth(max(count - 1.0, 0.0), levels, u)
     noise = (depth + 4.0) * EPS
     running, top = running_error((s_lo, s_hi), (m_lo, m_hi), count, peak, u, g, noise, levels, quick)
@@ -137,16 +135,6 @@ def sum_bounds(sums, o, k, u, integers, limit, levels, depth, quick):  # type: i
         return max(low, 0.0), np.inf
     if s_hi == -m_hi:
         return -np.inf, min(high, 0.0)
-    return np.nan, np.nan
-
-
-@compiled
-def _infinite_sum(s_lo, s_hi, m_lo, m_hi, g):  # type: ignore[no-untyped-def]
-    """Sums with one infinite end: a half line where the other ends have one sign, otherwise anything."""
-    if m_lo <= FP64_MAX and s_lo == m_lo:
-        return s_lo * (1.0 - min(g, 1.0)) * (1.0 - 2.0**-40), np.inf
-    if m_hi <= FP64_MAX and s_hi == -m_hi:
-        return -np.inf, s_hi * (1.0 - min(g, 1.0)) * (1.0 - 2.0**-40)
     return np.nan, np.nan
 
 
@@ -232,8 +220,10 @@ def extreme_rows(lo, hi, sign, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def prefix_sums(lo, hi, start, out_lo, out_hi, u, integers, limit):  # type: ignore[no-untyped-def]
-    """Bounds of every prefix sum along the middle axis, each as `sum_bounds` of the addends since the last `start`."""
+    """Bounds of every prefix sum along the middle axis, each as `sum_bounds` of the addends since the last `start`.
+    Returns whether terms of some are infinite or more than float64 holds."""
     outer, n, inner = lo.shape
+    endless = False
     acc = np.empty((1, ROWS, inner))
     count = np.zeros(inner)
     for o in range(outer):
@@ -254,6 +244,8 @@ def prefix_sums(lo, hi, start, out_lo, out_hi, u, integers, limit):  # type: ign
                 acc[0, 6, k] = max(acc[0, 6, k], max(abs(a), abs(b)))
                 ends = sum_bounds(acc, 0, k, u, integers, limit, np.inf, count[k], True)
                 out_lo[o, i, k], out_hi[o, i, k] = ends
+                endless |= max(acc[0, 2, k], acc[0, 3, k]) > FP64_MAX
+    return endless
 
 
 @compiled

@@ -15,9 +15,9 @@ import numpy as np
 
 from interval_ops.arithmetic.broadcast import BLOCK
 from interval_ops.bounds import Array, Pair, each, is_point
-from interval_ops.formats.model import FP32, Format
+from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.profiles.profile import Profile
-from interval_ops.reduction import kernels
+from interval_ops.reduction import endless, kernels
 from interval_ops.reduction.kernels import SHORT, WIDTH
 
 
@@ -28,11 +28,11 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     free; (n-1) u sum |x_i| however large n u is (`kernels.sum_growth`); and what `running.running_error` makes of the
     sizes of partial sums, level by level where the sum is a known tree: the smallest of all. Additions
     never underflow inexactly. Points that are multiples of q = 2^k and whose magnitudes sum to at most 2^p q (integers,
-    quantised numbers) are exact in any order (`grid`).
+    quantised numbers) are exact in any order (`grid`), if the format reaches so far.
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sec. 4.2.
     A common mistake: widening fp16 and bf16 to fp32. Triton does not; a sum in fp32 that is rounded once is
     covered too.
-    A partial sum that may overflow gives a half line (one sign) or top (both signs).
+    A partial sum that may overflow gives a half line (one sign) or top (both signs); infinite terms: `endless`.
     """
     muted = profile.muted(sum_cause(fmt))
     outer, n, inner = _extent(a, axis, shape)
@@ -40,7 +40,13 @@ def sum_axis(a: Pair, axis: int, shape: tuple[int, ...], fmt: Format, profile: P
     way = (kernels.accumulate_rows, kernels.accumulate)
     _each_block(a, axis, shape, lambda lo, hi, cut: _present(lo, hi, sums[cut], *way))
     lo, hi = np.empty((2, outer, inner))
-    same = kernels.close_sums(sums, lo, hi, *sum_params(fmt, muted), _levels(n, profile), _depth(n, inner))
+    u, whole, limit = sum_params(fmt, muted)
+    levels = _levels(n, profile)
+    same = kernels.close_sums(sums, lo, hi, u, whole, limit, levels, _depth(n, inner))
+    large = sums[:, 2:4].max(axis=1) > FP64.max
+    if large.any():
+        _each_block(a, axis, shape, lambda low, high, cut: endless.whole(
+            low, high, large[cut], lo[cut], hi[cut], u, limit, levels))  # fmt: skip
     return _shaped(a, axis, lo, lo if same and not (muted and fmt.bits < 64) else hi)
 
 

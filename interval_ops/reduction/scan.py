@@ -9,7 +9,7 @@ import numpy as np
 from interval_ops.bounds import Array, Pair, is_point
 from interval_ops.formats.model import Format
 from interval_ops.profiles.profile import Profile
-from interval_ops.reduction import kernels
+from interval_ops.reduction import endless, kernels
 from interval_ops.reduction.rule import product_params, sum_cause, sum_params
 
 
@@ -18,10 +18,13 @@ def cumsum(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile, sta
 
     A common mistake: adding the intervals without a rounding error (4094 of 4096 fp32 prefix sums then lie outside).
     """
-    params = sum_params(fmt, profile.muted(sum_cause(fmt)))
-    return _scan(
-        a, axis, reverse, start, lambda lo, hi, at, *out: kernels.prefix_sums(lo, hi, at, out[0], out[1], *params)
-    )
+    u, integers, limit = sum_params(fmt, profile.muted(sum_cause(fmt)))
+
+    def run(lo: Array, hi: Array, begins: Array, out_lo: Array, out_hi: Array) -> None:
+        if kernels.prefix_sums(lo, hi, begins, out_lo, out_hi, u, integers, limit):
+            endless.prefixes(lo, hi, begins, out_lo, out_hi, u, limit)
+
+    return _scan(a, axis, reverse, start, run)
 
 
 def cumprod(a: Pair, axis: int, reverse: bool, fmt: Format, profile: Profile, start: Array | None = None) -> Pair:

@@ -16,9 +16,11 @@ from render.exact.formats import FP32
 from render.exact.intervals import Maybe
 from render.exact.points import (
     INF,
+    NINF,
     ONE,
     ZERO,
     Point,
+    down,
     exponent,
     least,
     most,
@@ -69,14 +71,15 @@ def _no_rounding(terms: Tally, fmt: Format) -> bool:
     """Whether every order of the sum is exact: points on a common grid that the format holds up to their size."""
     if terms.step is None:
         return False
-    return terms.step >= fmt.emin - fmt.p + 1 and power(terms.step + fmt.p) >= terms.size
+    fits = terms.step >= fmt.emin - fmt.p + 1 and terms.size <= number(fmt.max)
+    return fits and bool(power(terms.step + fmt.p) >= terms.size)
 
 
 def plain_sum(terms: Iterable[Maybe], width: int, fmt: Format, tree: bool = False) -> Maybe:
     """Sum of a block of `width` terms, rounded after every addition; `tree`: a term passes at most log2 of them."""
     found = Tally(terms)
     if not found.known:
-        return _with_infinities(found)
+        return _with_infinities(found, fmt, width - 1, ZERO)
     if not found.count:
         return iv.NOTHING
     return _closed(found, fmt, found.count - 1, ZERO, (width - 1).bit_length() if tree else None)
@@ -85,9 +88,9 @@ def plain_sum(terms: Iterable[Maybe], width: int, fmt: Format, tree: bool = Fals
 def atomic_sum(terms: Iterable[Maybe], width: int, fmt: Format, flushes: bool) -> Maybe:
     """Base (first) plus contributions, one rounding each; fp32 adds of a flushing target lose up to 2^-126 twice."""
     found = Tally(terms)
-    if not found.known:
-        return _with_infinities(found)
     flush = times_up(number(2 * (width - 1)), power(fmt.emin)) if flushes and fmt.bits == 32 else ZERO
+    if not found.known:
+        return _with_infinities(found, fmt, width - 1, flush)
     return _closed(found, fmt, width - 1, flush)
 
 
@@ -136,11 +139,25 @@ def _tree_steps(whole: Point, total: Point, top: Point, term: Point, levels: int
     return out
 
 
-def _with_infinities(terms: Tally) -> Maybe:
-    out: Maybe = None if terms.open else terms.total
-    for x in terms.endless:
-        out = iv.add(out, x)
-    return out
+def _with_infinities(terms: Tally, fmt: Format, additions: int, flush: Point) -> Maybe:
+    """inf + x is inf for every x but -inf, which no finite terms may add up to; an end that only may be infinite leaves
+    what the other ends give. Additions are monotone, so the lower ends give the least sum of every order."""
+    upward = any(x[1] == INF for x in terms.endless)
+    if terms.open or upward == any(x[0] == NINF for x in terms.endless):
+        return None
+    finite, ends = (terms.total[0], [x[0] for x in terms.endless]) if upward else (
+        -terms.total[1], [-x[1] for x in terms.endless])  # fmt: skip
+    sure, ends = INF in ends, [x for x in ends if x != INF]
+    grown = summed(unit_of(fmt), additions, additions)
+    opposite = shifted(up(terms.size, -finite), -1)  # of a sum of magnitudes and a sum: twice the negative ones
+    for x in ends:
+        finite, opposite = down(finite, x), up(opposite, most((-x, ZERO)))
+    size = up(terms.size, iv.magnitude(iv.total([(x, x) for x in map(abs, ends)])))
+    lost = up(times_up(size, grown), times_up(flush, up(ONE, grown)))
+    if up(opposite, times_up(opposite, grown)) >= number(fmt.max):
+        return None
+    least_ = INF if sure else down(finite, -lost)
+    return (least_, INF) if upward else (NINF, -least_)
 
 
 def product(terms: list[Maybe], fmt: Format) -> Maybe:

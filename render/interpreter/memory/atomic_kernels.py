@@ -166,7 +166,8 @@ def atomic_float(
                                     magnitude[k] = 0.0
                                 sum_lo[k] += a
                                 sum_hi[k] += z
-                                magnitude[k] += max(abs(a), abs(z))
+                                least, most = abs(a), abs(z)  # of ends that are finite
+                                magnitude[k] += max(least if least < np.inf else 0.0, most if most < np.inf else 0.0)
                                 count[k] += 1.0
                                 stale[k] = True
                             if size == 2:

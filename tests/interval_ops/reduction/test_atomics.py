@@ -91,3 +91,29 @@ def test_nothing_added_and_overflow() -> None:
     lo, hi = close_sum(np.array([0.1]), np.array([0.2]), np.array([0.2]), np.array([0.2]), np.array([1]), FP32,
                        SM80.mute("accumulation"))  # fmt: skip
     assert hi[0] - lo[0] < 1e-15
+
+
+@pytest.mark.parametrize("fmt", [FP16, FP32, FP64], ids=lambda f: f.name)
+def test_infinite_addends_hold_every_order(fmt: Format) -> None:
+    """Numbers and infinities between the ends, added in numpy's arithmetic one after the other."""
+    generator, dtype = rng(63), {16: np.float16, 32: np.float32, 64: np.float64}[fmt.bits]
+    menu = np.array([-math.inf, -fmt.max, -3.0, -0.1, 0.0, 0.1, 1.0, 0.6 * fmt.max, math.inf]).astype(dtype)
+    told = 0
+    for _ in range(trials(300)):
+        n = int(generator.integers(1, 7))
+        ends = generator.choice(menu, (2, n + 1), p=np.array([1, 1, 4, 4, 4, 4, 4, 1, 2]) / 25).astype(float)
+        ends[1] = np.where(generator.random(n + 1) < 0.7, ends[0], ends[1])
+        lo, hi = np.sort(ends, axis=0)
+        with np.errstate(all="ignore"):
+            sizes = np.maximum(*(np.where(np.isinf(x), 0.0, np.abs(x)) for x in (lo, hi)))[1:].sum()
+            given = (np.array([x]) for x in (lo[1:].sum(), hi[1:].sum(), sizes))
+            out = close_sum((lo[:1], hi[:1]), *given, np.array([n]), fmt, SM80)
+            well_formed(out)
+            told += bool(np.isinf(out[0]).all() and out[0] == out[1])
+            for _ in range(6):
+                x = np.where(generator.random(n + 1) < 0.5, lo, hi).astype(dtype)
+                total = x[0]
+                for v in generator.permutation(x[1:]):
+                    total = dtype(total + v)
+                assert_inside(out, np.array([float(total)]), lo, hi)
+    assert told > trials(300) / 20

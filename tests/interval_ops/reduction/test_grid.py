@@ -186,7 +186,19 @@ def test_sums_off_the_grid_keep_their_width() -> None:
     lo, hi = sum_axis((x, x + np.array([0.0, 1.0])), 0, x.shape, FP32, profile)
     assert lo < 3 < 4 < hi
     infinite = np.array([np.inf, 1.0])
-    assert np.isnan(sum_axis((infinite, infinite), 0, (2,), FP32, profile)[0])
+    assert sum_axis((infinite, infinite), 0, (2,), FP32, profile)[0] == np.inf
+
+
+def test_a_common_grid_does_not_keep_a_sum_from_overflowing() -> None:
+    """39296 + 39296 is a multiple of 2^7 with few bits, and no fp16 number."""
+    profile = load_profile("any")
+    for fmt, x in ((FP16, 39296.0), (FP32, 2.0**127), (BF16, 2.0**127), (FP64, 2.0**1023)):
+        for terms in ([x, x], [-x, -x]):
+            both = np.array(terms)
+            lo, hi = (end.item() for end in sum_axis((both, both), 0, (2,), fmt, profile))
+            assert (hi if x in terms else -lo) == np.inf, fmt
+        both = np.array([x, x, -x])  # inf - x in one order, inf in another, x in a third
+        assert np.isnan(sum_axis((both, both), 0, (3,), fmt, profile)[0])
 
 
 @pytest.mark.parametrize("terms", (2, 3, 32, 100))

@@ -173,3 +173,32 @@ def test_sums_that_stagnate_are_lost_or_doubled():
     exact = sum(map(Fraction, map(float, terms)))
     assert holds(found, total) and holds(found, terms[0]) and holds(found, exact)
     assert fraction(found[1]) - exact <= 2 * (Fraction(float(total)) - exact)
+
+
+MENU = [-np.inf, -65504.0, -40000.0, -3.0, -0.1, 0.0, 0.1, 1.0, 39296.0, 65504.0, np.inf]
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_infinite_terms_and_overflows_hold_every_order(atomic):
+    """Additions of fp16 in numpy, in random trees (one after the other where they are atomic)."""
+    generator, fmt = rng(93), FORMATS["fp16"]
+    told = 0
+    for _ in range(trials(300)):
+        n = int(generator.integers(1, 8))
+        ends = generator.choice(MENU, (2, n), p=np.array([1, 1, 1, 4, 4, 4, 4, 4, 1, 1, 2]) / 27)
+        ends[1] = np.where(generator.random(n) < 0.6, ends[0], ends[1])
+        lo, hi = np.sort(np.float16(ends).astype(float), axis=0)
+        terms = [iv.interval(*x) for x in zip(lo, hi, strict=True)]
+        found = sums.atomic_sum(terms, n, fmt, False) if atomic else sums.plain_sum(terms, n, fmt)
+        told += found is not None and bool(found[0] == found[1]) and iv.infinite(found)
+        for _ in range(6):
+            values = [np.float16(x) for x in np.where(generator.random(n) < 0.5, lo, hi)]
+            with np.errstate(all="ignore"):
+                while len(values) > 1:
+                    i, j = (0, int(generator.integers(1, len(values)))) if atomic else sorted(
+                        generator.choice(len(values), 2, replace=False))  # fmt: skip
+                    b = values.pop(j)
+                    values[i] = values[i] + b
+            result = float(values[0])
+            assert found is None or (not np.isnan(result) and float(found[0]) <= result <= float(found[1])), (lo, hi)
+    assert told > trials(300) / 20
