@@ -21,7 +21,7 @@ from render.interpreter.hosted.overloads import is_plain, tensors_of
 from render.interpreter.memory.records import Use
 from render.interpreter.refusals import is_own_failure
 from render.result.errors import KernelError, RenderError, UnsupportedOp, is_users
-from render.result.footing import steady
+from render.result.footing import steadied
 
 HANDLE = 1 << 13
 """Lanes in whose time (1 to 3 ns each) Python makes one handle."""
@@ -234,15 +234,14 @@ class Entry:
     def _call(self, inputs: Inputs) -> Any:
         torch.default_generator.manual_seed(self.seed)  # every device is the CPU here
         try:
-            return self.fn(*inputs.args, **inputs.kwargs)
+            with steadied():
+                return self.fn(*inputs.args, **inputs.kwargs)
         except (RenderError, UnsupportedOp, MissingRule, KernelError):
             raise
         except BaseException as error:
             if not is_users(error) or is_own_failure(error):
                 raise
             raise as_kernel_error(error) from error
-        finally:
-            steady()
 
 
 def _unchanged(before: Inputs, after: Inputs) -> frozenset[int]:

@@ -98,6 +98,12 @@ class Judgement:
             self.options.on_stage(found)
         return found
 
+    def _quietly(self, step: Callable[[], Verdict]) -> Verdict:
+        """The same of a second look: infinities of outputs meet there, and what numpy has to tell of the user's code it
+        told when that ran first."""
+        with np.errstate(all="ignore"):
+            return self._told(step)
+
     def _configured(self, config: Mapping[str, int]) -> tuple[Verdict, Any]:
         """The verdict with these autotune configurations, and the session that they ran in, if there was one."""
         session = {**self.options.session, "config": config}
@@ -125,7 +131,7 @@ class Judgement:
         run, cases = self._as_handed(run, cases, notes)
         told = self.rules._replace(decision=in_part(run, cases, self.rules.decision))
         first = provisional(run, told, cases, self.options.device, self.reference.title, self._timing(began))
-        return replace(first, later=lambda v: self._told(lambda: self._checked(run, cases, notes, began, v)))
+        return replace(first, later=lambda v: self._quietly(lambda: self._checked(run, cases, notes, began, v)))
 
     def _checked(self, run: Execution, cases: list[Judged], notes: list[str], began: float, first: Verdict) -> Verdict:
         """The verdict in the light of every check."""
@@ -223,7 +229,7 @@ class Judgement:
         rest = Explanations(
             self.inputs, self.confirming, weakest, tuple(what_ifs), proved, lambda name: own_error(by_name[name])
         )
-        return replace(found, stage="checked", later=lambda v: self._told(lambda: rest.added(v)))
+        return replace(found, stage="checked", later=lambda v: self._quietly(lambda: rest.added(v)))
 
     def _ruled(self, run: Execution, judged: list[Judged]) -> None:
         """What the rules say, before any second look and before the reference's own rounding is known."""

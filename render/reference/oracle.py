@@ -33,7 +33,7 @@ from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
 from render.reference.shadow import F64, FusedAttention, Lost, Made, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
-from render.result.footing import steady
+from render.result.footing import steadied
 
 ASSUMED = "its error is assumed, not bounded"
 BOUNDED = "its error is bounded"
@@ -347,10 +347,8 @@ class Oracle:
         torch.manual_seed(self.seed)
         np.random.seed(self.seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
         values = inputs.values
-        try:
+        with steadied():
             return self.collect(self.plan.call(self.reference.fn, values), values)
-        finally:
-            steady()
 
     def _plain(self) -> list[np.ndarray] | None:
         """The reference on widened inputs; None where it fails, draws numbers, or is narrower than float64 inside."""

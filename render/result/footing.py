@@ -145,6 +145,18 @@ def steady() -> None:
         footing.mend()
 
 
+@contextmanager
+def steadied() -> Iterator[None]:
+    """The body calls the user's code. Behind it what RENDER stands on is there again, and numpy takes overflow and its
+    like as it did before."""
+    errors = _numpy_errors()
+    try:
+        yield
+    finally:
+        steady()
+        _numpy_errors(errors)
+
+
 def blamed(error: Exception) -> Exception:
     """The error, or what the user is told in place of a failure inside of RENDER where user code has replaced what it
     stands on."""

@@ -15,7 +15,7 @@ import torch
 
 from render.interpreter.session import Session
 from render.result.errors import RenderError
-from render.result.footing import Footing, blamed, forget, replaced
+from render.result.footing import Footing, blamed, forget, replaced, steadied
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +56,13 @@ def test_the_scope_gives_back_the_users_own(footing: Footing) -> None:
     with footing.mended():
         assert callable(torch.manual_seed) and abs(-1) == 1 and np.geterr()["over"] == "warn"
     assert torch.manual_seed is None and builtins.abs is None and np.geterr()["over"] == "raise"
+
+
+def test_behind_a_call_of_the_user_numpy_takes_overflow_as_before(footing: Footing) -> None:
+    with np.errstate(all="ignore"):
+        with steadied():
+            np.seterr(all="raise")
+        assert np.geterr()["over"] == "ignore"
 
 
 def test_names_that_libraries_change_themselves_are_none_of_the_users(
