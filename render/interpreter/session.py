@@ -245,8 +245,10 @@ class Session:
             tracker.open = False
 
     def __exit__(self, *exc: Any) -> None:
-        settle(self)
-        self._stack.close()
+        try:
+            settle(self)
+        finally:
+            self._stack.close()
         for text in self._told.notes if self._told else ():
             self.note(text)
 

@@ -7,6 +7,8 @@ from types import ModuleType
 import pytest
 
 from render.interpreter.scope import PatchScope
+from render.interpreter.session import Session, innermost
+from render.interpreter.tuning import Tuned
 
 
 class Owner:
@@ -56,3 +58,25 @@ def test_lifted_shows_the_plain_state_and_gives_the_patches_back() -> None:
             assert Owner.count == 1
         assert Owner.count == 3
     assert Owner.count == 1
+
+
+class Broken:
+    """A tuner of the user's whose table cannot be read at the end."""
+
+    @property
+    def configs(self) -> list[object]:
+        raise ValueError("no table")
+
+
+def broken(session: Session) -> None:
+    with session:
+        session.tuned["broken"] = Tuned(Broken(), ("",))
+
+
+def test_a_session_closes_whatever_a_tuner_does_at_its_end() -> None:
+    from triton.runtime import jit
+
+    before = jit.JITFunction.run
+    with pytest.raises(ValueError, match="no table"):
+        broken(Session(redirect=False))
+    assert jit.JITFunction.run is before and innermost() is None
