@@ -78,7 +78,6 @@ class NetworkVerdict:
     device: str
     notes: list[str] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
 
     @property
     def title(self) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from render.interpreter.hosted.call import values
 from render.interpreter.no_gpu import launching
 from render.interpreter.session import Session
 from render.network.capture import Key, copied
@@ -27,19 +28,15 @@ from render.network.compare import checked, compare_models
 from render.network.judge import Sight
 from render.network.pairs import Pair
 from render.network.records import FIRST_ORDER, RIGOROUS, LeafRecord, NetworkVerdict, worst
+from render.network.vanishing import WORSE, Ends, Vanishing
 from render.network.walks import UNIT, plain_attention
 from render.reference.shadow import default_dtype
 from render.result.errors import RenderError, UnsupportedOp, expect
 
 SAME = 2.0**-18
 """Relative to the largest element: what rounded constants may do to a step, with a margin of 2^6."""
-WORSE = 64.0
-"""So many times the other side's error, and so many roundings, is unstable."""
-NOISE = 2.0**-23
-"""Of what a step in float32 is off: so much float64 may be, 2^29 times less with a margin of 2^6."""
 MINE = 2.0**-40
 """Of the largest element: what float64 itself may be off in a step."""
-Ends = tuple[np.ndarray, np.ndarray]
 State = dict[str, torch.Tensor]
 Loss = Callable[[Any], torch.Tensor]
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -94,24 +91,32 @@ def _compared(
     common = [name for name in mine if name in theirs and mine[name].shape == theirs[name].shape]
     if not common:
         raise RenderError("RND902", "the two models share no parameter", "gradients are matched by name")
-    none = _noise([mine, theirs], exact)
+    vanishing = Vanishing.of([mine, theirs], exact)
     records = [
-        _judged(name, mine[name], theirs[name], exact[0][name], exact[1][name], name.rpartition(" ")[0] in none)
+        _judged(name, mine[name], theirs[name], exact[0][name], exact[1][name],
+                name.rpartition(" ")[0] in vanishing.known)
         for name in reversed(common)
-    ]
+    ]  # fmt: skip
+    known: dict[str, Ends] = {}
     if bounds == "all" and any(r.differing for r in records):
         known = _bounded(target, inputs, loss, optimizer, steps, seed, device)
         for record in records:
             _against(record, known.get(record.at), mine[record.at], exact[0][record.at], exact[1][record.at])
+    if vanishing.open:
+        other = _bounded(reference, inputs, loss, optimizer, steps, seed, device) if known else {}
+        for path in vanishing.open:
+            vanishing.settle(path, records, (known, other), exact)
+    moved = {r.at for r in records if r.differing}
+    notes = vanishing.notes(lambda path: f"{path} grad" in moved)
     bug = next((r for r in records if r.label == "Type-II"), None)
     forward = None if bug is None else compare_models(target, reference, *inputs, seed=seed)
     if forward is not None and forward.label == "Type-II":
-        return replace(forward, leaves=[*forward.leaves, *records])
+        return replace(forward, leaves=[*forward.leaves, *records], notes=[*forward.notes, *notes])
     if bug is not None:
         text = f"{bug.name or 'the model'}: {bug.detail}"
-        return NetworkVerdict("Type-II", bug.code, bug.name, text, records, bug.paper_rule, device)
+        return NetworkVerdict("Type-II", bug.code, bug.name, text, records, bug.paper_rule, device, notes)
     label, code = worst(records)
-    return NetworkVerdict(label, code, None, "no gradient leaves", records, "Type-I", device)
+    return NetworkVerdict(label, code, None, "no gradient leaves", records, "Type-I", device, notes)
 
 
 def _steps(
@@ -171,8 +176,10 @@ def _bounded(
         return {}
     finally:
         session.forget()
-    whole = {n: e for n, e in envelopes.items() if e is not None and not e.taints}
-    return {n: (e.lo, e.hi) for n, e in whole.items() if np.isfinite(e.lo).all() and np.isfinite(e.hi).all()}
+    points = {n: values(t).astype(np.float64) for n, t in found.items() if envelopes[n] is None}  # nothing was rounded
+    whole = {n: (e.lo, e.hi) for n, e in envelopes.items() if e is not None and not e.taints}
+    whole |= {n: (v, v) for n, v in points.items()}
+    return {n: ends for n, ends in whole.items() if all(np.isfinite(end).all() for end in ends)}
 
 
 def _against(
@@ -202,21 +209,6 @@ def _scalar(out: Any, loss: Loss | None) -> torch.Tensor:
         return found
     first: torch.Tensor = out[0] if isinstance(out, (tuple, list)) else out
     return first if first.dim() == 0 else first.square().sum()
-
-
-def _noise(runs: Sequence[State], exact: Sequence[State]) -> set[str]:
-    """Parameters whose gradient is 0, as that of a bias before a batch norm: all that comes out is rounding, of the
-    runs and of float64, and no more than rounding beside the largest gradient of the model."""
-    names = [n for n in runs[0] if n.endswith(" grad") and all(n in s and s[n].numel() for s in (*runs, *exact))]
-    most = max((float(s[n].abs().max()) for s in exact for n in names), default=0.0)
-    found = set()
-    for n in names:
-        size = max(float(s[n].abs().max()) for s in exact)
-        lost = max(float((y[n].double() - e[n]).abs().max()) for y, e in zip(runs, exact, strict=True))
-        room = WORSE * max(UNIT, *(_unit(s[n]) for s in runs))
-        if size <= NOISE * lost and lost <= room * most:  # False where one is not finite
-            found.add(n.removesuffix(" grad"))
-    return found
 
 
 def _judged(

@@ -249,3 +249,47 @@ def test_a_gradient_of_nothing_but_roundings_is_no_difference(steps):
     wrong.load_state_dict(model.state_dict())
     found = render.compare_training(wrong, model, x, optimizer=rule, steps=steps)
     assert found.label == "Type-II", found.message
+
+
+class Shares(nn.Module):
+    """A softmax, whose sum is constant; `way`: as torch has it, written out, or a constant without roundings."""
+
+    def __init__(self, way: str = "torch") -> None:
+        super().__init__()
+        self.a, self.b, self.way = nn.Linear(6, 8), nn.Linear(8, 5), way
+
+    def forward(self, x):
+        y = self.b(torch.tanh(self.a(x)))
+        if self.way == "torch":
+            return torch.softmax(y, -1)
+        if self.way == "constant":
+            return y - y
+        e = torch.exp(y)
+        return e / (e.sum(-1, keepdim=True) if self.way == "written" else e[:, :1])
+
+
+def _shares(way):
+    torch.manual_seed(0)
+    return Shares(way).train()
+
+
+@pytest.mark.parametrize("rule", [None, lambda p: torch.optim.AdamW(p, 1e-3)])
+def test_a_constant_loss_has_gradients_of_roundings_alone(rule):
+    x, total = torch.randn(9, 6), lambda y: y.sum()
+    for sides in itertools.permutations(("torch", "written", "constant"), 2):
+        found = render.compare_training(*map(_shares, sides), x, loss=total, optimizer=rule)
+        assert (found.label, found.first) == ("Type-I", None), (sides, found.message)
+        assert "depends on no parameter" in found.notes[0] and "a.weight" in found.notes[0]
+    left = render.compare_training(_shares("torch"), _shares("constant"), x, loss=total, bounds="none")
+    assert (left.label, left.code) == ("Inconclusive", "RND302")  # what rounding may do is then not known
+    for sides in (("torch", "wrong"), ("wrong", "torch")):  # constant on one side only
+        found = render.compare_training(*map(_shares, sides), x, loss=total, optimizer=rule)
+        assert found.label == "Type-II", sides
+
+
+def test_parameters_whose_gradients_vanish_are_named():
+    torch.manual_seed(3)
+    model, x = Biased().train(), torch.randn(9, 6)
+    (note,) = render.compare_training(_moved(model), model, x).notes
+    assert "a.bias" in note and "a.weight" not in note and "norm" not in note
+    assert not render.compare_training(model, copy.deepcopy(model), x).notes
