@@ -281,7 +281,7 @@ class HostTracker(HostBounds):
         reads = {id(t): t for t in tensors_of((args, kwargs)) if id(t) not in skip and is_plain(t)}
         if op.name in _SHAPE_ONLY:
             reads = {}
-        if self._may_wait(op, reads, rounds):
+        if self._may_wait(op, args, reads, rounds):
             return self._defer(func, op, args, kwargs, reads, rounds)
         if self.deferred:
             for t in (*reads.values(), *targets):

@@ -22,6 +22,7 @@ from render.interpreter.hosted.call import (
     Call,
     Exact,
     Found,
+    Missing,
     Result,
     each_result,
     is_wide,
@@ -43,13 +44,15 @@ from render.interpreter.hosted.overloads import (
     start_of,
     tensors_of,
 )  # fmt: skip
-from render.interpreter.hosted.table import RULES
+from render.interpreter.hosted.products import on_cpu
+from render.interpreter.hosted.table import RULES, SUMMED
 from render.interpreter.hosted.unwritten import WHOLE, Void
 from render.interpreter.lent import LentMemory
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.integers import INTEGERS
 from render.interpreter.memory.records import NO_TAINT
 from render.interpreter.memory.shadow import with_values
+from render.ops import single
 from render.ops.aten import ATEN
 from render.ops.dtypes import FORMAT_OF
 
@@ -129,7 +132,7 @@ class HostBounds(TorchDispatchMode):
         if isinstance(one, (Bounds, Exact)) or not (open_ or (site is not None and is_coarse(tensor))):
             return taint
         name = func._schema.name
-        message = f"host operation {name} has no rule"
+        message = f"host operation {name} has no rule" + (f": {one.why}" if isinstance(one, Missing) else "")
         return taint | {self.memory.taint("RND302", name, site or host_site(), message)}  # type: ignore[arg-type]
 
     def concerned(self, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -147,13 +150,20 @@ class HostBounds(TorchDispatchMode):
                     return True
         return False
 
-    def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Format | None) -> bool:
-        """Whether the bounds of the results may be computed when they are asked for: inputs alone go into them."""
+    def _may_wait(
+        self, op: OverloadRule, args: tuple[Any, ...], reads: dict[int, torch.Tensor], rounds: Format | None
+    ) -> bool:
+        """Whether the bounds of the results may be computed when they are asked for: inputs alone go into them.
+
+        A product that torch's switches make another kernel of is judged while they stand.
+        """
         if self.lent or not self.lazy or op.written or not (op.name in RULES or op.opaque) or not self.memory.interval:
             return False
         if rounds is None and not op.opaque and not any(self.deferred.made(t) for t in reads.values()):
             return False
-        return not any(self.memory.is_known(t) for t in reads.values())
+        if any(self.memory.is_known(t) for t in reads.values()):
+            return False
+        return not (op.name in SUMMED and single.otherwise(op.name, args, on_cpu(self.memory.profile)))
 
     def _defer(
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any],

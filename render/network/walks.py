@@ -343,11 +343,11 @@ class RegionTracker(HostTracker):
         self.deferred.add((), [one], evaluate)
         self._anchors.add(start)
 
-    def _may_wait(self, op: OverloadRule, reads: dict[int, torch.Tensor], rounds: Any) -> bool:
+    def _may_wait(self, op: OverloadRule, args: tuple[Any, ...], reads: dict[int, torch.Tensor], rounds: Any) -> bool:
         for t in reads.values():
             if start_of(t) in self._anchors:
                 self.settle(t)
-        return super()._may_wait(op, reads, rounds)
+        return super()._may_wait(op, args, reads, rounds)
 
     def _bounds_of(
         self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any], known: dict[int, Envelope],

@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from render.ops import fourier, optimised, resampled, spelled
+from render.ops.single import is_plain
 
 _LSTM = 2
 """How ATen numbers the kinds of recurrent cells."""
@@ -31,8 +32,8 @@ class Layer(NamedTuple):
 
 
 def _is_lstm(*args: Any) -> bool:
-    """Of whole batches; in training in float32, whose gates are kept as they are."""
-    whole = len(args) == 16 and args[9] == _LSTM and not args[8] and len(args[0]) > 0
+    """Of whole batches, in products that are not cut; in training in float32, whose gates are kept as they are."""
+    whole = len(args) == 16 and args[9] == _LSTM and not args[8] and len(args[0]) > 0 and is_plain("rnn")
     return whole and (not args[15] or args[0].dtype == torch.float32)
 
 
@@ -84,7 +85,8 @@ def lstm_layer(*args: Any) -> tuple[torch.Tensor | None, ...]:
 
 
 def _is_lstm_gradient(*args: Any) -> bool:
-    return len(args) == 23 and args[14] == _LSTM and not args[20] and args[0].dtype == torch.float32
+    whole = len(args) == 23 and args[14] == _LSTM and not args[20] and args[0].dtype == torch.float32
+    return whole and is_plain("rnn")
 
 
 def lstm_gradients(*args: Any) -> tuple[torch.Tensor, ...]:

@@ -1,14 +1,20 @@
-"""Upper bounds of sums of products of magnitudes from float32, where float64 has no fast kernel (convolutions).
+"""Products in float32 as this torch runs them: whether as sums of products, and upper bounds from such sums.
 
-A sum of n non-negative terms in any order is within gamma_(n + 2) of itself, operands rounded once included (Higham,
-ASNA, sec. 3.1); torch asks oneDNN for direct convolutions (ideep, `convolution_direct`), and has no other order of
-multiplications for those. Operands are at least the smallest normal number, and a product that vanishes all the same
-loses less than that.
+Where float64 has no fast kernel (convolutions), sums of magnitudes are bounded from float32: a sum of n non-negative
+terms in any order is within gamma_(n + 2) of itself, operands rounded once included (Higham, ASNA, sec. 3.1). Operands
+are at least the smallest normal number, and a product that vanishes all the same loses less than that.
+
+torch asks oneDNN for direct convolutions (ideep, `convolution_direct`). Without it, of 16 images and more, it asks
+NNPACK, which transforms its operands (Winograd, Fourier) and leaves the bound of the sum up to tenfold; ARM has a
+Winograd kernel of torch itself (aten/src/ATen/native/Convolution.cpp). Operands are cut to bfloat16 or TF32 where
+torch's switches or oneDNN's environment allow it, on processors that have such units.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -25,23 +31,75 @@ def is_summed(op: Aten | str) -> bool:
     return (op if isinstance(op, str) else op.name) in _SUMMED
 
 
-def is_plain() -> bool:
-    """Whether torch multiplies numbers in float32 as such, and does not cut them as its switches may ask for."""
+_CONVOLUTIONS = _SUMMED | {"mkldnn_convolution"}
+_DIRECT = frozenset(["Empty", "Mkldnn", "MkldnnEmpty", "MkldnnTranspose", "Slow2d", "Slow3d", "SlowDilated2d",
+                     "SlowDilated3d", "SlowTranspose2d", "SlowTranspose3d"])  # fmt: skip
+"""What torch runs convolutions by on a CPU, and is one sum of products."""
+_UNCUT = ("none", "ieee")
+_FPMATH = ("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE")
+
+
+def _environment() -> bool:
+    """Whether oneDNN's environment asks for less than float32; it is read once in a process, at some time."""
+    return _AT_FIRST or any(os.environ.get(name, "").lower() not in ("", "strict") for name in _FPMATH)
+
+
+_AT_FIRST = False
+_AT_FIRST = _environment()
+
+
+def is_plain(*kinds: str) -> bool:
+    """Whether torch multiplies numbers in float32 as such in its "conv", "matmul" or "rnn" (all unless named)."""
+    return not _environment() and all(_is_uncut(kind) for kind in kinds or ("conv", "matmul", "rnn"))
+
+
+def _is_uncut(kind: str) -> bool:
     one = torch.backends.mkldnn
-    told = (torch.backends, one, getattr(one, "conv", None), getattr(one, "matmul", None))
-    return all(getattr(x, "fp32_precision", "none") in ("none", "ieee") for x in told)
+    own = getattr(getattr(one, kind, None), "fp32_precision", "none")
+    if own != "none":
+        return own in _UNCUT
+    return all(getattr(x, "fp32_precision", "none") in _UNCUT for x in (torch.backends, one))
+
+
+def is_direct(args: Sequence[Any], dtype: torch.dtype | None = None) -> bool:
+    """Whether torch runs a convolution with these arguments (of type `dtype`, if told) as a sum of products."""
+    given = [t if t is None or dtype is None else torch.empty_like(t, dtype=dtype) for t in args[:3]]
+    found: Any = torch._C._select_conv_backend(*given, *args[3:9])
+    return found.name in _DIRECT
+
+
+def otherwise(name: str, args: Sequence[Any], on_cpu: bool) -> str | None:
+    """Why torch may run a product in float32 as something else than a sum of products of its operands; None if not.
+
+    `on_cpu`: the target is one, and the switches for both are meant for it.
+    """
+    convolves = name in _CONVOLUTIONS
+    if not any(isinstance(t, torch.Tensor) and t.dtype == torch.float32 for t in args):
+        return None
+    if convolves and name != "mkldnn_convolution" and not is_direct(args):
+        return "a convolution that torch runs by Winograd's or a Fourier transform (NNPACK, where oneDNN is off)"
+    kinds = ("conv", "matmul") if "convolution" in name else ("matmul",)  # convolutions end in matrix products, too
+    if _environment() or (on_cpu and not is_plain(*kinds)):
+        return "float32 operands that oneDNN may cut to fewer bits, as its switches allow"
+    return None
 
 
 def above(
-    run: Callable[[Sequence[torch.Tensor]], torch.Tensor], operands: Sequence[torch.Tensor], terms: int
-) -> torch.Tensor | None:
-    """At least what `run` gives of non-negative float64 operands, in float64; None where float32 does not hold it."""
+    run: Callable[[Sequence[torch.Tensor]], torch.Tensor], operands: Sequence[torch.Tensor], terms: int,
+    args: Sequence[Any],
+) -> torch.Tensor | None:  # fmt: skip
+    """At least what `run` gives of non-negative float64 operands, in float64; None where float32 does not hold it.
+
+    `args`: of the convolution that it runs.
+    """
     most = [float(x.max()) if x.numel() else 0.0 for x in operands]
-    if not terms < LONGEST or not all(m < MOST for m in most) or not is_plain():  # NaN, too
+    if not terms < LONGEST or not all(m < MOST for m in most):  # NaN, too
+        return None
+    if not is_plain() or not is_direct(args, torch.float32):
         return None
     small = [torch.where(x > 0, x.clamp(min=LEAST), 0.0).float() for x in operands]
     grow = 1.0 + (terms + 4) * 2.0**-24 * (1.0 + 2.0**-4)
     return run(small).double().mul_(grow).add_(terms * LEAST * (1.0 + sum(most)))
 
 
-__all__ = ["above", "is_plain", "is_summed"]
+__all__ = ["above", "is_direct", "is_plain", "is_summed", "otherwise"]

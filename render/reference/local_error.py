@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from render.ops import single
 from render.ops.aten import ATEN, Form, addends, of_form
 from render.ops.aten import base_name as key_of
 from render.ops.dtypes import FORMAT_OF
@@ -143,6 +144,20 @@ def sum_rates(
     if unit.tf32 and dtype == torch.float32 and name in PRODUCTS:
         per_term += TF32_PRODUCT
     return per_term, u, floor
+
+
+TRANSFORMED = 16.0
+"""Of the largest sum of magnitudes in an image: NNPACK's Winograd was within 3 of its bound. An estimate."""
+
+
+def is_transformed(name: str, args: tuple[Any, ...], dtype: torch.dtype, unit: Unit) -> bool:
+    """Whether the reference's own convolution is none of products: tiles are off by what their largest element is."""
+    return unit.native and single.is_summed(name) and dtype == torch.float32 and not single.is_direct(args, dtype)
+
+
+def tile(sizes: torch.Tensor) -> torch.Tensor:
+    most = TRANSFORMED * sizes.amax(tuple(range(2, sizes.dim())), keepdim=True)
+    return most.expand_as(sizes).contiguous()
 
 
 def gradient_sums(name: str, args: tuple[Any, ...]) -> tuple[float, torch.Tensor, torch.Tensor] | None:

@@ -125,12 +125,11 @@ class Movable:
         floats = [i for i, x in enumerate(self.leaves) if _is_float(x)]
 
         def run(small: Sequence[torch.Tensor]) -> torch.Tensor:
-            told = dict(zip(floats, small, strict=True))
-            found: torch.Tensor = self.run(lambda i, x: told.get(i, x))[0]
+            found: torch.Tensor = self.run(lambda i, x: dict(zip(floats, small, strict=True)).get(i, x))[0]
             return found
 
-        terms = addends(self.name, self.args, 1)
-        return single.above(run, [positive(i, self.leaves[i]) for i in floats], terms)
+        whole = [positive(i, self.leaves[i]) for i in floats]
+        return single.above(run, whole, addends(self.name, self.args, 1), self.args)
 
     @property
     def is_linear(self) -> bool:
@@ -178,6 +177,8 @@ def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list
     found: Errors = {}
     times = 1.0 if grown is sizes or unit.attainable else 2.0
     for i in floats:
+        if noise.is_transformed(op.name, op.args, dtypes[i], unit):
+            sizes, grown, op.estimated = [noise.tile(x) for x in sizes], [noise.tile(x) for x in grown], True
         given = [grown[i], sizes[i], values[i]]
         per_term, u, floor = noise.sum_rates(op.name, op.args, values[i].numel(), dtypes[i], unit)
         if all(x.is_contiguous() and x.dtype == F64 for x in given):
@@ -494,7 +495,6 @@ def _add_interpolated(op: Movable, values: list[Any], floats: list[int], total: 
 
     Step, product and sum round: |error| <= (|end - start| + 2 max(|start|, |end|)) u <= 4 u max(|start|, |end|).
     """
-    size = max(abs(float(x)) for x in op.args[:2])
     for i in floats:
-        own = torch.full_like(values[i], 4 * 2.0**-24 * size)
+        own = torch.full_like(values[i], 4 * 2.0**-24 * max(abs(float(x)) for x in op.args[:2]))
         total[i] = own if total.get(i) is None else total[i] + own

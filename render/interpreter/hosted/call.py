@@ -47,7 +47,14 @@ class Exact:
     """The result is an exact point everywhere."""
 
 
-Found = Bounds | Exact | None
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """No rule, and why; the operation's own steps are no way either."""
+
+    why: str
+
+
+Found = Bounds | Exact | Missing | None
 """Of one result; None: there is no rule for these arguments."""
 Result = Found | tuple[Found, ...]
 Rule = Callable[["Call"], Result]
@@ -377,7 +384,7 @@ def one_each(result: Result, shapes: Sequence[tuple[int, ...]]) -> tuple[Found, 
 
     Steps may end in something of another shape than the operation (weights where a kernel gives log-sums): not it.
     """
-    if isinstance(result, Exact):
+    if isinstance(result, (Exact, Missing)):
         return (result,) * len(shapes)
     found = each_result(result)[: len(shapes) + 1]
     found = (*found, *(None,) * (len(shapes) - len(found))) if len(found) <= len(shapes) else (None,) * len(shapes)

@@ -25,9 +25,19 @@ from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
-from render.interpreter.hosted.call import Bounds, Call, Result, Rule, finished, inner_of, number_pair, same_rank
+from render.interpreter.hosted.call import (
+    Bounds,
+    Call,
+    Missing,
+    Result,
+    Rule,
+    finished,
+    inner_of,
+    number_pair,
+    same_rank,
+)
 from render.ops import single
-from render.ops.aten import Aten, Form, addends
+from render.ops.aten import Aten, Form, addends, base_name
 from render.ops.dtypes import FORMAT_OF
 
 _UP = 1.0 + 2.0**-40
@@ -41,6 +51,21 @@ def kind_of(fmt: Format, convolution: bool = False) -> str:
         return fmt.name
     tf32 = torch.backends.cudnn.allow_tf32 if convolution else torch.backends.cuda.matmul.allow_tf32
     return "tf32" if tf32 else "ieee"
+
+
+def on_cpu(device: Profile) -> bool:
+    """Whether the target is torch on a CPU, whose products this machine's torch computes as the target's does."""
+    return device.library and not device.dot("tf32").truncate
+
+
+def summed(rule: Rule) -> Rule:
+    """The rule of an operation that is a sum of products, where torch runs it as one."""
+
+    def checked(call: Call) -> Result:
+        why = single.otherwise(base_name(call.op._schema.name), call.args, on_cpu(call.device))
+        return rule(call) if why is None else Missing(why)
+
+    return checked
 
 
 def _device(call: Call) -> Profile:
@@ -79,7 +104,7 @@ class LinearSums:
     @staticmethod
     def possible() -> bool:
         """Whether torch sums them in float32 as such."""
-        return single.is_plain()
+        return single.is_plain("matmul")
 
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
         """None where a unit reads other operands. E less the bias is off by float64's roundings of both."""
@@ -255,7 +280,9 @@ def _magnitudes(
 
         # Only what is multiplied by the weights, and a bias beside it, is open: linear in that.
         open_ = {**radius, id(floats[1]): np.abs(midpoint[id(floats[1])])}
-        sums = [single.above(run, [torch.from_numpy(x[id(t)]) for t in floats], terms) for x in (most, open_)]
+        sums = [
+            single.above(run, [torch.from_numpy(x[id(t)]) for t in floats], terms, call.args) for x in (most, open_)
+        ]
         if all(s is not None for s in sums):
             return tuple(s.numpy() for s in sums if s is not None)  # type: ignore[return-value]
     size = _run(call, most, signed=False)

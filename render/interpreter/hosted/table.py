@@ -130,7 +130,13 @@ def _derived(op: Aten) -> Rule | None:
     return None
 
 
-RULES: dict[str, Rule] = {name: rule for name, op in ATEN.items() if (rule := _OWN.get(name) or _derived(op))}
+SUMMED = of_form(Form.PRODUCT) | {"convolution_backward", "_scaled_dot_product_flash_attention_for_cpu"}
+"""Sums of products: torch's switches and backends decide whether they are that (`render.ops.single`)."""
+RULES: dict[str, Rule] = {
+    name: p.summed(rule) if name in SUMMED else rule
+    for name, op in ATEN.items()
+    if (rule := _OWN.get(name) or _derived(op))
+}
 REFUSED = {name: why for name, why in REFUSED.items() if name not in RULES}
 """Operations that taint what they return, and why."""
 
