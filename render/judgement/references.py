@@ -13,6 +13,7 @@ import torch
 from render.entry import execution
 from render.entry.execution import Execution
 from render.entry.inputs import Inputs
+from render.entry.kernels import ReferenceKernels
 from render.entry.memo import Memo
 from render.entry.outputs import Named, of_reference, outline
 from render.entry.resolve import Reference, ReferencePlan, plans
@@ -43,15 +44,18 @@ class References:
         began = time.perf_counter()
         outputs = tuple(name for name, _ in run.named)
         key = outputs, options.seed, options.ref_precision
-        self.native, self._plan, self._trail, self._collect = memo(("native", key), lambda: self._run(reference, run))
+        ran = memo(("native", key), lambda: self._run(reference, run))
+        self.native, self._plan, self._trail, self._collect, launches = ran
         timing["reference_s"] = time.perf_counter() - began
         tf32 = options.ref_precision != "ieee"
-        self.oracle = Oracle(reference, self._plan, inputs, self._collect, self.native, options.seed, tf32, self._trail,
-                             memo=lambda what, compute: memo((what, key), compute))  # fmt: skip
+        self.oracle = Oracle(
+            reference, self._plan, inputs, self._collect, self.native, options.seed, tf32, self._trail,
+            launches=options.device if launches else None, memo=lambda what, compute: memo((what, key), compute),
+        )  # fmt: skip
         self._timing = timing
         self._radius: list[np.ndarray | None] | None = None
 
-    def _run(self, reference: Reference, run: Execution) -> tuple[Named, ReferencePlan, int | None, Collect]:
+    def _run(self, reference: Reference, run: Execution) -> tuple[Named, ReferencePlan, int | None, Collect, bool]:
         values = self.inputs.values
         named = run.named
         written = {name for name, _ in named if name in values}
@@ -66,10 +70,11 @@ class References:
             trail.restart(values.values())
             return values
 
-        with execution.on_cpu(), reference_precision(self.options.ref_precision), trail:
+        kernels = ReferenceKernels(self.options.device)
+        with execution.on_cpu(), reference_precision(self.options.ref_precision), kernels, trail:
             result, plan, used = run_reference(reference, options, fresh)
         collect: Collect = partial(_collected, [(name, outline(x)) for name, x in named])
-        return collect(result, used), plan, trail.digest, collect
+        return collect(result, used), plan, trail.digest, collect, kernels.launched
 
     def recompute(self) -> OracleResult:
         """E, once."""

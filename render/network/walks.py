@@ -33,11 +33,10 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
-from render.network.kernels import ExactKernels
 from render.network.pairs import Pair
 from render.network.twins import LinearTwin, is_torchs
 from render.reference.local_error import Unit
-from render.reference.shadow import ShadowMode
+from render.reference.shadow import ShadowedKernels, ShadowMode
 
 UNIT = 2.0**-24
 ROOM = 4 << 20
@@ -208,7 +207,7 @@ class ExactWalk(RegionWalk):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        with ExactKernels(self.mode), self.mode:
+        with ShadowedKernels(self.mode), self.mode:
             yield
 
     def known(self, key: Key) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,11 +28,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from interval_ops.allocator import spare
 from render.entry.execution import default_dtype
 from render.entry.inputs import Inputs
+from render.entry.kernels import ReferenceKernels, ShadowedKernels
 from render.entry.outputs import Named
 from render.entry.resolve import Reference, ReferencePlan
 from render.reference.local_error import Unit
 from render.reference.shadow import F64, FusedAttention, Lost, Made, NarrowWatch, ShadowMode, is_float
 from render.result.defects import caught
+from render.result.errors import UnsupportedOp
 from render.result.footing import steadied
 
 ASSUMED = "its error is assumed, not bounded"
@@ -144,6 +146,8 @@ class Oracle:
     tf32: bool = False
     trail: int | None = None
     """Digest of the run that gave `native`; None: not known, the widened run is taken for it."""
+    launches: str | None = None
+    """The target of kernels that the reference launches; None: it launches none."""
     memo: Callable[[Any, Callable[[], Any]], Any] = lambda key, compute: compute()
     """Gives what was computed under a key before, by another oracle of the same reference."""
 
@@ -165,7 +169,7 @@ class Oracle:
             values, ends = self.reference.bounds(self.inputs)
             known: Carried = ends, BOUNDED, []
             return OracleResult(values, "taken with bounds of its own", lambda: known, trusted=False)
-        base = self._counted()
+        base = None if self.launches else self._counted()
         if base is None:
             return self._beside()
         values, watch = base
@@ -312,7 +316,10 @@ class Oracle:
         return made
 
     def run_under(self, mode: TorchDispatchMode) -> None:
-        """The reference as it is written, on widened inputs, seen by a mode. May raise."""
+        """The reference as it is written, on widened inputs, seen by a mode. May raise, and does where it launches
+        kernels, which round inside whatever their inputs are."""
+        if self.launches:
+            raise UnsupportedOp("a kernel", "in a reference on widened inputs")
         with default_dtype(F64), sdpa_kernel([SDPBackend.MATH]), mode:
             self._call(self.inputs.upcast())
 
@@ -343,11 +350,14 @@ class Oracle:
         u, floor = Unit(native=True).rounding(x.dtype)
         return 8 * (u * np.abs(array(x)) + floor) if x.is_floating_point() else np.zeros(x.shape)
 
-    def _call(self, inputs: Inputs) -> Named:
+    def _call(self, inputs: Inputs, kernels: AbstractContextManager[Any] | None = None) -> Named:
+        """Its outputs. Kernels that it launches run in `kernels`, or else for their values."""
         torch.manual_seed(self.seed)
         np.random.seed(self.seed % 2**32)  # noqa: NPY002 - the user's code may draw from it
         values = inputs.values
-        with steadied():
+        if kernels is None and self.launches:
+            kernels = ReferenceKernels(self.launches)
+        with steadied(), kernels or nullcontext():
             return self.collect(self.plan.call(self.reference.fn, values), values)
 
     def _plain(self) -> list[np.ndarray] | None:
@@ -372,7 +382,9 @@ class Oracle:
 
     def cast_to_eight_bits(self) -> list[np.ndarray] | None:
         """The reference on widened inputs, with its casts to 8 bits made; None where it makes none, or other ones."""
-        found = None if self._counted() is not None else self._widened()  # the first: nothing narrow is in it
+        if self.launches or self._counted() is not None:  # nothing narrow is in it
+            return None
+        found = self._widened()
         if found is None:
             return None
         named, watch = found
@@ -429,8 +441,10 @@ class Oracle:
         with default_dtype(F64 if widened else torch.get_default_dtype()):
             # The fused attention kernels have no error rule; their definition consists of operations that have one.
             fused = FusedAttention(mode) if unit is not None and unit.native else nullcontext()
-            with sdpa_kernel([SDPBackend.MATH]), mode, fused:
-                found = self._call(inputs)
+            rounded = unit is not None and unit.native
+            kernels = ShadowedKernels(mode, self.launches, rounded) if self.launches else nullcontext()
+            with sdpa_kernel([SDPBackend.MATH]), kernels, mode, fused:
+                found = self._call(inputs, nullcontext())
             values = [array(mode.value(x)) for _, x in found]
             errors = [array(mode.error(x)) for _, x in found]
         mode.release()

@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.entry.execution import default_dtype as default_dtype
+from render.entry.kernels import ShadowedKernels as ShadowedKernels
 from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
@@ -206,6 +207,11 @@ class ShadowMode(TorchDispatchMode):
     def error(self, x: torch.Tensor) -> torch.Tensor:
         found = self.shadows.error_of(x) if is_float(x) else None
         return torch.zeros(x.shape, dtype=F64) if found is None else found
+
+    def found(self, x: torch.Tensor, value: np.ndarray, error: np.ndarray, estimated: bool) -> None:
+        """A kernel left this in a tensor (`render.entry.kernels`)."""
+        self.estimated = self.estimated or estimated
+        self.shadows.put(x, torch.from_numpy(value), torch.from_numpy(error))
 
     def widen(self, x: torch.Tensor, more: torch.Tensor) -> None:
         """The error of x is larger by `more`."""

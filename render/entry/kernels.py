@@ -1,9 +1,9 @@
-"""Kernels that a model launches, where it is run again in float64 (`walks.ExactWalk`)."""
+"""Kernels that a reference or a model launches itself, where it runs again with float64 beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,10 +12,23 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from render.interpreter.arguments import KernelCall
 from render.interpreter.builder import Builder
-from render.interpreter.no_gpu import Untracked
+from render.interpreter.memory import MemoryFinding
+from render.interpreter.no_gpu import Untracked, ValueSession
 from render.interpreter.session import CAUSES, Session
-from render.reference.shadow import ShadowMode, is_float
-from render.result.errors import UnsupportedOp
+from render.result.errors import RenderError, UnsupportedOp
+
+
+class Beside(Protocol):
+    """What runs float64 beside the operations of torch (`render.reference.shadow`)."""
+
+    def value(self, x: torch.Tensor) -> torch.Tensor:
+        """The float64 value of a tensor."""
+
+    def error(self, x: torch.Tensor) -> torch.Tensor:
+        """How far that may move."""
+
+    def found(self, x: torch.Tensor, value: np.ndarray, error: np.ndarray, estimated: bool) -> None:
+        """Something else than torch left this in a tensor."""
 
 
 class _ByArguments(Builder):
@@ -26,16 +39,17 @@ class _ByArguments(Builder):
         raise UnsupportedOp("a pointer made of an integer", "in a module that is run in float64", at.file, at.line)
 
 
-class ExactKernels(Session):
-    """Launches without any rounding, over what their operands move: the middle of what comes out is the value that the
-    float64 beside the run has of it, half its width how far it moves. What could not be followed is an estimate. A
-    kernel that makes pointers of integers is refused: what it reaches would be exact, with the roundings of its type.
+class ShadowedKernels(Session):
+    """Launches over what their operands move: the middle of what comes out is the value that the float64 beside the run
+    has of it, half its width how far it moves. What could not be followed is an estimate. `rounded`: as the target may
+    round; else without any rounding. A kernel that makes pointers of integers is refused: what it reaches would be
+    exact, with the roundings of its type.
     """
 
-    def __init__(self, mode: ShadowMode) -> None:
+    def __init__(self, mode: Beside, device: str = "any", rounded: bool = False) -> None:
         super().__init__(
-            "any",
-            mute=CAUSES,
+            device,
+            mute=() if rounded else CAUSES,
             redirect=False,
             tracker=lambda session: Untracked(),
             printer=lambda text: None,
@@ -62,9 +76,24 @@ class ExactKernels(Session):
         lo, hi = (np.broadcast_to(np.asarray(end, np.float64), tuple(x.shape)) for end in (envelope.lo, envelope.hi))
         with np.errstate(all="ignore"):
             middle, half = 0.5 * lo + 0.5 * hi, 0.5 * hi - 0.5 * lo
-        if envelope.taints:
-            half, self.mode.estimated = np.full_like(middle, np.inf), True
-        self.mode.shadows.put(x, torch.from_numpy(middle), torch.from_numpy(half))
+        estimated = bool(envelope.taints)
+        self.mode.found(x, middle, np.full_like(middle, np.inf) if estimated else half, estimated)
+
+
+class ReferenceKernels(ValueSession):
+    """Kernels of a reference as it is, for their values. Raises RenderError for one that uses memory it must not."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(device, redirect=False)
+        self.launched = False
+
+    def _launch(self, *launch: Any) -> None:
+        self.launched = True
+        super()._launch(*launch)
+
+    def warned(self, finding: MemoryFinding) -> None:
+        raise RenderError("RND902", f"the reference launches a kernel that is wrong: {finding.message}",
+                          "a reference has to be right; `render classify` judges that kernel by itself")  # fmt: skip
 
 
 def _storages(arguments: Iterable[Any]) -> dict[int, torch.Tensor]:
@@ -72,7 +101,7 @@ def _storages(arguments: Iterable[Any]) -> dict[int, torch.Tensor]:
     found: dict[int, torch.Tensor] = {}
     for x in _tensors(arguments):
         storage = x.untyped_storage()
-        if is_float(x) and storage._cdata not in found:
+        if x.is_floating_point() and storage._cdata not in found:
             found[storage._cdata] = torch.empty(0, dtype=x.dtype).set_(storage)  # type: ignore[arg-type]
     return found
 
