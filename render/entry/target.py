@@ -317,14 +317,15 @@ def is_tool_file(file: str) -> bool:
     """A file of RENDER, Triton, PyTorch, Python or their like: nothing the user can fix."""
     if file.startswith("<"):
         return not file.startswith(_TYPED)
+    return _in_folder_of_a_tool(file, tuple(getattr(sys.modules.get(name), "__file__", None) for name in TOOLS))
+
+
+@lru_cache(maxsize=1 << 16)
+def _in_folder_of_a_tool(file: str, tools: tuple[str | None, ...]) -> bool:
+    """Paths are taken apart once: frames of the user are looked for at every operation that is followed."""
     if file.startswith(_PYTHON) and not {"site-packages", "dist-packages"} & {*Path(file).parts}:
         return True
-    return any(Path(file).is_relative_to(home) for home in _tool_folders())
-
-
-def _tool_folders() -> list[Path]:
-    files = [getattr(sys.modules.get(name), "__file__", None) for name in TOOLS]
-    return [Path(file).parent for file in files if file]
+    return any(Path(file).is_relative_to(Path(tool).parent) for tool in tools if tool)
 
 
 def not_python(path: Path, error: SyntaxError | ValueError) -> RenderError:
