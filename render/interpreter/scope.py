@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 _MISSING = object()
@@ -22,8 +22,7 @@ class PatchScope:
 
     def update(self, owner: Any, values: Mapping[str, Any]) -> None:
         """`set` for many names of a module or class at once."""
-        own = vars(owner)
-        self._changes.append((owner, {name: own.get(name, _MISSING) for name in values}))
+        self._changes.append((owner, _before(vars(owner), values)))
         _put(owner, values)
 
     def restore(self) -> None:
@@ -50,13 +49,21 @@ class PatchScope:
         self.restore()
 
 
+def _before(own: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What an owner has under these names. Each launch asks for over a thousand, which are there but for a few."""
+    try:
+        return dict(zip(values, map(own.__getitem__, values), strict=True))
+    except KeyError:
+        return {name: own.get(name, _MISSING) for name in values}
+
+
 def _own(owner: Any, name: str) -> Any:
     """The attribute as the owner itself has it; the code of a function is no entry of its dictionary."""
     return owner.__code__ if name == "__code__" else vars(owner).get(name, _MISSING)
 
 
 def _put(owner: Any, values: Mapping[str, Any]) -> None:
-    if inspect.ismodule(owner) and _MISSING not in values.values():
+    if isinstance(owner, ModuleType) and _MISSING not in values.values():
         vars(owner).update(values)
         return
     for name, value in values.items():
