@@ -13,7 +13,7 @@ from render.interpreter.memory import integers, operands, places
 from render.interpreter.memory.atomic_kernels import ADD, AND, CAS, MAX, MIN, OR, XCHG, XOR, atomic_float, atomic_int
 from render.interpreter.memory.events import Access, digest, inside_lanes
 from render.interpreter.memory.lanes import plan
-from render.interpreter.memory.operands import NO_NUMBERS, Noted, Sums, Update
+from render.interpreter.memory.operands import Noted, Sums, Update
 from render.interpreter.memory.reading import load, value_dtype
 from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Request, Retry
 from render.interpreter.memory.registry import Accumulator
@@ -216,7 +216,7 @@ def _float(
     arena = memory.log.arena
     undo = operands.undo(arena, save, p.size)
     v = np.empty(p.size, value_dtype(elem))
-    numbers, table = (storage.view(v.dtype), NO_NUMBERS) if size > 2 else (NO_NUMBERS, tables.lut(fmt))
+    numbers, table = (storage.view(v.dtype), None) if size > 2 else (None, tables.lut(fmt))
     nan = int(tables.encode(np.array([np.nan], np.float32), fmt)[0]) if size == 2 else 0
     noted, arena.used, first, last = atomic_float(
         operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(request.pids, p.shape[0]),

@@ -43,7 +43,19 @@ def plan(operands: list[np.ndarray], whole: Shape | None = None) -> tuple[Plan, 
         for k in p.expand:
             cuts[k] = np.broadcast_to(cuts[k], (cuts[k].shape[0], *p.shape[1:]))
         p = _plan(tuple([a.shape for a in cuts]), whole)
-    return p, [a.reshape(-1) for a in cuts]
+    return p, [_flat(a) for a in cuts]
+
+
+def _flat(a: np.ndarray) -> np.ndarray:
+    """A view of its own that may be written to: numba compiles a loop that only reads anew for each mixture of arrays
+    that may be and that may not."""
+    a = a.reshape(-1)
+    if not a.flags.writeable:
+        try:
+            a.setflags(write=True)
+        except ValueError:  # it is what is kept that must not change, and a copy may
+            a = a.copy()
+    return a
 
 
 @lru_cache(maxsize=4096)

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from render.interpreter.memory.shadow import Shadow
     from render.interpreter.memory.undo import Arena
 
-NO_NUMBERS = np.zeros(1, np.float32)
-_NO_BOUNDS = np.zeros(1)
+_NO_NUMBERS = {size: np.zeros(1, np.float64 if size == 8 else np.float32) for size in (1, 2, 4, 8)}
+_NO_TABLE = np.zeros(1, np.float32)
+_NO_TABLE.setflags(write=False)
+NO_BOUNDS = np.zeros(1)
 _NO_TAGS = np.zeros(1, np.int64)
-_NO_BYTES = np.zeros(1, np.int8)
+_NO_BYTES = {size: np.zeros(1, f"i{size}") for size in (1, 2, 4, 8)}
 
 
 class Where(NamedTuple):
@@ -127,18 +129,20 @@ def where(storage: Storage, p: Plan, flat: list[np.ndarray], size: int) -> Where
     return Where(p.dims, p.strides, flat[0], flat[1], storage.base, storage.nbytes // size * size, size)
 
 
-def cells(storage: Storage, size: int, numbers: np.ndarray = NO_NUMBERS, table: np.ndarray = NO_NUMBERS) -> Cells:
+def cells(storage: Storage, size: int, numbers: np.ndarray | None = None, table: np.ndarray | None = None) -> Cells:
+    """What is not given or not there is of the type that it has where it is."""
     return Cells(
-        storage.view(np.dtype(f"u{size}")), numbers, table,
+        storage.view(np.dtype(f"u{size}")), _NO_NUMBERS[size] if numbers is None else numbers,
+        _NO_TABLE if table is None else table,
         _NO_TAGS if storage.tags is None else storage.tags, storage.grain or size,
-        _NO_BYTES if storage.written is None else storage.written_view(size), storage.written is not None,
+        _NO_BYTES[size] if storage.written is None else storage.written_view(size), storage.written is not None,
         _NO_TAGS if storage.reads is None else storage.reads, storage.reads is not None,
     )  # fmt: skip
 
 
 def bounded(storage: Storage, shadow: Shadow | None, size: int) -> Bounded:
     if shadow is None:
-        return Bounded(_NO_BOUNDS, _NO_BOUNDS, storage.view(np.dtype(f"u{size}")), False)
+        return Bounded(NO_BOUNDS, NO_BOUNDS, storage.view(np.dtype(f"u{size}")), False)
     return Bounded(shadow.lo, shadow.hi, shadow.stamp, True)
 
 

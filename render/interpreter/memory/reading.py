@@ -223,7 +223,9 @@ def _gather(
     if elem.fmt is not None and size <= 2:
         mem = storage.view(tables.STORAGE[elem.fmt.name])
         return gather_table(where, flat[2], mem, tables.lut(elem.fmt), v, events)
-    return gather_plain(where, flat[2], storage.view(v.dtype), v, events)
+    # Bits move: one loop for each size. A truth value is no byte there.
+    bits = v.dtype if v.dtype == np.bool_ else np.dtype(f"u{v.itemsize}")
+    return gather_plain(where, flat[2].view(bits), storage.view(bits), v.view(bits), events)
 
 
 def _check(memory: Memory, access: Access, mask: np.ndarray) -> np.ndarray:

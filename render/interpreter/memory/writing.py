@@ -163,15 +163,17 @@ def _scatter(memory: Memory, access: Access, flat: list[np.ndarray], shadow: Sha
         save |= SAVE_WRITTEN
     if not copied and shadow is not None and memory.needs_saving(shadow):
         save |= SAVE_SHADOW
-    numbers = table = operands.NO_NUMBERS
+    numbers = table = None
     if shadow is not None and size <= 2:
         table = tables.lut(cast("Format", shadow.fmt))
     elif shadow is not None:
         numbers = storage.view(tables.carrier(cast("Format", shadow.fmt)))
     arena = memory.log.arena
     events, undo = memory.events(p.size), operands.undo(arena, save, p.size)
+    # Bounds that are not stored are not read: as what they are would be a loop of its own for each type of integers.
+    values = flat[2], *((operands.NO_BOUNDS, operands.NO_BOUNDS) if shadow is None else flat[3:])
     noted, arena.used, first, last = scatter(
-        operands.where(storage, p, flat, size), tuple(flat[2:]), memory.enter(access.pids, p.shape[0]),
+        operands.where(storage, p, flat, size), values, memory.enter(access.pids, p.shape[0]),
         operands.cells(storage, size, numbers, table), operands.bounded(storage, shadow, size), memory.since(), undo,
         events,
     )  # fmt: skip

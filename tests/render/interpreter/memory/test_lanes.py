@@ -40,6 +40,16 @@ def test_what_is_the_same_for_all_is_cut() -> None:
     assert plan([a], (5, 4, 3))[0].shape == (5, 4, 3)
 
 
+def test_buffers_may_be_written_to_and_operands_stay_as_they_are() -> None:
+    """So that a compiled loop sees one type of array."""
+    kept = np.arange(4)
+    kept.setflags(write=False)
+    spread = np.broadcast_to(np.arange(3), (5, 4, 3))
+    _, buffers = plan([spread, kept.reshape(1, 4, 1)])
+    assert all(b.flags.writeable for b in buffers) and not kept.flags.writeable and not spread.flags.writeable
+    assert not np.shares_memory(buffers[1], kept)
+
+
 def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot be broadcast"):
         plan([np.zeros((2, 3)), np.zeros((2, 4))])
