@@ -17,13 +17,22 @@ def test_every_kernel_has_bugs() -> None:
 
 
 QUICK = 3
-"""Every so many of them are among the quick tests: each is a whole classification with its diagnosis."""
+"""Every so many of them are among the quick tests."""
 
 
-@pytest.mark.parametrize(
-    "bug", [pytest.param(b, id=str(b), marks=[pytest.mark.slow] if i % QUICK else []) for i, b in enumerate(BUGS)]
-)
-def test_type_two(bug: Bug, tmp_path: Path) -> None:
-    verdict = classify_file(str(bug.write(tmp_path)), device="any")
+def check(bug: Bug, folder: Path, diagnose: bool) -> None:
+    verdict = classify_file(str(bug.write(folder)), device="any", diagnose=diagnose)
     assert (verdict.label, verdict.exit_code) == ("Type-II", 1), f"{bug.what}: {verdict.label} {verdict.code}"
     assert verdict.code in bug.codes, f"{bug.what}: {verdict.code}"
+
+
+@pytest.mark.parametrize("bug", BUGS[::QUICK], ids=str)
+def test_type_two(bug: Bug, tmp_path: Path) -> None:
+    """What is decided: the search for the line takes twenty times as long."""
+    check(bug, tmp_path, diagnose=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_type_two_with_its_diagnosis(bug: Bug, tmp_path: Path) -> None:
+    check(bug, tmp_path, diagnose=True)

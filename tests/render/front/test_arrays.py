@@ -50,7 +50,7 @@ FORMS: tuple[Callable[[Any, Any], Any], ...] = (
 @pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
 @pytest.mark.parametrize(("factor", "label"), [(1.0, "Type-I"), (1.01, "Type-II")])
 def test_differences(form: Callable[[Any, Any], Any], factor: float, label: str) -> None:
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         a, b = sides(factor)
         found = form(a, b)
     assert {v.label for v in w.verdicts} == {label}
@@ -69,7 +69,7 @@ UNFOLLOWED: tuple[Callable[[Any], Any], ...] = (
 
 @pytest.mark.parametrize("form", UNFOLLOWED, ids=range(len(UNFOLLOWED)))
 def test_what_is_not_followed_is_named(form: Callable[[Any], Any]) -> None:
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         a, b = sides(1.0)
         np.abs(form(a) - form(b)).max()
     assert not w.verdicts or {v.label for v in w.verdicts} == {"Inconclusive"}
@@ -105,7 +105,7 @@ def test_references_of_numpys_are_followed(name: str, wrong: float) -> None:
     """A reference in numpy is judged as the same one in torch is; its numbers are numpy's."""
     x = torch.linspace(-2, 2, 60)
     y = torch.empty_like(x)
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         exp_kernel[(1,)](x, y, 60, wrong, B=64)
         reference = FUNCTIONS[name](x.numpy())
         np.testing.assert_allclose(y.numpy(), reference, rtol=0.1)
@@ -129,7 +129,7 @@ def test_what_comes_back_is_followed_on(name: str) -> None:
     for wrong in (1.0, 1.001):
         x = torch.linspace(-2, 2, 60)
         y = torch.empty_like(x)
-        with render.watch() as w:
+        with render.watch(diagnose=False) as w:
             exp_kernel[(1,)](x, y, 60, wrong, B=64)
             reference = BACK[name](x.numpy())
             torch.allclose(y if len(reference) == 60 else y[5:45], reference, rtol=1e-12, atol=0)
@@ -144,7 +144,7 @@ def test_what_numpy_writes_is_not_taken_for_the_kernels(write: Callable[[Any], A
     """Bytes that numpy stored have no bound: nothing is said of them, and that is said."""
     x = torch.linspace(2, -2, 60)
     y = torch.empty_like(x)
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         exp_kernel[(1,)](x, y, 60, 1.0, B=64)
         write(y.numpy())
         torch.allclose(y, torch.exp(x))
@@ -153,7 +153,7 @@ def test_what_numpy_writes_is_not_taken_for_the_kernels(write: Callable[[Any], A
 
 def test_only_inside_and_only_the_users() -> None:
     plain = torch.ones(3).numpy()
-    with render.watch():
+    with render.watch(diagnose=False):
         inside = torch.ones(3).numpy()
         integers = torch.arange(3).numpy()
     assert type(plain) is type(integers) is np.ndarray and isinstance(inside, Followed)
@@ -165,7 +165,7 @@ def test_what_numpy_computed_is_never_exact(later: Callable[[torch.Tensor], torc
     """Half precision inside of a reference of numpy's: the kernel is right, whatever torch does with it afterwards."""
     x = torch.linspace(-2, 2, 60)
     coarse = torch.from_numpy(np.exp(x.numpy().astype(np.float16)).astype(np.float32))
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         y = torch.empty_like(x)
         exp_kernel[(1,)](x, y, 60, 1.0, B=64)
         torch.allclose(later(y), later(coarse))

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from render.front.watch import Watch
+from tests.verdicts import DECIDED
 
 F = torch.nn.functional
 N = 64
@@ -54,13 +55,13 @@ LIKE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("like", LIKE)
 @pytest.mark.parametrize(("slope", "label"), [(1.5, "Type-I"), (1.4, "Type-II")])
 def test_a_likeness_is_a_comparison(like: str, slope: float, label: str) -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         LIKE[like](*gated(slope)).item()
     assert [v.label for v in watch.verdicts] == [label]
 
 
 def test_a_product_beside_the_size_of_one_factor_is_none() -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         out, _ = gated(1.5)
         weight = torch.arange(N) / 7
         ((out * weight).sum() / weight.norm()).item()
@@ -72,7 +73,7 @@ def test_a_product_beside_the_size_of_one_factor_is_none() -> None:
 def test_elements_in_another_order_are_compared_with(
     other: Callable[..., torch.Tensor], factor: float, label: str
 ) -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.arange(1.0, 129.0).view(8, 16)
         out = torch.empty(16, 8)
         turned[(1,)](x, out, factor, 8, 16)
@@ -81,7 +82,7 @@ def test_elements_in_another_order_are_compared_with(
 
 
 def test_how_far_a_step_went_is_no_comparison() -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         w, g = torch.linspace(1, 2, N), torch.linspace(-1, 1, N)
         before, wide = w.clone(), w.double()
         stepped[(1,)](w, g, 0.5, N)
@@ -92,7 +93,7 @@ def test_how_far_a_step_went_is_no_comparison() -> None:
 
 
 def test_what_is_said_to_differ_is_not_compared() -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         out, expected = gated(1.4)
         assert not torch.equal(out, expected)
         assert not (out == expected).all()
@@ -105,7 +106,7 @@ def test_what_is_said_to_differ_is_not_compared() -> None:
 @pytest.mark.parametrize(("slope", "label"), [(1.5, "Type-I"), (1.4, "Type-II")])
 def test_results_and_references_of_other_threads(slope: float, label: str) -> None:
     """Others work while one is judged."""
-    with Watch() as watch, ThreadPoolExecutor(3) as pool:
+    with Watch(DECIDED) as watch, ThreadPoolExecutor(3) as pool:
         for out, expected in pool.map(gated, [slope] * 5):
             torch.allclose(out, expected)
     assert [c.error for c in watch.comparisons] == [None] * 5
@@ -118,7 +119,7 @@ def test_comparisons_in_other_threads() -> None:
         (out - expected).abs().max().item()
         torch.allclose(out, expected)
 
-    with Watch() as watch, ThreadPoolExecutor(2) as pool:
+    with Watch(DECIDED) as watch, ThreadPoolExecutor(2) as pool:
         list(pool.map(work, [1.5, 1.4, 1.5]))
     assert sorted(v.label for v in watch.verdicts) == ["Type-I"] * 4 + ["Type-II"] * 2
 
@@ -130,7 +131,7 @@ def test_comparisons_in_other_threads() -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize(("slope", "label"), [(1.5, "Type-I"), (1.4, "Type-II")])
 def test_differences_that_are_listed_or_counted(read: Callable[..., object], slope: float, label: str) -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         out, expected = gated(slope)
         read((out - expected).abs())
     assert [v.label for v in watch.verdicts] == [label]
@@ -138,7 +139,7 @@ def test_differences_that_are_listed_or_counted(read: Callable[..., object], slo
 
 @pytest.mark.parametrize(("value", "label"), [(1.0, "Type-I"), (1.25, "Type-II")])
 def test_one_number_for_all_elements(value: float, label: str) -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         out = torch.zeros(N)
         stepped[(1,)](out, torch.full((N,), -2.0), 0.5, N)
         torch.allclose(out, torch.tensor(value))

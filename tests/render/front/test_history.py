@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from render.front.watch import Watch
+from tests.verdicts import DECIDED
 
 N = 64
 
@@ -37,7 +38,7 @@ def moments(p, m, B: tl.constexpr):
 @pytest.mark.parametrize(("scale", "label"), [(2.0, "Type-I"), (1.9, "Type-II")])
 @pytest.mark.parametrize("mask", [lambda y: y != 0, lambda y: ~(y == 0), lambda y: (y != 0).float() > 0.5])
 def test_the_elements_that_a_dropout_kept(mask, scale, label):
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.linspace(1, 2, N)
         out = torch.empty_like(x)
         dropped[(1,)](x, out, scale, 7, N)
@@ -48,7 +49,7 @@ def test_the_elements_that_a_dropout_kept(mask, scale, label):
 @pytest.mark.parametrize(("off", "label"), [(0.0, "Type-I"), (0.25, "Type-II")])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_index_that_was_found(swapped, off, label):
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.randn(5, N, generator=torch.Generator().manual_seed(1))
         value, index = torch.empty(5), torch.empty(5, dtype=torch.int64)
         largest[(5,)](x, value, index, off, N)
@@ -59,7 +60,7 @@ def test_the_index_that_was_found(swapped, off, label):
 
 def test_what_rests_on_a_result_in_every_number_is_not_judged_by_it():
     """y against a function of y: no kernel is on one side alone."""
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.linspace(1, 2, N)
         out = torch.empty_like(x)
         dropped[(1,)](x, out, 2.0, 7, N)
@@ -68,7 +69,7 @@ def test_what_rests_on_a_result_in_every_number_is_not_judged_by_it():
 
 
 def test_each_tensor_that_a_kernel_updates_is_compared_by_itself():
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         p, m = torch.linspace(1, 2, N), torch.linspace(0, 1, N)
         p0, m0 = p.clone(), m.clone()
         moments[(1,)](p, m, N)

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from render.front.watch import Compared, Watch
+from tests.verdicts import DECIDED
 
 
 @triton.jit
@@ -34,7 +35,7 @@ SHORT = {"grid": (5, 60), "columns": (6, 48), "both": (4, 7)}
 
 
 def compared(fresh: str, programs: int, width: int, after=lambda out: out) -> list[Compared]:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         # The allocator hands out what these leave, and other memory once they are judged.
         waste = [torch.full((6, 60), 10.0**k) for k in range(20)]
         del waste
@@ -75,7 +76,7 @@ AFTER = {
 @pytest.mark.parametrize("after", AFTER)
 def test_elements_that_no_kernel_stored_are_found_behind_other_steps(after: str) -> None:
     step, code = AFTER[after]
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.linspace(1, 2, 360).view(6, 60)
         out = torch.empty_like(x)
         doubled[(5,)](x, out, 60, 60, B=64)
@@ -87,7 +88,7 @@ def test_elements_that_no_kernel_stored_are_found_behind_other_steps(after: str)
 
 @pytest.mark.parametrize("read", [False, True])
 def test_what_wrote_out_of_sight_is_no_bug_of_the_kernel(read: bool) -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.linspace(1, 2, 360).view(6, 60)
         out = torch.empty_like(x)
         doubled[(5,)](x, out, 60, 60, B=64)
@@ -100,7 +101,7 @@ def test_what_wrote_out_of_sight_is_no_bug_of_the_kernel(read: bool) -> None:
 
 
 def test_memory_that_an_operation_fills_keeps_its_contents() -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         kept = torch.ones(6, 60)
         torch.empty(6, 60, out=kept)
         out = torch.empty_like(kept)
@@ -118,7 +119,7 @@ TAKEN = {
 
 @pytest.mark.parametrize("taken", TAKEN)
 def test_a_reference_of_numpy_is_named_with_its_line(taken: str) -> None:
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x = torch.linspace(1, 2, 360).view(6, 60)
         out = torch.empty_like(x)
         doubled[(6,)](x, out, 60, 60, B=64)

@@ -78,7 +78,7 @@ def x():
 
 
 def test_into_the_same_tensor(ran):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, y = x(), torch.empty(100)
         for _ in range(20):
             doubled[(4,)](a, y, 100, 32)
@@ -86,7 +86,7 @@ def test_into_the_same_tensor(ran):
 
 
 def test_into_fresh_tensors_which_are_judged_as_ever(ran):
-    with render.watch() as watch:
+    with render.watch(diagnose=False) as watch:
         a = x()
         for _ in range(20):
             y = torch.empty_like(a)
@@ -97,7 +97,7 @@ def test_into_fresh_tensors_which_are_judged_as_ever(ran):
 
 
 def test_through_descriptors(ran):
-    with render.watch() as watch:
+    with render.watch(diagnose=False) as watch:
         results = []
         for add in (0.0, 1.0, 1.0):
             a = x().view(50, 2).repeat(1, 4) + add
@@ -111,7 +111,7 @@ def test_through_descriptors(ran):
 
 
 def test_other_blocks_of_a_descriptor_are_another_launch(ran):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, y = torch.ones(16, 8), torch.empty(16, 8)
         for _ in range(3):
             for block in (8, 16):
@@ -121,7 +121,7 @@ def test_other_blocks_of_a_descriptor_are_another_launch(ran):
 
 
 def test_objects_of_the_users_run_each_time(ran):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, y = x(), torch.empty(100)
         for _ in range(4):
             doubled[(4,)](Addressed(a), Addressed(y), 100, 32)
@@ -149,7 +149,7 @@ def test_results_that_a_loop_made_again_were_compared_with_the_one_that_is(befor
 
 
 def test_kept_results_are_apart():
-    with render.watch():
+    with render.watch(diagnose=False):
         a, kept = x(), []
         for _ in range(6):
             y = torch.empty_like(a)
@@ -160,7 +160,7 @@ def test_kept_results_are_apart():
 
 
 def test_what_reads_its_own_result_runs_each_time(ran):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, y = torch.zeros(100), torch.zeros(100)
         for _ in range(5):
             grown[(4,)](a, 100, 32)
@@ -171,7 +171,7 @@ def test_what_reads_its_own_result_runs_each_time(ran):
 
 @pytest.mark.parametrize("how", ["torch", "numpy", "view", "output"])
 def test_what_was_written_in_between_counts(how):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, y = x(), torch.empty(100)
         array, part = a.numpy(), a[10:20]
         for turn in range(8):
@@ -183,7 +183,7 @@ def test_what_was_written_in_between_counts(how):
 
 
 def test_other_arguments_are_another_launch(ran):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, b = x(), x() + 1
         y, z = torch.zeros(100), torch.zeros(100)
         for n in (100, 100, 100, 50, 50, 50):
@@ -194,7 +194,7 @@ def test_other_arguments_are_another_launch(ran):
 
 
 def test_zeros_of_two_signs_are_two_arguments():
-    with render.watch():
+    with render.watch(diagnose=False):
         y, found = torch.zeros(1), []
         for c in (0.0, 0.0, 0.0, -0.0):
             divided[(1,)](y, c)
@@ -203,7 +203,7 @@ def test_zeros_of_two_signs_are_two_arguments():
 
 
 def test_a_kernel_that_prints_does_so_each_time(capsys):
-    with render.watch():
+    with render.watch(diagnose=False):
         a, y = x(), torch.empty(100)
         for _ in range(5):
             told[(1,)](a, y, 100, 128)

@@ -80,7 +80,7 @@ FORMS: dict[str, tuple[Side, Side]] = {
 def judged(form: str, factor: float) -> Any:
     kernel, reference = FORMS[form]
     x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         torch.allclose(kernel(x) * factor, reference(x), rtol=1e-12, atol=0)
     (verdict,) = w.verdicts
     return verdict
@@ -101,7 +101,7 @@ def test_a_rounded_number_reaches_the_bound() -> None:
 
 def test_what_python_made_of_a_plain_float_is_not_taken_for_exact() -> None:
     x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         torch.allclose(scaled(x, 0.9173 / float(x.sum())), x * (0.9173 / x.sum()), rtol=1e-12, atol=0)
     (verdict,) = w.verdicts
     assert verdict.label == "Inconclusive" and "left torch" in str(verdict)
@@ -109,7 +109,7 @@ def test_what_python_made_of_a_plain_float_is_not_taken_for_exact() -> None:
 
 def test_a_difference_that_is_looked_at_goes_nowhere() -> None:
     x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         for i in (3, 7):
             y = scaled(x, math.pi / i)
             assert float((y - x * (math.pi / i)).abs().max()) < 1
@@ -117,7 +117,7 @@ def test_a_difference_that_is_looked_at_goes_nowhere() -> None:
 
 
 def test_it_is_a_float_to_everybody_else() -> None:
-    with render.watch():
+    with render.watch(diagnose=False):
         (value,), listed = torch.rand(1).tolist(), torch.rand(2, 3).double().tolist()
         found = torch.tensor(2.0).item()
         made = [found + 1, 2**found, found % 3, -found, abs(found), round(found, 1), math.sqrt(found), found // 1]
@@ -145,7 +145,7 @@ def given_elsewhere(form: str, factor: float) -> Any:
         "mask": lambda: torch.tensor(a) * 0.3 * torch.from_numpy(np.tri(N, dtype=np.float32)[-1]),
         "filled": lambda: torch.from_numpy(np.zeros(N, np.float32)).add_(torch.tensor(a), alpha=0.3),
     }
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         torch.allclose(scaled(x, 0.3 * factor), references[form](), rtol=1e-12, atol=0)
     (verdict,) = w.verdicts
     return verdict
@@ -165,7 +165,7 @@ def test_an_input_that_is_given_twice_is_one(form: str) -> None:
 
 def test_a_number_that_is_printed_or_compared_goes_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         assert float(x.sum()) > -float(x.norm()) / 2
         print("norm", float(x.norm()), f"{float(x.sum()) / N:.3f}")
         by = math.pi / len([*w.verdicts, 3, 4, 5])
@@ -263,7 +263,7 @@ def test_float_is_followed_in_a_script(own: bool, factor: float, label: str, tmp
 
 def test_what_a_number_brings_along_has_a_place() -> None:
     x = torch.rand(N, generator=torch.Generator().manual_seed(3)) + 0.1
-    with render.watch() as w:
+    with render.watch(diagnose=False) as w:
         torch.allclose(scaled(x, 0.3 / x.sum().item()), x * (0.3 / x.sum()), rtol=1e-12, atol=0)
     (verdict,) = w.verdicts
     place = (__file__, scale_kernel.fn.__code__.co_firstlineno + 1)

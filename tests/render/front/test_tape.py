@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from render.front.watch import Watch
+from tests.verdicts import DECIDED
 
 
 @triton.jit
@@ -36,7 +37,7 @@ LOOKS = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_result_that_is_looked_at_is_seen(look):
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         x, first, second = launched()
         torch.allclose(first, x * 2)
         LOOKS[look](second)
@@ -46,7 +47,7 @@ def test_a_result_that_is_looked_at_is_seen(look):
 
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_result_that_nothing_looks_at_is_named(raises):
-    with Watch() as watch:
+    with Watch(DECIDED) as watch:
         try:
             x, first, _ = launched()
             torch.testing.assert_close(first, x * (3 if raises else 2))

@@ -11,11 +11,11 @@ import torch
 import triton
 import triton.language as tl
 
-import render
 from interval_ops.formats.model import FP16, FP32
 from render.judgement.blame import blame
 from render.report.words import output_rows
 from render.result.decision import Case, compare, decide
+from tests.verdicts import classify
 
 
 def case(value, ref, exact, half=0.1, **more):
@@ -86,7 +86,7 @@ def in_half(x, wrong=False):
 @pytest.mark.parametrize(("wrong", "who"), [(False, "reference"), (True, "kernel")])
 def test_a_weak_reference_and_a_wrong_kernel(wrong, who):
     torch.manual_seed(0)
-    v = render.classify(summed, torch.rand(256).half(), wrong=wrong, ref=in_half)
+    v = classify(summed, torch.rand(256).half(), wrong=wrong, ref=in_half)
     (found,) = [o.sides for o in v.outputs]
     assert (v.label, found.wrong) == (("Type-II", "kernel") if wrong else ("Type-I", "reference"))
     assert found.wrong == who
@@ -104,12 +104,12 @@ def test_memory_that_is_not_its_own():
         total[(1,)](x, out, 2 * x.numel(), False)
         return out
 
-    v = render.classify(short, torch.rand(64), ref=lambda x: x.sum().reshape(1))
+    v = classify(short, torch.rand(64), ref=lambda x: x.sum().reshape(1))
     assert (v.code, v.outputs[0].sides.wrong, v.outputs[0].tolerance) == ("RND207", "memory", None)
 
 
 def test_nothing_is_said_where_all_is_well():
-    v = render.classify(summed, torch.rand(64), ref=lambda x: x.sum().reshape(1))
+    v = classify(summed, torch.rand(64), ref=lambda x: x.sum().reshape(1))
     assert "who errs" not in dict(output_rows(v.outputs[0]))
 
 
@@ -132,7 +132,7 @@ def copied(x):
 
 def test_a_reference_that_cancels_in_float64_too_is_not_blamed_for_sure():
     """(x / 1e6 + 1e12) - 1e12 keeps nothing of x in float32 and little in float64; only its error bound knows."""
-    v = render.classify(copied, torch.linspace(0.5, 3.0, 16), ref=lambda x: ((x * 1e-6 + 1e12) - 1e12) * 1e6)
+    v = classify(copied, torch.linspace(0.5, 3.0, 16), ref=lambda x: ((x * 1e-6 + 1e12) - 1e12) * 1e6)
     found = v.outputs[0].sides
     assert (v.label, found.wrong) == ("Type-I", "unknown")
     assert found.exact_error > 1.0
@@ -160,6 +160,6 @@ def coarse_means(x):
 
 def test_the_line_of_a_weak_reference_is_named():
     torch.manual_seed(0)
-    v = render.classify(row_means, torch.rand(4, 100) + 1, ref=coarse_means, device="sm_90").wait()
+    v = classify(row_means, torch.rand(4, 100) + 1, ref=coarse_means, device="sm_90").wait()
     assert v.code == "RND110"
     assert any("the reference loses it in" in n and "test_blame.py" in n for n in v.notes), v.notes

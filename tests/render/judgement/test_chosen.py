@@ -7,8 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
 from render.judgement import chosen
+from tests.verdicts import classify
 
 ROWS, WIDE = 12, 8
 

@@ -11,12 +11,12 @@ import torch
 import triton
 import triton.language as tl
 
-import render
 from render.lab.suite.options import SuiteOptions
 from render.lab.suite.rows import of_verdict
 from render.result.errors import RenderError
 from render.result.scope import Configurations
 from tests.render.interpreter.test_contract import OwnTuner
+from tests.verdicts import classify
 
 SIZES = (16, 8, 128, 4)
 """Of blocks; the grid is made for 8 and more of 16 elements, so that 4 leaves some out. 128 refuses itself."""
@@ -46,10 +46,10 @@ def twice(x):
 @pytest.mark.parametrize("kind", [triton.runtime.Autotuner, OwnTuner])
 def test_the_worst_of_all_counts(kind: type) -> None:
     x = torch.randn(16)
-    first = render.classify(tuned(kind), x, ref=twice)
+    first = classify(tuned(kind), x, ref=twice)
     assert first.label == "Type-I"
     assert first.scope.configurations == (Configurations("double", 1, 3 if kind is OwnTuner else 4),)
-    found = render.classify(tuned(kind), x, ref=twice, configs="all")
+    found = classify(tuned(kind), x, ref=twice, configs="all")
     assert (found.label, found.code) == ("Type-II", "RND205")
     assert found.scope.configurations == (Configurations("double", 3, 3),)
     assert sorted(re.search(r"B=(\d+)", e.settings[0])[1] for e in found.scope.each) == ["16", "4", "8"]
@@ -58,10 +58,10 @@ def test_the_worst_of_all_counts(kind: type) -> None:
 
 def test_one_can_be_chosen() -> None:
     x = torch.randn(16)
-    assert render.classify(tuned(), x, ref=twice, configs=1).label == "Type-I"
-    assert render.classify(tuned(), x, ref=twice, configs="3").code == "RND205"
+    assert classify(tuned(), x, ref=twice, configs=1).label == "Type-I"
+    assert classify(tuned(), x, ref=twice, configs="3").code == "RND205"
     with pytest.raises(RenderError, match="'best'"):
-        render.classify(tuned(), x, ref=twice, configs="best")
+        classify(tuned(), x, ref=twice, configs="best")
     with pytest.raises(RenderError, match="'best'"):
         SuiteOptions(configs="best")
 
@@ -74,7 +74,7 @@ def test_each_kernel_runs_with_each_of_its_own() -> None:
 
     other_kernel = other.__closure__[0].cell_contents  # type: ignore[index]
     other_kernel.fn.fn.__name__ = other_kernel.base_fn.__name__ = "other"
-    found = render.classify(both, torch.randn(16), ref=lambda x: 4 * x, configs="all", budget=False)
+    found = classify(both, torch.randn(16), ref=lambda x: 4 * x, configs="all", budget=False)
     assert found.label == "Type-II"
     assert set(found.scope.configurations) == {Configurations("double", 2, 2), Configurations("other", 5, 5)}
     assert len(found.scope.each) == 5
@@ -92,5 +92,5 @@ def test_a_kernel_without_a_tuner_has_none() -> None:
         plain[(1,)](x, out)
         return out
 
-    found = render.classify(launch, torch.randn(1), ref=twice, configs="all")
+    found = classify(launch, torch.randn(1), ref=twice, configs="all")
     assert found.label == "Type-I" and found.scope.configurations == () == found.scope.each

@@ -18,8 +18,6 @@ import torch
 import triton
 import triton.language as tl
 
-import render
-from render.classify import classify_file
 from render.interpreter.builder.floats import Arithmetic
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.call import Bounds, Exact
@@ -29,6 +27,7 @@ from render.result.errors import RenderError
 from render.witness.check import rechecked
 from render.witness.document import digest, packed, runs, unpacked, unrun
 from tests.kernels.bugs import BUGS
+from tests.verdicts import classify, classify_file
 
 B = 32
 
@@ -89,7 +88,7 @@ def host_scaled(x):
 
 @pytest.fixture(scope="module")
 def verdict():
-    return render.classify(scaled, torch.randn(3 * B), ref=reference, budget=False)
+    return classify(scaled, torch.randn(3 * B), ref=reference, budget=False)
 
 
 def test_a_bug_has_an_agreeing_witness(verdict):
@@ -112,14 +111,14 @@ def test_integers_that_atomics_made_are_exact(kind, dtype):
         joined = {"add": operator.add, "max": max, "xor": operator.xor, "or": operator.or_}[kind]
         return torch.tensor([functools.reduce(joined, x[at == i].tolist()) for i in range(7)], dtype=x.dtype)
 
-    wrong = render.classify(one, x, at, ref=every)
+    wrong = classify(one, x, at, ref=every)
     assert (wrong.label, wrong.code, wrong.witness.status) == ("Type-II", "RND201", "agrees")
-    right = render.classify(functools.partial(one, more=0), x, at, ref=every)
+    right = classify(functools.partial(one, more=0), x, at, ref=every)
     assert (right.label, right.code) == ("Type-I", "RND100")
 
 
 def test_round_off_has_none():
-    found = render.classify(scaled, torch.randn(B), ref=lambda x: torch.exp(x * 1.001) + x, budget=False)
+    found = classify(scaled, torch.randn(B), ref=lambda x: torch.exp(x * 1.001) + x, budget=False)
     assert (found.label, found.witness) == ("Type-I", None)
 
 
@@ -238,7 +237,7 @@ def test_a_wrong_rule_of_the_engine_is_our_own_defect():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Arithmetic, "create_fmul", create)
-        found = render.classify(multiplied, x[0], x[1], ref=torch.mul, budget=False)
+        found = classify(multiplied, x[0], x[1], ref=torch.mul, budget=False)
     assert (found.label, found.code) == ("Inconclusive", "RND306")
     assert found.witness.status == "disagrees" and "does not confirm it" in found.message
     assert {o.code for o in found.outputs} == {"RND306"}
@@ -254,19 +253,19 @@ def test_a_bound_without_the_legal_rounding_is_found_out():
     x = torch.rand(2, B)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Arithmetic, "create_fmul", create)
-        found = render.classify(multiplied, x[0], x[1], ref=torch.mul, output=x[0] * x[1], budget=False)
+        found = classify(multiplied, x[0], x[1], ref=torch.mul, output=x[0] * x[1], budget=False)
     assert (found.label, found.code) == ("Inconclusive", "RND306")
     assert "reaches the value" in found.witness.why
 
 
 def test_host_code_has_a_witness():
-    found = render.classify(host_scaled, torch.randn(B), ref=reference, budget=False)
+    found = classify(host_scaled, torch.randn(B), ref=reference, budget=False)
     assert (found.label, found.code, found.witness.status) == ("Type-II", "RND201", "agrees")
 
 
 def test_a_bound_without_a_second_evaluation_accuses_nobody(monkeypatch):
     monkeypatch.setattr("render.trace.host.LIMIT", 0)
-    found = render.classify(host_scaled, torch.randn(B), ref=reference, budget=False)
+    found = classify(host_scaled, torch.randn(B), ref=reference, budget=False)
     assert (found.label, found.code, found.witness.status) == ("Inconclusive", "RND308", "none")
     assert "too many elements" in found.message and "RND201 rests on the bound alone" in found.message
     assert "defect of RENDER" in found.message and any("report" in text for text in found.help)
@@ -285,18 +284,18 @@ def test_the_witness_of_one_output_is_enough(monkeypatch):
     def right(x):
         return reference(x), torch.arange(B, dtype=torch.int32)
 
-    found = render.classify(both, torch.randn(B), ref=right, budget=False)
+    found = classify(both, torch.randn(B), ref=right, budget=False)
     assert (found.label, found.code, found.witness.output) == ("Type-II", "RND201", "out1")
 
 
 def test_a_device_output_in_a_coarser_format_is_judged_with_its_rounding():
     x = torch.randn(B)
     good = scaled_reference(x)
-    found = render.classify(scaled, x, ref=lambda x: torch.exp(x * 1.001) + x, output=good.half(), budget=False)
+    found = classify(scaled, x, ref=lambda x: torch.exp(x * 1.001) + x, output=good.half(), budget=False)
     assert found.label == "Type-I"
     bad = good.half()
     bad[3] *= 1.01
-    found = render.classify(scaled, x, ref=lambda x: torch.exp(x * 1.001) + x, output=bad, budget=False)
+    found = classify(scaled, x, ref=lambda x: torch.exp(x * 1.001) + x, output=bad, budget=False)
     assert (found.code, found.witness.status) == ("RND202", "agrees")
 
 
@@ -332,7 +331,7 @@ def test_a_device_that_returns_no_number_is_confirmed(bad):
     x = torch.randn(B)
     seen = scaled_reference(x)
     seen[5] = bad
-    found = render.classify(scaled, x, ref=scaled_reference, output=seen, budget=False)
+    found = classify(scaled, x, ref=scaled_reference, output=seen, budget=False)
     assert (found.code, found.witness.status, found.witness.index) == ("RND204", "agrees", (5,))
 
 
@@ -340,9 +339,7 @@ def test_a_device_that_returns_no_number_is_confirmed(bad):
 def test_a_known_order_of_sums_never_makes_a_false_alarm_of_our_own(order):
     """Elementwise steps do not depend on it."""
     x = torch.rand(2, B)
-    found = render.classify(
-        multiplied, x[0], x[1], ref=lambda a, b: a * b * 1.001, budget=False, session={"sum_order": order}
-    )
+    found = classify(multiplied, x[0], x[1], ref=lambda a, b: a * b * 1.001, budget=False, session={"sum_order": order})
     assert (found.code, found.witness.status) == ("RND201", "agrees")
 
 
@@ -382,9 +379,9 @@ BROKEN = {
 def test_a_wrong_rule_of_the_host_accuses_nobody(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The witness takes the table with our bounds, so it agrees; torch's own float64 does not."""
     right, x = RULES["linspace"], torch.randn(B, generator=torch.Generator().manual_seed(0))
-    assert render.classify(weighed, x, ref=stepped).label == "Type-I"
+    assert classify(weighed, x, ref=stepped).label == "Type-I"
     monkeypatch.setitem(RULES, "linspace", lambda call: BROKEN[how](right, call))
-    found = render.classify(weighed, x, ref=stepped)
+    found = classify(weighed, x, ref=stepped)
     assert (found.label, found.code) == ("Inconclusive", "RND306")
     assert "host in float64" in found.message
 
@@ -392,7 +389,7 @@ def test_a_wrong_rule_of_the_host_accuses_nobody(how: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("factor", [1.01, 1 + 2**-12])
 def test_a_table_that_is_wrong_is_a_bug_all_the_same(factor: float) -> None:
     x = torch.randn(B, generator=torch.Generator().manual_seed(0))
-    found = render.classify(weighed, x, ref=lambda x: stepped(x) * factor)
+    found = classify(weighed, x, ref=lambda x: stepped(x) * factor)
     assert (found.label, found.code) == ("Type-II", "RND201")
 
 
@@ -418,7 +415,7 @@ def test_a_number_that_left_torch_is_followed_through_what_uses_it(name: str) ->
         return out
 
     found = [
-        render.classify(lambda x, f=f: NUMBERS[name](given(x)) * f, x, ref=lambda x: NUMBERS[name](x * ones))
+        classify(lambda x, f=f: NUMBERS[name](given(x)) * f, x, ref=lambda x: NUMBERS[name](x * ones))
         for f in (1.0, 1.02)
     ]
     assert [(v.label, v.code) for v in found[1:]] == [("Type-II", "RND201")] and found[0].label == "Type-I"
@@ -435,8 +432,8 @@ def test_a_host_in_float64_takes_what_a_kernel_moved_as_it_is() -> None:
         multiplying[(1,)](torch.tanh(one), torch.full_like(x, factor), two, len(x))
         return two
 
-    assert render.classify(moved, x, ref=torch.tanh).label == "Type-I"
-    found = render.classify(lambda x: moved(x, 1.5), x, ref=torch.tanh)
+    assert classify(moved, x, ref=torch.tanh).label == "Type-I"
+    found = classify(lambda x: moved(x, 1.5), x, ref=torch.tanh)
     assert (found.label, found.code) == ("Type-II", "RND201")
 
 
@@ -467,6 +464,6 @@ def test_a_host_that_decides_by_what_a_kernel_moved_is_run_in_float64(name: str)
     def reference(x: torch.Tensor) -> torch.Tensor:
         return DECIDED[name](x, 1.0) * 0.7
 
-    assert render.classify(moved, x, ref=reference).label == "Type-I"
-    found = render.classify(lambda x: moved(x, 1.0002), x, ref=reference)
+    assert classify(moved, x, ref=reference).label == "Type-I"
+    found = classify(lambda x: moved(x, 1.0002), x, ref=reference)
     assert found.label == "Type-II" and found.code in ("RND201", "RND211"), found

@@ -10,8 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
 from render.result.errors import RenderError
+from tests.verdicts import classify
 
 F = torch.nn.functional
 N = 32

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
+from tests.verdicts import classify
 
 
 @triton.jit

@@ -9,9 +9,9 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
 from render.entry.held import held_by
 from render.judgement import handed
+from tests.verdicts import classify
 
 B, ROWS = 8, 4
 

@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
+from tests.verdicts import classify
 
 INF = float("inf")
 

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
+from tests.verdicts import classify
 
 F = torch.nn.functional
 INF = float("inf")

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-import render
+from tests.verdicts import classify
 
 
 @triton.jit
@@ -59,7 +59,7 @@ def judged(kind, dtype, narrow, gain):
         decisions[(16,)](x, s, v, y, kind, narrow, gain, 128)
         return y
 
-    return render.classify(launch, x, s, v, ref=lambda x, s, v: REFERENCES[kind](x / s, v).float())
+    return classify(launch, x, s, v, ref=lambda x, s, v: REFERENCES[kind](x / s, v).float())
 
 
 ALL = list(product(REFERENCES, (torch.float16, torch.bfloat16), (False, True)))

@@ -9,10 +9,10 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
 from render.exact.numbers import Numbers
 from render.reference.precise import evaluation
 from render.report import html
+from tests.verdicts import classify
 
 N = 64
 

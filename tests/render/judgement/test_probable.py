@@ -8,12 +8,12 @@ import torch
 import triton
 import triton.language as tl
 
-from render.classify import classify
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.result.margins import SIGMA, probable
 from render.trace.adjoint import contributions
 from render.trace.element import slice_of
+from tests.verdicts import classify
 
 
 @triton.jit

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-import render
+from tests.verdicts import classify
 
 
 @triton.jit
@@ -40,7 +40,7 @@ def test_what_is_cast_with_another_scale_is_another_function(dtype, multiplied):
         return (x.float() / s).to(dtype).float() * s
 
     x = torch.randn(3, 64, generator=torch.Generator().manual_seed(4), dtype=torch.bfloat16)
-    same = render.classify(there_and_back, x, right, multiplied, dtype, ref=lambda x, *_: reference(x))
+    same = classify(there_and_back, x, right, multiplied, dtype, ref=lambda x, *_: reference(x))
     assert same.label in ("Type-I", "Equal"), same
-    other = render.classify(there_and_back, x, wrong, multiplied, dtype, ref=lambda x, *_: reference(x))
+    other = classify(there_and_back, x, wrong, multiplied, dtype, ref=lambda x, *_: reference(x))
     assert (other.label, other.code) == ("Type-II", "RND211"), other

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-import render
+from tests.verdicts import classify
 
 
 @triton.jit
@@ -35,6 +35,6 @@ AFTER = {
 @pytest.mark.parametrize("name", AFTER)
 def test_operands_that_change_their_shape_afterwards_are_followed(name):
     after = AFTER[name]
-    right = render.classify(lambda x: after(thirds(x, 1.0)), X, ref=lambda x: after(x / 3), device="any")
-    wrong = render.classify(lambda x: after(thirds(x, 1.01)), X, ref=lambda x: after(x / 3), device="any")
+    right = classify(lambda x: after(thirds(x, 1.0)), X, ref=lambda x: after(x / 3), device="any")
+    wrong = classify(lambda x: after(thirds(x, 1.01)), X, ref=lambda x: after(x / 3), device="any")
     assert (right.label, wrong.label) == ("Type-I", "Type-II"), (right, wrong)

@@ -9,11 +9,11 @@ import torch
 import triton
 import triton.language as tl
 
-import render
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.trace import slice_of
 from render.witness.make import Claim, make
+from tests.verdicts import classify
 
 N = 16
 TABLES: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
@@ -74,6 +74,6 @@ def test_a_table_behind_a_step_of_the_host_is_judged() -> None:
     def right(x: torch.Tensor) -> torch.Tensor:
         return x / 3 * torch.linspace(0.5, 1.5, len(x)).to(x.dtype)
 
-    assert render.classify(weighed, x, ref=right).label == "Type-I"
-    found = render.classify(lambda x: weighed(x, 1.6), x, ref=right)
+    assert classify(weighed, x, ref=right).label == "Type-I"
+    found = classify(lambda x: weighed(x, 1.6), x, ref=right)
     assert (found.label, found.code) == ("Type-II", "RND201")

@@ -16,12 +16,12 @@ import triton
 import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import render
 from render.entry.execution import Entry
 from render.entry.inputs import of_call
 from render.ops.aten import base_name
 from render.trace import slice_of
 from render.witness.make import Claim, make
+from tests.verdicts import classify
 
 Host = Callable[[torch.Tensor], torch.Tensor]
 AT, WEIGHTS = torch.arange(12) % 4, torch.tensor([1.0, 1.5, 2.0, 1.25])
@@ -144,6 +144,6 @@ def test_an_element_is_what_torch_makes(name: str, dtype: torch.dtype, monkeypat
 @pytest.mark.parametrize("name", ["conv2d", "causal", "scatter_add", "largest of windows", "remainder"])
 def test_what_the_host_makes_of_a_wrong_result_is_a_bug(name: str) -> None:
     host, x = OPERATIONS[name][1], _inputs(name, torch.float32)
-    assert render.classify(lambda x: host(thirds(x)), x, ref=lambda x: host(x / 3)).label == "Type-I"
-    found = render.classify(lambda x: host(thirds(x * 1.05)), x, ref=lambda x: host(x / 3))
+    assert classify(lambda x: host(thirds(x)), x, ref=lambda x: host(x / 3)).label == "Type-I"
+    found = classify(lambda x: host(thirds(x * 1.05)), x, ref=lambda x: host(x / 3))
     assert (found.label, found.code) == ("Type-II", "RND201")

@@ -12,10 +12,10 @@ import triton
 import triton.language as tl
 from support import rng, trials
 
-import render
 from render.interpreter.host import HostTracker
 from render.interpreter.hosted.places import ranks
 from render.interpreter.memory import Memory
+from tests.verdicts import classify
 
 VALUES = torch.arange(20.0).reshape(5, 4) ** 2
 
@@ -145,8 +145,8 @@ def test_routing_with_ties_on_the_host(route: Callable[..., torch.Tensor]) -> No
             return x * (g[i] * torch.softmax(v, 1)[..., None]).sum(1)
         return x * g[(x @ w.T).argmax(1)]
 
-    assert render.classify(route, x, w, gains, ref=right).label == "Type-I"
-    assert render.classify(lambda x, w, g: route(x, w, g * 1.25), x, w, gains, ref=right).label == "Type-II"
+    assert classify(route, x, w, gains, ref=right).label == "Type-I"
+    assert classify(lambda x, w, g: route(x, w, g * 1.25), x, w, gains, ref=right).label == "Type-II"
 
 
 @triton.jit
@@ -170,6 +170,6 @@ def test_a_host_that_reads_indices_of_programs_that_were_left_out() -> None:
     def right(x: torch.Tensor, gains: torch.Tensor) -> torch.Tensor:
         return x.amax(1) * gains[x.argmax(1)]
 
-    assert render.classify(weighed, x, gains, ref=right).label == "Type-I"
-    found = render.classify(lambda x, gains: weighed(x, gains, 1.01), x, gains, ref=right)
+    assert classify(weighed, x, gains, ref=right).label == "Type-I"
+    found = classify(lambda x, gains: weighed(x, gains, 1.01), x, gains, ref=right)
     assert (found.label, found.code) == ("Type-II", "RND201")

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 
-from render.classify import classify
+from tests.verdicts import classify
 
 ROWS, COLUMNS = 8, 16
 
