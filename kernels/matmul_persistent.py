@@ -50,7 +50,7 @@ def matmul_persistent(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     M, K = a.shape
     N, K = b.shape
     c = torch.empty((M, N), device=a.device, dtype=a.dtype)
-    num_sms = torch.cuda.get_device_properties("cuda").multi_processor_count
+    num_sms = triton.runtime.driver.active.utils.get_device_properties(a.device.index)["multiprocessor_count"]
 
     def alloc_fn(size: int, alignment: int, stream: Optional[int]):
         return torch.empty(size, device=a.device, dtype=torch.int8)

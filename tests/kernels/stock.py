@@ -34,10 +34,11 @@ class OnCpu(TorchFunctionMode):
 def patch() -> None:
     triton.runtime.driver.set_active(
         SimpleNamespace(
-            get_active_torch_device=lambda: torch.device("cpu"), get_benchmarker=lambda: lambda *a, **k: [0.0]
+            get_active_torch_device=lambda: torch.device("cpu"),
+            get_benchmarker=lambda: lambda *a, **k: [0.0],
+            utils=SimpleNamespace(get_device_properties=lambda index: {"multiprocessor_count": 4}),
         )
     )
-    torch.cuda.get_device_properties = lambda *_: SimpleNamespace(multi_processor_count=4)
     run, build = Autotuner.run, interpreter.GridExecutor.__init__
 
     def first_config(self: Any, *args: Any, **kwargs: Any) -> Any:
