@@ -1,4 +1,4 @@
-"""A linear layer that both sides have, judged some columns at a time, so that E and bounds of all are never held.
+"""A layer that both sides have, judged some columns or rows at a time, so that E and bounds of all are never held.
 
 What one pass over whole arrays would fetch from memory ten times stays in cache, and of a layer to a large vocabulary
 nobody holds more than a part.
@@ -7,18 +7,19 @@ nobody holds more than a part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from render.interpreter.memory import Envelope
 from render.network.judge import LIMIT, Sight, WidthSample
+from render.network.layered import LayerTwin
 from render.network.records import LeafRecord
-from render.network.twins import LinearTwin
 from render.network.walks import UNIT
 
 
-def in_columns(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> bool:
+def in_columns(sight: Sight, twin: LayerTwin, device: Any, every: bool) -> bool:
     """Whether all is known now, but the reference's error from its own E where the operands differ by much; False: the
     layer is to be judged whole.
 
@@ -34,11 +35,11 @@ def in_columns(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> bool
     return True
 
 
-def _parts(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> list[Sight] | None:
+def _parts(sight: Sight, twin: LayerTwin, device: Any, every: bool) -> list[Sight] | None:
     """All columns, each known; None where one is to be judged with the whole layer."""
     parts: list[Sight] = []
     for at, found in twin.parts("target"):
-        part = sight.part(at)
+        part = sight.part(partial(twin.cut, at=at))
         part.of_reference((found.value.numpy(), found.moved(UNIT).numpy(), False))
         part.stability(own=False)
         if part.record.eta_target > LIMIT or len(part.hollow()):
@@ -61,11 +62,11 @@ def _parts(sight: Sight, twin: LinearTwin, device: Any, every: bool) -> list[Sig
     return parts
 
 
-def own_in_columns(sight: Sight, twin: LinearTwin) -> None:
+def own_in_columns(sight: Sight, twin: LayerTwin) -> None:
     """The reference's error from its own E; whole where it is large, for more is asked then."""
     parts: list[Sight] = []
     for at, found in twin.parts("reference"):
-        part = sight.part(at)
+        part = sight.part(partial(twin.cut, at=at))
         part.exact, part.moved = None, found.moved(UNIT).numpy()
         part.of_own((found.value.numpy(), None, False))
         part.stability(own=True)

@@ -25,12 +25,13 @@ from render.network.columns import in_columns, own_in_columns
 from render.network.declared import declared
 from render.network.divided import divided, ends
 from render.network.judge import LIMIT, Sight, decide
+from render.network.layered import LayerTwin, layer_twins
 from render.network.pairs import Pair, paired
 from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
 from render.network.spill import Spill
-from render.network.twins import LinearTwin, linear_twins, twins
+from render.network.twins import twins
 from render.network.unused import unused
 from render.network.walks import UNIT, BoundedWalk, ExactWalk
 from render.result.codes import Label
@@ -240,7 +241,7 @@ def _walked(
     """
 
     once = twins(sides.target, sides.reference, pairs, sides.all_paired)
-    linear = linear_twins(sides.reference, pairs, {key for key in once if (key, 0) in sights and key.way == "out"})
+    linear = layer_twins(sides.reference, pairs, {key for key in once if (key, 0) in sights and key.way == "out"})
     profile = Session(device=sides.devices["target"]).profile
     later = Spill()
     wanted: set[tuple[Key, int]] = set()
@@ -256,8 +257,8 @@ def _walked(
 
     def of_reference(pair: Pair, place: int, found: Any) -> None:
         at = pair.key, place
-        if isinstance(found, LinearTwin):
-            if not sides.boxes and in_columns(sights[at], found, profile, sides.every):
+        if isinstance(found, LayerTwin):
+            if not sides.boxes and found.possible() and in_columns(sights[at], found, profile, sides.every):
                 finished.add(at)
                 wanted.update({at} if sights[at].record.eta_reference > LIMIT else ())
                 return
@@ -275,7 +276,7 @@ def _walked(
 
     def of_own(pair: Pair, place: int, found: Any) -> None:
         sight = sights[pair.key, place]
-        if isinstance(found, LinearTwin):
+        if isinstance(found, LayerTwin):
             own_in_columns(sight, found)
             return
         sight.of_own(found)

@@ -24,12 +24,13 @@ The table, first row that holds:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from render.interpreter.hosted.call import rounding_of
 from render.interpreter.memory import Envelope
@@ -132,10 +133,10 @@ class Sight:
     def reference(self) -> np.ndarray:
         return array(self.pair.reference[self.place])
 
-    def part(self, at: slice) -> Sight:
-        """The same of some columns (the last axis), as a matrix."""
+    def part(self, cut: Callable[[torch.Tensor], torch.Tensor]) -> Sight:
+        """The same of a part of the elements, as a matrix."""
         found, sides = copy(self), (self.pair.target[self.place], self.pair.reference[self.place])
-        own = ([x[..., at].reshape(-1, at.stop - at.start).contiguous()] for x in sides)
+        own = ([cut(x).contiguous()] for x in sides)
         found.pair, found.place, found.record = (
             Pair(self.pair.key, self.pair.other, self.pair.maker, *own),
             0,

@@ -33,8 +33,9 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
+from render.network.layered import LayerTwin
 from render.network.pairs import Pair
-from render.network.twins import LinearTwin, is_torchs
+from render.network.twins import is_torchs
 from render.reference.local_error import Unit
 from render.reference.shadow import ShadowedKernels, ShadowMode
 
@@ -194,7 +195,7 @@ class ExactWalk(RegionWalk):
     """
 
     def __init__(
-        self, *args: Any, errors: bool = True, own: bool = False, linear: Mapping[Key, LinearTwin] | None = None
+        self, *args: Any, errors: bool = True, own: bool = False, linear: Mapping[Key, LayerTwin] | None = None
     ) -> None:
         super().__init__(*args)
         self.linear = linear or {}
@@ -220,7 +221,7 @@ class ExactWalk(RegionWalk):
     def found(self, pair: Pair, place: int, tensor: torch.Tensor) -> Any:
         """(value, movement, whether that is an estimate); what could not be followed moves as its largest element.
 
-        Of a linear layer that both sides have, the `LinearTwin` that makes them.
+        Of a layer that both sides have, the `LayerTwin` that makes them.
         """
         if pair.key in self.linear:
             return self.linear[pair.key]

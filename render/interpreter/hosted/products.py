@@ -100,11 +100,14 @@ class LinearSums:
     columns: np.ndarray
     bias: np.ndarray | None
     size: int
+    convolves: bool = False
 
     @staticmethod
-    def possible() -> bool:
-        """Whether torch sums them in float32 as such."""
-        return single.is_plain("matmul")
+    def possible(convolution: Sequence[Any] | None = None) -> bool:
+        """Whether torch sums them in float32 as such, those of a convolution with these arguments if there are some."""
+        if convolution is None:
+            return single.is_plain("matmul")
+        return single.otherwise("convolution", convolution, True) is None
 
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
         """None where a unit reads other operands. E less the bias is off by float64's roundings of both."""
@@ -115,7 +118,7 @@ class LinearSums:
             off = tiny + 2.0**-51 * (np.abs(centre).max() + np.abs(self.bias).max())
             centre = centre - self.bias
         try:
-            pending = PendingDot.start(None, centre.shape, kind_of(fmt), _device(call))
+            pending = PendingDot.start(None, centre.shape, kind_of(fmt, self.convolves), _device(call))
         except MissingRule:
             pending = PendingDot.start(None, centre.shape, "ieee", _device(call))
         if not pending.reads_as_given:

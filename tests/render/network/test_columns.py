@@ -13,8 +13,8 @@ from interval_ops.profiles.profile import load_profile
 from render.network.capture import Key
 from render.network.columns import in_columns, own_in_columns
 from render.network.judge import Sight
+from render.network.layered import LinearTwin
 from render.network.pairs import Pair
-from render.network.twins import LinearTwin
 from render.network.walks import UNIT
 from render.result.codes import of_cause
 
@@ -50,7 +50,7 @@ def record(target, reference, x, **kwargs):
 @pytest.mark.parametrize("bounds", ["all", "asked"])
 def test_columns_give_the_record_of_the_whole(dtype, bounds, monkeypatch):
     sides = pair(dtype)
-    monkeypatch.setattr("render.network.twins.PART", 96 * 7)  # parts of seven columns and a rest
+    monkeypatch.setattr("render.network.layered.PART", 96 * 7)  # parts of seven columns and a rest
     parts = record(*sides, bounds=bounds)
     monkeypatch.setattr("render.network.compare.in_columns", lambda *_: False)
     whole = record(*sides, bounds=bounds)
@@ -98,7 +98,7 @@ def seen(off: float, elements: int) -> tuple[Sight, LinearTwin]:
 
 @pytest.mark.parametrize(("off", "elements"), [(1e-7, 8), (1e-2, 5)])
 def test_the_reference_from_its_own_operands_in_columns(off, elements, monkeypatch):
-    monkeypatch.setattr("render.network.twins.PART", 30 * 6)
+    monkeypatch.setattr("render.network.layered.PART", 30 * 6)
     (sight, twin), (whole, _) = seen(off, elements), seen(off, elements)
     in_columns(sight, twin, load_profile("torch-cpu"), False)
     own_in_columns(sight, twin)

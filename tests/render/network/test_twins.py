@@ -15,8 +15,9 @@ from interval_ops.profiles.profile import load_profile
 from render.interpreter.hosted.call import Bounds, Call
 from render.interpreter.hosted.products import added
 from render.network.capture import Key
+from render.network.layered import LinearTwin
 from render.network.pairs import Pair
-from render.network.twins import LinearTwin, one_module
+from render.network.twins import one_module
 from render.network.walks import UNIT
 
 from .models import build, inputs
@@ -83,7 +84,7 @@ def test_the_reference_of_its_own_operand_by_the_difference(apart):
         own = part.of_other()
         assert (own is None) == (apart == 1.0)
         if own is not None:
-            assert ((own - exact[:, at]).abs() <= part.moved(UNIT) / 2).all()
+            assert ((own - exact[:, at[0]]).abs() <= part.moved(UNIT) / 2).all()
     assert torch.equal(x, found.entry.target[0])
 
 
@@ -118,7 +119,7 @@ def test_weights_are_read_in_parts_and_left_alone(apart, monkeypatch):
     layer, x = nn.Linear(50, 30), torch.randn(6, 50)
     found, before = [], layer.weight.detach().clone()
     for part in (1 << 20, 7 * 50, 1):
-        monkeypatch.setattr("render.network.twins.PART", part)
+        monkeypatch.setattr("render.network.layered.PART", part)
         one = twin(layer, x, x * (1 + apart))
         exact, moved = one.exact(UNIT)
         found.append((exact, moved, bounds_of(one)))

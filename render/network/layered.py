@@ -1,0 +1,340 @@
+r"""Linear layers and convolutions that both sides have, in parts: E, magnitudes and bounds from the same few products.
+
+For a layer y = W x + b the bound of the target costs no product of its own beyond that of the radii: with
+d = max |x' - x_t| over the hull of both sides' operands,
+
+    W x' + b in E -+ (|W| d),      sum |w x'| <= S + |W| d,      S = |W| |x_t|
+
+E in float64, S and |W| d in float32, rounded up by 1 / (1 - gamma_(K+2)) (Higham, ASNA, sec. 3.1). What the target's
+units may round is added by the dot rule (`PendingDot.given`), as if it had made these sums itself.
+
+A convolution is the product of its weights and the columns of its windows: float64 has a fast kernel for matrices and
+none for convolutions. torch runs it as one sum, its bias one term of it, where `LinearSums.possible`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from render.interpreter.hosted.call import Bounds
+from render.interpreter.hosted.products import LinearSums
+from render.network.capture import Key, Model
+from render.network.pairs import Pair
+from render.reference.local_error import TORCH_FORMATS
+
+LONGEST = 1 << 18
+"""Sums of so many magnitudes are still bounded in float32."""
+UP = 1.0 + 2.0**-22
+"""Makes a rounding to float32 an upper bound."""
+LITTLE = 2.0**-5
+"""Of the bound of a sum's roundings: what a coarser bound of the operands' difference may add to it."""
+PART = 1 << 20
+"""Weights that are widened at once, and half of the elements of windows."""
+TINY = 2.0**-54
+"""What the root of `LONGEST` squares may lose where these underflow in float32, 2**-63 each."""
+LARGEST = 2.0**60
+"""Magnitudes up to here have products and sums that float32 holds."""
+At = tuple[slice, ...]
+"""A part of a result: its columns, or an image and its rows."""
+
+
+@dataclass
+class Operands:
+    """What both sides multiply by the weights: rows of a matrix, or its columns (`axis` 0)."""
+
+    target: torch.Tensor
+    reference: torch.Tensor
+    axis: int = -1
+
+    @cached_property
+    def apart(self) -> torch.Tensor:
+        """x_r - x_t in float32."""
+        return self.reference.float() - self.target.float()
+
+    @cached_property
+    def hull(self) -> tuple[torch.Tensor, np.ndarray]:
+        """|x' - x_t| over both operands, and the largest |x'| of each; rounded up."""
+        apart = self.apart.abs().mul_(UP)
+        most = self.target.abs().float().add_(apart).amax(self.axis).mul_(UP)
+        return apart, most.double().numpy()
+
+
+@dataclass
+class LinearPart:
+    """Some columns of W x + b in float64, and |W| |x| in float32."""
+
+    value: torch.Tensor
+    sums: torch.Tensor
+    weight: torch.Tensor
+    magnitudes: torch.Tensor
+    bias: torch.Tensor | None
+    operands: Callable[[], Operands]
+
+    @staticmethod
+    def times(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.mm(x, weight.t(), out=out)
+
+    @staticmethod
+    def outer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Of one number for each operand, and for each result."""
+        return torch.outer(x, weight)
+
+    def _lengths(self, apart: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        norm = torch.linalg.vector_norm
+        return norm(apart, dim=self.operands().axis), norm(self.magnitudes, dim=-1)
+
+    def of_other(self) -> torch.Tensor | None:
+        """The same of the reference's operand: W x_t + W (x_r - x_t), the second product in float32.
+
+        That product is off by K u |W| |x_r - x_t| (Higham, ASNA, sec. 3.1). None where this is not below u |W| |x_t|,
+        half of what the layer moves by.
+        """
+        apart, size = self.operands().apart, self.magnitudes.shape[1]
+        if not bool((self.outer(*self._lengths(apart)).mul_(size) <= self.sums).all()):
+            return None
+        return self.times(apart, self.weight.float()).double().add_(self.value)
+
+    def moved(self, unit: float) -> torch.Tensor:
+        """How far it moves where operand, weights and bias move by `unit` of themselves; float32."""
+        found = self.sums * (2 * unit)
+        return found if self.bias is None else found.add_(self.bias.abs().float(), alpha=unit)
+
+    def bounds(self, device: Any) -> Bounds | None:
+        """What the target may make of the hull of both operands; None where its units read operands otherwise."""
+        reach = self._reach(self.operands().hull[0])
+        found = self._sums(reach).bounds(self.weight.dtype, device)
+        return None if found is None else Bounds(*(end.reshape(reach.shape) for end in (found.lo, found.hi)))
+
+    def _sums(self, reach: torch.Tensor) -> LinearSums:
+        _, rows = self.operands().hull
+        columns, own = self.magnitudes.amax(-1).double().numpy(), None if self.bias is None else self.bias.numpy()
+        size = self.magnitudes.shape[1]
+        return LinearSums(self.value.numpy(), (self.sums + reach).numpy(), reach.numpy(), rows, columns, own, size)
+
+    def _reach(self, apart: torch.Tensor) -> torch.Tensor:
+        """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
+        size = self.magnitudes.shape[1]
+        up = UP * (1.0 + size * 2.0**-24)  # a root of a sum of squares has half of the sum's error
+        lengths = self._lengths(apart)
+        above = self.outer(*(x.mul_(up).add_(TINY) for x in lengths)).mul_(UP)
+        if float(above.mean()) <= LITTLE * size * 2.0**-24 * float(self.sums.mean()):
+            return above
+        return self.times(apart, self.magnitudes, out=above)
+
+
+class ConvolutionPart(LinearPart):
+    """Some rows of one image, channels first; the bias is one of the terms of the sum, whichever comes first."""
+
+    @staticmethod
+    def times(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.mm(weight, x, out=out)
+
+    @staticmethod
+    def outer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.outer(weight, x)
+
+    def _sums(self, reach: torch.Tensor) -> LinearSums:
+        _, columns = self.operands().hull
+        rows, most = self.magnitudes.amax(-1).double().numpy(), self.sums + reach
+        size = self.magnitudes.shape[1]
+        if self.bias is not None:
+            own = self.bias.abs().mul(UP)
+            most, size = most.add_(own.float()).mul_(UP), size + 1
+            rows, columns = np.maximum(rows, own.numpy()[:, 0]), np.maximum(columns, 1.0)
+        return LinearSums(self.value.numpy(), most.numpy(), reach.numpy(), rows, columns, None, size, True)
+
+
+@dataclass
+class LayerTwin:
+    """A layer that both sides have, a part at a time: what belongs to it stays in cache."""
+
+    module: Any
+    entry: Pair
+
+    def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
+        """All parts, of one side's operand."""
+        raise NotImplementedError
+
+    def possible(self) -> bool:
+        """Whether torch runs it, as its switches are now, as a sum of products in float32 as such."""
+        return LinearSums.possible()
+
+    def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
+        """A part of a result as a matrix."""
+        raise NotImplementedError
+
+    def put(self, whole: torch.Tensor, at: At, part: torch.Tensor) -> None:
+        raise NotImplementedError
+
+    def shape(self) -> tuple[int, ...]:
+        """Of the result."""
+        raise NotImplementedError
+
+    def let_go(self) -> None:
+        """What was computed for the parts, as large as the operand."""
+        vars(self).pop("operands", None)
+
+    def exact(self, unit: float, side: str = "target") -> tuple[torch.Tensor, torch.Tensor]:
+        """(E, how far it moves) of a side's operand, whole."""
+        value, moved = torch.empty(self.shape(), dtype=torch.float64), torch.empty(self.shape())
+        for at, part in self.parts(side):
+            self.put(value, at, part.value)
+            self.put(moved, at, part.moved(unit))
+        return value, moved
+
+
+@dataclass
+class LinearTwin(LayerTwin):
+    """W x + b of a linear layer, some columns at a time, with their weights."""
+
+    @classmethod
+    def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair) -> LinearTwin | None:
+        """None where float32 does not hold the magnitudes, or torch may cut it."""
+        if type(module) is not nn.Linear or entry is None or not _fits(module, entry, out, (16, 32)):
+            return None
+        if not 0 < module.in_features < LONGEST or not LinearSums.possible():
+            return None
+        return cls(module, entry) if _most(module, entry, out) < LARGEST else None
+
+    def columns(self) -> Iterator[slice]:
+        """Parts of the results, so many that they and their weights are small."""
+        size, rows = self.module.in_features, self.entry.target[0].numel() // self.module.in_features
+        step = max(1, min(PART // size, max(PART // (4 * rows), 64)))
+        count = self.module.out_features
+        return (slice(i, min(i + step, count)) for i in range(0, count, step))
+
+    def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
+        x = self._rows(side)
+        wide, size = x.double(), x.float().abs()
+        weight, bias = self.module.weight.detach(), self.module.bias
+        for at in self.columns():
+            part = weight[at]
+            value, magnitudes = torch.mm(wide, part.double().t()), part.float().abs()
+            sums, own = torch.mm(size, magnitudes.t()), None
+            if bias is not None:
+                own = bias.detach()[at].double()
+                value += own
+            yield (at,), LinearPart(value, sums, part, magnitudes, own, lambda: self.operands)
+
+    def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
+        return whole[..., at[0]].reshape(-1, at[0].stop - at[0].start)
+
+    def put(self, whole: torch.Tensor, at: At, part: torch.Tensor) -> None:
+        whole.view(-1, whole.shape[-1])[:, at[0]] = part
+
+    def shape(self) -> tuple[int, ...]:
+        return (*self.entry.target[0].shape[:-1], self.module.out_features)
+
+    def _rows(self, side: str) -> torch.Tensor:
+        return self.entry.at(side)[0].reshape(-1, self.module.in_features)
+
+    @cached_property
+    def operands(self) -> Operands:
+        return Operands(self._rows("target"), self._rows("reference"))
+
+
+@dataclass
+class ConvolutionTwin(LayerTwin):
+    """A convolution of images in float32, some rows of one image at a time."""
+
+    @classmethod
+    def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair) -> ConvolutionTwin | None:
+        if type(module) is not nn.Conv2d or entry is None or not _fits(module, entry, out, (32,)):
+            return None
+        plain = module.groups == 1 and module.padding_mode == "zeros" and isinstance(module.padding, tuple)
+        if not plain or entry.target[0].dim() != 4 or not module.weight[0].numel() < LONGEST:
+            return None
+        found = cls(module, entry)
+        return found if found.possible() and _most(module, entry, out) < LARGEST else None
+
+    def possible(self) -> bool:
+        m = self.module
+        args = self.entry.target[0], m.weight.detach(), m.bias, m.stride, m.padding, m.dilation, False, (0, 0), 1
+        return LinearSums.possible(args)
+
+    def shape(self) -> tuple[int, ...]:
+        x, m = self.entry.target[0], self.module
+        sizes = (
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, p, d, k, s in zip(x.shape[2:], m.padding, m.dilation, m.kernel_size, m.stride, strict=True)
+        )
+        return (x.shape[0], m.out_channels, *sizes)
+
+    def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
+        weight = self.module.weight.detach().flatten(1)
+        wide, magnitudes, bias = weight.double(), weight.abs(), self.module.bias
+        own = None if bias is None else bias.detach().double()[:, None]
+        count, _, height, width = self.shape()
+        step = max(1, 2 * PART // (weight.shape[1] * width))
+        for image in range(count):
+            for row in range(0, height, step):
+                at = slice(image, image + 1), slice(row, min(row + step, height))
+                x = self._windows(side, at)
+                value, sums = torch.mm(wide, x.double()), torch.mm(magnitudes, x.abs())
+                if own is not None:
+                    value += own
+                yield at, ConvolutionPart(value, sums, weight, magnitudes, own, self._operands(at))
+
+    def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
+        return whole[at[0], :, at[1]].reshape(whole.shape[1], -1)
+
+    def put(self, whole: torch.Tensor, at: At, part: torch.Tensor) -> None:
+        whole[at[0], :, at[1]] = part.reshape(1, whole.shape[1], -1, whole.shape[3])
+
+    def _operands(self, at: At) -> Callable[[], Operands]:
+        """Of both sides, made once and only if they are asked for."""
+        made: list[Operands] = []
+
+        def operands() -> Operands:
+            if not made:
+                made.append(Operands(self._windows("target", at), self._windows("reference", at), 0))
+            return made[0]
+
+        return operands
+
+    def _windows(self, side: str, at: At) -> torch.Tensor:
+        """What each element of these rows is a sum over, as columns."""
+        m = self.module
+        (top, left), (down, _), (apart, _) = m.padding, m.stride, m.dilation
+        image = nn.functional.pad(self.entry.at(side)[0][at[0]], (left, left, top, top))
+        first, last = down * at[1].start, down * (at[1].stop - 1) + apart * (m.kernel_size[0] - 1) + 1
+        return nn.functional.unfold(image[:, :, first:last], m.kernel_size, m.dilation, 0, m.stride)[0]
+
+
+def _fits(module: Any, entry: Pair, out: Pair, bits: tuple[int, ...]) -> bool:
+    """Whether a layer has one operand and one result, of its own type, and nothing else in its place."""
+    if "forward" in vars(module) or len(entry.target) != 1 or len(out.target) != 1 or not entry.target[0].numel():
+        return False
+    fmt = TORCH_FORMATS.get(module.weight.dtype)
+    tensors = [*entry.target, *entry.reference, *out.target, *module.parameters()]
+    return fmt is not None and fmt.bits in bits and all(t.dtype == module.weight.dtype for t in tensors)
+
+
+def _most(module: Any, entry: Pair, out: Pair) -> float:
+    """The largest magnitude of all that it has to do with."""
+    tensors = [*entry.target, *entry.reference, *out.target, *module.parameters()]
+    found = max(max(-float(low), float(high)) for low, high in (t.detach().aminmax() for t in tensors if t.numel()))
+    entry.rest()
+    out.rest()
+    return found
+
+
+def layer_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LayerTwin]:
+    """Those results of twins that are one such layer's."""
+    theirs = reference.modules()
+    made: dict[Key, LayerTwin] = {}
+    for key in keys:
+        module, entry = theirs.get(pairs[key].other.name), pairs.get(key._replace(way="in"))
+        twin = LinearTwin.of(module, entry, pairs[key]) or ConvolutionTwin.of(module, entry, pairs[key])
+        made |= {} if twin is None else {key: twin}
+    return made
+
+
+__all__ = ["ConvolutionTwin", "LayerTwin", "LinearTwin", "layer_twins"]
