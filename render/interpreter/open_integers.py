@@ -108,10 +108,16 @@ def integer(
 
 def holds(dtype: np.dtype | type, *numbers: np.ndarray) -> bool:
     """Whether integers of this dtype hold all these float64 numbers, which are exact themselves."""
+    return all(bool(held(dtype, n).all()) for n in numbers)
+
+
+def held(dtype: np.dtype | type, *numbers: np.ndarray) -> np.ndarray:
+    """In which lanes."""
     info = np.iinfo(dtype)
     bottom, top = max(-EXACT, float(info.min)), min(EXACT, float(info.max))
     with np.errstate(invalid="ignore"):
-        return all(bool(((n >= bottom) & (n <= top)).all()) for n in numbers)
+        inside = [(n >= bottom) & (n <= top) for n in numbers]
+    return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*inside)))
 
 
 def lifted(op: Callable[..., np.ndarray], ty: Any, handles: Sequence[Handle], monotone: bool = False) -> Handle:

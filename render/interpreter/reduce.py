@@ -18,7 +18,7 @@ from interval_ops.reduction import welford as rules
 from render.interpreter import any_order
 from render.interpreter import bracketing as orders
 from render.interpreter import open_integers as opened
-from render.interpreter.builder import related
+from render.interpreter.builder import lost, related
 from render.interpreter.builder.integers import bool_handle, decided, truths
 from render.interpreter.combine import (
     chooses,
@@ -94,7 +94,7 @@ class Reductions:
         return chooses(fn) and not any(_has_nan(h) for h in parts)
 
     def _single(self, x: Handle, axis: int, kind: str) -> Handle:
-        out = self._native(x, axis, kind)
+        out = lost.folded(self._native(x, axis, kind), x, axis)
         self._emit("reduce", (x,), out, kind=kind, axis=axis)
         return out
 

@@ -23,7 +23,7 @@ the same infinity, or NaN, the element is settled: the two programs agree on it.
 Three taints say that T does not enclose all legal results: RND302 (an operation without a rule; a host operation on a
 kernel's result leaves a mere point) and RND303 (a condition that could go either way; T follows one way). Such a T is
 no evidence against anybody, so these are looked at before the rows that use T. RND305 leaves a T that does enclose
-the order that was executed, and something outside of that is wrong.
+the order that was executed, and RND316 one that holds every number of the type; something outside of that is wrong.
 
 A Type-II of RND201, RND202 or RND204 that rests on T is asked for a witness afterwards
 (`render.judgement.confirmation`): it stands only if a second evaluation agrees, and is Inconclusive otherwise (RND306:

@@ -19,7 +19,7 @@ from render.interpreter.lockstep import mask_of, taking_part
 from render.interpreter.memory.integers import LEFT_OPEN, type_of
 from render.interpreter.memory.reading import load_quietly
 from render.interpreter.memory.records import Hazard, Request
-from render.interpreter.types import carrier, elem_of
+from render.interpreter.types import ElemType, carrier, elem_of
 from render.interpreter.waiting import Loop, changed
 
 UNSEEN = "another thread of the program stored what is loaded, and no barrier (tl.debug_barrier) lies between"
@@ -51,6 +51,23 @@ def _with_lanes_off(sure: np.ndarray | None, linear: np.ndarray) -> list[int]:
         return [int(i) for i in linear]
     rows = ~sure.reshape(sure.shape[0], -1).all(axis=1)
     return [int(i) for i in linear[rows]]
+
+
+def _anything(
+    value: Handle, elem: ElemType, lo: np.ndarray | None, hi: np.ndarray | None, lanes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+    """The ends of what is stored, with every number of its type in these lanes; None for a type without such ends."""
+    if elem.fmt is not None:
+        least = most = np.nan
+    elif type_of(elem.name) is not None and np.dtype(value.v.dtype).kind in "iu" and elem.itemsize < 8:
+        bits = 8 * elem.itemsize
+        signed = value.v.dtype.kind == "i"
+        least, most = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1) if signed else (0.0, 2.0**bits - 1)
+    else:
+        return None
+    low, high = (value.full(value.v if end is None else end).astype(np.float64) for end in (lo, hi))
+    lanes = np.broadcast_to(lanes, np.broadcast_shapes(lanes.shape, low.shape))
+    return np.where(lanes, least, low), np.where(lanes, most, high)
 
 
 def _possible(sure: np.ndarray | None, turned: np.ndarray | None) -> np.ndarray | None:
@@ -169,15 +186,21 @@ class AccessOperations(Base):
         if ctx.interval and not value.is_point and elem.fmt is not None:
             lo, hi = (value.full(a) for a in value.pair)
         seen = _possible(sure, possible)
-        taint = _hard(seen, ptr) | lost.active(seen, value) | taint_of(mask) | ctx.control_taint
+        around = _hard(seen, ptr) | taint_of(mask) | ctx.control_taint
+        taint = around | lost.active(seen, value)
         among = None
         if ctx.interval and value.open is not None and type_of(elem.name) is not None:
             ends = [value.full(a).astype(np.float64) for a in opened.ends(value)]
             if opened.holds(np.int64, *ends):
                 lo, hi = ends
-                taint = _hard(seen, ptr) | taint_of(mask) | opened.hard(value) | ctx.control_taint
+                taint = around | (lost.active(seen, value) - value.open.soft)
                 among = opened.choices(value)
                 among = None if among is None else tuple(value.full(a) for a in among)
+        if (gone := lost.kept(ctx, seen, value)) is not None and (
+            any_ := _anything(value, elem, lo, hi, gone.lanes)
+        ) is not None:
+            (lo, hi), among = any_, None
+            taint = (taint - lost.only(value)) | gone.why | around
         where = ptr.full(ptr.v), elem, ptr.origin, ctx.linear, ctx.site(), sure, possible, self._places(ptr)
         request = Request(*where)
         if ctx.num_warps > 1:

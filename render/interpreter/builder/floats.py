@@ -92,6 +92,9 @@ def dispatch_comparison(rule: Rule, value: Value) -> Callable[..., Handle]:
     return lost.lanewise(create)
 
 
+CANNOT_HOLD = "a float may become an integer that cannot hold it"
+
+
 def opened_by(
     b: Base, ty: Any, x: Handle, v: np.ndarray, between: tuple[np.ndarray, np.ndarray] | None,
     held: np.dtype | None = None,
@@ -104,20 +107,23 @@ def opened_by(
         out = Handle(v, ty.scalar, x.shape, taint=x.taint)
         if v.dtype == np.bool_ or (inside := casting.float_to_int_decided(x.v, x.v, held or v.dtype)).all():
             return out
-        return lost.mark(
-            out, ~inside, b.ctx.taint("RND302", "to(int)", "a float becomes an integer that cannot hold it")
-        )
+        return lost.mark(out, ~inside, b.ctx.taint("RND302", "conversion", CANNOT_HOLD))
     decided = bool(casting.float_to_int_decided(*between, held or v.dtype).all())
     if decided and not METER.get().muted:
         return Handle(v, ty.scalar, x.shape, taint=x.taint)
-    lo, hi = np.trunc(between[0]), np.trunc(between[1])
-    bounded = not ty.scalar.is_int1() and opened.holds(v.dtype, lo, hi)
-    if decided and not bounded:
-        return Handle(v, ty.scalar, x.shape, taint=x.taint)
     why = b.ctx.taint("RND302", "to(int)", "the bounds leave open which integer a float becomes")
-    if not bounded:
-        return Handle(v, ty.scalar, x.shape, taint=x.taint | why)
-    return opened.integer(v, ty.scalar, x.shape, (lo.astype(v.dtype), hi.astype(v.dtype)), x.taint, why)
+    if ty.scalar.is_int1():
+        return Handle(v, ty.scalar, x.shape, taint=x.taint if decided else x.taint | why)
+    lo, hi = np.broadcast_arrays(*(np.trunc(end) for end in between))
+    inside = opened.held(held or v.dtype, lo, hi)
+    if decided and not inside.all():
+        return Handle(v, ty.scalar, x.shape, taint=x.taint)
+    ends = [np.where(inside, end, 0.0).astype(v.dtype) for end in (lo, hi)]
+    low, high = (np.where(inside, end, v) for end in ends)
+    out = opened.integer(v, ty.scalar, x.shape, (low, high), x.taint, why)
+    if inside.all():
+        return out
+    return lost.mark(out, ~inside, b.ctx.taint("RND302", "conversion", CANNOT_HOLD))
 
 
 class Arithmetic(Base):
@@ -147,6 +153,7 @@ class Floats(Arithmetic):
         return found
 
     # casts
+    @lost.lanewise
     def _cast(self, x: Handle, ty: Any, mode: Literal["rtne", "rtz"]) -> Handle:
         src, dst = float_format(x.dtype), float_format(ty)
         if src == dst:
@@ -190,6 +197,7 @@ class Floats(Arithmetic):
     def create_fp_to_fp(self, x: Handle, ty: Any, rounding: Any = None) -> Handle:
         return self._cast(x, ty, "rtz" if rounding is not None and "RTZ" in str(rounding) else "rtne")
 
+    @lost.lanewise
     def create_si_to_fp(self, x: Handle, ty: Any) -> Handle:
         fmt = float_format(ty)
         if x.dtype.scalar.is_int1():
@@ -215,6 +223,7 @@ class Floats(Arithmetic):
         lo, hi = truths(x)
         return Handle(v, ty.scalar, x.shape, lo.astype(np.float64), hi.astype(np.float64), x.taint)
 
+    @lost.lanewise
     def create_fp_to_si(self, x: Handle, ty: Any) -> Handle:
         v = casting.float_to_int_value(x.v, carrier(ty))
         return opened_by(self, ty, x, v, x.pair if self.ctx.interval and not x.is_point else None)

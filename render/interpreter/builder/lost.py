@@ -9,16 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import numpy as np
 
+from render.interpreter.context import Site
 from render.interpreter.handle import NO_TAINT, Handle, Lost
+
+WITHOUT_RULE, ANYTHING = "RND302", "RND316"
+"""A lane that no rule gives, and what becomes of it in memory: any number of its type."""
 
 
 def mark(out: Handle, lanes: np.ndarray, why: frozenset[int]) -> Handle:
     """`out`, new, with these lanes lost for the reason `why`."""
     out.lost = Lost(np.broadcast_to(lanes, out.v.shape), why - out.taint) if why - out.taint else None
     out.taint = out.taint | why
+    return out
+
+
+def folded(out: Handle, x: Handle, axis: int) -> Handle:
+    """`out`, new, of which each lane is made of all those of `x` along the axis."""
+    if x.lost is not None and out is not x:
+        lanes = np.broadcast_to(x.lost.lanes, (x.lost.lanes.shape[0], *x.shape)).any(axis=axis + 1)
+        out.lost = Lost(np.broadcast_to(lanes, np.broadcast_shapes(lanes.shape, out.v.shape)), x.lost.why)
     return out
 
 
@@ -68,6 +81,24 @@ def chosen(out: Handle, cond: Handle, x: Handle, y: Handle, surely: np.ndarray, 
     if left - whole:
         out.lost = Lost(np.broadcast_to(lanes, out.v.shape), left - whole)
     return out
+
+
+def only(h: Handle) -> frozenset[int]:
+    """The taints of lost lanes alone."""
+    return NO_TAINT if h.lost is None else h.lost.why
+
+
+def kept(ctx: Any, seen: np.ndarray | None, h: Handle) -> Lost | None:
+    """The lanes of a store that memory keeps as anything at all, and the taints that stand for why: of lanes that lack
+    a rule alone. None where no lane is lost, or the taint says something else besides."""
+    if h.lost is None or not ctx.interval:
+        return None
+    told = [ctx.memory.taints.all[t] for t in h.lost.why]
+    lanes = h.lost.lanes if seen is None else h.lost.lanes & seen
+    if not lanes.any() or any(t.code != WITHOUT_RULE for t in told):
+        return None
+    why = (ctx.memory.taint(ANYTHING, t.op, Site(t.file, t.line), t.message) for t in told)
+    return Lost(lanes, frozenset(why))
 
 
 def active(mask: np.ndarray | None, *handles: Handle | None) -> frozenset[int]:

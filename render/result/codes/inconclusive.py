@@ -239,4 +239,19 @@ INCONCLUSIVE = (
         example="rope(x, cos, sin)      # the reference computes its own cos and sin, in more bits",
         steps=("hand the reference the same input, or compute it in the wrapper, where its rounding is followed",),
     ),
+    Code(
+        code="RND316",
+        title="an element may be any number of its type",
+        sentence="cannot tell: {detail}",
+        rank=16,
+        subtype="taint",
+        at_line=True,
+        prose="In some lanes an instruction gives nothing that can be relied on: a float becomes an integer type that "
+        "cannot hold it (one target wraps, another saturates), an integer is divided by zero or shifted by its width. "
+        "What is stored there may be any number of its type, and is bounded as such; all other elements are judged as "
+        "always, and a bug in them is a bug.",
+        maths="T[i] = [-128, 127] for an int8 element i;  y = cvt(x), x not in [-128.99, 127.99]",
+        example="tl.store(q + i, (x / scale).to(tl.int8))      # 127.5 + 0.5 is no int8",
+        steps=("clamp before the conversion, or mask the lanes off",),
+    ),
 )

@@ -89,3 +89,54 @@ def test_without_rounding_the_exact_value_decides() -> None:
     expected = np.concatenate([2 - up, up, [1, 1, 1, 2], 5 * up, [2] * 4, 1 + up, [3] * 4]).astype(float)
     written = np.broadcast_to(e.written, expected.shape)
     assert np.array_equal(np.where(written, e.lo, 0), expected) and np.array_equal(np.where(written, e.hi, 0), expected)
+
+
+@triton.jit
+def converted(X, Out, n, WAY: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(X + i, mask=i < n, other=1e9)
+    q = (x * 10).to(Out.dtype.element_ty if WAY != 2 else tl.int8)
+    if WAY == 1:
+        q = q + 1
+    elif WAY == 2:
+        q = q.to(tl.float32) * 0.5
+    elif WAY == 3:
+        q = tl.where(x > 12.0, 7, q)
+    elif WAY == 4:
+        q = q * 0 + tl.max(q.to(tl.int32), 0).to(q.dtype)
+    tl.store(Out + i, q, mask=i < n)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32], ids=str)
+@pytest.mark.parametrize("way", range(4))
+def test_a_float_that_no_integer_holds_is_any_of_its_type(dtype: torch.dtype, way: int) -> None:
+    """Two elements are out of every range, the padding is too; all others are what they are, once in float32."""
+    x = torch.rand(N, generator=torch.Generator().manual_seed(way)) * 12
+    x[4], x[11] = 1e12, float("nan") if way != 3 else 1e11
+    out = torch.zeros(N, dtype=torch.float32 if way == 2 else dtype)
+    with Session() as session:
+        converted[(1,)](x, out, N, way, BLOCK)
+    found = session.envelope(out)
+    assert found is not None
+    codes = {session.taints[t].code for t in found.taints}
+    if way == 3:  # a lane that is lost and not chosen
+        assert not codes and np.array_equal(found.lo, found.hi)
+        return
+    lost = np.isin(np.arange(N), (4, 11))
+    ends = (np.nan, np.nan) if way == 2 else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    assert codes == {"RND316"}
+    for end, wanted in zip((found.lo, found.hi), ends, strict=True):
+        assert np.array_equal(end[lost], np.full(2, wanted), equal_nan=True)
+    value = out.double().numpy()
+    assert (found.lo[~lost] <= value[~lost]).all() and (value[~lost] <= found.hi[~lost]).all()
+    assert (found.hi[~lost] - found.lo[~lost] <= 1).all()
+
+
+def test_a_maximum_over_a_lost_lane_is_lost() -> None:
+    x, out = torch.full((BLOCK,), 2.0), torch.zeros(BLOCK, dtype=torch.int8)
+    x[3] = 99.0
+    with Session() as session:
+        converted[(1,)](x, out, BLOCK, 4, BLOCK)
+    found = session.envelope(out)
+    assert found is not None and (found.lo == -128).all() and (found.hi == 127).all()
+    assert {session.taints[t].code for t in found.taints} == {"RND316"}
