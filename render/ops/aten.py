@@ -265,6 +265,11 @@ _all(Form.COMPOSITE, """
     _linalg_slogdet linalg_solve_triangular triangular_solve _scaled_mm
     linalg_inv_ex _linalg_svd _linalg_eigh linalg_qr linalg_cholesky_ex _fft_r2c _fft_c2r _fft_c2c scatter_reduce
     index_reduce renorm _weight_norm_interface embedding_bag _embedding_bag grid_sampler_2d upsample_bicubic2d
+    linalg_cross linalg_lstsq cholesky_solve cholesky_inverse igamma igammac _ctc_loss
+    special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 special_entr special_i1e
+    special_log_ndtr special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0
+    special_modified_bessel_k1 special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
+    special_spherical_bessel_j0 special_zeta
 """)  # fmt: skip
 _add(Aten("binary_cross_entropy", Form.COMPOSITE, terms=f.entropy_terms, stepwise=True))
 _add(Aten("binary_cross_entropy_with_logits", Form.COMPOSITE, terms=f.logit_entropy_terms, stepwise=True))

@@ -131,12 +131,6 @@ def _scaled_product(
     return made if bias is None else r.map("add", lambda n, x, y: x + y, made, bias)
 
 
-def _polygamma(r: RecordedCells, order: int, x: Ids) -> Ids:
-    if order != 0:
-        raise Refused("polygamma: orders from 1 on have no rule")
-    return r.map("digamma", lambda n, v: n.call("digamma", v), x)
-
-
 DENSE: dict[str, Rule] = {
     "_linalg_det": matrices("det", lambda a: (), 3),
     "_linalg_solve_ex": matrices("solve", lambda a, b: b, 4),
@@ -146,5 +140,4 @@ DENSE: dict[str, Rule] = {
     "triangular_solve": _triangular_solve,
     "linalg_cholesky_ex": _cholesky,
     "_scaled_mm": _scaled_product,
-    "polygamma": _polygamma,
 }

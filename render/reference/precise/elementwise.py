@@ -29,10 +29,10 @@ def _div(r: RecordedCells, x: Any, y: Any, rounding_mode: str | None = None) -> 
         return r.map("div", lambda n, a, b: a / b, x, y)
     if rounding_mode == "floor":
         return r.map("div", lambda n, a, b: n.call("floor", a / b), x, y)
-    return r.map("div", lambda n, a, b: _truncated(n, a / b), x, y)
+    return r.map("div", lambda n, a, b: truncated(n, a / b), x, y)
 
 
-def _truncated(n: Numbers, x: Num) -> Num:
+def truncated(n: Numbers, x: Num) -> Num:
     return n.choose(x, lambda: n.call("floor", x), lambda: n.call("ceil", x))
 
 
@@ -120,7 +120,7 @@ _OWN: dict[str, Rule] = {
     "floor": _unary("floor", lambda n, x: n.call("floor", x), 1),
     "ceil": _unary("ceil", lambda n, x: n.call("ceil", x), 1),
     "digamma": _unary("digamma", lambda n, x: n.call("digamma", x)),
-    "trunc": _unary("trunc", _truncated, 1),
+    "trunc": _unary("trunc", truncated, 1),
     "round": _rounded,
     "sign": _unary("sign", _sign, 1),
     "div": _div,

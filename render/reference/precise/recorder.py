@@ -29,9 +29,10 @@ from render.reference.precise.graph import Ids
 from render.reference.precise.products import PRODUCTS
 from render.reference.precise.rows import ROWS, by_rows
 from render.reference.precise.scatter import SCATTER
+from render.reference.precise.special import SPECIAL
 from render.reference.twins import copies_storage, is_float
 
-RULES = ELEMENTWISE | ROWS | PRODUCTS | DENSE | COMPOSITES | SCATTER
+RULES = ELEMENTWISE | ROWS | PRODUCTS | DENSE | COMPOSITES | SCATTER | SPECIAL
 REFUSED = {
     **dict.fromkeys(
         of_form(Form.COMPOSITE, Form.FUNCTION, Form.SUM, Form.PRODUCT, Form.ARITHMETIC), "no definition here"

@@ -75,7 +75,7 @@ def series(x, scale=1.0):
 
 
 def without_a_rule(x, scale=1.0):
-    big = torch.special.i0(0 * x) * 1e20
+    big = torch.special.laguerre_polynomial_l(0 * x, 2) * 1e20
     return (x + big) - big
 
 
@@ -131,7 +131,7 @@ def test_without_more_bits_neither_has_an_answer(name, monkeypatch):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5])
-@pytest.mark.parametrize(("reference", "named"), [(without_a_rule, "i0"), (flipping, "comparison (gt)")])
+@pytest.mark.parametrize(("reference", "named"), [(without_a_rule, "laguerre"), (flipping, "comparison (gt)")])
 def test_what_hinders_is_named(reference, named, scale):
     v = classify(copied, randn(N).abs(), scale, ref=reference, budget=False)
     assert (v.label, v.code) == ("Inconclusive", "RND307")
