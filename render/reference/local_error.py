@@ -28,6 +28,7 @@ from render.ops import single
 from render.ops.aten import ATEN, Form, addends, of_form
 from render.ops.aten import base_name as key_of
 from render.ops.dtypes import FORMAT_OF
+from render.ops.formulas import logit as log_odds
 from render.reference import passes
 
 TORCH_FORMATS = FORMAT_OF
@@ -41,6 +42,8 @@ RANDOM = of_form(Form.RANDOM)
 CANCELLING = frozenset(name for name, op in ATEN.items() if op.cancels)
 TERMS = {name: op.terms for name, op in ATEN.items() if op.terms is not None}
 TERM_FACTOR = 16.0
+STEP_ROUNDINGS = 3.0
+"""Steps before the last one of an operation whose kernels round each of them to the operands' type."""
 WINDOWS = frozenset(["hann_window", "hamming_window", "blackman_window", "bartlett_window"])
 WINDOW_ROUNDINGS = 64.0
 """Units roundoff that a window of sums of cosines may be off by (`render.interpreter.hosted.made`)."""
@@ -112,11 +115,19 @@ def local_error(
     """Bound of |computed - exact| of one elementwise result, None if exact; `dtype` is the reference's own for it."""
     if name in EXACT_OPS:
         return None
+    u: float
+    floor: Any
     u, floor = unit.rounding(dtype)
-    if name in FUNCTIONS:
-        u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
+    stepwise = name in FUNCTIONS and ATEN[name].stepwise and unit.native and not unit.attainable
     if name in CANCELLING:
         floor = floor + (8 * unit.inner(dtype) + unit.cancelling) * args[0].abs()
+    if stepwise and ATEN[name].formula is log_odds:  # relative roundings of what the logarithm is taken of
+        floor = floor + STEP_ROUNDINGS * u
+    if stepwise:
+        floor = floor + STEP_ROUNDINGS * floor * torch.as_tensor(args[0]).abs().clamp(min=1.0)
+        u = u + STEP_ROUNDINGS * u
+    if name in FUNCTIONS:
+        u = u + (1 if unit.attainable else 4) * unit.inner(dtype)
     if kwargs.get("alpha", 1) != 1:  # torch's CPU kernels round the product of add and sub to the tensors' own type
         floor = floor + u * abs(kwargs["alpha"]) * torch.as_tensor(args[0 if name == "rsub" else 1]).abs()
     if name == "prod":  # in the type itself
@@ -127,7 +138,8 @@ def local_error(
         base = kwargs.get("base", args[3] if len(args) > 3 else 10.0)
         u = u + 9 * max(abs(float(x)) for x in args[:2]) * abs(log(base)) * unit.inner(dtype)
     if name in TERMS:
-        lost = 3 * u if ATEN[name].stepwise else 0.0
+        lost = STEP_ROUNDINGS * u if ATEN[name].stepwise else 0.0
+        floor = floor * (1 + STEP_ROUNDINGS) if ATEN[name].stepwise else floor
         floor = floor + (TERM_FACTOR * unit.inner(dtype) + lost) * TERMS[name](*args, **kwargs)
     return values.abs().mul_(u).add_(floor)
 

@@ -25,8 +25,9 @@ from render.ops import single
 from render.ops.aten import ATEN, Form, addends, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND
 from render.ops.nested import leaves_of, refilled
+from render.reference import distances, passes
 from render.reference import local_error as noise
-from render.reference import passes
+from render.reference.twins import is_float as _is_float
 
 F64 = torch.float64
 STEP = 2.0**16
@@ -137,13 +138,9 @@ class Movable:
         return self.name in noise.LOSSES and self.args[2] is None
 
 
-def _is_float(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.is_floating_point()
-
-
 def has_rule(op: Movable) -> bool:
     """Whether its error follows from its form, and need not be estimated."""
-    known = noise.MULTILINEAR | _ELEMENTWISE | noise.SOFTMAX
+    known = noise.MULTILINEAR | _ELEMENTWISE | noise.SOFTMAX | distances.DISTANCES.keys()
     return op.accumulates or op.is_linear or (op.name in known and not op.adds)
 
 
@@ -156,6 +153,8 @@ def error_of(
         total = _multilinear(op, values, floats, dtypes, unit)
     elif op.name in noise.SOFTMAX:
         total = {i: _softmax(op, values[i], dtypes[i], unit) for i in floats}
+    elif op.name in distances.DISTANCES:
+        total = {i: distances.error(op, values[i], dtypes[i], unit) for i in floats}
     elif op.name in _ELEMENTWISE and not op.adds:
         total = _elementwise(op, values, floats, dtypes, unit)
     elif op.accumulates:
