@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import pickle
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from typing import Any
 
 from render.interpreter.context import is_user_file
@@ -52,7 +52,7 @@ class Launcher:
         """The entry with the node `place` of one of these functions replaced."""
         names = dict(self._names)
         for key, tree in self.trees.items():
-            made = repaired(deepcopy(tree), place, code) if key == function else tree
+            made = repaired(pickle.loads(pickle.dumps(tree)), place, code) if key == function else tree
             with warnings.catch_warnings(action="ignore"):
                 exec(compile(made, self._file, "exec"), names)
         found: Callable[..., Any] = names[self._name]

@@ -237,8 +237,16 @@ def _narrowed(node: ast.AST, fmt: str) -> ast.AST:
 
 
 def replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
-    """The tree with one node in the place of another."""
-    _Replace(old, new).visit(tree)
+    """The tree with one node in the place of another. Hundreds of changes of one tree are tried: it is not visited as a
+    whole."""
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if value is old:
+                setattr(parent, name, new)
+                return tree
+            if isinstance(value, list) and any(x is old for x in value):
+                setattr(parent, name, [new if x is old else x for x in value])
+                return tree
     return tree
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from render.interpreter.mutation import replaced
 
@@ -59,11 +60,11 @@ class Literal:
 
 def repaired(tree: ast.Module, place: int, code: str) -> ast.Module:
     """The tree, freshly parsed, with an expression replaced."""
-    node = list(ast.walk(tree))[place]
-    new = ast.copy_location(ast.parse(code, mode="eval").body, node)
+    node = next(islice(ast.walk(tree), place, None))
+    new = ast.parse(code, mode="eval").body
     for part in ast.walk(new):
         ast.copy_location(part, node)
-    return ast.fix_missing_locations(replaced(tree, node, new))
+    return replaced(tree, node, new)
 
 
 def literals(tree: ast.Module) -> list[Literal]:

@@ -189,9 +189,8 @@ def tree_of(jit_fn: Any) -> ast.Module:
     """Its definition, at the lines and columns of its file."""
     source, start = _source(jit_fn)
     indent = len(source) - len(source.lstrip(" \t"))
-    tree = ast.parse(textwrap.dedent(source))
-    ast.increment_lineno(tree, start - 1)
-    for node in ast.walk(tree):
+    tree = ast.parse("\n" * (start - 1) + textwrap.dedent(source))
+    for node in ast.walk(tree) if indent else ():
         if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
             node.col_offset += indent
             node.end_col_offset = (node.end_col_offset or 0) + indent
