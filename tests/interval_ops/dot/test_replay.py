@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from support import exact, rng, round_fraction, trials
 
+from interval_ops.dot.replay import exact_sum
 from interval_ops.dot.rule import PendingDot
+from interval_ops.dot.sums import Product
 from interval_ops.formats.model import FP32
 from interval_ops.profiles.profile import load_profile
 
@@ -138,3 +140,13 @@ def test_products_below_the_range_of_float64() -> None:
     tiny = (np.full((1, 1, 1), -1e-300), np.full((1, 1, 1), 1e-300))
     lo, hi = closed(tiny, (np.full((1, 1, 1), 1e-300),) * 2)
     assert lo <= 0.0 <= hi and (lo < 0.0 or hi > 0.0)
+
+
+def test_the_exact_sum_of_zeros_is_zero_and_that_of_about_one_is_not_one() -> None:
+    """1 + 2^-60 has magnitudes that add up to 1 in float64; products that are zero need no room."""
+    a = np.array([[[1.0, 2.0**-30]]], np.float32)
+    products = [Product((x, x), (y, y), 2) for x, y in ((a, a.transpose(0, 2, 1)), (0 * a, a.transpose(0, 2, 1)))]
+    lo, hi = exact_sum(products[:1], [], (1, 1, 1))
+    assert exact(lo.item()) <= 1 + Fraction(1, 2**60) <= exact(hi.item())
+    lo, hi = exact_sum(products[1:], [], (1, 1, 1))
+    assert lo.item() == hi.item() == 0.0

@@ -109,3 +109,20 @@ def test_what_is_not_documented_is_refused_or_open() -> None:
     assert np.isnan(bessel_orders.second_kind(orders(-2), (x, x), FP32, SM80)[0]).all()
     assert np.isnan(bessel_orders.second_kind(orders(2), (-x, x), FP32, SM80)[0]).all()
     assert (bessel_orders.second_kind(orders(2), (x * 1e-40, x), FP32, SM80)[0] == -math.inf).all()
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP64], ids=lambda f: f.name)
+def test_negative_orders_are_open_where_only_the_documents_speak(fmt: Any) -> None:
+    """CUDA states the error of yn for n >= 0; a target that rounds correctly has one for each n."""
+    x = np.array([1.0, 9.0, 400.0])
+    assert np.isnan(bessel_orders.second_kind(orders(-2), (x, x), fmt, SM80)[0]).all()
+    lo, hi = bessel_orders.second_kind(orders(-2), (x, x), fmt, IEEE)
+    for low, high, v in zip(lo, hi, x, strict=True):
+        assert Arb(low) <= exactly(True, -2, float(v)) <= Arb(high) and high - low < 1e-6
+
+
+def test_a_short_piece_behind_the_bend_is_short() -> None:
+    """Over 2^-10 it may rise by its slope and its bend, not to the largest value of all."""
+    x = np.array([5.0, 12.0, 30.0])
+    ends = bessel_orders.second_kind(orders(2), (x, x + 2.0**-10), FP64, IEEE)
+    assert (ends[1] - ends[0] < 2.0**-10).all()

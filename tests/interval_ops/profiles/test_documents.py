@@ -248,6 +248,8 @@ def test_blocks(device: str) -> None:
         assert dot.rho >= 2.0**-24 or dot.acc in ("fp64", "int32"), kind
         assert not dot.convert or dot.acc == "fp16", kind
         assert dot.rho == 2.0**-11 or dot.acc != "fp16" or dot.block == 1 or device == "gfx942", kind
+    units = [(profile.dot(kind).block, profile.dot(kind).fraction) for kind in ("fp8_fp16acc", "fp8", "fp16acc")]
+    assert units[0] in units[1:]  # that of fp8, or that of fp16 once the operands are widened
     parts = {"tf32x3": (3, 2.0**-22 + 2 * 2.0**-23, 2.0**-9), "bf16x3": (3, 2.0**-16 + 2 * 2.0**-17, 2.0**-6),
              "bf16x6": (6, 2 * 2.0**-8 * 2.0**-17 + 2.0**-34, 2.0**-6)}  # fmt: skip
     for kind, (terms, lost, growth) in parts.items():

@@ -127,6 +127,15 @@ def test_the_last_sum_that_fits_and_the_first_that_does_not() -> None:
         assert lo <= top + 2 <= hi
 
 
+@pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_100"])
+def test_units_that_chop_hold_as_many_units_as_their_accumulator(name: str) -> None:
+    """Five products of 2^22 less one: more than 2^23 units, less than 2^24, which fp32 holds."""
+    a = np.full((1, 1, 3), 2048.0, np.float16)
+    b = np.array([2048.0, 2047.0, 1023.0], np.float16).reshape(1, 3, 1)
+    lo, hi = (x.item() for x in bounds(a, b, "fp16", name))
+    assert lo == hi == 2048.0 * (2048 + 2047 + 1023) > 2.0**23
+
+
 def test_an_accumulator_off_the_grid_brings_the_width_back() -> None:
     a, b = np.ones((1, 1, 8), np.float32), np.full((1, 8, 1), 4096, np.float32)
     for c, width in ((2.0**-8, False), (2.0**-9 + 2.0**-30, True)):
