@@ -9,7 +9,6 @@ elsewhere: nothing that numpy computed is taken for exact.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,27 @@ import torch
 from render.entry.target import is_tool_file
 from render.front.comparisons import listening
 from render.front.names import user_frame
-from render.front.numpy_functions import ACCUMULATIONS, FUNCTIONS, METHODS, REDUCTIONS, UFUNCS
+from render.front.numpy_functions import ACCUMULATIONS, FUNCTIONS, METHODS, REDUCTIONS, WRITING, function_of
+from render.front.numpy_numbers import FOLLOWED, followed_number, own
+from render.front.operands import (
+    HomedArray,
+    alike,
+    bare,
+    copied,
+    in_torch,
+    is_basic,
+    memory,
+    memory_of,
+    number_of,
+    numbers,
+    of_kernel,
+    offset,
+    put_bits,
+    span,
+    tensor_of,
+    torch_dtype,
+    watching,
+)
 from render.front.scalars import ReadElement, flattened
 from render.front.tape import plain
 from render.interpreter.hosted.overloads import host_site
@@ -30,56 +49,56 @@ from render.result.places import relative
 if TYPE_CHECKING:
     from render.front.watch import Watch
 
-_FORMS = {"__call__": UFUNCS, "reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
+_FORMS = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
 _WITHOUT_MEANING = {"out": (), "casting": (), "subok": (), "order": (), "where": (True,), "dtype": (None,)}
 """Keywords that say nothing about the function, with the values for which that is so (empty: all)."""
-_AS_NEAR = 2.0**-6
-"""Of the largest element of operands and result: farther apart, the libraries were asked for different things."""
 _SCALARS = 64
-_watching: list[Watch] = []
-_scalars: OrderedDict[float, torch.Tensor | None] = OrderedDict()
-"""What numpy gave as a number of its own, by its value: the last ones."""
+OPERATIONS = 20_000
+"""Of numpy's on a script's own arrays: a table made element by element costs numpy itself a thousandth."""
 
 
-class Followed(np.ndarray):
-    """The memory of a tensor (`home`; of a view, that of its base). `lost`: where numpy computed it from a kernel's
-    result in a way that is not followed."""
-
-    lost: str
-    home: torch.Tensor | None
-
-    def __array_finalize__(self, of: Any) -> None:
-        self.lost, self.home = getattr(of, "lost", ""), getattr(of, "home", None)
+class Followed(HomedArray):
+    """Computes in torch what it computes in numpy."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         out: tuple[Any, ...] = keywords.get("out") or ()
-        bare = {**keywords, "out": tuple(_bare(x) for x in out)} if out else keywords
+        given = {**keywords, "out": tuple(bare(x) for x in out)} if out else keywords
 
         def run() -> Any:
-            return getattr(ufunc, method)(*(_bare(x) for x in inputs), **bare)
+            return getattr(ufunc, method)(*(bare(x) for x in inputs), **given)
 
-        if not _watching or _watching[-1].busy:
+        if not watching or watching[-1].busy:
             return run()
+        if method == "at":
+            run()
+            return written(inputs[0], f"numpy.{ufunc.__name__}.at")
         said = {k: v for k, v in keywords.items() if not _means_nothing(k, v)}
         if method == "reduce":
             said.setdefault("axis", 0)
-        form = None if method == "reduceat" else _FORMS.get(method, {}).get(ufunc)
+        form = function_of(ufunc) if method == "__call__" else _FORMS.get(method, {}).get(ufunc)
         return _beside(f"numpy.{ufunc.__name__}", form, inputs, said, run, out[0] if len(out) == 1 else None)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if not _watching or _watching[-1].busy:
-            return func(*_bare(args), **{k: _bare(x) for k, x in kwargs.items()})
+        if not watching or watching[-1].busy:
+            return func(*bare(args), **{k: bare(x) for k, x in kwargs.items()})
+        targets = [*_flat(kwargs.get("out")), *(args[:1] if func in WRITING else ())]
+        if any(isinstance(x, Followed) for x in targets):
+            result = func(*bare(args), **{k: bare(x) for k, x in kwargs.items()})
+            for x in targets:
+                written(x, f"numpy.{func.__name__}")
+            return kwargs.get("out", result)
         if func in FUNCTIONS:
             said = {k: v for k, v in kwargs.items() if not _means_nothing(k, v)}
-            result = func(*_bare(args), **{k: _bare(x) for k, x in kwargs.items()})
-            return _beside(f"numpy.{func.__name__}", FUNCTIONS[func], args, said, lambda: result)
+            result = func(*bare(args), **{k: bare(x) for k, x in kwargs.items()})
+            form = _computing_in(said.pop("dtype", None), FUNCTIONS[func])
+            return _beside(f"numpy.{func.__name__}", form, args, said, lambda: result)
         for x in flattened([*args, *kwargs.values()]):
             _leaves(x)
         result = super().__array_function__(func, types, args, kwargs)
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             _read(args)
         missed = next(_lost(args), "") or (
-            f"{_here()}: numpy.{func.__name__}" if any(map(_of_kernel, flattened(args))) else ""
+            f"{_here()}: numpy.{func.__name__}" if any(map(of_kernel, flattened(args))) else ""
         )
 
         def marked(x: Any) -> Any:
@@ -87,22 +106,28 @@ class Followed(np.ndarray):
                 return type(x)(*map(marked, x)) if hasattr(x, "_fields") else type(x)(map(marked, x))
             if type(x) is not np.ndarray or x.dtype.kind != "f":
                 return x
-            found = _followed(x, None)
+            found = follow_array(x, None)
             found.lost = missed
             return found
 
         return marked(result)
 
+    def __getitem__(self, index: Any) -> Any:
+        found = np.ndarray.__getitem__(self, index)
+        if isinstance(found, np.floating) and self.home is not None and watching and not watching[-1].busy:
+            return followed_number(found, None, (self, index, watching[-1].tape.now))
+        return found
+
     def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
-        result = _bare(self).astype(dtype, *args, **keywords)
+        result = bare(self).astype(dtype, *args, **keywords)
         if result.dtype.kind != "f" or not _asked_by_user():
-            return _followed(result, self.home) if result.dtype.kind == "f" else result
-        to = _dtype(result) if result.dtype.itemsize <= 8 else None
+            return follow_array(result, self.home) if result.dtype.kind == "f" else result
+        to = torch_dtype(result) if result.dtype.itemsize <= 8 else None
         form = None if to is None else lambda x: x.clone() if x.dtype == to else x.to(to)
         return _beside("numpy.astype", form, (self,), {}, lambda: result)
 
     def copy(self, order: Any = "C") -> Any:
-        result = _bare(self).copy(order)
+        result = bare(self).copy(order)
         return _beside("numpy.copy", torch.clone, (self,), {}, lambda: result) if _asked_by_user() else result
 
 
@@ -116,42 +141,98 @@ def _method(name: str) -> Callable[..., Any]:
 def _writer(name: str) -> Callable[..., Any]:
     def called(self: Followed, *args: Any, **keywords: Any) -> Any:
         found = getattr(np.ndarray, name)(self, *args, **keywords)
-        if _watching and not _watching[-1].busy and self.home is not None and _offset(self, self.home) is not None:
-            region = _watching[-1].tape.known(self.home)
-            if region is not None and region.cell.kernel:
-                _watching[-1].note(unfollowed(f"{_here()}: numpy.{name} into a kernel's result"))
-            _watching[-1].tape.overwritten(self.home)
+        written(self, f"numpy.{name}")
         return found
 
     return called
 
 
+def written(x: Any, name: str = "numpy") -> None:
+    """Something that is not followed wrote to the array: what it holds is data from now on."""
+    if not watching or watching[-1].busy or not isinstance(x, Followed) or (home := x.home) is None:
+        return
+    if not np.may_share_memory(bare(x), memory(home)):
+        return
+    region = watching[-1].tape.known(home)
+    if region is not None and region.cell.kernel:
+        watching[-1].note(unfollowed(f"{_here()}: {name} into a kernel's result"))
+    watching[-1].tape.overwritten(home)
+
+
+def _set_item(self: Followed, index: Any, value: Any) -> None:
+    """`self[index] = value`: a copy on the tape, where the index names a part of the array as it lies in memory."""
+    np.ndarray.__setitem__(self, index, bare(value))
+    if not watching or watching[-1].busy:
+        return
+    part = np.ndarray.__getitem__(self, index) if is_basic(index) else None
+    if isinstance(part, np.generic):
+        part = np.ndarray.__getitem__(self, span(index))
+    target = tensor_of(part) if isinstance(part, Followed) and part.home is not None else None
+    if target is None or not copied(target, value):
+        written(self, "numpy.__setitem__")
+
+
 def _leaver(name: str) -> Callable[..., Any]:
     def called(self: Followed, *args: Any, **keywords: Any) -> Any:
         _leaves(self)
-        return getattr(_bare(self), name)(*args, **keywords)
+        return getattr(bare(self), name)(*args, **keywords)
 
     return called
 
 
 def _shower(name: str) -> Callable[..., Any]:
     def called(self: Followed) -> Any:
-        if _watching and not _watching[-1].busy:
+        if watching and not watching[-1].busy:
             _read((self,))
-        return getattr(_bare(self), name)()
+        return getattr(bare(self), name)()
 
     return called
 
 
+def _as_float(self: Any) -> float:
+    """It goes to where numpy is not: a kernel, a list, torch."""
+    value = float(own(self))
+    if watching and not watching[-1].busy and (twin := number_of(self)) is not None:
+        _remember(value, twin)
+    return value
+
+
+for _kind in FOLLOWED:
+    for _name in ("__float__", "item", "tolist"):
+        setattr(_kind, _name, _as_float)
+    setattr(_kind, "__array_ufunc__", Followed.__array_ufunc__)  # noqa: B010
 for _name in ("__str__", "__repr__"):
     setattr(Followed, _name, _shower(_name))
 for _name in ("__reduce__", "__reduce_ex__", "tolist", "tobytes", "tofile", "dump", "dumps"):
     setattr(Followed, _name, _leaver(_name))
-for _name in ("__setitem__", "sort", "partition", "fill", "put", "byteswap"):
+for _name in ("sort", "partition", "fill", "put", "byteswap", "resize"):
     setattr(Followed, _name, _writer(_name))
 for _name in METHODS:
     setattr(Followed, _name, _method(_name))
+Followed.__setitem__ = _set_item  # type: ignore[method-assign,assignment]
 Followed.__name__ = "array"  # numpy prints the class of an array that is none of its own
+
+
+def _computing_in(dtype: Any, form: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The function of operands that are cast first."""
+    if dtype is None:
+        return form
+    to = torch_dtype(dtype)
+    return lambda x, *args, **keywords: form(x.to(to), *args, **keywords)
+
+
+class _Left:
+    """How many operations are followed yet, of those in which no kernel's result takes part."""
+
+    operations = OPERATIONS
+
+
+def _goes_on(inputs: Any) -> bool:
+    """Beyond the limit: whether it is followed all the same, because a kernel's result takes part."""
+    if any(map(of_kernel, flattened(inputs))):
+        return True
+    watching[-1].note(f"{_here()}: after {OPERATIONS} operations of numpy, what it computes is data of unknown error")
+    return False
 
 
 def _means_nothing(keyword: str, value: Any) -> bool:
@@ -164,44 +245,48 @@ def _beside(
     run: Callable[[], Any], out: Any = None,
 ) -> Any:  # fmt: skip
     """What numpy makes of it, with torch's result of the same function on the tape, if there is one."""
-    place = None if out is None else _tensor(out)
-    twin = None if form is None or (out is not None and place is None) else _in_torch(form, inputs, said)
+    if _Left.operations <= 0 and not _goes_on(inputs):
+        found = run()
+        written(out, name)
+        return found
+    _Left.operations -= 1
+    place = None if out is None else tensor_of(out)
+    twin = None if form is None or (out is not None and place is None) else in_torch(form, inputs, said)
     result = run()
     if out is not None:
-        result = _bare(out)
-    good = twin is not None and _alike(twin, result, inputs)
+        result = bare(out)
+    good = twin is not None and alike(twin, result, inputs)
     missed = next(_lost(inputs), "")
-    if not good and not missed and any(map(_of_kernel, flattened(inputs))):
+    if not good and not missed and any(map(of_kernel, flattened(inputs))):
         missed = f"{_here()}: {name}"
     if good and twin is not None:
-        bits = np.array(result)
+        bits = result if place is None else result.copy()
         if place is not None:
             twin = place.copy_(twin)
-        with _watching[-1].tape.paused(), torch.no_grad():  # the script's numbers stay numpy's
-            twin.copy_(torch.from_numpy(bits))
+        put_bits(twin, bits)
     if not isinstance(result, np.ndarray) or result.ndim == 0 or result.dtype == bool:
         _read(inputs)
         if isinstance(result, np.generic) and result.dtype.kind == "f":
             _remember(float(result), twin if good else None)
         if not isinstance(result, np.ndarray) or result.ndim == 0:
-            return result
+            return followed_number(result, twin) if good and twin is not None else result
     if out is not None:
         out.lost = missed or out.lost if isinstance(out, Followed) else ""
         return out
     if result.dtype.kind not in "fb" or (result.dtype == bool and not good):
         return result
-    found = _followed(twin.numpy() if good and twin is not None else result, twin if good else None)
+    found = follow_array(memory_of(twin) if good and twin is not None else result, twin if good else None)
     found.lost = missed
     return found
 
 
 def _remember(value: float, twin: torch.Tensor | None) -> None:
     """A number of numpy's own; None where nothing is known of its error."""
-    _scalars[value] = twin
-    _scalars.move_to_end(value)
-    if len(_scalars) > _SCALARS:
-        _scalars.popitem(last=False)
-    watch, frame = _watching[-1], user_frame()
+    numbers[value] = twin
+    numbers.move_to_end(value)
+    if len(numbers) > _SCALARS:
+        numbers.popitem(last=False)
+    watch, frame = watching[-1], user_frame()
     if twin is None:
         watch.tape.left.lost(value)
     elif (place := watch.tape.known(twin)) is not None and frame is not None and not watch._looked_at(place, frame):
@@ -210,19 +295,13 @@ def _remember(value: float, twin: torch.Tensor | None) -> None:
 
 def _leaves(x: Any) -> None:
     """It may come back, from a file or a list."""
-    if isinstance(x, Followed) and _watching and not _watching[-1].busy and (tensor := _tensor(x)) is not None:
-        _watching[-1].tape.leaves(tensor)
+    if isinstance(x, Followed) and watching and not watching[-1].busy and (tensor := tensor_of(x)) is not None:
+        watching[-1].tape.leaves(tensor)
 
 
 def _asked_by_user() -> bool:
     """Whether the caller of the function that asks is the user's code, and not numpy's."""
-    return bool(_watching) and not _watching[-1].busy and not is_tool_file(sys._getframe(2).f_code.co_filename)
-
-
-def _bare(x: Any) -> Any:
-    if isinstance(x, list | tuple):
-        return type(x)(_bare(y) for y in x)
-    return x.view(np.ndarray) if isinstance(x, Followed) else x
+    return bool(watching) and not watching[-1].busy and not is_tool_file(sys._getframe(2).f_code.co_filename)
 
 
 def _lost(inputs: Any) -> Iterator[str]:
@@ -232,9 +311,9 @@ def _lost(inputs: Any) -> Iterator[str]:
 def lost(x: Any) -> str:
     """Where a kernel's result went a way that is not followed; "" if that is not so."""
     home = x.home if isinstance(x, Followed) else None
-    if home is None or x.lost or not x.size or _offset(x, home) is not None:
+    if home is None or x.lost or not x.size or offset(x, home) is not None:
         return getattr(x, "lost", "")
-    region = _watching[-1].tape.known(home) if _watching else None  # a copy: astype, take, sort, ...
+    region = watching[-1].tape.known(home) if watching else None  # a copy: astype, take, sort, ...
     return f"{_here()}: numpy.{x.dtype} copy" if region is not None and region.cell.kernel else ""
 
 
@@ -243,111 +322,33 @@ def _here() -> str:
     return f"{relative(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
-def _offset(x: np.ndarray, home: torch.Tensor) -> int | None:
-    """Where an array begins in the memory of a tensor, in elements; None where it lies elsewhere."""
-    if home.itemsize != x.itemsize or any(s % x.itemsize for s in x.strides):
-        return None
-    apart = (x.ctypes.data - home.data_ptr()) // x.itemsize + int(home.storage_offset())
-    return apart if 0 <= apart < home.untyped_storage().nbytes() // x.itemsize else None
-
-
-def _followed(array: Any, home: torch.Tensor | None) -> Followed:
+def follow_array(array: Any, home: torch.Tensor | None) -> Followed:
     found: Followed = array.view(Followed)
     found.home = home
     return found
 
 
-def _tensor(x: Any) -> torch.Tensor | None:
-    """The tensor over the memory of an array."""
-    if (
-        not isinstance(x, np.ndarray)
-        or x.dtype.kind not in "fbi"
-        or x.dtype.itemsize > 8
-        or any(s < 0 for s in x.strides)
-    ):
-        return None
-    home = x.home if isinstance(x, Followed) else None
-    if home is not None and (start := _offset(x, home)) is not None:
-        return torch.as_strided(home, x.shape, tuple(s // x.itemsize for s in x.strides), start)
-    return torch.from_numpy(_bare(x)) if x.flags.writeable else None
+def converted(x: Followed, result: np.ndarray) -> Any:
+    """`result` of numpy's conversion of an array to an array: the same memory, or a copy."""
+    if x.home is not None and x.dtype == result.dtype and offset(result, x.home) is not None:
+        found = follow_array(result, x.home)
+        found.lost = x.lost
+        return found
+    to = torch_dtype(result)
+    return _beside("numpy.array", lambda y: y.clone() if y.dtype == to else y.to(to), (x,), {}, lambda: result)
 
 
-def taken(array: Any, made: torch.Tensor) -> torch.Tensor:
-    """`made` by torch of an array: a copy of the tensor that the array is, where it is one."""
-    home = array.home if isinstance(array, Followed) else None
-    if home is None or _offset(array, home) is None or (source := _tensor(array)) is None:
-        return made
-    with torch.no_grad():
-        found = source.to(made.dtype, copy=True)
-    return found.requires_grad_(made.requires_grad)
+def stacked(rows: Any, result: np.ndarray) -> Any:
+    """`result` of an array made of a list of arrays or of numpy's numbers."""
+    told = [x for x in flattened(rows) if isinstance(x, np.generic) and x.dtype.kind == "f"]
+    if any(float(x) not in numbers for x in told):
+        return result  # read from an array, or computed from what was: data of unknown error
+    to = torch_dtype(result)
+    return _beside("numpy.array", lambda ys: torch.stack(list(ys)).to(to), (list(rows),), {}, lambda: result)
 
 
-def _of_kernel(x: Any) -> bool:
-    tensor = _tensor(x) if isinstance(x, Followed) else None
-    region = None if tensor is None else _watching[-1].tape.known(tensor)
-    return region is not None and region.cell.kernel
-
-
-def _in_torch(form: Callable[..., torch.Tensor], inputs: Any, said: Mapping[str, Any]) -> torch.Tensor | None:
-    """The same function by torch, in memory of its own; None where torch does not take these arguments."""
-    try:
-        given = [_operand(x) for x in inputs]
-        arrays = [x.dtype for x in flattened(inputs) if isinstance(x, np.ndarray | np.generic)]
-        common = np.result_type(*arrays) if arrays else None
-        if common is not None and common.kind == "f" and common.itemsize <= 8:
-            wide = _dtype(np.empty(0, common))
-            given = [
-                x.to(wide) if isinstance(x, torch.Tensor) and x.dtype not in (wide, torch.bool) else x for x in given
-            ]
-        with torch.no_grad():
-            found = form(*given, **said)
-            return found.clone() if any(x is found for x in given) else found
-    except (_NoTensor, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return None
-
-
-def _dtype(x: Any) -> torch.dtype:
-    """Torch's name of an array's format."""
-    return torch.from_numpy(np.empty(0, x.dtype)).dtype
-
-
-class _NoTensor(Exception):
-    """An operand that is not followed."""
-
-
-def _operand(x: Any) -> Any:
-    if isinstance(x, list | tuple) and any(isinstance(y, np.ndarray) for y in x):
-        return type(x)(_operand(y) for y in x)
-    if isinstance(x, np.ndarray):
-        found = _tensor(x)
-    elif isinstance(x, np.generic) and x.dtype.kind == "f" and float(x) in _scalars:
-        found = _scalars[float(x)]
-    elif isinstance(x, np.generic):  # perhaps computed from one of those
-        number = _watching[-1].tape.left.of(float(x)) if x.dtype.kind == "f" else 0.0
-        found = torch.full((), x.item(), dtype=_dtype(x)) if isinstance(number, float) else None
-    else:
-        return x
-    if found is None:
-        raise _NoTensor
-    return found
-
-
-def _alike(twin: torch.Tensor, result: Any, inputs: Any) -> bool:
-    """Whether it is the same function's value, apart from rounding."""
-    if not isinstance(result, np.ndarray | np.generic) or result.shape != tuple(twin.shape):
-        return False
-    with _watching[-1].tape.paused():
-        mine = twin.numpy()
-    if mine.dtype != result.dtype:
-        return False
-    if result.dtype == bool:
-        return bool(np.array_equal(mine, result))
-    with np.errstate(all="ignore"):
-        one, two = (np.nan_to_num(np.asarray(x, np.float64)) for x in (mine, result))
-        given = [np.asarray(_bare(x)) for x in flattened(inputs)]
-        finite = [np.abs(x[np.isfinite(x)]) for x in (*given, two) if x.dtype.kind == "f"]
-        scale = max(float(x.max(initial=0)) for x in finite)
-        return bool((np.abs(one - two) <= _AS_NEAR * scale).all())
+def _flat(out: Any) -> tuple[Any, ...]:
+    return out if isinstance(out, tuple) else () if out is None else (out,)
 
 
 def unfollowed(where: str) -> str:
@@ -356,21 +357,21 @@ def unfollowed(where: str) -> str:
 
 def _read(inputs: Any) -> None:
     """A number is read from these arrays: perhaps a difference."""
-    watch = _watching[-1]
+    watch = watching[-1]
     for x in inputs:
         if isinstance(x, Followed):
             if x.lost and listening():  # a comparison that is judged computes, too
                 watch.note(
                     f"{x.lost} of a kernel's result is not followed: compare before it, or compute it with torch"
                 )
-            elif (tensor := _tensor(x)) is not None:
+            elif (tensor := tensor_of(x)) is not None:
                 watch.read(tensor)
     watch.flush()
 
 
 _MAKERS: tuple[tuple[Any, str], ...] = (
     (np, "load"), (np, "fromfile"), (np, "frombuffer"), (np, "loadtxt"), (np, "genfromtxt"), (np, "fromiter"),
-    (np, "array"), (np, "asarray"), (np.lib.npyio.NpzFile, "__getitem__"),
+    (np.lib.npyio.NpzFile, "__getitem__"),
 )  # fmt: skip
 """Functions that make arrays of what is no array of one size: bytes, text, Python's numbers."""
 
@@ -381,19 +382,19 @@ def _maker(plain: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
         result = plain(*args, **keywords)
         if type(result) is not np.ndarray or watch.busy or is_tool_file(sys._getframe(1).f_code.co_filename):
             return result
-        return _arrived(result)
+        return arrived(result)
 
     return made
 
 
-def _arrived(array: np.ndarray) -> np.ndarray:
+def arrived(array: np.ndarray) -> np.ndarray:
     """Followed, where its numbers left before."""
-    tape = _watching[-1].tape
-    if array.dtype.kind != "f" or not array.size or (tensor := _tensor(array)) is None:
+    tape = watching[-1].tape
+    if array.dtype.kind != "f" or not array.size or (tensor := tensor_of(array)) is None:
         return array
-    with _watching[-1]._own():
+    with watching[-1]._own():
         place = tape.place(tensor)
-    return _followed(array, tensor) if tape.came_back(place.cell) else array
+    return follow_array(array, tensor) if tape.came_back(place.cell) else array
 
 
 def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
@@ -412,11 +413,12 @@ def follow(scope: PatchScope, watch: Watch) -> Callable[[], None]:
         if (place := watch.tape.known(tensor)) is not None:
             watch.tape.seen(place.cell)
             watch.tape.leaves(tensor)
-        return _followed(found, tensor.detach()) if found.dtype.kind == "f" else found
+        return follow_array(found, tensor.detach()) if found.dtype.kind == "f" else found
 
     scope.set(torch.Tensor, "numpy", numpy)
     for owner, name in _MAKERS:
         scope.set(owner, name, _maker(getattr(owner, name), watch))
-    _watching.append(watch)
-    _scalars.clear()
-    return lambda: _watching.remove(watch)
+    watching.append(watch)
+    numbers.clear()
+    _Left.operations = OPERATIONS
+    return lambda: watching.remove(watch)

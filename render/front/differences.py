@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from render.front.history import history, launches
 from render.front.parts import own_part
-from render.front.steps import Cell, HostOperation, Region, TapeStep
+from render.front.steps import Cell, Given, HostOperation, Region, TapeStep
 from render.ops.aten import base_name
 
 _AGAINST = frozenset(
@@ -37,6 +37,17 @@ def compared(place: Region, now: int) -> tuple[Region, Region, int] | None:
         if fitting is not None and _computed(left, right, time):
             return *fitting, time
     return None
+
+
+def from_data(place: Region, now: int) -> bool:
+    """Whether a kernel's result is put against data from outside behind this value: a loss, or a reference that
+    somebody computed where nobody watched."""
+    for one, two, time in _candidates(place, now):
+        left, right = own_part(one, time), own_part(two, time)
+        if left.cell.kernel != right.cell.kernel and fitted(left, right) is not None:
+            other = right if left.cell.kernel else left
+            return any(isinstance(s, Given) and s.foreign and not s.made for s in history(other.cell, time).values())
+    return False
 
 
 def fitted(left: Region, right: Region) -> tuple[Region, Region] | None:

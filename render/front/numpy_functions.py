@@ -14,7 +14,8 @@ import torch
 Function = Callable[..., torch.Tensor]
 
 _OTHER_NAME: Mapping[Any, Function] = {
-    np.power: torch.pow, np.equal: torch.eq, np.rint: torch.round, np.fabs: torch.abs,
+    np.power: torch.pow, np.equal: torch.eq, np.rint: torch.round, np.fabs: torch.abs, np.degrees: torch.rad2deg,
+    np.radians: torch.deg2rad,
 }  # fmt: skip
 _SAME_NAME: dict[Any, Function] = {
     ufunc: getattr(torch, ufunc.__name__)
@@ -23,6 +24,20 @@ _SAME_NAME: dict[Any, Function] = {
 }
 UFUNCS: Mapping[Any, Function] = {**_SAME_NAME, **_OTHER_NAME}
 """Of the same name; `torch.equal` asks another question."""
+_OF_SCIPY = frozenset([
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e",
+    "log1p", "log_ndtr", "logit", "ndtr", "ndtri", "psi", "xlog1py", "xlogy",
+])  # fmt: skip
+"""ufuncs of `scipy.special` that torch.special has under their names."""
+
+
+def function_of(ufunc: Any) -> Function | None:
+    """torch's function for a ufunc; of another library's than numpy's, it goes by its name."""
+    found = UFUNCS.get(ufunc)
+    if found is None and ufunc.__name__ in _OF_SCIPY and getattr(np, ufunc.__name__, None) is not ufunc:
+        special: Function = getattr(torch.special, ufunc.__name__)
+        return special
+    return found
 
 
 def _dims(function: Function) -> Function:
@@ -57,13 +72,62 @@ def _dot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.matmul(a, b)
 
 
+def _roll(x: torch.Tensor, shift: Any, axis: Any = None) -> torch.Tensor:
+    return torch.roll(x, shift, axis)
+
+
+def _tile(x: torch.Tensor, reps: Any) -> torch.Tensor:
+    return torch.tile(x, (reps,) if isinstance(reps, int) else tuple(reps))
+
+
+def _repeat(x: torch.Tensor, repeats: int, axis: int | None = None) -> torch.Tensor:
+    if not isinstance(repeats, int):
+        raise NotImplementedError("counts that differ")
+    return torch.repeat_interleave(x, repeats, axis)
+
+
+def _sort(x: torch.Tensor, axis: int | None = -1) -> torch.Tensor:
+    return torch.sort(x.reshape(-1) if axis is None else x, -1 if axis is None else axis).values
+
+
+def _flip(x: torch.Tensor, axis: Any = None) -> torch.Tensor:
+    dims = range(x.dim()) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return torch.flip(x, tuple(dims))
+
+
+def _prod(x: torch.Tensor, axis: int | None = None, keepdims: bool = False) -> torch.Tensor:
+    return torch.prod(x) if axis is None else torch.prod(x, axis, keepdim=keepdims)
+
+
+def _cumulative(function: Function) -> Function:
+    def called(x: torch.Tensor, axis: int | None = None) -> torch.Tensor:
+        return function(x.reshape(-1), 0) if axis is None else function(x, axis)
+
+    return called
+
+
+def _take_along(x: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
+    return torch.take_along_dim(x, indices, axis)
+
+
+def _diff(x: torch.Tensor, n: int = 1, axis: int = -1) -> torch.Tensor:
+    return torch.diff(x, n, axis)
+
+
 FUNCTIONS: Mapping[Any, Function] = {
     np.mean: _dims(torch.mean), np.sum: _dims(torch.sum), np.max: _dims(torch.amax), np.min: _dims(torch.amin),
     np.var: _var, np.std: lambda *args, **keywords: torch.sqrt(_var(*args, **keywords)), np.linalg.norm: _norm,
     np.dot: _dot, np.einsum: torch.einsum, np.where: torch.where, np.concatenate: torch.concatenate,
     np.stack: torch.stack, np.column_stack: torch.column_stack, np.vstack: torch.vstack, np.hstack: torch.hstack,
     np.dstack: torch.dstack, np.outer: torch.outer, np.clip: torch.clamp, np.tril: torch.tril, np.triu: torch.triu,
-    np.isclose: torch.isclose,
+    np.isclose: torch.isclose, np.copy: torch.clone, np.roll: _roll, np.tile: _tile, np.repeat: _repeat,
+    np.sort: _sort, np.flip: _flip, np.prod: _prod, np.inner: torch.inner, np.kron: torch.kron, np.diff: _diff,
+    np.cumsum: _cumulative(torch.cumsum), np.cumprod: _cumulative(torch.cumprod), np.trace: torch.trace,
+    np.nan_to_num: torch.nan_to_num, np.vdot: torch.vdot, np.tensordot: torch.tensordot,
+    np.take_along_axis: _take_along, np.append: lambda a, b, axis=None: (
+        torch.cat([a.reshape(-1), b.reshape(-1)]) if axis is None else torch.cat([a, b], axis)),
 }  # fmt: skip
-METHODS = tuple(f.__name__ for f in FUNCTIONS if hasattr(np.ndarray, f.__name__))
+WRITING = frozenset([np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis])
+"""Functions that write to their first argument."""
+METHODS = tuple(f.__name__ for f in FUNCTIONS if hasattr(np.ndarray, f.__name__) and f not in (np.copy, np.sort))
 """Of an array, for the functions of these names."""

@@ -147,7 +147,7 @@ class Tape(Untracked, TorchDispatchMode):
     def assembled(self, tensor: torch.Tensor, data: Any) -> None:
         """Just made of Python's numbers: where some of them left torch before, it rests on these."""
         told = [self.left.of(x) if isinstance(x, float) else x for x in flattened(data)]
-        cell = self._cells.get(tensor.untyped_storage()._cdata) or self._given(tensor, made=True)
+        cell = self._cells.get(tensor.untyped_storage()._cdata) or self.give(tensor, made=True)
         if len(told) != tensor.numel() or not any(isinstance(x, ReadElement | Recipe | Untold) for x in told):
             for given in [s for s in cell.steps if isinstance(s, Given)]:
                 self._came_back(cell, given)
@@ -198,7 +198,7 @@ class Tape(Untracked, TorchDispatchMode):
         if (wrapped := self._wrapped(tensor)) is not None:
             return wrapped.cell
         found = self._cells.get(tensor.untyped_storage()._cdata)
-        return self._given(tensor) if found is None else found
+        return self.give(tensor) if found is None else found
 
     def _new(self, tensor: torch.Tensor) -> Cell:
         storage = tensor.untyped_storage()
@@ -213,7 +213,7 @@ class Tape(Untracked, TorchDispatchMode):
         self._cells = {key: cell for key, cell in self._cells.items() if cell.storage and not cell.storage.expired()}
         self._next_sweep = 2 * len(self._cells) + _SWEEP
 
-    def _given(self, tensor: torch.Tensor, made: bool = False, here: bool = False) -> Cell:
+    def give(self, tensor: torch.Tensor, made: bool = False, here: bool = False) -> Cell:
         """A storage as it is now. `here`: something in its place wrote it, so it did not come back."""
         known = self._cells.get(tensor.untyped_storage()._cdata)
         cell = known or self._new(tensor)
@@ -315,7 +315,7 @@ class Tape(Untracked, TorchDispatchMode):
         """Something that is no operation of torch wrote to its storage: the bytes are given anew."""
         cell = self._cells.get(tensor.untyped_storage()._cdata)
         if cell is not None:
-            step = self._given(tensor, here=True).steps[-1]
+            step = self.give(tensor, here=True).steps[-1]
             assert isinstance(step, Given)
             step.foreign = True
 
@@ -341,7 +341,7 @@ class Tape(Untracked, TorchDispatchMode):
         rule = operation(func)
         if rule.view or rule.name == "set":
             if rule.name == "lift_fresh" and plain(args[0]) and args[0].untyped_storage().resizable():
-                self._given(args[0], made=True)  # numbers in the code; an array's memory is not torch's own
+                self.give(args[0], made=True)  # numbers in the code; an array's memory is not torch's own
                 self._set_to(args[0])
             return func(*args, **named)
         given = [x for x in tree_flatten((args, named))[0] if isinstance(x, torch.Tensor)]
@@ -400,7 +400,7 @@ class Tape(Untracked, TorchDispatchMode):
         """Random numbers: what was drawn is given; a dropout is the product with its mask."""
         if name == "native_dropout":
             out, mask = results
-            self._given(mask, made=True)
+            self.give(mask, made=True)
             cell, (x, p) = self._new(out), frozen[0][:2]
             step = HostOperation(self._tick(), (x.cell, self._cell(mask)), (cell,), host_site(), True, func=_dropped,
                              args=(x, self.place(mask), p), made=(self.place(out),))  # fmt: skip
@@ -408,7 +408,7 @@ class Tape(Untracked, TorchDispatchMode):
             return
         for x in results:
             if x.numel() * x.itemsize == x.untyped_storage().nbytes():
-                self._given(x, made=True)
+                self.give(x, made=True)
                 continue
             drawn = self.place(x.detach().clone())
             place = self.place(x)

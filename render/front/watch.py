@@ -19,15 +19,17 @@ from torch.overrides import TorchFunctionMode
 from render.entry.execution import profile_called
 from render.entry.target import is_tool_file
 from render.front import elements, examples, scalars
-from render.front.arrays import follow, lost, taken, unfollowed
+from render.front.arrays import follow, lost, unfollowed
 from render.front.comparisons import NothingToJudge, intercepted, listening, recording, silent, tensors_of
-from render.front.differences import compared, fitted, opposed
+from render.front.differences import compared, fitted, from_data, opposed
 from render.front.examples import Examples
 from render.front.history import behind
 from render.front.judge import ComparedSide, judge
 from render.front.names import denied, handed_at, in_sight, names_of, only_looked_at, shows, user_frame, way
+from render.front.operands import taken
 from render.front.parts import own_part
 from render.front.session import WatchedSession
+from render.front.sources import follow_sources
 from render.front.steps import Region
 from render.front.tape import Tape, plain, unheard
 from render.interpreter.compat import known_keys
@@ -182,6 +184,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
                 stack.enter_context(_Listener(self))
                 stack.enter_context(followed(lambda: _Listener(self)))
                 stack.callback(follow(scope, self))
+                follow_sources(scope, self)
                 scalars.follow(scope, self.tape, lambda: self.busy, self._looked_at)
                 self.tape.left.met, self.tape.left.decides = self._met, self._decides
                 self._heard(stack)
@@ -290,6 +293,10 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             read = self._reads.pop(0)
             with self._own():
                 found = compared(read.place, read.until)
+                loss = found is None and from_data(read.place, read.until)
+            if loss:
+                self.note(f"{relative(read.frame.f_code.co_filename)}:{read.line}: this is put against data and taken "
+                          "for a loss; assert_close or assert_allclose would have it judged")  # fmt: skip
             if found is not None:
                 left, right, until = found
                 file, line = read.frame.f_code.co_filename, read.line

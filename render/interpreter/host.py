@@ -223,10 +223,7 @@ class HostTracker(HostBounds):
                 return copied
         rounds = taken or (rounded_to(op, args, kwargs) if op.cause else None)
         if rounds is None and not op.opaque and not self.concerned(op, args, kwargs):
-            out = func(*args, **kwargs)  # the user's call
-            for target in written_arguments(op, args, kwargs):
-                self.memory.host_write(target)
-            return self._placed(op, out)
+            return self._placed(op, self._overwriting(func, args, kwargs, written_arguments(op, args, kwargs)))
         return self._placed(op, self._follow(func, op, args, kwargs, rounds))
 
     def _of_sparse(self, func: Any, op: OverloadRule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -291,10 +288,7 @@ class HostTracker(HostBounds):
             self.memory.read_by_host(reads[k])
         site = host_site() if op.opaque else None if known or rounds is None else self._note(op, rounds)
         if not known and (site is None or not self.memory.interval):
-            out = func(*args, **kwargs)  # the user's call
-            for target in targets:
-                self.memory.host_write(target)
-            return out
+            return self._overwriting(func, args, kwargs, targets)
         self.followed += 1
         before = {start_of(t) for t in reads.values()}
         prepared = all(start_of(reads[k]) in self._prepared for k in known)
@@ -329,6 +323,15 @@ class HostTracker(HostBounds):
                 self._attach(target, first, mine, prepared, void, void.flags(target))
         if steps is None:
             self.after(seen, out)
+        return out
+
+    def _overwriting(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[torch.Tensor]
+    ) -> Any:
+        """Run an operation on what is exact, whose results may take the place of elements with bounds."""
+        out = func(*args, **kwargs)  # the user's call
+        for target in targets:
+            self.memory.host_write(target)
         return out
 
     def _of_points(

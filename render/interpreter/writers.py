@@ -58,6 +58,10 @@ class Writers:
             if hit.any():
                 yield span, span.linear if len(span.low) == 1 else span.linear[hit]
 
+    def touch(self, low: int, high: int) -> bool:
+        """Whether a store may have hit an address from `low` to `high`."""
+        return any(span.whole[0] <= high and low <= span.whole[1] for span in self.spans)
+
 
 def _dense_axis(v: np.ndarray) -> tuple[int, ...]:
     """The axis along which addresses lie closest; a span per line of a tile leaves out the tiles beside it."""

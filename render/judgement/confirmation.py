@@ -270,4 +270,15 @@ def _witnessed(claim: Outside, sliced: Callable[[], Any], figures: Figures | Non
         return answer("none", "the second evaluation bounds a step more widely than the run")
     if not said.agrees and found.profile.known_order:
         return answer("none", "the second evaluation leaves an order of sums open that the bound does not")
-    return answer("agrees" if said.agrees else "disagrees", said.why, document)
+    answered = answer("agrees" if said.agrees else "disagrees", said.why, document)
+    return replace(answered, put_by=_put_by(found))
+
+
+def _put_by(found: Any) -> tuple[str, int] | None:
+    """The line of host code that put an input or a number of the code where the element lies."""
+    from render.trace.model import HOST, LEAF
+
+    if found.kernel != HOST:
+        return None
+    last = next(n for n in found.nodes if n.start <= found.root < n.stop)
+    return (last.file, last.line) if last.op == LEAF and last.attrs.get("source") != "memory" else None

@@ -120,10 +120,12 @@ def with_place(verdict: Verdict, place: tuple[str, int] | None) -> Verdict:
 
 
 def with_diagnosis(verdict: Verdict, told: Diagnosis | None) -> Verdict:
-    """The verdict with the guilty line as the place to look at."""
-    if told is None or told.place is None or verdict.code not in WRONG:
+    """The verdict with the guilty line as the place to look at: first of all, where host code put the number."""
+    put_by = verdict.witness and verdict.witness.put_by
+    found = put_by or (told and told.place)
+    if not found or verdict.code not in WRONG:
         return verdict
-    file, line = told.place
+    file, line = found
     first, last = advice.columns(file, line)
     return replace(verdict, file=file, line=line, column=first, end_column=last)
 

@@ -430,12 +430,13 @@ def _reference_carries(masks: Masks) -> Decision:
 
 
 def _reference_unexplained(case: Case, masks: Masks) -> Decision | None:
-    if not masks.outside_ref.any():
+    known = _own_rounding(case, masks) if masks.outside_ref.any() else None
+    if not masks.outside_ref.any() or (known is not None and known[1].all()):
         return None
-    known = _own_rounding(case, masks)
-    if known is not None and known[1].all():
-        return None
+    lo, hi = case.exact_ends()
     detail = "the reference differs from its own float64 evaluation by more than its rounding explains"
+    if not margins.known(hi - lo)[masks.outside_ref].all():
+        detail = f"{_share(masks.outside_ref)} reference values are outside the bound, of an error that is not known"
     return Decision("Inconclusive", "RND302", detail)
 
 

@@ -15,7 +15,8 @@ class Witness:
     """What the second evaluation of an element outside its bound says.
 
     `status`: "agrees" (the value cannot be reached), "disagrees", or "none" (there is no witness; `why` gives the
-    reason). `document` is the computation itself, as `render.witness` wrote it.
+    reason). `document` is the computation itself, as `render.witness` wrote it. `put_by`: file and line of the host
+    code that put a number there which no kernel computed.
     """
 
     status: str
@@ -23,6 +24,7 @@ class Witness:
     index: tuple[int, ...]
     why: str
     document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    put_by: tuple[str, int] | None = None
 
     @property
     def place(self) -> str:

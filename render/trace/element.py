@@ -26,7 +26,7 @@ from render.trace.follow import follow
 from render.trace.graph import pruned
 from render.trace.host import logged
 from render.trace.host_cut import HostCutter
-from render.trace.model import LEAF, MISHAPS, Node, NotSliceable, Slice
+from render.trace.model import HOST, LEAF, MISHAPS, Node, NotSliceable, Slice
 from render.trace.places import Place, places
 from render.trace.recorder import BYTES, Enough, Recorder
 from render.trace.roots import Root, roots
@@ -80,8 +80,7 @@ def slices_of(call: Call, run: Execution, wanted: Sequence[Wanted]) -> list[Slic
         apart = first and len(groups) > 1 and not any(isinstance(r, Slice) for r in results.values())
         run_all = whole or not (apart or run_all or all(isinstance(r, Slice) for r in results.values()))
         first = False
-    if getattr(run.session, "host_steps", 0):
-        _through_host(call, run, wanted, found)
+    _through_host(call, run, wanted, found)
     return [_left_alone(run, w, f) if f is none else f for w, f, none in zip(wanted, found, unstored, strict=True)]
 
 
@@ -126,7 +125,7 @@ def _through_host(call: Call, run: Execution, wanted: Sequence[Wanted], found: l
             k = number - node.start
             v, lo, hi = (float(end[k]) for end in (node.v, node.lo, node.hi))
             nodes, profile = tuple(cutter.nodes), run.session.profile
-            whole = Slice(name, where, "host code", (), nodes, number, v, lo, hi, profile=profile)
+            whole = Slice(name, where, HOST, (), nodes, number, v, lo, hi, profile=profile)
             confirmed = _confirmed(call, run, {i: whole})[i]
             assert confirmed is not None
             found[i] = confirmed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -117,6 +117,17 @@ class RecordingHost(HostTracker):
             if isinstance(result, torch.Tensor) and result.is_floating_point():  # nothing is traced to another one
                 self._add(replace(seen, part=part), result)
 
+    def _overwriting(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targets: Sequence[torch.Tensor]
+    ) -> Any:
+        """Written down where a launch stored to these before: its elements are no longer what it stored."""
+        stored = any(w.touch(*_reach(t)) for t in targets if t.numel() for w in self.log.session.writers)
+        seen = self.before(func, args, kwargs, {}) if stored else None
+        out = super()._overwriting(func, args, kwargs, targets)
+        if seen is not None:
+            self.after(seen, out)
+        return out
+
     def _add(self, step: HostStep, out: torch.Tensor) -> None:
         start = out.untyped_storage().data_ptr()
         if not step.func._schema.is_mutable and any(b.start == start for b in step.blocks.values()):
@@ -125,6 +136,12 @@ class RecordingHost(HostTracker):
         step.out = _block(out, {} if envelope is None else {id(out): envelope})
         self.log.elements += out.numel()
         self.log.steps.append(step)
+
+
+def _reach(t: torch.Tensor) -> tuple[int, int]:
+    """Addresses of a tensor's first and last element."""
+    first = address(t)
+    return first, first + sum((n - 1) * step for n, step in zip(t.shape, t.stride(), strict=True)) * t.element_size()
 
 
 def logged(call: Call) -> tuple[HostLog, Execution | None]:

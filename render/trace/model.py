@@ -63,6 +63,10 @@ class Node:
         return self.start + len(self.v)
 
 
+HOST = "host code"
+"""In place of a kernel's name, of what no kernel stored last."""
+
+
 @dataclass(frozen=True, eq=False)
 class Slice:
     """The computation of `output[index]`: its nodes, the number of the stored value, and what is not followed.

@@ -56,7 +56,8 @@ def test_numbers_in_the_code_are_exact() -> None:
         x = torch.zeros(3, device="cuda")
         torch.allclose(exponential(x), torch.tensor([1.0, 1.0, 2.0], device="cuda"))
         torch.allclose(exponential(x), torch.tensor(np.exp(np.zeros(3)) + 1).float())
-    assert [v.label for v in watched.verdicts] == ["Type-II", "Inconclusive"]
+        torch.allclose(exponential(x), torch.tensor(np.sinc(np.zeros(3)) + 1).float())
+    assert [v.label for v in watched.verdicts] == ["Type-II", "Type-II", "Inconclusive"]
 
 
 def test_scopes_are_decorators_and_nest() -> None:

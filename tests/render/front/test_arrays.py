@@ -62,7 +62,7 @@ def _rows(x: Any) -> Any:
 
 
 UNFOLLOWED: tuple[Callable[[Any], Any], ...] = (
-    lambda a: np.sort(a) * 2, lambda a: a.astype(np.float64) * np.float64(3) + np.interp(a, a, a), lambda a: np.sinc(a),
+    lambda a: np.partition(a, 3) * 2, lambda a: a.astype(np.float64) * np.float64(3) + np.interp(a, a, a), np.sinc,
     lambda a: np.convolve(a, a), lambda a: np.fft.irfft(np.fft.rfft(a)), lambda a: a.argsort() * 1.5,
 )  # fmt: skip
 
@@ -138,7 +138,9 @@ def test_what_comes_back_is_followed_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("write", [
-    lambda a: a.__setitem__(slice(0, 5), 7.0), lambda a: a.sort(), lambda a: a.fill(1.0), lambda a: a.put(3, 4.0),
+    lambda a: a.__setitem__(np.arange(5), 7.0), lambda a: a.sort(), lambda a: np.add.at(a, 3, 1.0),
+    lambda a: np.copyto(a, a[::-1].copy()), lambda a: np.clip(a, 0, 1, out=a),
+    lambda a: np.fill_diagonal(a.reshape(6, 10), 1.0), lambda a: a.fill(1.0), lambda a: a.put(3, 4.0),
 ])  # fmt: skip
 def test_what_numpy_writes_is_not_taken_for_the_kernels(write: Callable[[Any], Any]) -> None:
     """Bytes that numpy stored have no bound: nothing is said of them, and that is said."""
@@ -149,6 +151,27 @@ def test_what_numpy_writes_is_not_taken_for_the_kernels(write: Callable[[Any], A
         write(y.numpy())
         torch.allclose(y, torch.exp(x))
     assert not w.verdicts and any("is not followed" in note for note in w.notes)
+
+
+PUT: tuple[Callable[[Any], Any], ...] = (
+    lambda y: y.numpy().__setitem__(slice(0, 5), 7.0), lambda y: y.numpy().__setitem__(4, 7.0),
+    lambda y: y.numpy()[2:6].__setitem__(Ellipsis, y.numpy()[:4] * 2), lambda y: y[:5].fill_(7.0), lambda y: y.zero_(),
+    lambda y: y[:5].copy_(torch.arange(5.0)), lambda y: y.masked_fill_(torch.arange(60) < 5, 7.0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("put", PUT, ids=range(len(PUT)))
+def test_what_host_code_puts_into_a_result_is_judged_with_its_line(put: Callable[[Any], Any]) -> None:
+    x = torch.linspace(2, -2, 60)
+    y = torch.empty_like(x)
+    with render.watch() as w:
+        exp_kernel[(1,)](x, y, 60, 1.0, B=64)
+        put(y)
+        torch.allclose(y, torch.exp(x))
+    (found,) = w.verdicts
+    assert (found.label, found.code) == ("Type-II", "RND201")
+    first = put.__code__.co_firstlineno
+    assert found.file == __file__ and found.line == first
 
 
 def test_only_inside_and_only_the_users() -> None:

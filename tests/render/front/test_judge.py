@@ -124,8 +124,8 @@ def test_a_reference_of_numpy_is_named_with_its_line(taken: str) -> None:
         out = torch.empty_like(x)
         doubled[(6,)](x, out, 60, 60, B=64)
         expected = np.exp(np.linspace(1, 2, 360, dtype=np.float32)).reshape(6, 60)
+        line = inspect.currentframe().f_lineno - 1
         np.testing.assert_allclose(out, TAKEN[taken](expected), rtol=10)
-    line = inspect.currentframe().f_lineno - 1
     (found,) = watch.comparisons
     assert found.verdict.label == "Inconclusive"
     assert any("by numpy" in note and f"test_judge.py:{line})" in note for note in found.verdict.notes)
