@@ -23,10 +23,10 @@ from render.network.choices import chosen as choices_within_rounding
 from render.network.closer import Loss, look, operation_of
 from render.network.columns import in_columns, own_in_columns
 from render.network.declared import declared
-from render.network.divided import divided, ends
+from render.network.divided import divided, ends, other_numbers
 from render.network.judge import LIMIT, Sight, decide
 from render.network.layered import LayerTwin, layer_twins
-from render.network.pairs import Pair, paired
+from render.network.pairs import Pair, apart, doubtful, paired
 from render.network.program import Program
 from render.network.recorded import side_of
 from render.network.records import LeafRecord, NetworkVerdict, worst
@@ -155,6 +155,8 @@ def judged(
     except ValueError as error:
         raise RenderError("RND902", str(error), "names are those of `named_modules`; models return tensors, also in "
                           "tuples, dictionaries and dataclasses") from None  # fmt: skip
+    modules = sides.target.modules(), sides.reference.modules()
+    sides.rounded = other_numbers(pairs, modules)
     found, other = _judged(sides, pairs, chosen, mine, theirs)
     idle = set() if found.label != "Type-II" else unused(sides.target, sides.reference, pairs, sides.inputs, sides.seed)
     if idle:
@@ -162,17 +164,64 @@ def judged(
         pairs, chosen = {key: pair for key, pair in pairs.items() if key not in idle}, chosen - idle
         found, other = _judged(sides, pairs, chosen, mine, theirs)
         found.notes.append(f"nothing that either side returns depends on it, so not judged: {_named(idle)}")
-    inside = divided(pairs, other, mine, theirs, (sides.target.modules(), sides.reference.modules()))
+    pairs, chosen, found, other = _of_sure(sides, (pairs, chosen, found, other), mine, theirs)
+    inside = divided(pairs, other, mine, theirs, modules)
     if not inside:
         return found
     sides.all_paired = False
     fewer = {key: pair for key, pair in pairs.items() if key not in inside}
-    sides.rounded = ends(pairs, inside)
+    sides.rounded |= ends(pairs, inside)
     together, _ = _judged(sides, fewer, chosen - inside, mine, theirs)
     names = _named(key for key in pairs if key in inside)
     together.notes += [n for n in found.notes if n not in together.notes]
     together.notes.append(f"judged together with what runs next, for the sides divide the work otherwise: {names}")
     return together
+
+
+Judged = tuple[dict[Key, Pair], set[Key], NetworkVerdict, set[Key]]
+"""Borders, those that were looked at, the answer, and where the two unrounded functions differ."""
+
+
+def _of_sure(sides: TwoSides, before: Judged, mine: ModuleRun, theirs: ModuleRun) -> Judged:
+    """The same without borders that are none, and without guesses at all where nothing leaves then.
+
+    As it was where a guess was right: where what is next leaves without it.
+    """
+    if before[2].label != "Type-II":
+        return before
+    classes = [{name: type(m) for name, m in side.modules().items()} for side in (sides.target, sides.reference)]
+    order, now = list(before[0]), before
+    while doubts := doubtful(now[0], now[3] | (now[0].keys() - now[1]), classes):
+        now = _without(sides, now, doubts, mine, theirs)
+    bold = now
+    for _ in range(GUESSES):
+        guesses = {key for key in bold[3] if not bold[0][key].sure and apart(bold[0][key])}
+        if not guesses:
+            break
+        bold = _without(sides, bold, guesses, mine, theirs)
+    if bold[2].label != "Type-II":
+        now = bold
+    elif now is not before:
+        first = min((key for key in order if key not in now[0] and key in before[3]), key=order.index)
+        after = next((key for key in order[order.index(first) + 1 :] if key in now[0] and key.way != "in"), None)
+        now = before if after in now[3] and after not in before[3] else now
+    if now is not before:
+        gone = dict.fromkeys(key.name for key in order if key not in now[0])
+        now[2].notes.append(f"judged together with what runs next, for the sides run other modules: {', '.join(gone)}")
+    return now
+
+
+GUESSES = 4
+"""So often guessed borders that leave are left out; each time the models run again."""
+
+
+def _without(sides: TwoSides, judged: Judged, doubts: set[Key], mine: ModuleRun, theirs: ModuleRun) -> Judged:
+    pairs, chosen, found, _ = judged
+    sides.all_paired = False
+    fewer = {key: pair for key, pair in pairs.items() if key not in doubts}
+    again, leaving = _judged(sides, fewer, chosen - doubts, mine, theirs)
+    again.notes += [n for n in found.notes if n not in again.notes]
+    return fewer, chosen - doubts, again, leaving
 
 
 def _named(keys: Iterable[Key]) -> str:

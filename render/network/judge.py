@@ -136,9 +136,9 @@ class Sight:
     def part(self, cut: Callable[[torch.Tensor], torch.Tensor]) -> Sight:
         """The same of a part of the elements, as a matrix."""
         found, sides = copy(self), (self.pair.target[self.place], self.pair.reference[self.place])
-        own = ([cut(x).contiguous()] for x in sides)
+        own = [[cut(x).contiguous()] for x in sides]
         found.pair, found.place, found.record = (
-            Pair(self.pair.key, self.pair.other, self.pair.maker, *own),
+            Pair(self.pair.key, self.pair.other, self.pair.maker, own[0], own[1]),
             0,
             replace(self.record),
         )

@@ -6,7 +6,7 @@ between those that have, and is judged where that ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -19,13 +19,17 @@ from render.reference import figures
 
 @dataclass
 class Pair:
-    """One border on both sides: what the target and what the reference had there."""
+    """One border on both sides: what the target and what the reference had there.
+
+    `sure` False: nothing but order and shapes says that they belong together.
+    """
 
     key: Key
     other: Key
     maker: str
     target: Tensors
     reference: Tensors
+    sure: bool = True
 
     def __post_init__(self) -> None:
         self.equal = [same(a, b) for a, b in zip(self.target, self.reference, strict=True)]
@@ -57,8 +61,11 @@ def fits(a: Crossing | None, b: Crossing | None) -> bool:
     return a is not None and b is not None and [t.shape for t in a.tensors] == [t.shape for t in b.tensors]
 
 
-def names(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | None) -> dict[str, str]:
-    """The reference's module for each of the target's; ValueError for a name in `match` that no module has."""
+def names(
+    target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | None
+) -> tuple[dict[str, str], frozenset[str]]:
+    """The reference's module for each of the target's, and of which nothing but order and shapes say so; ValueError for
+    a name in `match` that no module has."""
     mine, theirs = _modules(target), _modules(reference)
     given = dict(match or {})
     for name, known, side in [(n, mine, "target") for n in given] + [(n, theirs, "reference") for n in given.values()]:
@@ -71,9 +78,8 @@ def names(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | No
     found.setdefault("", "")
     left = [n for n in mine if n not in found]
     free = [n for n in theirs if n not in found.values()]
-    for a, b in _by_order(left, free, target, reference):
-        found[a] = b
-    return found
+    guessed = dict(_by_order(left, free, target, reference))
+    return found | guessed, frozenset(guessed)
 
 
 def _modules(trace: ModuleRun) -> list[str]:
@@ -102,7 +108,7 @@ def _by_order(left: list[str], free: list[str], target: ModuleRun, reference: Mo
 
 def paired(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | None) -> dict[Key, Pair]:
     """The borders that both sides have, in the target's order, by the target's key."""
-    other = names(target, reference, match)
+    other, guessed = names(target, reference, match)
     found: dict[Key, Pair] = {}
     for crossings, theirs in ((target.crossings, reference.crossings), (target.state, reference.state)):
         for key, mine in crossings.items():
@@ -112,5 +118,43 @@ def paired(target: ModuleRun, reference: ModuleRun, match: Mapping[str, str] | N
             counterpart = theirs.get(across)
             if fits(mine, counterpart):
                 assert counterpart is not None
-                found[key] = Pair(key, across, mine.maker, mine.tensors, counterpart.tensors)
+                sure = key.name not in guessed
+                found[key] = Pair(key, across, mine.maker, mine.tensors, counterpart.tensors, sure)
     return found
+
+
+def doubtful(pairs: Mapping[Key, Pair], open_: Iterable[Key], classes: Sequence[Mapping[str, type]]) -> set[Key]:
+    """Borders that are none, of those that leave or were not looked at: of modules that were guessed, and what goes
+    into modules of different classes, where the two sides have nothing in common.
+
+    A layer that stands for several has another operand than the one it is matched with, though the results are one. A
+    border less makes a region larger and hides nothing.
+    """
+
+    def another(pair: Pair) -> bool:
+        a, b = (side.get(key.name) for side, key in zip(classes, (pair.key, pair.other), strict=True))
+        return pair.key.way == "in" and pair.key.name != "" and a is not b
+
+    far = {key for key in open_ if any(map(unlike, pairs[key].target, pairs[key].reference))}
+    guessed = {key.name for key in far if not pairs[key].sure}
+    return {k for k in far if another(pairs[k])} | {k for k, p in pairs.items() if not p.sure and k.name in guessed}
+
+
+def apart(pair: Pair) -> bool:
+    """Whether the sides differ by so much that it would be seen in any larger region as well."""
+    return any(
+        float((a.detach().double() - b).norm()) > FAR * float(a.detach().double().norm())
+        for a, b in zip(pair.target, pair.reference, strict=True)
+    )
+
+
+FAR = 2.0**-3
+"""Of all that is there; a fault that is smaller could be lost beside the rounding of a region that grows."""
+
+
+def unlike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors have little to do with each other: correlated by less than half."""
+    x, y = (t.detach().double().flatten() for t in (a, b))
+    x, y = x - x.mean(), y - y.mean()
+    size = float((x @ x) * (y @ y)) ** 0.5
+    return bool(size > 0 and float(x @ y) < size / 2)
