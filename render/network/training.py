@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import torch
 from torch import nn
 
 from render.interpreter.hosted.call import values
+from render.interpreter.memory import Taint
 from render.interpreter.no_gpu import launching
 from render.interpreter.session import Session
 from render.network.capture import Key, copied
@@ -99,11 +101,12 @@ def _compared(
     ]  # fmt: skip
     known: dict[str, Ends] = {}
     if bounds == "all" and any(r.differing for r in records):
-        known = _bounded(target, inputs, loss, optimizer, steps, seed, device)
+        known, without = _bounded(target, inputs, loss, optimizer, steps, seed, device)
         for record in records:
+            record.taints = without.get(record.at, ())
             _against(record, known.get(record.at), mine[record.at], exact[0][record.at], exact[1][record.at])
     if vanishing.open:
-        other = _bounded(reference, inputs, loss, optimizer, steps, seed, device) if known else {}
+        other = _bounded(reference, inputs, loss, optimizer, steps, seed, device)[0] if known else {}
         for path in vanishing.open:
             vanishing.settle(path, records, (known, other), exact)
     moved = {r.at for r in records if r.differing}
@@ -165,21 +168,34 @@ def _evaluates(rule: torch.optim.Optimizer) -> bool:
 def _bounded(
     model: nn.Module, inputs: Sequence[Any], loss: Loss | None, optimizer: Optimizer | None, steps: int, seed: int,
     device: str,
-) -> dict[str, Ends]:  # fmt: skip
-    """(lo, hi) of gradients, buffers and parameters whose every operation has a rule; {} where one stops the run."""
+) -> tuple[dict[str, Ends], dict[str, tuple[str, ...]]]:  # fmt: skip
+    """(lo, hi) of gradients, buffers and parameters whose every operation has a rule, and why others have none."""
     session = Session(device=device, redirect=False)
     try:
         with session, plain_attention(exact=False):
             found = _steps(model, inputs, loss, optimizer, steps, seed, None)
             envelopes = {name: session.envelope(t) for name, t in found.items()}
-    except UnsupportedOp:
-        return {}
+    except UnsupportedOp as error:
+        names = [f"{n} {what}" for n, _ in model.named_parameters() for what in ("grad", "step")]
+        return {}, dict.fromkeys(names, (str(error).partition("\n")[0],))
     finally:
         session.forget()
-    points = {n: values(t).astype(np.float64) for n, t in found.items() if envelopes[n] is None}  # nothing was rounded
-    whole = {n: (e.lo, e.hi) for n, e in envelopes.items() if e is not None and not e.taints}
-    whole |= {n: (v, v) for n, v in points.items()}
-    return {n: ends for n, ends in whole.items() if all(np.isfinite(end).all() for end in ends)}
+    known: dict[str, Ends] = {}
+    without: dict[str, tuple[str, ...]] = {}
+    for name, e in envelopes.items():
+        v = values(found[name]).astype(np.float64)
+        lo, hi = (v, v) if e is None else (e.lo, e.hi)  # None: nothing was rounded on its way
+        if e is not None and e.taints:
+            without[name] = tuple(dict.fromkeys(_told(session.taints[i]) for i in sorted(e.taints)))
+        elif np.isfinite(lo).all() and np.isfinite(hi).all():
+            known[name] = lo, hi
+        else:
+            without[name] = ("its bound is infinite: what may be nothing is divided by, or numbers overflow",)
+    return known, without
+
+
+def _told(taint: Taint) -> str:
+    return f"{taint.message} ({PurePath(taint.file).name}:{taint.line})"
 
 
 def _against(
@@ -191,7 +207,8 @@ def _against(
     lo, hi = (np.broadcast_to(e, tuple(y.shape)) for e in ends)
     own, theirs = (x.detach().double().numpy() for x in (exact, other))
     slack = MINE * np.abs(own).max(initial=0.0)
-    if ((own < lo - slack) | (own > hi + slack)).any():  # float64 took another way, at a kink: no evidence
+    if ((own < lo - slack) | (own > hi + slack)).any():
+        record.taints = ("float64 took another way, at a kink",)  # no evidence
         return
     record.kind = RIGOROUS
     record.width = float(np.median(hi - lo)) / (float(np.abs(own).max(initial=0.0)) or 1.0)

@@ -148,7 +148,7 @@ def test_fused_steps_of_narrow_types_are_inside(name, dtype):
     model, x = nn.Linear(40, 3).to(dtype), torch.randn(7, 40).to(dtype)
     rule = OPTIMISERS[name]
     for steps in (1, 2):
-        known = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
+        known, _ = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
         own = training._steps(model, (x,), None, rule, steps, 0, None)
         wide = training._steps(model, (x,), None, rule, steps, 0, torch.float64)
         assert {"weight step", "bias step"} <= known.keys() or steps > 1
@@ -156,7 +156,7 @@ def test_fused_steps_of_narrow_types_are_inside(name, dtype):
             for y in (own[n].double(), wide[n]):
                 assert ((lo <= y.numpy()) & (y.numpy() <= hi)).all(), n
     before = dict(model.named_parameters())
-    known = training._bounded(model, (x,), None, rule, 1, 0, "torch-cpu")
+    known, _ = training._bounded(model, (x,), None, rule, 1, 0, "torch-cpu")
     own = training._steps(model, (x,), None, rule, 1, 0, None)
     lo, hi = known["weight step"]
     far = (2 * own["weight step"] - before["weight"]).detach().double().numpy()
@@ -169,7 +169,7 @@ def test_steps_in_float64_and_with_other_orders_of_the_batch_are_inside(name, st
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 2)), torch.randn(7, 6)
     rule = OPTIMISERS[name]
-    known = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
+    known, _ = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
     exact = training._steps(model, (x,), None, rule, steps, 0, torch.float64)
     assert steps > 1 or sum(n.endswith("step") for n in known) == 6
     for n, (lo, hi) in known.items():
@@ -195,7 +195,7 @@ class Words(nn.Module):
 def test_squares_of_open_gradients_keep_quotients_away_from_zero(name):
     torch.manual_seed(2)
     model, x = nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.Linear(20, 5)), torch.randn(9, 12)
-    known = training._bounded(model, (x,), None, OPTIMISERS[name], 3, 0, "torch-cpu")
+    known, _ = training._bounded(model, (x,), None, OPTIMISERS[name], 3, 0, "torch-cpu")
     exact = training._steps(model, (x,), None, OPTIMISERS[name], 3, 0, torch.float64)
     assert sum(n.endswith("step") for n in known) == 4
     assert all(((lo <= exact[n].numpy()) & (exact[n].numpy() <= hi)).all() for n, (lo, hi) in known.items())
@@ -293,3 +293,31 @@ def test_parameters_whose_gradients_vanish_are_named():
     (note,) = render.compare_training(_moved(model), model, x).notes
     assert "a.bias" in note and "a.weight" not in note and "norm" not in note
     assert not render.compare_training(model, copy.deepcopy(model), x).notes
+
+
+WITHOUT = {
+    "muon": (torch.float32, lambda p: torch.optim.Muon(p, 1e-2), 1, "infinite"),
+    "lbfgs": (torch.float32, lambda p: torch.optim.LBFGS(p), 1, "decides what the host does"),
+    "sgd": (torch.bfloat16, lambda p: torch.optim.SGD(p, 1e-2, fused=True), 1, "_fused_sgd_ has no rule"),
+    "adagrad": (torch.float16, lambda p: torch.optim.Adagrad(p, 1e-2, fused=True), 1, "_fused_adagrad_ has no rule"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_step_without_a_bound_says_why(name):
+    torch.manual_seed(0)
+    dtype, rule, steps, why = WITHOUT[name]
+    model, x = nn.Linear(24, 3, bias=False).to(dtype), torch.randn(7, 24, dtype=dtype)
+    known, without = training._bounded(model, (x,), None, rule, steps, 0, "torch-cpu")
+    assert "weight step" not in known and why in without["weight step"][0]
+
+
+def test_a_record_without_a_bound_says_why():
+    torch.manual_seed(0)
+    model, x = nn.Linear(6, 3, bias=False), torch.randn(7, 6)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.weight.mul_(1 + 2**-23)
+    found = render.compare_training(other, model, x, optimizer=lambda p: torch.optim.LBFGS(p))
+    told = {r.at: (r.kind, r.taints) for r in found.leaves}
+    assert told["weight step"][0] == "first-order" and "test_training.py" in told["weight step"][1][0]
