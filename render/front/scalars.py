@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LookedAt = Callable[["Region", FrameType], bool]
 Decides = Callable[[Callable[[], "Recipe"], FrameType], None]
 Met = Callable[["Scalar", "Scalar"], None]
-_LISTED = 1 << 14
+LISTED = 1 << 14
 """Lists of more elements are handed out as plain floats."""
 _LAST = 64
 """So many single numbers are kept while nobody holds them."""
@@ -295,7 +295,7 @@ def follow(scope: PatchScope, tape: Tape, busy: Callable[[], bool], looked_at: L
         if not busy() and tape.follows(self):
             tape.read(self)
         values = tolist(self)
-        found = taken(self) if self.is_floating_point() and self.numel() <= _LISTED else None
+        found = taken(self) if self.is_floating_point() and self.numel() <= LISTED else None
         if found is None:
             return values
         return _filled(values, iter(found), tape.left, (tape.place(self), tape.now))

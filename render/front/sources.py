@@ -13,11 +13,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from render.entry.target import is_tool_file
 from render.front.arrays import Followed, converted, follow_array, stacked, written
 from render.front.operands import bare, tensor_of
-from render.front.scalars import flattened
+from render.front.scalars import LISTED, ReadElement, flattened
+from render.interpreter.hosted.overloads import host_site
 from render.interpreter.scope import PatchScope
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def follow_sources(scope: PatchScope, watch: Watch) -> None:
     for name in (*_ALLOCATING, *_COMPUTING):
         begin = _computed if name in _COMPUTING else _allocated
         scope.set(np, name, _made(getattr(np, name), watch, begin))
+    scope.set(np.vectorize, "__call__", _vectorized(np.vectorize.__call__, watch))
     for name in _FILLING:
         scope.set(np, name, _made(getattr(np, name), watch, _filled))
 
@@ -159,3 +162,39 @@ def _converted(watch: Watch, result: Any, args: tuple[Any, ...], keywords: dict[
     with watch._own():
         watch.tape.assembled(tensor, data)
     return follow_array(result.view(np.ndarray), tensor)
+
+
+def _vectorized(plain: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    """`np.vectorize(f)(x)`: the function of Python's numbers, which are followed as those of `x.tolist()` are."""
+
+    def called(self: Any, *args: Any, **keywords: Any) -> Any:
+        simple = not keywords and self.signature is None and not self.excluded and self.otypes in (None, "d", "f")
+        followed = [x for x in args if isinstance(x, Followed) and 0 < x.size <= LISTED]
+        if not (simple and followed and _followable(watch, sys._getframe(1).f_code.co_filename)):
+            return plain(self, *args, **keywords)
+        shape = np.broadcast_shapes(*(np.shape(x) for x in args))
+        columns = [_numbers_of(x, shape, watch) for x in args]
+        given = [self.pyfunc(*numbers) for numbers in zip(*columns, strict=True)]
+        if not all(isinstance(x, float) for x in given):
+            return plain(self, *args)
+        result = np.array([float(x) for x in given], self.otypes or "d").reshape(shape)
+        if (tensor := tensor_of(result)) is None:
+            return result
+        with watch._own():
+            watch.tape.assembled(tensor, given)
+        return follow_array(result.view(np.ndarray), tensor)
+
+    return called
+
+
+def _numbers_of(x: Any, shape: tuple[int, ...], watch: Watch) -> list[Any]:
+    """The numbers of an array in this shape, each of a followed one with the element that it is."""
+    values: list[Any] = np.broadcast_to(bare(x), shape).reshape(-1).tolist()
+    tensor = tensor_of(x) if isinstance(x, Followed) else None
+    if tensor is None:
+        return values
+    with torch.no_grad():
+        place = watch.tape.place(tensor.expand(shape).reshape(-1).clone())
+    source, site = (watch.tape.place(tensor), watch.tape.now), host_site()
+    scalar = watch.tape.left.scalar
+    return [scalar(value, ReadElement(place, i, site), source) for i, value in enumerate(values)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -74,6 +75,7 @@ REFERENCES: dict[str, Callable[[Any], Any]] = {
     "numbers": lambda x: np.exp(x - x.mean()) * (1 / np.exp(-np.mean(x) + 0.0) ** 1) * np.sqrt(x.var() * 0 + 1.0),
     "stacked numbers": lambda x: np.exp(x + (np.array([x.max() * 2, -x.max()]).sum() - x.max())),
     "elements": lambda x: np.array([np.exp(v) for v in x]),
+    "vectorized": lambda x: np.vectorize(lambda v: math.exp(v))(x),
     "by a column": lambda x: np.exp(x - x[3]) * np.exp(x[3]),
     "copied": lambda x: np.roll(np.exp(np.roll(np.copy(x), 1)), -1),
 }
