@@ -15,12 +15,13 @@ taken over a step `STEP` times as long and divided by it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from interval_ops.functions.tables import FUNCTIONS, Monotone, Pole
+from render.entry.left_errors import LeftErrors
 from render.ops import single
 from render.ops.aten import ATEN, Form, addends, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND
@@ -478,7 +479,7 @@ def add_constants(
         total[i] = gap if total.get(i) is None else total[i] + gap
 
 
-def add_numbers(op: Movable, values: list[Any], bounds: list[torch.Tensor | None], left: Mapping[float, float]) -> None:
+def add_numbers(op: Movable, values: list[Any], bounds: list[torch.Tensor | None], left: LeftErrors) -> None:
     """A Python number that left torch before is off by its error there: add how far that takes the results."""
     if not any(left.get(x) for x in op.leaves if isinstance(x, float)):
         return

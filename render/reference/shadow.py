@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.entry.execution import default_dtype as default_dtype
 from render.entry.kernels import ShadowedKernels as ShadowedKernels
+from render.entry.left_errors import LeftErrors, math_functions
 from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
@@ -149,8 +150,8 @@ class ShadowMode(TorchDispatchMode):
         """Those of another run, which stand in the places of such of another type: torch draws others there."""
         self.made: list[Made] | None = None
         self.lost: list[Lost] | None = None
-        self.left: dict[float, float] = {}
-        """Numbers that left torch, as float64 has them, with their errors."""
+        self.left = LeftErrors(self._estimate, unit.rounding(F64)[0] if unit and unit.attainable else 0.0)
+        """Numbers that left torch, as float64 has them, and what Python made of them, with their errors."""
         self._plain: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> ShadowMode:
@@ -159,8 +160,14 @@ class ShadowMode(TorchDispatchMode):
         self._plain = [(torch.Tensor, "tolist", own), (torch.Tensor, "new_tensor", new)]
         self._plain += [(torch, n, getattr(torch, n)) for n in ("tensor", "as_tensor")]
         like = torch.Tensor.new_tensor
+        item = torch.Tensor.item
+        self._plain += [(torch.Tensor, "item", vars(torch.Tensor).get("item"))]
+        self._plain += [(math, n, getattr(math, n)) for n in math_functions()]
         torch.Tensor.new_tensor = lambda x, *a, **k: self._come_back(partial(like, x), *a, **k)  # type: ignore[method-assign]
-        setattr(torch.Tensor, "tolist", lambda x: tolist(self._leaving(x) if is_float(x) else x))  # noqa: B010
+        told = self.left.told
+        setattr(torch.Tensor, "tolist", lambda x: told(tolist(self._leaving(x) if is_float(x) else x)))  # noqa: B010
+        setattr(torch.Tensor, "item", lambda x: told(item(x)))  # noqa: B010
+        vars(math).update(math_functions())
         for name in ("tensor", "as_tensor"):
             setattr(torch, name, partial(self._come_back, getattr(torch, name)))
         super().__enter__()
@@ -177,7 +184,7 @@ class ShadowMode(TorchDispatchMode):
             values, errors = self.value(x).detach(), self.error(x)
             flat = (x.reshape(-1).numpy().tolist() for x in (values, errors))
             for value, error in zip(*flat, strict=True):  # a function mode around calls this name twice
-                self.left[value] = max(error, self.left.get(value, 0.0))
+                self.left.put(value, max(error, self.left.get(value, 0.0)))
         return values
 
     def _number(self, func: Any, x: torch.Tensor) -> Any:
@@ -186,8 +193,11 @@ class ShadowMode(TorchDispatchMode):
         error = float(self.error(x))
         if math.isfinite(native) and math.isfinite(wide) and math.floor(native) != math.floor(wide):
             wide, error = native, error + abs(native - wide)
-        self.left[wide] = error
+        self.left.put(wide, error)
         return wide
+
+    def _estimate(self) -> None:
+        self.estimated = True
 
     def _come_back(self, plain: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
         """A tensor made of numbers stands for them, as they were written or left torch before, off by its rounding."""

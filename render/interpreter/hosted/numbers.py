@@ -68,6 +68,9 @@ class LeftArray(NamedTuple):
 class LeftNumbers:
     """What left torch in one session: ends by value."""
 
+    rounding = 0.0
+    """Of each result of Python's arithmetic, beside float64's own: where it stands for that of a coarser format."""
+
     def __init__(
         self, taint: Callable[[str, str, str], int], outside: Callable[[str], bool],
         otherwise: Callable[[bool], bool] | None = None,
@@ -313,7 +316,8 @@ class Number(float):
         if isinstance(value, complex) or any(c != c for c in found):
             lo, hi = -math.inf, math.inf
         else:
-            lo, hi = math.nextafter(min(found), -math.inf), math.nextafter(max(found), math.inf)
+            room = self.own.rounding * abs(float(value))
+            lo, hi = math.nextafter(min(found) - room, -math.inf), math.nextafter(max(found) + room, math.inf)
         taint = self.ends.taint.union(*(o.taint for o in others))
         return value if isinstance(value, complex) else Number(value, Ends(lo, hi, taint), self.own)
 

@@ -1,0 +1,49 @@
+"""Numbers of a reference that leave torch, with their errors, through Python's arithmetic and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.hosted.numbers import math_functions as math_functions
+
+
+class LeftErrors(LeftNumbers):
+    """Ends by value, asked for as errors. `estimate` is called where the reference decides by a number that its error
+    leaves open: what it does the other way nobody has seen. `rounding`: of each step, beside float64's own."""
+
+    def __init__(self, estimate: Callable[[], None], rounding: float = 0.0) -> None:
+        def decides(code: str, operation: str, message: str) -> int:
+            estimate()
+            return 0
+
+        super().__init__(decides, lambda file: False)
+        self.rounding = rounding
+
+    def put(self, value: float, error: float) -> None:
+        """A number leaves with this error."""
+        if error > 0 or error != error:
+            self.known[value] = _around(value, error)
+        else:
+            self.known.pop(value, None)
+
+    def get(self, value: float, default: float = 0.0) -> float:
+        """The error of a number."""
+        found = self.known.get(value)
+        return default if found is None else max(found.hi - value, value - found.lo)
+
+    def told(self, x: Any) -> Any:
+        """What leaves, as numbers that keep their error in Python's arithmetic."""
+        if isinstance(x, list):
+            return [self.told(y) for y in x]
+        found = self.known.get(x) if type(x) is float else None
+        return x if found is None else Number(x, found, self)
+
+
+def _around(value: float, error: float) -> Ends:
+    lo, hi = value - error, value + error
+    if not math.isfinite(lo + hi):
+        return Ends(-math.inf, math.inf)
+    return Ends(math.nextafter(lo, -math.inf), math.nextafter(hi, math.inf))
