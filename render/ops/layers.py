@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from render.ops import fourier, optimised, resampled, spelled
+from render.ops.rooms import about, unit
 from render.ops.single import is_plain
 
 _LSTM = 2
@@ -67,6 +68,9 @@ def _lstm(
 
 
 def _joined(w: torch.Tensor, u: torch.Tensor, b: torch.Tensor, d: torch.Tensor, biases: bool) -> torch.Tensor:
+    """Weights and biases of one sum; ideep adds the biases in their own type first, and rounds."""
+    if biases and b.dtype.itemsize < 4:
+        b = about(b, (b.double() + d.double()).abs() * unit(b.dtype))
     return torch.cat([w, u, b[:, None], d[:, None]] if biases else [w, u], 1)
 
 

@@ -24,6 +24,7 @@ from render.interpreter.memory.symbols import marked
 from render.ops.aten import Form, base_name, of_form, scalar_arguments
 from render.ops.dtypes import BEYOND, FORMAT_OF
 from render.ops.parts import dispatches
+from render.ops.rooms import ABOUT
 
 OWN_ROOTS = (os.path.dirname(torch.__file__) + os.sep, TRITON_ROOT, str(Path(__file__).parents[2]) + os.sep, "<")
 """Files that begin so are not the user's."""
@@ -154,7 +155,8 @@ def rounded_to(op: OverloadRule, args: tuple[Any, ...], kwargs: Mapping[str, Any
         whole = source.dtype in INTEGERS and dst is not None and 8 * source.itemsize > dst.p
         return None if dst is None or (not whole and (src is None or casting.holds(dst, src))) else dst
     if any(t.is_floating_point() for t in tensors):
-        dtype = torch.result_type(*args[:2]) if len(args) > 1 and is_number(args[1]) else tensors[0].dtype
+        both = len(args) > 1 and is_number(args[1]) and op.name != ABOUT  # whose room is told in float64
+        dtype = torch.result_type(*args[:2]) if both else tensors[0].dtype
     elif (op.name in OF_INTEGERS and kwargs.get("rounding_mode") is None) or any(isinstance(a, float) for a in args):
         dtype = torch.get_default_dtype()
     else:

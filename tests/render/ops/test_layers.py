@@ -34,6 +34,21 @@ def test_a_layer_of_an_lstm_is_its_recurrence(told, dtype):
     assert (mode.value(followed) - exact).abs().max() < 1e-12 and not mode.notes
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+def test_what_an_lstm_in_bfloat16_gives_is_inside(scale, seed):
+    """oneDNN takes the sum of both biases, which was rounded to their type: seen where a gate's sum nearly vanishes."""
+    torch.manual_seed(seed)
+    layer, x = torch.nn.LSTM(24, 16).to(torch.bfloat16).eval(), (torch.randn(2, 4, 24) * scale).to(torch.bfloat16)
+    with torch.no_grad():
+        whole, (_, cell) = layer(x)
+        with (session := Session(device="torch-cpu", redirect=False)):
+            out, (_, last) = layer(x.clone())
+            bounds = [session.envelope(t) for t in (out, last)]
+    for y, bound in zip((whole, cell), bounds, strict=True):
+        assert ((bound.lo <= y.double().numpy()) & (y.double().numpy() <= bound.hi)).all()
+
+
 @pytest.mark.parametrize("momentum", [0.1, None])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind", [torch.nn.BatchNorm2d, torch.nn.InstanceNorm2d])
