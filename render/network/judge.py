@@ -17,6 +17,7 @@ The table, first row that holds:
     eta_t > LIMIT, eta_r <= LIMIT                                                    Type-II   RND206
     T and R disjoint                                                                 Type-II   RND201
     eta_r > LIMIT, eta_t <= LIMIT                                                    Type-I    RND110
+    both beyond, the one by no more than LIMIT times the other: alike, neither is unstable beside the other
     taint, or no finite bound that says anything                                     by E and eta alone: first-order
     otherwise                                                                        Type-I    by cause
 """
@@ -321,7 +322,9 @@ class Sight:
             return False
         if not own:
             return True
-        r.unstable = found.bad or -found.weak
+        least, most = sorted((found.target, found.reference))
+        alike = least > LIMIT and most <= LIMIT * least  # which elements it is that exceed the limit is chance then
+        r.unstable = 0 if alike else found.bad or -found.weak
         r.nonfinite = found.nonfinite
         return False
 

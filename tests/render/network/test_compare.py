@@ -350,3 +350,30 @@ def test_a_fused_loop_keeps_narrow_numbers_in_float32(fault):
     else:
         assert (found.label, found.first) == ("Type-I", None), found.message
         assert any(r.differing for r in found.leaves) and not any(r.target_out_target for r in found.leaves)
+
+
+class Beside(nn.Module):
+    """x, by way of a larger number that takes digits away."""
+
+    def __init__(self, size: float) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x):
+        return (x + self.size) - self.size
+
+
+@pytest.mark.parametrize(("sizes", "answer"), [
+    ((300.0, 100.0), ("Type-I", "RND106")),
+    ((100.0, 300.0), ("Type-I", "RND106")),
+    ((1e5, 100.0), ("Type-II", "RND206")),
+    ((100.0, 1e5), ("Type-I", "RND110")),
+    ((100.0, 0.0), ("Type-II", "RND206")),
+])  # fmt: skip
+def test_sides_that_lose_alike_are_not_unstable_beside_each_other(sizes, answer):
+    """Which elements exceed the limit is chance where both sides do; the one that loses far more is named still."""
+    torch.manual_seed(0)
+    x = torch.randn(64)
+    found = render.compare_models(*(Beside(s) for s in sizes), x)
+    assert (found.label, found.code) == answer, found.message
+    assert max(found.leaves[-1].eta_target, found.leaves[-1].eta_reference) > 8
