@@ -329,34 +329,41 @@ def enclosed(
                 low, high = formula(exact, *_operands(exact, pairs), **keywords).pair
                 lo, hi = np.minimum(lo, low), np.maximum(hi, high)
             return lo, hi
+        known = None
         if formula is not computed:  # the natural extension is that of another formula: the exact range belongs to it
-            low, high = range_of(formula, pairs[0], fmt, turns, keywords)
-            lo, hi = np.minimum(lo, low), np.maximum(hi, high)
-        return _narrowed((formula, computed), pairs[0], (lo, hi), fmt, profile, turns, keywords)
+            known = range_of(formula, pairs[0], fmt, turns, keywords)
+            lo, hi = np.minimum(lo, known[0]), np.maximum(hi, known[1])
+        return _narrowed((formula, computed), pairs[0], (lo, hi), known, fmt, profile, turns, keywords)
 
 
 def _around(
-    formula: Formula, computed: Formula, pair: Pair, fmt: Format, profile: Profile, turns: tuple[float, ...],
-    keywords: dict[str, Any],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    range_: Pair, computed: Formula, pair: Pair, fmt: Format, profile: Profile, keywords: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The exact range with the largest error at a point around it, and where that says something."""
     errors = Errors(fmt, profile)
     error = computed(errors, errors.of(pair), **keywords).error
-    low, high = range_of(formula, pair, fmt, turns, keywords)
+    low, high = range_
     low, high = np.nextafter(low - error, -np.inf), np.nextafter(high + error, np.inf)
     return low, high, np.isfinite(error) & ~np.isnan(low) & ~np.isnan(high)
 
 
 def _narrowed(
-    formulas: tuple[Formula, Formula], pair: Pair, natural: Pair, fmt: Format, profile: Profile,
+    formulas: tuple[Formula, Formula], pair: Pair, natural: Pair, known: Pair | None, fmt: Format, profile: Profile,
     turns: tuple[float, ...], keywords: dict[str, Any],
 ) -> Pair:  # fmt: skip
-    """What is in both: `natural` and, for boxes that are not `NARROW`, `_around`; a fifth of the work for most."""
+    """What is in both: `natural` and, for boxes that are not `NARROW`, `_around`; a fifth of the work for most.
+
+    `known`: the exact range, where it was computed.
+    """
     x, y = (np.asarray(end, np.float64) for end in pair)
     lo, hi = (np.array(np.broadcast_to(end, x.shape), np.float64) for end in natural)
     open_ = ~((y - x <= NARROW * np.minimum(np.abs(x), np.abs(y))) & np.isfinite(lo) & np.isfinite(hi))
     if open_.any():
-        low, high, usable = _around(*formulas, (x[open_], y[open_]), fmt, profile, turns, keywords)
+        formula, computed = formulas
+        some = x[open_], y[open_]
+        exact = None if known is None else (known[0][open_], known[1][open_])
+        exact = exact or range_of(formula, some, fmt, turns, keywords)
+        low, high, usable = _around(exact, computed, some, fmt, profile, keywords)
         lo[open_] = np.where(usable, np.fmax(low, lo[open_]), lo[open_])
         hi[open_] = np.where(usable, np.fmin(high, hi[open_]), hi[open_])
     return lo, hi
