@@ -16,8 +16,7 @@ from render.interpreter.patches import RunningLaunch, patches, vendor_modules
 from render.interpreter.planted import Helpers
 from render.interpreter.recipes import recipes_for
 from render.interpreter.reduce import Reductions
-from render.interpreter.refusals import codes_within
-from render.interpreter.rewrite import RewrittenKernel, code_of, namespace_of
+from render.interpreter.rewrite import RewrittenKernel, code_of, codes_within, namespace_of
 from render.interpreter.scope import PatchScope
 from render.interpreter.statements import Statements
 
@@ -49,11 +48,13 @@ class Language:
             if code.is_user:
                 self.ctx.files.add(code.file)
             self.sources.update(dict.fromkeys(codes_within(code.code), code))
-            self._bound[key] = code.bind(self._namespace(fn))
+            self._bound[key] = code.bind(self._namespace(fn, code.names))
         return self._bound[key]
 
-    def _namespace(self, fn: Any) -> dict[str, Any]:
-        live = {name: self._patches.for_kernels(value) for name, value in namespace_of(fn, {}).items()}
+    def _namespace(self, fn: Any, names: frozenset[str]) -> dict[str, Any]:
+        """Of a module's many names, those that its code has are looked at."""
+        live = namespace_of(fn, {})
+        live.update((name, self._patches.for_kernels(live[name])) for name in names & live.keys())
         planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
         return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 

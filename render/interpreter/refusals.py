@@ -41,14 +41,6 @@ def is_own_failure(error: BaseException) -> bool:
     return any(Path(frames[-1].filename).is_relative_to(home) for home in own)
 
 
-def codes_within(code: CodeType) -> Iterator[CodeType]:
-    """A function's code and that of the lambdas in it."""
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from codes_within(inner)
-
-
 def as_compilation_error(error: Exception, sources: Mapping[CodeType, Any]) -> Exception:
     """The error as Triton raises it; the same one where it is not the kernel's. `sources`: code -> `Code`."""
     from triton.compiler import errors

@@ -17,7 +17,7 @@ import inspect
 import re
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -197,11 +197,19 @@ def tree_of(jit_fn: Any) -> ast.Module:
     return tree
 
 
+def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A function's code and that of the lambdas in it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from codes_within(inner)
+
+
 class RewrittenKernel:
     """Compiled body of one jitted function, or of a changed `tree` of it; `bind` gives a callable over the given
     globals."""
 
-    __slots__ = ("code", "file", "fn", "indent", "is_user", "jit_fn", "line")
+    __slots__ = ("code", "file", "fn", "indent", "is_user", "jit_fn", "line", "names")
 
     def __init__(self, jit_fn: Any, tree: ast.Module) -> None:
         self.jit_fn = jit_fn
@@ -213,6 +221,7 @@ class RewrittenKernel:
         tree = ast.fix_missing_locations(_Rewriter().visit(tree))
         module = compile(tree, self.file, "exec")
         self.code = next(c for c in module.co_consts if isinstance(c, types.CodeType))
+        self.names = frozenset(name for c in codes_within(self.code) for name in (*c.co_names, *c.co_freevars))
 
     def bind(self, namespace: dict[str, Any]) -> types.FunctionType:
         fn = types.FunctionType(self.code, namespace, self.fn.__name__, self.fn.__defaults__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from types import ModuleType
 from typing import Any
 
@@ -50,11 +51,8 @@ class PatchScope:
 
 
 def _before(own: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What an owner has under these names. Each launch asks for over a thousand, which are there but for a few."""
-    try:
-        return dict(zip(values, map(own.__getitem__, values), strict=True))
-    except KeyError:
-        return {name: own.get(name, _MISSING) for name in values}
+    """What an owner has under these names. Each launch asks for over a thousand: no loop of Python's."""
+    return dict(zip(values, map(own.get, values, repeat(_MISSING)), strict=True))
 
 
 def _own(owner: Any, name: str) -> Any:
@@ -63,8 +61,13 @@ def _own(owner: Any, name: str) -> Any:
 
 
 def _put(owner: Any, values: Mapping[str, Any]) -> None:
-    if isinstance(owner, ModuleType) and _MISSING not in values.values():
-        vars(owner).update(values)
+    if isinstance(owner, ModuleType):
+        own = vars(owner)
+        if _MISSING in values.values():
+            for name in [name for name, value in values.items() if value is _MISSING]:
+                own.pop(name, None)
+            values = {name: value for name, value in values.items() if value is not _MISSING}
+        own.update(values)
         return
     for name, value in values.items():
         if value is not _MISSING:
