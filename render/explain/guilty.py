@@ -5,7 +5,8 @@ values only. A change with which every element of every output comes as near to 
 unchanged kernel come (half the width of its bound) is a repair, and its line is the guilty one. Where the unchanged
 kernel comes as near itself, roundings hide what is wrong: kernels then run without any. A float literal is
 solved for: from how the outputs move with it follows the value that it should have, and that is run. Likely changes
-come first, and those where the worst element leaves the reference; `RUNS` at most, of `LANES` lanes together.
+come first, and those where the worst element leaves the reference; `RUNS` at most, of `LANES` lanes together. Where
+programs know nothing of each other, a few of them refute most changes (`portion`).
 
 A repair proves nothing about intent: several changes may repair one kernel. It names the first in order of likelihood.
 """
@@ -23,11 +24,11 @@ from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import Execution
 from render.explain.launched import EARLY, HandedChange, HandedNumber, applied, changes, launches
 from render.explain.launcher import Launcher, host_repairs
+from render.explain.portion import NEARLY, Portion, allowed, near, portion_of
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
 from render.interpreter.device import unasked
 from render.interpreter.repairs import Literal, Repair, literals, repaired, repairs, unread
-from render.interpreter.steps import LANES as STEP_LANES
 from render.result.decision import Case
 from render.result.defects import caught
 from render.result.elements import Guilty
@@ -41,8 +42,6 @@ STEP = 2.0**-8
 ROUNDS = 4
 LEFT = 1 / 8
 """A repair leaves no more than this part of the error that it is to repair."""
-NEARLY = 2.0**-10
-"""Of the largest number of an output: what a change may leave that is worth a run with bounds."""
 CONSTANTS = 2.0**-20
 """Of a value without rounding: what its constants, numbers of float32, may leave in it."""
 DEARER = 4
@@ -57,32 +56,48 @@ class _Trial:
     """Runs of changed kernels, counted; without any rounding if `muted`."""
 
     study: Study
-    left: int
+    cost: int
+    runs: int
     steps: int
     muted: bool = False
     host: Launcher | None = None
+    portion: Portion | None = None
     last: tuple[Study, dict[str, object]] | None = None
+    spent: int = 0
 
-    def values(self, function: Function, place: int, code: str) -> list[np.ndarray] | None:
+    @property
+    def left(self) -> int:
+        """Whole runs that there is room for."""
+        return min(self.runs, (LANES - self.spent) // self.cost)
+
+    def values(self, function: Function, place: int, code: str, first: bool = False) -> list[np.ndarray] | None:
         """The outputs with a changed kernel, or a changed function around it; None where that does not run to its
-        end."""
-        self.left -= 1
+        end, or where a part of the programs refutes it `first`."""
         if self.host is not None and function in self.host.trees:
             try:
                 entry = replace(self.study.entry, fn=self.host.changed(function, place, code))
             except SyntaxError:
+                self.runs -= 1
                 return None
-            return self._values(replace(self.study, entry=entry), {"steps": self.steps})
+            return self._tried(replace(self.study, entry=entry), {"steps": self.steps}, first)
 
         def change(jit_fn: object, tree: ast.Module) -> ast.Module | None:
             return repaired(tree, place, code) if _key(jit_fn) == function else None
 
-        return self.unchanged(change=change, steps=self.steps)
+        return self._tried(self.study, {"change": change, "steps": self.steps}, first)
 
-    def given(self, change: HandedChange) -> list[np.ndarray] | None:
+    def given(self, change: HandedChange, first: bool = False) -> list[np.ndarray] | None:
         """The outputs with another launch."""
-        self.left -= 1
-        return self.unchanged(hand=applied(change), steps=self.steps)
+        return self._tried(self.study, {"hand": applied(change), "steps": self.steps}, first)
+
+    def _tried(self, study: Study, more: dict[str, object], first: bool) -> list[np.ndarray] | None:
+        self.runs -= 1
+        if first and self.portion is not None:
+            self.spent += self.portion.cost
+            if self.portion.refutes(study, {**self._kind(), **more}):
+                return None
+        self.spent += self.cost
+        return self._values(study, more)
 
     def unchanged(self, **more: object) -> list[np.ndarray] | None:
         """The outputs of the kernel as it is, or with `more`; None where it does not run to its end."""
@@ -92,7 +107,7 @@ class _Trial:
         """The cases of the last run with its own bounds."""
         assert self.last is not None
         study, more = self.last
-        self.left -= DEARER
+        self.runs, self.spent = self.runs - DEARER, self.spent + DEARER * self.cost
         try:
             with unasked():
                 return list(study.with_bounds(study.run(more)))
@@ -165,13 +180,16 @@ def _in(
     """The first of these turns that makes the program right, of `runs` at most."""
     if not turns:
         return None
-    trial = _Trial(study, min(runs, LANES // run.cost), _allowed(run), host=host)
+    trial = _Trial(study, run.cost, runs, allowed(run), host=host)
     rooms = [_room(case) for case in cases]
     told = not _right([case.value for case in cases], cases, rooms)
-    if told and (found := _searched(trial, turns, cases, rooms)):
-        return found
+    if told:
+        # Host code works on whole tensors, however few programs run.
+        trial.portion = portion_of(study, run, cases, rooms) if host is None else None
+        if found := _searched(trial, turns, cases, rooms):
+            return found
     # Roundings hide what is wrong, or what a number should be: the same without any, of numbers alone if it is seen.
-    trial = _Trial(study, min(runs, LANES // run.cost) // DEARER, trial.steps, muted=True, host=host)
+    trial = _Trial(study, run.cost, min(runs, LANES // run.cost) // DEARER, trial.steps, muted=True, host=host)
     free = trial.unchanged() if trial.left > 0 else None
     if free is None:
         return None
@@ -192,10 +210,11 @@ def _searched(trial: _Trial, turns: list[Turn], cases: list[Case], rooms: list[n
                 file = function[0] if isinstance(todo, Literal) else todo.file
                 return _Solved(file, todo.line, f"{code} in place of {todo.value!r}")
         elif isinstance(todo, HandedChange):
-            if _repaired(trial, trial.given(todo), cases, rooms):
+            if _repaired(trial, trial.given(todo, first=True), cases, rooms):
                 return Guilty(todo.file, todo.line, todo.what)
         else:
-            if _repaired(trial, trial.values(function, todo.place, todo.code), cases, rooms):
+            values = trial.values(function, todo.place, todo.code, first=True)
+            if _repaired(trial, values, cases, rooms):
                 return Guilty(function[0], todo.line, todo.what)
     return None
 
@@ -218,7 +237,7 @@ def _nearly(values: list[np.ndarray], cases: list[Case], rooms: list[np.ndarray]
         with np.errstate(invalid="ignore"):
             gap, before = np.abs(value - case.exact), np.abs(case.value - case.exact)
         small = gap.max(initial=0.0) <= NEARLY * np.abs(case.exact).max(initial=0.0)
-        if not _near(value, case, room).all() and not (small and gap.sum() <= LEFT * before.sum()):
+        if not near(value, case, room).all() and not (small and gap.sum() <= LEFT * before.sum()):
             return False
     return True
 
@@ -253,12 +272,6 @@ def _is(key: Function, tree: ast.Module, only: Function) -> bool:
 
 def _named(tree: ast.Module) -> str:
     return getattr(tree.body[0], "name", "")
-
-
-def _allowed(run: Execution) -> int:
-    """Steps of one launch of a changed kernel: four times what the kernel takes; a loop that does not end has more."""
-    taken: int = max(launch.steps + launch.work // STEP_LANES for launch in run.session.launches)
-    return 64 + 4 * taken
 
 
 def _key(jit_fn: object) -> Function:
@@ -310,16 +323,9 @@ def _room(case: Case, muted: bool = False) -> np.ndarray:
 
 def _right(values: list[np.ndarray], cases: list[Case], rooms: list[np.ndarray]) -> bool:
     return all(
-        value.shape == case.exact.shape and bool(_near(value, case, room).all())
+        value.shape == case.exact.shape and bool(near(value, case, room).all())
         for value, case, room in zip(values, cases, rooms, strict=True)
     )
-
-
-def _near(value: np.ndarray, case: Case, room: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        near = (np.abs(value - case.exact) <= room) | (value == case.exact)
-    found: np.ndarray = near | (np.isnan(value) & np.isnan(case.exact))
-    return found
 
 
 def _solved(
@@ -332,7 +338,7 @@ def _solved(
     One wrong element is met by some value of nearly every literal: there only one that a person would write counts.
     """
     before = [c.value for c in cases]
-    wrong = sum(int((~_near(c.value, c, room)).sum()) for c, room in zip(cases, rooms, strict=True))
+    wrong = sum(int((~near(c.value, c, room)).sum()) for c, room in zip(cases, rooms, strict=True))
     for _ in range(ROUNDS):
         if trial.left < 2:
             return None
