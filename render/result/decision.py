@@ -10,7 +10,8 @@ sometimes also y_dev, a recorded device output. `decide` applies the table below
     E outside T (proved, by more than `least`; twice, if alone outside)      Type-II       RND201
     y_dev outside T                                                          Type-II       RND202
     E known too badly to say whether it is in T                              Inconclusive  RND307
-    y_ref outside T, within its own rounding R of E; T nowhere anything      Type-I        RND110
+    y_ref outside T, within its own rounding R of E, and further from E
+    than v is; T nowhere anything                                            Type-I        RND110
     another taint reaches the output                                         Inconclusive  RND305
     T unbounded                                                              Inconclusive  RND304
     zeros would fit in every element of T                                    Inconclusive  RND301
@@ -309,9 +310,12 @@ def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed:
     for rule in (_pattern_differs, _never_stored, _void, _exact_outside, _device_outside):
         if decision := rule(case, masks):
             return decision
+    rules = (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained)
     if supposed and case.unknown is None and masks.outside_ref.any():
-        return _reference_carries(masks)
-    for rule in (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained):
+        if _carried(case, masks):
+            return _reference_carries(masks)
+        rules = (_tainted, _infinite, _powerless)  # type: ignore[assignment]
+    for rule in rules:
         if decision := rule(case, masks):
             return decision
     return Decision("Type-I", cause, "")
@@ -415,9 +419,22 @@ def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | N
     return within, meets
 
 
+def _carried(case: Case, masks: Masks) -> bool:
+    """Whether, of the elements whose y_ref is outside of T, one has it further from E than what the kernel computed.
+
+    At an end of T a reference that is nearly exact may lie outside by its last rounding: what differs is the kernel's.
+    """
+    pick = masks.outside_ref
+    with np.errstate(invalid="ignore"):
+        theirs, ours = (np.abs(y[pick] - case.exact[pick]) for y in (case.ref, case.value))
+    return bool((~(theirs < ours)).any())
+
+
 def _reference_errs(case: Case, masks: Masks) -> Decision | None:
     if not masks.outside_ref.any() or (masks.top & masks.stored & ~masks.settled).any():
         return None  # where T is anything nothing is known, whatever explains the other elements
+    if not _carried(case, masks):
+        return None
     known = _own_rounding(case, masks)
     if known is None or not known[0].all():
         return None

@@ -337,3 +337,12 @@ def test_integers_and_zeros_have_no_rounding_to_forgive():
     for least, accuses in ((2.0**-140, True), (2.0**-1000, False)):
         nought = case(lo=[0.0, 2.0], hi=[0.0, 2.0], value=[0.0, 2.0], exact=[least, 2.0], ref=[0.0, 2.0])
         assert bool(compare(nought).outside_exact.any()) is accuses
+
+
+@pytest.mark.parametrize("supposed", [False, True])
+def test_a_reference_that_is_nearer_to_its_exact_value_than_the_kernel_carries_no_error(supposed):
+    """E at the end of T: y_ref lies outside by its last rounding, and what differs is what the kernel lost."""
+    near = {"exact": [1.1, 2.0], "value": [0.9, 2.0], "radius": lambda: np.array([1e-6, 1e-6])}
+    assert decide(case(ref=[1.1 + 1e-7, 2.0], **near), cause="RND105", supposed=supposed)[:2] == ("Type-I", "RND105")
+    far = near | {"value": [1.1, 2.0]}
+    assert decide(case(ref=[1.1 + 1e-7, 2.0], **far), cause="RND105", supposed=supposed).code == "RND110"
