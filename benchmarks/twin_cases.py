@@ -150,7 +150,7 @@ STABLE = _class(
     ("softmax", SOFTMAX, "x.softmax(-1)", "x - tl.max(x, 0)", "x", {"pad": "-INF_", "inputs": "x = x * 100"}),
     ("log softmax", "q = x - tl.max(x, 0)\ny = q - tl.log(tl.sum(tl.exp(q), 0))", "x.log_softmax(-1)", "y = q - tl.log(tl.sum(tl.exp(q), 0))",
      "y = tl.log(tl.exp(q) / tl.sum(tl.exp(q), 0))", {"pad": "-INF_", "inputs": "x = x * 40"}),
-    ("rotation", "y = x * 0.8 - t * 0.6", "x * 0.8 - t * 0.6", "x * 0.8 - t * 0.6", "(x * 8e6 - t * 6e6 + 1e13) * 1e-7 - 1e6", {}),
+    ("rotation", "y = x * 0.8 - t * 0.6", "x * 0.8 - t * 0.6", "x * 0.8 - t * 0.6", "(x * 0.8 - t * 0.6 + 1048576.0) - 1048576.0", {}),
     ("norm", "y = x * tl.rsqrt(tl.sum(x * x, 0))", "F.normalize(x, dim=-1)", "tl.rsqrt(tl.sum(x * x, 0))", "tl.rsqrt(tl.sum(x * x + 1e4, 0) - 1e4 * B)", {"inputs": "x = x * 0.1"}),
     ("difference of squares", "y = x * (x + 2 * t)", "x * (x + 2 * t)", "x * (x + 2 * t)", "(x + t) * (x + t) - t * t", {"inputs": "t = t + 1000\nx = x * 1e-3"}),
     ("mean of a shifted row", "u = tl.sum(x - 5000.0 * m, 0) / n + 5000\ny = x - u", "x - x.mean(-1, True)", "tl.sum(x - 5000.0 * m, 0) / n + 5000",

@@ -11,6 +11,7 @@ import builtins
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -106,7 +107,7 @@ class Footing:
                 now = here.get(name, _GONE)
                 if now is before or (name[0] == "_" and module not in ("sys", "builtins")):
                     continue  # libraries change private names as they work
-                if (callable(before) or _is_broken(before, now)) and not _is_ours(now):
+                if (callable(before) or _is_broken(before, now)) and not (_is_ours(now) or _is_its_own(module, now)):
                     _replaced[f"{module}.{name}"] = None
                     yield space, name, before, now
 
@@ -124,9 +125,17 @@ def _is_broken(before: Any, now: Any) -> bool:
 
 def _is_ours(now: Any) -> bool:
     """Whether RENDER has put it there, for as long as a scope of it is open."""
+    while isinstance(now, partial):
+        now = now.func
     code = getattr(now, "__code__", None)
     own = isinstance(code, CodeType) and code.co_filename.startswith(_HERE)
     return own or (now if isinstance(now, type) else type(now)).__module__.startswith("render.")
+
+
+def _is_its_own(module: str, now: Any) -> bool:
+    """Whether a package has put it there itself, as it works: torch wraps some of its functions when they are met."""
+    home = getattr(now, "__module__", None)
+    return callable(now) and isinstance(home, str) and home.partition(".")[0] == module.partition(".")[0] in TOOLS
 
 
 def _is_tool(module: str) -> bool:

@@ -8,6 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -70,6 +71,19 @@ def test_names_that_libraries_change_themselves_are_none_of_the_users(
 ) -> None:
     monkeypatch.setattr(json, "_default_encoder", None)  # what the footing leaves alone, the test gives back
     monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
+    footing.mend()
+    assert replaced() == ""
+
+
+def test_what_torch_and_we_put_there_is_not_the_users(footing: Footing, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, wrapped = partial(footing.mend), torch.manual_seed
+
+    def manual_seed(seed: int) -> torch.Generator:
+        return wrapped(seed)
+
+    monkeypatch.setattr(torch, "tensor", ours)
+    manual_seed.__module__ = "torch.random"
+    monkeypatch.setattr(torch, "manual_seed", manual_seed)
     footing.mend()
     assert replaced() == ""
 
