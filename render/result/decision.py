@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from interval_ops.formats.model import FP32, Format
-from render.result import blockwise, margins
+from render.result import blockwise, margins, own_rounding
 from render.result.codes import Label, severity
 
 EQUAL = "RND100"
@@ -312,7 +312,7 @@ def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed:
             return decision
     rules = (_exact_unknown, _reference_errs, _tainted, _infinite, _powerless, _reference_unexplained)
     if supposed and case.unknown is None and masks.outside_ref.any():
-        if _carried(case, masks):
+        if own_rounding.carried(case, masks):
             return _reference_carries(masks)
         rules = (_tainted, _infinite, _powerless)  # type: ignore[assignment]
     for rule in rules:
@@ -392,50 +392,12 @@ def _exact_unknown(case: Case, masks: Masks) -> Decision | None:
     return Decision("Inconclusive", "RND307", case.why)
 
 
-def _own_rounding(case: Case, masks: Masks) -> tuple[np.ndarray, np.ndarray] | None:
-    """For the elements with y_ref outside T: (|y_ref - E| <= R, R around y_ref meets T); None if R is unknown.
-
-    A reference that is infinite or NaN where E is finite overflowed in its own dtype, which is its own error. E's
-    margin counts beside R, and is asked for where R alone does not say it all.
-    """
-    from interval_ops import scans
-
-    radius = case.radius()
-    if radius is None:
-        return None
-    pick = masks.outside_ref
-    arrays = scans.flats(case.ref, case.exact, np.broadcast_to(radius, case.ref.shape), case.lo, case.hi)
-    if scans.explained(pick.reshape(-1), *arrays):
-        return (yes := np.ones(int(np.count_nonzero(pick)), bool)), yes
-    ref, exact, reach = case.ref[pick], case.exact[pick], np.broadcast_to(radius, case.ref.shape)[pick]
-    lo, hi = case.exact_ends()
-    reach = reach + (hi[pick] - lo[pick]) / 2
-    overflowed = ~np.isfinite(ref) & np.isfinite(exact)
-    with np.errstate(invalid="ignore"):
-        seen, beyond = np.abs(ref - exact), np.maximum(np.maximum(case.lo[pick] - exact, exact - case.hi[pick]), 0.0)
-    # Not known is no explanation; nor is a margin of E's for an E outside that the reference's own error cannot reach.
-    within = overflowed | ((seen <= reach) & margins.known(reach) & (beyond <= seen))
-    meets = overflowed | (margins.known(reach) & (ref - reach <= case.hi[pick]) & (ref + reach >= case.lo[pick]))
-    return within, meets
-
-
-def _carried(case: Case, masks: Masks) -> bool:
-    """Whether, of the elements whose y_ref is outside of T, one has it further from E than what the kernel computed.
-
-    At an end of T a reference that is nearly exact may lie outside by its last rounding: what differs is the kernel's.
-    """
-    pick = masks.outside_ref
-    with np.errstate(invalid="ignore"):
-        theirs, ours = (np.abs(y[pick] - case.exact[pick]) for y in (case.ref, case.value))
-    return bool((~(theirs < ours)).any())
-
-
 def _reference_errs(case: Case, masks: Masks) -> Decision | None:
     if not masks.outside_ref.any() or (masks.top & masks.stored & ~masks.settled).any():
         return None  # where T is anything nothing is known, whatever explains the other elements
-    if not _carried(case, masks):
+    if not own_rounding.carried(case, masks):
         return None
-    known = _own_rounding(case, masks)
+    known = own_rounding.explained(case, masks)
     if known is None or not known[0].all():
         return None
     return _reference_carries(masks)
@@ -447,7 +409,7 @@ def _reference_carries(masks: Masks) -> Decision:
 
 
 def _reference_unexplained(case: Case, masks: Masks) -> Decision | None:
-    known = _own_rounding(case, masks) if masks.outside_ref.any() else None
+    known = own_rounding.explained(case, masks) if masks.outside_ref.any() else None
     if not masks.outside_ref.any() or (known is not None and known[1].all()):
         return None
     lo, hi = case.exact_ends()
