@@ -135,26 +135,29 @@ def doubtful(pairs: Mapping[Key, Pair], open_: Iterable[Key], classes: Sequence[
         a, b = (side.get(key.name) for side, key in zip(classes, (pair.key, pair.other), strict=True))
         return pair.key.way == "in" and pair.key.name != "" and a is not b
 
-    far = {key for key in open_ if any(map(unlike, pairs[key].target, pairs[key].reference))}
+    asked = (key for key in open_ if not pairs[key].sure or another(pairs[key]))
+    far = {key for key in asked if any(map(unlike, pairs[key].target, pairs[key].reference))}
     guessed = {key.name for key in far if not pairs[key].sure}
     return {k for k in far if another(pairs[k])} | {k for k, p in pairs.items() if not p.sure and k.name in guessed}
 
 
 def apart(pair: Pair) -> bool:
     """Whether the sides differ by so much that it would be seen in any larger region as well."""
-    return any(
-        float((a.detach().double() - b).norm()) > FAR * float(a.detach().double().norm())
-        for a, b in zip(pair.target, pair.reference, strict=True)
-    )
+    sides = ((_real(a), _real(b)) for a, b in zip(pair.target, pair.reference, strict=True))
+    return any(float((a - b).norm()) > FAR * float(a.norm()) for a, b in sides)
 
 
 FAR = 2.0**-3
 """Of all that is there; a fault that is smaller could be lost beside the rounding of a region that grows."""
 
 
+def _real(t: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(t.detach().resolve_conj()) if t.is_complex() else t.detach()).double()
+
+
 def unlike(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors have little to do with each other: correlated by less than half."""
-    x, y = (t.detach().double().flatten() for t in (a, b))
+    x, y = (_real(t).flatten() for t in (a, b))
     x, y = x - x.mean(), y - y.mean()
     size = float((x @ x) * (y @ y)) ** 0.5
     return bool(size > 0 and float(x @ y) < size / 2)

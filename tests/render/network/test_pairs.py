@@ -124,6 +124,8 @@ def test_what_has_little_to_do_with_each_other():
     assert unlike(x, torch.randn(4000)) and unlike(x, -x) and unlike(x, 5 + torch.randn(4000))
     assert not unlike(x, x) and not unlike(x, 3 * x + 7) and not unlike(x, x + 0.5 * torch.randn(4000))
     assert not unlike(torch.ones(3), torch.ones(3)) and not unlike(torch.arange(4), torch.arange(4).bfloat16())
+    turned = torch.polar(torch.ones(4000), torch.linspace(0, 9, 4000))
+    assert not unlike(turned, turned.conj().conj()) and unlike(turned, -turned) and not unlike(x[:0], x[:0])
 
 
 def test_a_small_fault_at_a_module_that_was_guessed_is_none_of_pairing():
