@@ -156,7 +156,7 @@ def function(name: str, x: Ends) -> Ends:
     largest = np.finfo(np.float64).max
     low = np.where(np.isfinite(ends[0]) & (low == INF), largest, low)
     high = np.where(np.isfinite(ends[1]) & (high == -INF), -largest, high)
-    low, high = (y + way * (np.abs(y) * _MARGIN + _TINY) for y, way in ((low, -1), (high, 1)))
+    low, high = (np.where(np.isinf(y), y, y + way * (np.abs(y) * _MARGIN + _TINY)) for y, way in ((low, -1), (high, 1)))
     if name in NEVER_NEGATIVE:
         low = np.maximum(low, 0.0)
     return whole(np.where(x[0] < float(row.domain[0]), np.nan, low), high)

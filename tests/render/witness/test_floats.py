@@ -113,3 +113,13 @@ def test_functions_hold_the_exact_value(name):
                 continue
             y = special.get(name, getattr(mpmath, name, None))(mpmath.mpf(float(v)))
             assert mpmath.mpf(float(low)) <= y <= mpmath.mpf(float(high))
+
+
+LIMITS = [("exp", np.inf, np.inf), ("exp", -np.inf, 0.0), ("exp2", np.inf, np.inf), ("log", np.inf, np.inf),
+          ("log", 0.0, -np.inf)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "at", "value"), LIMITS)
+def test_functions_at_infinities_are_their_limits(name: str, at: float, value: float) -> None:
+    lo, hi = f.function(name, (np.array([at]), np.array([at])))
+    assert lo.item() <= value <= hi.item() and (np.isinf(lo.item()) if np.isinf(value) else hi.item() < 1e-300)
