@@ -36,6 +36,7 @@ from render.front.operands import (
     offset,
     put_bits,
     span,
+    tensor_index,
     tensor_of,
     torch_dtype,
     watching,
@@ -76,6 +77,8 @@ class Followed(HomedArray):
         if method == "reduce":
             said.setdefault("axis", 0)
         form = function_of(ufunc) if method == "__call__" else _FORMS.get(method, {}).get(ufunc)
+        if form is not None:
+            form = _computing_in(said.pop("dtype", None), form)
         return _beside(f"numpy.{ufunc.__name__}", form, inputs, said, run, out[0] if len(out) == 1 else None)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -114,8 +117,13 @@ class Followed(HomedArray):
 
     def __getitem__(self, index: Any) -> Any:
         found = np.ndarray.__getitem__(self, index)
-        if isinstance(found, np.floating) and self.home is not None and watching and not watching[-1].busy:
+        if self.home is None or not watching or watching[-1].busy:
+            return found
+        if isinstance(found, np.floating):
             return followed_number(found, None, (self, index, watching[-1].tape.now))
+        if isinstance(found, np.ndarray) and found.dtype.kind == "f" and not is_basic(index):
+            at = tensor_index(index)
+            return _beside("numpy.take", lambda x: x[at], (self,), {}, lambda: bare(found))
         return found
 
     def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
@@ -164,11 +172,17 @@ def _set_item(self: Followed, index: Any, value: Any) -> None:
     np.ndarray.__setitem__(self, index, bare(value))
     if not watching or watching[-1].busy:
         return
-    part = np.ndarray.__getitem__(self, index) if is_basic(index) else None
-    if isinstance(part, np.generic):
-        part = np.ndarray.__getitem__(self, span(index))
-    target = tensor_of(part) if isinstance(part, Followed) and part.home is not None else None
-    if target is None or not copied(target, value):
+    if self.home is None:
+        return
+    if is_basic(index):
+        part = np.ndarray.__getitem__(self, index)
+        target, at = (
+            tensor_of(np.ndarray.__getitem__(self, span(index)) if isinstance(part, np.generic) else part),
+            None,
+        )
+    else:
+        target, at = tensor_of(self), tensor_index(index)
+    if target is None or not copied(target, at, value):
         written(self, "numpy.__setitem__")
 
 
@@ -218,7 +232,11 @@ def _computing_in(dtype: Any, form: Callable[..., torch.Tensor]) -> Callable[...
     if dtype is None:
         return form
     to = torch_dtype(dtype)
-    return lambda x, *args, **keywords: form(x.to(to), *args, **keywords)
+
+    def cast(x: Any) -> Any:
+        return x.to(to) if isinstance(x, torch.Tensor) else x
+
+    return lambda *args, **keywords: form(*map(cast, args), **keywords)
 
 
 class _Left:

@@ -124,6 +124,7 @@ FUNCTIONS: Mapping[Any, Function] = {
     np.sort: _sort, np.flip: _flip, np.prod: _prod, np.inner: torch.inner, np.kron: torch.kron, np.diff: _diff,
     np.cumsum: _cumulative(torch.cumsum), np.cumprod: _cumulative(torch.cumprod), np.trace: torch.trace,
     np.nan_to_num: torch.nan_to_num, np.vdot: torch.vdot, np.tensordot: torch.tensordot,
+    np.broadcast_to: torch.broadcast_to,
     np.take_along_axis: _take_along, np.append: lambda a, b, axis=None: (
         torch.cat([a.reshape(-1), b.reshape(-1)]) if axis is None else torch.cat([a, b], axis)),
 }  # fmt: skip

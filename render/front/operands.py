@@ -202,21 +202,34 @@ def span(index: Any) -> Any:
     return tuple(slice(int(i), int(i) + 1 or None) for i in parts)
 
 
-def copied(target: torch.Tensor, value: Any) -> bool:
-    """Puts a value that is followed, or stands in the code, into a part of a followed array. Its bits stay numpy's."""
+def tensor_index(index: Any) -> Any:
+    """The same index of a tensor: arrays of integers and of truth values as tensors."""
+    if isinstance(index, tuple):
+        return tuple(map(tensor_index, index))
+    return _from_numpy(bare(index)) if isinstance(index, np.ndarray) else index
+
+
+def copied(target: torch.Tensor, index: Any, value: Any) -> bool:
+    """Puts a value that is followed, or stands in the code, into a followed array, or into its elements at an index.
+    Its bits stay numpy's."""
     try:
         source = value if isinstance(value, int | float) and not isinstance(value, np.generic) else operand(value)
         if isinstance(source, torch.Tensor) and source.dim() > target.dim():
             return False
-        with watching[-1].tape.paused(), torch.no_grad():
-            bits = target.clone()
-        with torch.no_grad():
-            target.fill_(source) if isinstance(source, int | float) else target.copy_(source)
-        with watching[-1].tape.paused(), torch.no_grad():
-            same = torch.allclose(target, bits, rtol=_AS_NEAR, atol=0.0, equal_nan=True)
-            target.copy_(bits)
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            with watching[-1].tape.paused():
+                bits = target.clone()
+            if index is not None:
+                target[index] = source
+            elif isinstance(source, torch.Tensor):
+                target.copy_(source)
+            else:
+                target.fill_(source)
+            with watching[-1].tape.paused():
+                same = torch.allclose(target, bits, rtol=_AS_NEAR, atol=0.0, equal_nan=True)
+                target.copy_(bits)
         return same
-    except (NoTensor, RuntimeError, TypeError):
+    except (NoTensor, RuntimeError, TypeError, IndexError):
         return False
 
 

@@ -85,7 +85,8 @@ def _following(plain: Any, watch: Watch) -> Any:
 
 
 def _followable(watch: Watch, caller: str) -> bool:
-    return not watch.busy and watch.tape.open and not is_tool_file(caller)
+    """`caller`: the file that asks; "" where it does not matter."""
+    return not watch.busy and watch.tape.open and not (caller and is_tool_file(caller))
 
 
 def _drawing(name: str, plain: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
@@ -124,9 +125,9 @@ def _made(plain: Callable[..., Any], watch: Watch, begin: _Made) -> Callable[...
     @wraps(plain)
     def made(*args: Any, **keywords: Any) -> Any:
         result = plain(*args, **keywords)
-        if not _followable(watch, sys._getframe(1).f_code.co_filename):
-            return result
-        return begin(watch, result, args, keywords)
+        again = begin is _converted and bool(args) and isinstance(args[0], Followed)  # libraries convert, too
+        caller = "" if again else sys._getframe(1).f_code.co_filename
+        return begin(watch, result, args, keywords) if _followable(watch, caller) else result
 
     return made
 

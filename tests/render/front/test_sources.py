@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 import torch
 import triton
 import triton.language as tl
@@ -66,6 +67,13 @@ def _loop(x: Any) -> Any:
     return r
 
 
+def _masked(x: Any) -> Any:
+    r = np.exp(-np.abs(x))
+    r[x > 0] = 1 / r[x > 0]
+    r[[3, 5]] = np.exp(x[[3, 5]])
+    return r
+
+
 REFERENCES: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp,
     "loop": _loop,
@@ -77,6 +85,9 @@ REFERENCES: dict[str, Callable[[Any], Any]] = {
     "elements": lambda x: np.array([np.exp(v) for v in x]),
     "vectorized": lambda x: np.vectorize(lambda v: math.exp(v))(x),
     "by a column": lambda x: np.exp(x - x[3]) * np.exp(x[3]),
+    "average": lambda x: np.exp(x) * np.average(np.ones_like(x), weights=np.abs(x) + 0.5),
+    "of a library": lambda x: np.exp(scipy.special.logsumexp(np.stack([x, x * 0 - 90]), axis=0)),
+    "masked": lambda x: _masked(x),
     "copied": lambda x: np.roll(np.exp(np.roll(np.copy(x), 1)), -1),
 }
 COMPARISONS: tuple[Callable[[Any, Any], Any], ...] = (
