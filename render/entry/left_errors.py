@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.hosted.numbers import Ends, LeftNumbers
+from render.interpreter.hosted.numbers import Number as Number
 from render.interpreter.hosted.numbers import math_functions as math_functions
 
 

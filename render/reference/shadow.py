@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from render.entry.execution import default_dtype as default_dtype
 from render.entry.kernels import ShadowedKernels as ShadowedKernels
-from render.entry.left_errors import LeftErrors, math_functions
+from render.entry.left_errors import LeftErrors, Number, math_functions
 from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
@@ -153,6 +153,7 @@ class ShadowMode(TorchDispatchMode):
         self.left = LeftErrors(self._estimate, unit.rounding(F64)[0] if unit and unit.attainable else 0.0)
         """Numbers that left torch, as float64 has them, and what Python made of them, with their errors."""
         self._plain: list[tuple[Any, str, Any]] = []
+        self._numbers_left = 0
 
     def __enter__(self) -> ShadowMode:
         tolist, own = torch.Tensor.tolist, vars(torch.Tensor).get("tolist")
@@ -166,7 +167,7 @@ class ShadowMode(TorchDispatchMode):
         torch.Tensor.new_tensor = lambda x, *a, **k: self._come_back(partial(like, x), *a, **k)  # type: ignore[method-assign]
         told = self.left.told
         setattr(torch.Tensor, "tolist", lambda x: told(tolist(self._leaving(x) if is_float(x) else x)))  # noqa: B010
-        setattr(torch.Tensor, "item", lambda x: told(item(x)))  # noqa: B010
+        setattr(torch.Tensor, "item", lambda x: self._told_if_seen(item, x))  # noqa: B010
         vars(math).update(math_functions())
         for name in ("tensor", "as_tensor"):
             setattr(torch, name, partial(self._come_back, getattr(torch, name)))
@@ -194,7 +195,14 @@ class ShadowMode(TorchDispatchMode):
         if math.isfinite(native) and math.isfinite(wide) and math.floor(native) != math.floor(wide):
             wide, error = native, error + abs(native - wide)
         self.left.put(wide, error)
+        self._numbers_left += 1
         return wide
+
+    def _told_if_seen(self, item: Callable[[torch.Tensor], Any], x: torch.Tensor) -> Any:
+        """A number of the reference's; one that is asked for where no mode looks is ours."""
+        self._numbers_left = 0
+        value = item(x)
+        return self.left.told(value) if self._numbers_left else value
 
     def _estimate(self) -> None:
         self.estimated = True
@@ -273,6 +281,8 @@ class ShadowMode(TorchDispatchMode):
             if isinstance(x, torch.Tensor):
                 x = self.shadows.of(x) if is_float(x) else x
                 return x.clone() if mutable else x
+            if isinstance(x, Number):
+                return float(x)  # what is asked of it from here on is no decision of the reference's
             return F64 if isinstance(x, torch.dtype) and x.is_floating_point else x
 
         return twin
