@@ -130,9 +130,7 @@ class Followed(HomedArray):
         result = bare(self).astype(dtype, *args, **keywords)
         if result.dtype.kind != "f" or not _asked_by_user():
             return follow_array(result, self.home) if result.dtype.kind == "f" else result
-        to = torch_dtype(result) if result.dtype.itemsize <= 8 else None
-        form = None if to is None else lambda x: x.clone() if x.dtype == to else x.to(to)
-        return _beside("numpy.astype", form, (self,), {}, lambda: result)
+        return _beside("numpy.astype", _to(result), (self,), {}, lambda: result)
 
     def copy(self, order: Any = "C") -> Any:
         result = bare(self).copy(order)
@@ -231,12 +229,21 @@ def _computing_in(dtype: Any, form: Callable[..., torch.Tensor]) -> Callable[...
     """The function of operands that are cast first."""
     if dtype is None:
         return form
-    to = torch_dtype(dtype)
 
     def cast(x: Any) -> Any:
-        return x.to(to) if isinstance(x, torch.Tensor) else x
+        return x.to(torch_dtype(dtype)) if isinstance(x, torch.Tensor) else x
 
     return lambda *args, **keywords: form(*map(cast, args), **keywords)
+
+
+def _to(result: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A cast to the format of an array."""
+
+    def cast(x: torch.Tensor) -> torch.Tensor:
+        to = torch_dtype(result)
+        return x.clone() if x.dtype == to else x.to(to)
+
+    return cast
 
 
 class _Left:
@@ -352,8 +359,7 @@ def converted(x: Followed, result: np.ndarray) -> Any:
         found = follow_array(result, x.home)
         found.lost = x.lost
         return found
-    to = torch_dtype(result)
-    return _beside("numpy.array", lambda y: y.clone() if y.dtype == to else y.to(to), (x,), {}, lambda: result)
+    return _beside("numpy.array", _to(result), (x,), {}, lambda: result)
 
 
 def stacked(rows: Any, result: np.ndarray) -> Any:
@@ -361,8 +367,8 @@ def stacked(rows: Any, result: np.ndarray) -> Any:
     told = [x for x in flattened(rows) if isinstance(x, np.generic) and x.dtype.kind == "f"]
     if any(float(x) not in numbers for x in told):
         return result  # read from an array, or computed from what was: data of unknown error
-    to = torch_dtype(result)
-    return _beside("numpy.array", lambda ys: torch.stack(list(ys)).to(to), (list(rows),), {}, lambda: result)
+    cast = _to(result)
+    return _beside("numpy.array", lambda ys: cast(torch.stack(list(ys))), (list(rows),), {}, lambda: result)
 
 
 def _flat(out: Any) -> tuple[Any, ...]:

@@ -109,7 +109,7 @@ def in_torch(form: Callable[..., torch.Tensor], inputs: Any, said: Mapping[str, 
             if common is not None and common.kind == "i" and found.is_floating_point():  # numpy computes in float64
                 found = form(*(_widened(x, torch.float64) for x in given), **said)
             return found.clone() if any(x is found for x in given) else found
-    except (NoTensor, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
+    except (NoTensor, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return None
 
 
@@ -119,8 +119,11 @@ def _widened(x: Any, dtype: torch.dtype) -> Any:
 
 
 def torch_dtype(x: Any) -> torch.dtype:
-    """Torch's name of an array's format, or of a format."""
-    return _DTYPES[np.dtype(getattr(x, "dtype", x))]
+    """Torch's name of an array's format, or of a format as numpy takes it. Raises NoTensor for one that it lacks."""
+    found = _DTYPES.get(x.dtype if isinstance(x, np.ndarray | np.generic) else np.dtype(x))
+    if found is None:
+        raise NoTensor
+    return found
 
 
 class NoTensor(Exception):
