@@ -24,18 +24,13 @@ _SAME_NAME: dict[Any, Function] = {
 }
 UFUNCS: Mapping[Any, Function] = {**_SAME_NAME, **_OTHER_NAME}
 """Of the same name; `torch.equal` asks another question."""
-_OF_SCIPY = frozenset([
-    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e",
-    "log1p", "log_ndtr", "logit", "ndtr", "ndtri", "psi", "xlog1py", "xlogy",
-])  # fmt: skip
-"""ufuncs of `scipy.special` that torch.special has under their names."""
 
 
 def function_of(ufunc: Any) -> Function | None:
-    """torch's function for a ufunc; of another library's than numpy's, it goes by its name."""
+    """torch's function for a ufunc; of another library's than numpy's (scipy.special), the special one of its name."""
     found = UFUNCS.get(ufunc)
-    if found is None and ufunc.__name__ in _OF_SCIPY and getattr(np, ufunc.__name__, None) is not ufunc:
-        special: Function = getattr(torch.special, ufunc.__name__)
+    if found is None and getattr(np, ufunc.__name__, None) is not ufunc:
+        special: Function | None = getattr(torch.special, ufunc.__name__, None)
         return special
     return found
 

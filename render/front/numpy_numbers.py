@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-_BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "pow": np.power,
-    "floordiv": np.floor_divide, "mod": np.remainder,
-}  # fmt: skip
+from render.interpreter.hosted.numbers import ARITHMETIC
+
+_UFUNCS = (np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power)
+_BINARY = {f.__name__: ufunc for f, ufunc in zip(ARITHMETIC, _UFUNCS, strict=True)}
+"""numpy's functions by the names of Python's operators."""
 _UNARY = {"neg": np.negative, "abs": np.absolute, "pos": np.positive}
 
 

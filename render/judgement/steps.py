@@ -56,7 +56,7 @@ from render.judgement.written import (
     with_place,
     written,
 )
-from render.result.decision import CARRIES, Decision, Masks, compare, decide, worst
+from render.result.decision import CARRIES, Decision, Masks, compare, decide, rests_on_rounding, worst
 from render.result.defects import add, collected
 from render.result.elements import Witness
 from render.result.errors import RenderError, UnsupportedOp
@@ -279,7 +279,7 @@ class Judgement:
         findings, masks, before, _ = self.rules
         outputs = zip(judged, masks, before, strict=True)
         self.rules = self._rules(
-            findings, masks, [decide(j.case, m) if d.code == CARRIES else d for j, m, d in outputs]
+            findings, masks, [decide(j.case, m) if rests_on_rounding(m, d) else d for j, m, d in outputs]
         )
 
     def _rules(self, findings: list[Finding], masks: list[Masks | None], decisions: list[Decision]) -> Rules:

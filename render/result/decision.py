@@ -299,6 +299,11 @@ def device_bound(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return widen(case.lo, case.hi, coarser(case.device_fmt, case.fmt))
 
 
+def rests_on_rounding(masks: Masks | None, supposed: Decision) -> bool:
+    """Whether a supposed decision is another one where R does not explain a y_ref outside of T."""
+    return masks is not None and supposed.label == "Type-I" and bool(masks.outside_ref.any())
+
+
 def decide(case: Case, masks: Masks | None = None, cause: str = EQUAL, supposed: bool = False) -> Decision:
     """The first row of the table that holds; `cause` is the code of a Type-I without another explanation.
 
