@@ -33,6 +33,8 @@ _NO_DRAWS = frozenset(["seed", "get_state", "set_state", "bytes", "default_rng",
                        "set_bit_generator"])  # fmt: skip
 _REARRANGING = frozenset(["permutation", "permuted", "choice"])
 """Of an array, they give its elements: computed, perhaps."""
+LARGEST = 1 << 28
+"""Bytes of an array that is followed."""
 _IN_PLACE = frozenset(["shuffle", "permuted"])
 
 
@@ -110,12 +112,17 @@ def begun(array: Any, watch: Watch, exact: bool) -> Any:
     """An array that was just made, of numbers that are `exact` or whose error is unknown."""
     if type(array) not in (np.ndarray, Followed) or array.dtype.kind not in "fi" or not array.size:
         return array
-    bare = array.view(np.ndarray)
-    if bare.dtype.itemsize > 8 or not bare.flags.writeable or (tensor := tensor_of(bare)) is None:
+    if array.nbytes > LARGEST:  # its elements would lie twice; what is allocated and not used lies nowhere yet
+        watch.note(
+            f"arrays of numpy of more than {LARGEST >> 20} MB are not followed: what is computed of them is data"
+        )
+        return array
+    own = array.view(np.ndarray)
+    if own.dtype.itemsize > 8 or not own.flags.writeable or (tensor := tensor_of(own)) is None:
         return array
     with watch._own():
         watch.tape.give(tensor, made=exact)
-    return follow_array(bare, tensor)
+    return follow_array(own, tensor)
 
 
 _Made = Callable[["Watch", Any, tuple[Any, ...], dict[str, Any]], Any]

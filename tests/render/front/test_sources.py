@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 import render
-from render.front import arrays
+from render.front import arrays, sources
 from render.front.arrays import Followed
 
 N = 120
@@ -160,6 +160,23 @@ def test_a_table_made_element_by_element_ends_being_followed(monkeypatch: pytest
         np.allclose(on_kernel(x, 1.01), np.exp(x))
     assert [v.code for v in w.verdicts] == ["RND201", "RND302"]
     assert any("after 200 operations" in note for note in w.notes)
+
+
+def test_a_large_array_lies_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LARGEST", 1 << 10)
+    with render.watch() as w:
+        assert isinstance(np.zeros(100), Followed) and type(np.zeros(1000)) is np.ndarray
+    assert any("not followed" in note for note in w.notes)
+
+
+def test_classes_of_formats_are_formats() -> None:
+    """What numpy's own tests of closeness hand on where they fail."""
+    with render.watch():
+        x = np.random.default_rng(0).random(N, dtype=np.float32)
+        assert np.sum(x > 0.5, dtype=np.int64) == np.count_nonzero(np.array(x) > 0.5)
+        assert x.astype(np.longdouble).sum(dtype=np.float64) > 0 and np.mean(x, dtype="f8").dtype == np.float64
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            np.testing.assert_allclose(on_kernel(x, 1.5), np.exp(x))
 
 
 def test_numbers_and_classes_stay_what_numpy_says() -> None:
