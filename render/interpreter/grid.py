@@ -70,6 +70,8 @@ class Grid:
         order = None if self.order is None or (whole > ORDERED and self.ctx.part is None) else self.order(whole)
         self.stats.programs = total = whole if order is None else len(order)
         done = 0
+        if self.on_progress is not None:
+            self.on_progress(0, total)
         size = min(self.together or self.chunk or AT_FIRST, total)
         # Unless it is known how large the blocks are, the first chunk shows it, and is cut where they turn out larger.
         guessed = self.together is None and self.chunk is None

@@ -52,7 +52,7 @@ class Doing:
     def __init__(self, text: str = "", limit: float = 0.0) -> None:
         self.text, self.limit = text, limit
         self.out: TextIO | None = None
-        self._programs, self._began = (0, 0), 0.0
+        self._programs, self._began, self._first = (0, 0), 0.0, 0
         self._told = False
         self._needs = float(_GIB)
         """Bytes of memory that have been told of."""
@@ -61,9 +61,9 @@ class Doing:
         """What a session tells of its progress: `done` of the launch's `total` programs are done, and `kept` elements
         have bounds. Raises RenderError where these alone need more memory than there may be."""
         before = self._programs
-        if before[1] != total or done <= before[0] or not before[0]:
-            self._began, self._told = time.monotonic(), False
-            self._fits(kept)
+        if done == 0 or before[1] != total or done < before[0]:  # another launch, and how much of it was not timed
+            self._began, self._told, self._first = time.monotonic(), False, done
+        self._fits(kept)
         self._programs = (done, total) if done < total else (0, 0)
         if self.out is not None and not self._told and (self._first < done or done == total):
             self._told = True
@@ -102,9 +102,6 @@ class Doing:
         told = f"{done} of {total} programs of a launch"
         told += f", about {seconds(max(left, 1.0))} left" if done > self._first else ""
         return f"{self.text}: {told}" if self.text else told
-
-    _first = 1
-    """A launch's first program runs alone, before the clock starts."""
 
 
 @contextmanager

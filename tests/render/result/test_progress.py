@@ -101,6 +101,18 @@ def test_a_big_launch_is_announced_once_before_it_runs(monkeypatch: pytest.Monke
     assert out.getvalue().strip() == said.strip()
 
 
+def test_a_launch_that_begins_with_many_programs_is_announced_after_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("render.result.progress.time.monotonic", lambda: now[0])
+    doing, out = Doing("running k.py"), io.StringIO()
+    monkeypatch.setenv("RENDER_PROGRESS", "1")
+    with progress(doing, stream=out, after=1e9):
+        doing.launched(0, 512)
+        now[0] += 3.0
+        doing.launched(48, 512)
+    assert "a launch of 512 programs will take about 29.0 s and need" in out.getvalue()
+
+
 def test_the_memory_of_a_big_launch_is_announced_however_few_its_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     doing, out = Doing("running k.py"), io.StringIO()
     monkeypatch.setenv("RENDER_PROGRESS", "1")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
+import torch
 from typer.testing import CliRunner
 
 from render.cli.app import app
@@ -29,8 +31,13 @@ def test_missing_rules_are_skipped_with_their_reason():
 
 
 def test_launchers_that_ask_for_another_device_are_skipped_with_their_reason():
-    (persistent,) = (s for s in catalogue.packaged() if s.name == "matmul_persistent.py")
-    report = campaign.run(["xpu"], [persistent], 0.0, runs=1, direct=0)
+    (some,) = (s for s in catalogue.packaged() if s.name == "vector_add.py")
+
+    def asks(*args, **keywords):
+        torch.cuda.get_device_properties("cuda")
+        return some.run(*args, **keywords)
+
+    report = campaign.run(["xpu"], [dataclasses.replace(some, run=asks)], 0.0, runs=1, direct=0)
     assert report.total.checks == 0
     assert "Invalid device id" in next(iter(report.skipped.values()))
 
