@@ -63,7 +63,7 @@ class Followed(HomedArray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         out: tuple[Any, ...] = keywords.get("out") or ()
-        given = {**keywords, "out": tuple(bare(x) for x in out)} if out else keywords
+        given = {k: bare(x) for k, x in keywords.items()}  # `where` may be followed, too
 
         def run() -> Any:
             return getattr(ufunc, method)(*(bare(x) for x in inputs), **given)
@@ -122,8 +122,7 @@ class Followed(HomedArray):
         if isinstance(found, np.floating):
             return followed_number(found, None, (self, index, watching[-1].tape.now))
         if isinstance(found, np.ndarray) and found.dtype.kind == "f" and not is_basic(index):
-            at = tensor_index(index)
-            return _beside("numpy.take", lambda x: x[at], (self,), {}, lambda: bare(found))
+            return _beside("numpy.take", lambda x: x[tensor_index(index)], (self,), {}, lambda: bare(found))
         return found
 
     def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Any:
@@ -179,7 +178,7 @@ def _set_item(self: Followed, index: Any, value: Any) -> None:
             None,
         )
     else:
-        target, at = tensor_of(self), tensor_index(index)
+        target, at = tensor_of(self), index
     if target is None or not copied(target, at, value):
         written(self, "numpy.__setitem__")
 
@@ -281,6 +280,8 @@ def _beside(
     if out is not None:
         result = bare(out)
     good = twin is not None and alike(twin, result, inputs)
+    if out is not None and not good:
+        written(out, name)
     missed = next(_lost(inputs), "")
     if not good and not missed and any(map(of_kernel, flattened(inputs))):
         missed = f"{_here()}: {name}"

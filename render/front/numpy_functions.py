@@ -5,6 +5,7 @@ Whoever uses these tables compares the results and keeps numpy's. Torch takes nu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,10 +28,11 @@ UFUNCS: Mapping[Any, Function] = {**_SAME_NAME, **_OTHER_NAME}
 
 
 def function_of(ufunc: Any) -> Function | None:
-    """torch's function for a ufunc; of another library's than numpy's (scipy.special), the special one of its name."""
-    found = UFUNCS.get(ufunc)
-    if found is None and getattr(np, ufunc.__name__, None) is not ufunc:
-        special: Function | None = getattr(torch.special, ufunc.__name__, None)
+    """torch's function for a ufunc of numpy's, or of scipy.special: the special one of its name."""
+    found, name = UFUNCS.get(ufunc), ufunc.__name__
+    scipy = vars(sys.modules["scipy.special"]) if "scipy.special" in sys.modules else {}
+    if found is None and scipy.get(name) is ufunc:
+        special: Function | None = getattr(torch.special, name, None)
         return special
     return found
 

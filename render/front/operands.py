@@ -43,8 +43,8 @@ class HomedArray(np.ndarray):
 
 
 def bare(x: Any) -> Any:
-    if isinstance(x, list | tuple):
-        return type(x)(bare(y) for y in x)
+    if isinstance(x, list | tuple):  # a shape of torch's and a tuple with names are tuples to numpy
+        return [bare(y) for y in x] if isinstance(x, list) else tuple(bare(y) for y in x)
     return x.view(np.ndarray) if isinstance(x, HomedArray) else own(x)
 
 
@@ -209,7 +209,7 @@ def tensor_index(index: Any) -> Any:
     """The same index of a tensor: arrays of integers and of truth values as tensors."""
     if isinstance(index, tuple):
         return tuple(map(tensor_index, index))
-    return _from_numpy(bare(index)) if isinstance(index, np.ndarray) else index
+    return _from_numpy(bare(index).copy()) if isinstance(index, np.ndarray) else index
 
 
 def copied(target: torch.Tensor, index: Any, value: Any) -> bool:
@@ -223,7 +223,7 @@ def copied(target: torch.Tensor, index: Any, value: Any) -> bool:
             with watching[-1].tape.paused():
                 bits = target.clone()
             if index is not None:
-                target[index] = source
+                target[tensor_index(index)] = source
             elif isinstance(source, torch.Tensor):
                 target.copy_(source)
             else:
@@ -232,7 +232,7 @@ def copied(target: torch.Tensor, index: Any, value: Any) -> bool:
                 same = torch.allclose(target, bits, rtol=_AS_NEAR, atol=0.0, equal_nan=True)
                 target.copy_(bits)
         return same
-    except (NoTensor, RuntimeError, TypeError, IndexError):
+    except (NoTensor, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
         return False
 
 

@@ -96,7 +96,7 @@ def _drawing(name: str, plain: Callable[..., Any], watch: Watch) -> Callable[...
     def drawn(*args: Any, **keywords: Any) -> Any:
         if not _followable(watch, sys._getframe(1).f_code.co_filename):
             return plain(*args, **keywords)
-        result = plain(*map(bare, args), **{k: bare(x) for k, x in keywords.items()})
+        result = plain(*map(_own, args), **{k: _own(x) for k, x in keywords.items()})
         out = keywords.get("out")
         for x in (*(args if name in _IN_PLACE else ()), out):
             if isinstance(x, Followed):
@@ -106,6 +106,11 @@ def _drawing(name: str, plain: Callable[..., Any], watch: Watch) -> Callable[...
         return result if name in _REARRANGING else begun(result, watch, exact=True)
 
     return drawn
+
+
+def _own(x: Any) -> Any:
+    """numpy's array in the same memory, for functions that write to it; a list is the user's own, too."""
+    return bare(x) if isinstance(x, Followed) else x
 
 
 def begun(array: Any, watch: Watch, exact: bool) -> Any:

@@ -162,6 +162,35 @@ def test_a_table_made_element_by_element_ends_being_followed(monkeypatch: pytest
     assert any("after 200 operations" in note for note in w.notes)
 
 
+def test_the_users_own_lists_and_shapes_are_theirs() -> None:
+    def made() -> list[Any]:
+        rng, cards = np.random.default_rng(3), list(range(20))
+        np.random.seed(4)  # noqa: NPY002
+        np.random.shuffle(cards)  # noqa: NPY002
+        more = list("abcdefgh")
+        rng.shuffle(more)
+        x = rng.random(torch.empty(3, 4).shape)
+        return [cards, more, x[np.argsort(x[:, 0])[::-1]], x[:, [2, 0]], np.broadcast_to(x[0], torch.Size((2, 4)))]
+
+    plain = made()
+    with render.watch():
+        inside = made()
+    assert plain[0] != sorted(plain[0]) and plain[:2] == inside[:2]
+    assert all(np.array_equal(a, b) for a, b in zip(plain[2:], inside[2:], strict=True))
+
+
+def test_what_is_written_in_part_is_data() -> None:
+    with render.watch() as w:
+        x = np.random.default_rng(0).random(N, dtype=np.float32)
+        r = np.zeros_like(x)
+        np.exp(x, out=r, where=x > -1)
+        np.allclose(on_kernel(x, 1.0), r)
+        np.allclose(on_kernel(x, 1.01), r)
+        x[np.arange(N)[::-1]] = x.copy()
+        np.allclose(on_kernel(x, 1.01), np.exp(x))
+    assert [v.label for v in w.verdicts] == ["Type-I", "Inconclusive", "Type-II"]
+
+
 def test_a_large_array_lies_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "LARGEST", 1 << 10)
     with render.watch() as w:
