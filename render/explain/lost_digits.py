@@ -8,7 +8,8 @@ it within a factor of two. A leaf that is loaded twice moves alike.
 
 Excused is what a rounding of the launch's own numbers does (float arguments and literals that are no short binary
 fractions), an error no larger than what a neighbour of the same inputs may have, and a decision that goes the other way
-on operands that are as good as their own conditioning or the reference's same quantity.
+on operands that are as good as their own conditioning or the reference's same quantity. A comparison decides by the
+difference of its operands, so that this has to be as good, too: x + 1e6 and t + 1e6 are, x - t from them is not.
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ class LostDigits:
         self.e = evaluate(found)
         with np.errstate(all="ignore"):
             self.error = np.nan_to_num(np.abs(self.v - self.e), nan=0.0)
-        self.scale = self._scale()
+        self._moves = self._moved()
+        self.scale = np.asarray(np.nan_to_num(np.median(np.abs(self._moves), axis=0), nan=np.inf))
 
     def _leaves(self) -> Iterator[Node]:
         return (n for n in self.found.nodes if n.op == LEAF and n.attrs["source"] not in ("integer", "truth"))
@@ -143,7 +145,8 @@ class LostDigits:
             out[node.start : node.stop] = moved[node.start] if node.start in moved else value_of(node, out)
         return out
 
-    def _scale(self) -> np.ndarray:
+    def _moved(self) -> np.ndarray:
+        """Per draw, by how much every value moves, in the size of a step."""
         generator = np.random.default_rng(0)
         leaves = list(self._leaves())
         names = [str(n.attrs.get("name", n.attrs["source"])) for n in leaves]
@@ -159,8 +162,16 @@ class LostDigits:
                     inexact = np.ones(node.size, bool) if node.attrs["source"] != "constant" else _long(node.v)
                     step = factors[name][np.searchsorted(pools[name], node.v)]
                     moved[node.start] = node.v * (1 + np.where(inexact, STEP * step, 0.0))
-                changes.append(np.abs(self._with(moved) - self.e) / STEP)
-            return np.asarray(np.nan_to_num(np.median(changes, axis=0), nan=np.inf))
+                changes.append((self._with(moved) - self.e) / STEP)
+        return np.array(changes)
+
+    def apart(self, a: int, b: int) -> float:
+        """`eta` of the difference of two values."""
+        with np.errstate(all="ignore"):
+            e, error = self.e[a] - self.e[b], (self.v[a] - self.v[b]) - (self.e[a] - self.e[b])
+            scale = np.nan_to_num(np.median(np.abs(self._moves[:, a] - self._moves[:, b])), nan=np.inf)
+            allowed = self.careful.u * scale + self.careful.least * abs(e) + 1e-300
+            return float(np.nan_to_num(abs(error) / allowed, nan=0.0))
 
     def launch_numbers(self) -> float:
         """What one rounding of every float argument and long literal does to the element."""
@@ -233,11 +244,12 @@ class _Decided:
         from render.explain.stability import LIMIT
 
         eta = lost.eta()
-        for o in node.operands:
-            for number in np.atleast_1d(o[k]):
-                if number != ABSENT and eta[number] > LIMIT and not self._as_reference(lost, int(number)):
-                    return False
-        return True
+        numbers = [int(n) for o in node.operands for n in np.atleast_1d(o[k]) if n != ABSENT]
+        if any(eta[n] > LIMIT and not self._as_reference(lost, n) for n in numbers):
+            return False
+        if node.op not in COMPARISONS or len(numbers) != 2 or lost.apart(numbers[0], numbers[1]) <= LIMIT:
+            return True
+        return all(lost.error[n] == 0 or self._as_reference(lost, n) for n in numbers)
 
     def _as_reference(self, lost: LostDigits, number: int) -> bool:
         values, reach = self._reference()

@@ -285,6 +285,39 @@ def test_a_quadrant_rests_on_lost_digits():
     assert render.classify(residual(1), x, ref=true_residual, device="sm_80").label == "Type-I"
 
 
+@triton.jit
+def larger_kernel(X, Y, Out, SHIFT: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(Out + i, tl.where(tl.load(X + i) + SHIFT > tl.load(Y + i) + SHIFT, 1.0, 0.0))
+
+
+def larger(shift):
+    def entry(x, y):
+        out = torch.empty_like(x)
+        larger_kernel[(1,)](x, y, out, shift, x.numel())
+        return out
+
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("shift", "ref", "codes"),
+    [
+        (0.0, lambda x, y: (x > y).float(), ("RND100",)),
+        (1048576.0, lambda x, y: (x > y).float(), ("RND206",)),
+        (1048576.0, lambda x, y: (x + 1048576.0 > y + 1048576.0).float(), ("RND100",)),
+    ],
+)
+def test_a_comparison_decides_by_the_difference_of_its_operands(shift, ref, codes):
+    """x + 2^20 is as good as its conditioning; x - y is not, once it comes from two of them. A reference that decides
+    by the same sums loses the same."""
+    torch.manual_seed(0)
+    x = torch.randn(256)
+    v = render.classify(larger(shift), x, x + 1e-3 * torch.randn(256), ref=ref)
+    assert v.code in codes
+    assert v.code != "RND206" or (v.line == line_of(larger_kernel, "tl.where") and "a comparison" in str(v))
+
+
 def test_a_worse_kernel_than_a_weak_reference():
     """The reference loses digits too, the kernel loses all: what the reference loses is the measure."""
     x = torch.logspace(-5, -1, 512)
