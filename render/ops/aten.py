@@ -234,11 +234,11 @@ _all(Form.PRODUCT, """
 """)  # fmt: skip
 _all(Form.CHOICE, """
     logical_not logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor any all count_nonzero
-    bincount gt lt ge le eq ne
+    bincount gt lt ge le eq ne isnan isinf isfinite signbit searchsorted bucketize
 """, integers=True)  # fmt: skip
 _all(Form.CHOICE, """
-    isnan isinf isfinite isposinf isneginf
-    argmax argmin signbit searchsorted bucketize histc equal allclose isin
+    isposinf isneginf
+    argmax argmin histc equal allclose isin
 """)  # fmt: skip
 _rows("_softmax _safe_softmax", r.softmax, "x")
 _rows("_log_softmax", r.log_softmax, "x")

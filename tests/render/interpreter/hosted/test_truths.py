@@ -85,6 +85,28 @@ def test_what_is_decided_is_exact():
     assert (int(lo), int(hi)) == (2, 3)
 
 
+OF_INTEGERS: dict[str, Any] = {
+    **{name: OF_ONE[name] for name in ("not", "any", "count", "signbit", "~", "bucketize", "searchsorted")},
+    "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "bucketize by integers": lambda x: (
+        torch.bucketize(x, torch.tensor([-1, 0, 2], dtype=torch.int32))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_of_open_integers_the_hull_is_met(name):
+    """Zero of an integer has no sign, and each of few numbers is tried: nothing wider than what comes out is needed."""
+    low, high = [-2, -1, 0, 0, 1, 3], [-1, 0, 0, 2, 1, 4]
+    memory = Memory()
+    x = known(memory, low, high, torch.int32)
+    with HostTracker(memory):
+        found = memory.envelope(out := OF_INTEGERS[name](x))
+    lo, hi = (found.lo, found.hi) if found else (out.double().numpy(),) * 2
+    every = product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+    seen = np.array([OF_INTEGERS[name](torch.tensor(p, dtype=torch.int32)).double().numpy() for p in every])
+    assert found is None or not found.taints
+    assert lo.tolist() == seen.min(axis=0).tolist() and hi.tolist() == seen.max(axis=0).tolist()
+
+
 def test_open_integers_are_counted():
     memory = Memory()
     x = known(memory, [0, 1, 2, 2], [1, 1, 3, 2], torch.int64)
