@@ -1,6 +1,7 @@
 """Mutants of the rules, the profiles and the interpreter: would the tests or the adversary notice a wrong line of ours?
 
     python benchmarks/mutation.py [--count 60] [--seed 1] [--only TEXT] [--json PATH] [--page PATH] [--again]
+                                  [--areas interpreter,rules]
 
 A mutant is one change of one expression, drawn from the syntax trees of `interval_ops` and `render/interpreter` (a
 comparison, an operator, a branch, a number, an end of an interval) or from the figures of the profiles, in equal parts.
@@ -152,14 +153,14 @@ def _figure(m: re.Match[str]) -> str:
     return {"true": "false", "false": "true"}.get(m[0], '"inf"' if m[4] != "inf" else '"saturate"')
 
 
-def drawn(count: int, seed: int, only: str, kept: list[dict[str, Any]]) -> list[Mutant]:
-    """A third from each area; of the interpreter, its branches and conditions.
+def drawn(count: int, seed: int, only: str, kept: list[dict[str, Any]], areas: tuple[str, ...]) -> list[Mutant]:
+    """An equal share from each area, in their order; of the interpreter, its branches and conditions.
 
     What was tried before stays in the sample as long as its expression stands; the rest follows from a hash of seed,
     file and expression, so that a change elsewhere draws no other sample.
     """
     tried, out = {key(r) for r in kept}, list[Mutant]()
-    for area, (folder, pattern) in AREAS.items():
+    for area, (folder, pattern) in ((a, AREAS[a]) for a in areas):
         of = of_profile if area == "profiles" else of_source
         files = [p for p in sorted((ROOT / folder).rglob(pattern)) if only in str(p.relative_to(ROOT))]
         every, seen_ = list[Mutant](), Counter[tuple[str, str, str]]()
@@ -169,7 +170,7 @@ def drawn(count: int, seed: int, only: str, kept: list[dict[str, Any]]) -> list[
                 seen_[m.path, m.was, m.now] += 1
         every.sort(key=lambda m: hashlib.sha256(f"{seed} {key(asdict(m))}".encode()).digest())
         every.sort(key=lambda m: key(asdict(m)) not in tried)
-        out += every[: count // len(AREAS)]
+        out += every[: count // len(areas)]
     return out
 
 
@@ -307,6 +308,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="files whose path contains this")
+    parser.add_argument("--areas", default=",".join(AREAS), help="which parts, and in which order")
     parser.add_argument("--budget", type=float, default=130.0, help="CPU seconds of tests per mutant")
     parser.add_argument("--least", type=float, default=0.95)
     parser.add_argument("--json", type=Path)
@@ -317,7 +319,7 @@ def main() -> int:
     kept = [json.loads(line) for line in args.json.open()] if args.json and args.json.exists() else []
     rows = {key(r): r for r in kept}
     argued: dict[str, str] = json.loads((Path(__file__).parent / "mutation_equivalent.json").read_text())
-    mutants = drawn(args.count, args.seed, args.only, kept)
+    mutants = drawn(args.count, args.seed, args.only, kept, tuple(args.areas.split(",")))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), args.budget)
         for i, m in enumerate(mutants):
