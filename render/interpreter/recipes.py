@@ -1,21 +1,22 @@
 """Operations of the language that are met again, without Triton's semantic layer.
 
 What `a + b` asks of the builder (casts, broadcasts, the addition) depends on the types of its tensors and on its
-constants alone: the layer takes a handle for what it is. The second time that an operation is met with the same types
-and constants, the builder's calls are written down, and from then on these are made, on the handles of the day. Every
-call is made each time, in the same order and with the same operands, so results, bounds, events and lines are those of
-the layer. What cannot be written down (a handle inside a list, a result that is no tensor, a question to the builder
+constants alone: the layer takes a handle for what it is. The first time that an operation is met with these types and
+constants, the builder's calls are written down, and from then on these are made, on the handles of the day. Every call
+is made each time, in the same order and with the same operands, so results, bounds, events and lines are those of the
+layer. What cannot be written down (a handle inside a list, a result that is no tensor, a question to the builder
 that is no operation) stays with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 from triton.language import core
 
 from render.interpreter.handle import Handle
+from render.interpreter.recipe import Listed, Recipe, Slot, Step
 from render.interpreter.turn_tape import TurnTape
 
 Function = Callable[..., Any]
@@ -31,12 +32,12 @@ class _Unwritten(Exception):
 class _Notes:
     """Stands in for the builder once, and writes down what is asked of it."""
 
-    def __init__(self, builder: Any, tensors: Iterable[Any]) -> None:
+    def __init__(self, builder: Any, tensors: list[Any]) -> None:
         self._builder = builder
-        self._names = {id(t.handle): f"h{i}" for i, t in reversed(list(enumerate(tensors)))}
+        self._slots = {id(t.handle): Slot(i) for i, t in reversed(list(enumerate(tensors)))}
+        self._operands = len(tensors)
         self._kept: list[Any] = []  # no other object gets the id of one that is named
-        self._lines: list[str] = []
-        self._constants: dict[str, Any] = {"tensor": core.tensor}
+        self._steps: list[Step] = []
         self.spoilt = False
 
     def __getattr__(self, name: str) -> Any:
@@ -58,59 +59,44 @@ class _Notes:
         if name.startswith("get_") and not isinstance(out, Handle):
             return  # a type
         try:
-            given = [self._written(a) for a in args] + [f"{k}={self._written(a)}" for k, a in kwargs.items()]
+            step = name, tuple([self._written(a) for a in args]), {k: self._written(a) for k, a in kwargs.items()}
         except _Unwritten:
             self.spoilt = True
             return
         if out is not None and not isinstance(out, Handle):
             self.spoilt = True
             return
-        made = f"v{len(self._lines)}"
-        self._lines.append(f"{made} = b.{name}({', '.join(given)})")
-        self._names.setdefault(id(out), made)
+        self._slots.setdefault(id(out), Slot(self._operands + len(self._steps)))
+        self._steps.append(step)
         self._kept += [out, args, kwargs]
 
-    def _written(self, x: Any) -> str:
+    def _written(self, x: Any) -> Any:
         if isinstance(x, Handle):
-            if id(x) not in self._names:
+            if id(x) not in self._slots:
                 raise _Unwritten
-            return self._names[id(x)]
+            return self._slots[id(x)]
         if isinstance(x, list | tuple):
             if any(isinstance(part, Handle | list | tuple | core.tensor) for part in x):
                 raise _Unwritten
-            name = self._constant(tuple(x))
-            return f"list({name})" if isinstance(x, list) else name
-        return self._constant(x)
+            return Listed(x) if isinstance(x, list) else tuple(x)
+        return x
 
-    def _constant(self, x: Any) -> str:
-        name = f"c{len(self._constants)}"
-        self._constants[name] = x
-        return name
-
-    def recipe(self, tensors: list[Any], out: Any) -> Function | None:
+    def recipe(self, tensors: list[Any], out: Any) -> Recipe | None:
         """What does the same to other handles; None where that is not known."""
         if self.spoilt or type(out) is not core.tensor:
             return None
-        same = [i for i, t in enumerate(tensors) if t is out]
-        if same:
-            result = f"t{same[0]}"
-        elif id(out.handle) in self._names:
-            result = f"tensor({self._names[id(out.handle)]}, {self._constant(out.type)})"
-        else:
+        same = next((i for i, t in enumerate(tensors) if t is out), None)
+        result = self._slots.get(id(out.handle))
+        if same is None and result is None:
             return None
-        names = [f"t{i}" for i in range(len(tensors))]
-        handles = [f"h{i} = t{i}.handle" for i in range(len(tensors))]
-        body = "\n    ".join([*handles, *self._lines, f"return {result}"])
-        exec(f"def recipe({', '.join(['b', *names])}):\n    {body}", self._constants)  # names and numbers of ours alone
-        found: Function = self._constants["recipe"]
-        return found
+        return Recipe(self._operands, self._steps, same, result, out.type)
 
 
 class Recipes:
     """All that are known, for builders that answer the layer's questions alike."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Function | bool] = {}
+        self._known: dict[Any, Function | Recipe | Literal[False]] = {}
         self.tape: TurnTape | None = None
         """What writes down the calls of a turn of a loop that runs now."""
 
@@ -121,16 +107,17 @@ class Recipes:
         if key is None or type(semantic.builder) is _Notes:
             return member(*args, **kwargs, _semantic=semantic)
         found = self._known.get(key)
-        if found is True:  # met once
-            return self._learnt(key, member, args, kwargs, semantic, tensors)
-        if callable(found):
-            tape = self.tape
-            return found(semantic.builder if tape is None or tape.builder is not semantic.builder else tape, *tensors)
         if found is None:
-            if len(self._known) >= LIMIT:
-                self._known.clear()
-            self._known[key] = True
-        return member(*args, **kwargs, _semantic=semantic)
+            return self._learnt(key, member, args, kwargs, semantic, tensors)
+        if found is False:
+            return member(*args, **kwargs, _semantic=semantic)
+        tape = self.tape
+        builder = semantic.builder if tape is None or tape.builder is not semantic.builder else tape
+        if not isinstance(found, Recipe):
+            return found(builder, *tensors)
+        if found.worth_compiling:
+            self._known[key] = found.compiled()
+        return found.play(builder, tensors)
 
     def _learnt(
         self, key: Any, member: Function, args: tuple[Any, ...], kwargs: dict[str, Any], semantic: Any,
@@ -142,6 +129,8 @@ class Recipes:
             out = member(*args, **kwargs, _semantic=semantic)
         finally:
             semantic.builder = builder
+        if len(self._known) >= LIMIT:
+            self._known.clear()
         self._known[key] = notes.recipe(tensors, out) or False
         return out
 

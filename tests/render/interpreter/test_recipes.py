@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from render.interpreter import recipes
+from render.interpreter import recipe, recipes
 from render.interpreter.events import Listener, listened
 from render.interpreter.recipes import _OF
 from render.interpreter.session import Session
@@ -17,7 +17,7 @@ from render.interpreter.session import Session
 @triton.jit
 def twice_each(X, Y, Out, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
-    for turn in range(3):  # met, written down, done again
+    for turn in range(4):  # written down, done again, compiled
         x = tl.load(X + i, mask=i < n, other=0.0)
         y = tl.load(Y + i, mask=i < n).to(tl.float32)
         same = x + x
@@ -29,12 +29,13 @@ def twice_each(X, Y, Out, n, B: tl.constexpr):
         tl.store(Out + i + turn * n, whole + signs + (1 + turn) * 1.5 + (i + True) * x, mask=i < n)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, kept: bool, builder: object = None):
+def run(monkeypatch: pytest.MonkeyPatch, kept: bool, builder: object = None, often: int = 2):
     _OF.clear()
     g = torch.Generator().manual_seed(3)
     x, y = torch.randn(50, generator=g), torch.randn(50, generator=g).half()
-    out = torch.zeros(150)
+    out = torch.zeros(200)
     with monkeypatch.context() as m:
+        m.setattr(recipe, "OFTEN", often)
         if not kept:
             m.setattr(recipes, "_key", lambda *_: None)
         with Session(**({} if builder is None else {"builder": builder})) as session:
@@ -43,10 +44,15 @@ def run(monkeypatch: pytest.MonkeyPatch, kept: bool, builder: object = None):
         return out.numpy(), np.array(found.lo), np.array(found.hi), session.causes
 
 
-def test_values_bounds_and_lines_are_those_of_the_layer(monkeypatch):
-    with_layer, without = run(monkeypatch, False), run(monkeypatch, True)
-    written = [r for one in _OF.values() for r in one._known.values() if callable(r)]
-    assert len(written) > 15
+def known() -> list[object]:
+    return [r for one in _OF.values() for r in one._known.values() if r is not False]
+
+
+@pytest.mark.parametrize(("often", "compiled"), [(1 << 30, False), (0, True), (1, True)])
+def test_values_bounds_and_lines_are_those_of_the_layer(monkeypatch, often, compiled):
+    with_layer, without = run(monkeypatch, False), run(monkeypatch, True, often=often)
+    functions = sum(callable(r) for r in known())
+    assert len(known()) > 15 and (functions > 15 if compiled else functions == 0)
     for a, b in zip(with_layer[:3], without[:3], strict=True):
         assert np.array_equal(a, b, equal_nan=True)
     assert with_layer[3] == without[3]

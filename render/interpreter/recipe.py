@@ -1,0 +1,82 @@
+"""What one operation of the language asks of the builder, written down: which calls, on which of its handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from triton.language import core
+
+Function = Callable[..., Any]
+OFTEN = 8
+"""Plays after which a recipe is compiled: a launch has dozens, and in most processes each is played a few times."""
+
+
+class Slot(int):
+    """In place of a handle: which one, counted from the operands on, then what each call gave."""
+
+
+class Listed(tuple[Any, ...]):
+    """In place of a list of numbers or types: every call is given one of its own."""
+
+
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""A call of the builder: method, arguments, arguments by name."""
+
+
+def _given(x: Any, handles: Sequence[Any]) -> Any:
+    if type(x) is Slot:
+        return handles[x]
+    return list(x) if type(x) is Listed else x
+
+
+class Recipe:
+    """The builder's calls of one operation. `same`: the operand that is the result; otherwise `result` says which
+    handle it holds, and `type` its type."""
+
+    def __init__(self, operands: int, steps: list[Step], same: int | None, result: Slot | None, type: Any) -> None:
+        self._operands, self._steps = operands, steps
+        self._same, self._result, self._type = same, result, type
+        self._played = 0
+
+    def play(self, builder: Any, tensors: list[Any]) -> Any:
+        """The operation on the handles of these tensors."""
+        self._played += 1
+        handles = [t.handle for t in tensors]
+        for name, args, named in self._steps:
+            given = [handles[a] if type(a) is Slot else list(a) if type(a) is Listed else a for a in args]
+            if named:
+                words = {k: _given(a, handles) for k, a in named.items()}
+                handles.append(getattr(builder, name)(*given, **words))
+            else:
+                handles.append(getattr(builder, name)(*given))
+        if self._same is not None:
+            return tensors[self._same]
+        assert self._result is not None
+        return core.tensor(handles[self._result], self._type)
+
+    @property
+    def worth_compiling(self) -> bool:
+        return self._played >= OFTEN
+
+    def compiled(self) -> Function:
+        """The same as a function of Python's, which takes as long to make as some ten plays do."""
+        constants: dict[str, Any] = {"tensor": core.tensor, "type_of": self._type}
+
+        def written(x: Any) -> str:
+            if type(x) is Slot:
+                return f"h{int(x)}"
+            name = f"c{len(constants)}"
+            constants[name] = x
+            return f"list({name})" if type(x) is Listed else name
+
+        names = [f"t{i}" for i in range(self._operands)]
+        lines = [f"h{i} = {name}.handle" for i, name in enumerate(names)]
+        for i, (name, args, named) in enumerate(self._steps, self._operands):
+            given = [written(a) for a in args] + [f"{k}={written(a)}" for k, a in named.items()]
+            lines.append(f"h{i} = b.{name}({', '.join(given)})")
+        lines.append(f"return t{self._same}" if self._same is not None else f"return tensor(h{self._result}, type_of)")
+        body = "\n    ".join(lines)
+        exec(f"def recipe({', '.join(['b', *names])}):\n    {body}", constants)  # names and numbers of ours alone
+        found: Function = constants["recipe"]
+        return found
