@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any
 
 from render.interpreter import gluon
 from render.interpreter.blockptr import BlockPointers
+from render.interpreter.late import Late
 from render.interpreter.libdevice import Libdevice
 from render.interpreter.lockstep import uniform
 from render.interpreter.mapping import Mapping
@@ -37,6 +38,7 @@ class Language:
         self.sources: dict[CodeType, RewrittenKernel] = {}
         self.libdevice = Libdevice(semantic)
         self._patches = patches(tuple(vendor_modules()), tuple(gluon.modules()))
+        self._late = Late(self._patches)
 
     # jitted functions
     def bind(self, jit_fn: Any) -> Callable[..., Any]:
@@ -48,7 +50,9 @@ class Language:
             if code.is_user:
                 self.ctx.files.add(code.file)
             self.sources.update(dict.fromkeys(codes_within(code.code), code))
-            self._bound[key] = code.bind(self._namespace(fn, code.names))
+            namespace = self._namespace(fn, code.names)
+            self._late.meet(code.names, [namespace[name] for name in code.names & namespace.keys()])
+            self._bound[key] = code.bind(namespace)
         return self._bound[key]
 
     def _namespace(self, fn: Any, names: frozenset[str]) -> dict[str, Any]:
@@ -66,5 +70,10 @@ class Language:
 
     def install(self, scope: PatchScope) -> None:
         scope.set(RunningLaunch, "language", self)
-        for owner, names in self._patches.names.items():
+        for owner, names in self._patches.always():
             scope.update(owner, names)
+        self._late.scope = scope
+
+    def given(self, arguments: Iterable[Any]) -> None:
+        """What the kernel is called with may lead to a module as well."""
+        self._late.meet(frozenset(), arguments)

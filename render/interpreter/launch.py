@@ -160,6 +160,7 @@ def run_launch(session: Session, kernel: Any, grid: Any, call: KernelCall, probe
             with torch._C.DisableTorchFunction():
                 values = {k: constant_value(v) if k in constant else convert(k, v) for k, v in arguments.items()}
             body = language.bind(kernel)
+            language.given(values[name] for name in constant & values.keys())
             positional, named = call.given(values)
             builder.given(values)
             grid_run = Grid(

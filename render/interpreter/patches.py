@@ -40,10 +40,17 @@ class RunningLaunch:
 
 @dataclass
 class Patches:
-    """`names`: what each module or class gets. `instead`: by the ids of originals, for names that a file imported."""
+    """`names`: what each module or class gets. `instead`: by the ids of originals, for names that a file imported.
+    `vendor`, `of_gluon`: modules that matter only to kernels that can reach one of them."""
 
     names: dict[Any, dict[str, Any]] = field(default_factory=dict)
     instead: dict[int, Function] = field(default_factory=dict)
+    vendor: frozenset[Any] = frozenset()
+    of_gluon: frozenset[Any] = frozenset()
+
+    def always(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """What every kernel needs."""
+        return ((o, names) for o, names in self.names.items() if o not in self.vendor and o not in self.of_gluon)
 
     def of(self, owner: Any) -> dict[str, Any]:
         return self.names.setdefault(owner, {})
@@ -104,8 +111,10 @@ def patches(vendor: tuple[Any, ...], of_gluon: tuple[Any, ...] = ()) -> Patches:
         found.of(cls)["__call__"] = lambda fn, /, *a, **k: RunningLaunch.language.call(fn, *a, **k)
     if hasattr(jit, "ConstexprFunction"):
         found.of(jit.ConstexprFunction)["__call__"] = _call_constexpr
+    found.vendor = frozenset(libdevice.modules()) | frozenset(vendor)
     if of_gluon:
         _gluon(found, of_gluon)
+        found.of_gluon = frozenset(of_gluon)
     return found
 
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from triton.language import core
 
 from render.interpreter.handle import Handle
-from render.interpreter.recipe import Listed, Recipe, Slot, Step
 from render.interpreter.turn_tape import TurnTape
+from render.interpreter.written_calls import Listed, Slot, Step, WrittenCalls
 
 Function = Callable[..., Any]
 LIMIT = 1 << 14
@@ -81,7 +81,7 @@ class _Notes:
             return Listed(x) if isinstance(x, list) else tuple(x)
         return x
 
-    def recipe(self, tensors: list[Any], out: Any) -> Recipe | None:
+    def recipe(self, tensors: list[Any], out: Any) -> WrittenCalls | None:
         """What does the same to other handles; None where that is not known."""
         if self.spoilt or type(out) is not core.tensor:
             return None
@@ -89,14 +89,14 @@ class _Notes:
         result = self._slots.get(id(out.handle))
         if same is None and result is None:
             return None
-        return Recipe(self._operands, self._steps, same, result, out.type)
+        return WrittenCalls(self._operands, self._steps, same, result, out.type)
 
 
 class Recipes:
     """All that are known, for builders that answer the layer's questions alike."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Function | Recipe | Literal[False]] = {}
+        self._known: dict[Any, Function | WrittenCalls | Literal[False]] = {}
         self.tape: TurnTape | None = None
         """What writes down the calls of a turn of a loop that runs now."""
 
@@ -113,7 +113,7 @@ class Recipes:
             return member(*args, **kwargs, _semantic=semantic)
         tape = self.tape
         builder = semantic.builder if tape is None or tape.builder is not semantic.builder else tape
-        if not isinstance(found, Recipe):
+        if not isinstance(found, WrittenCalls):
             return found(builder, *tensors)
         if found.worth_compiling:
             self._known[key] = found.compiled()

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from render.interpreter import recipe, recipes
+from render.interpreter import recipes, written_calls
 from render.interpreter.events import Listener, listened
 from render.interpreter.recipes import _OF
 from render.interpreter.session import Session
@@ -35,7 +35,7 @@ def run(monkeypatch: pytest.MonkeyPatch, kept: bool, builder: object = None, oft
     x, y = torch.randn(50, generator=g), torch.randn(50, generator=g).half()
     out = torch.zeros(200)
     with monkeypatch.context() as m:
-        m.setattr(recipe, "OFTEN", often)
+        m.setattr(written_calls, "OFTEN", often)
         if not kept:
             m.setattr(recipes, "_key", lambda *_: None)
         with Session(**({} if builder is None else {"builder": builder})) as session:

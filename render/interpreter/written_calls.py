@@ -30,7 +30,7 @@ def _given(x: Any, handles: Sequence[Any]) -> Any:
     return list(x) if type(x) is Listed else x
 
 
-class Recipe:
+class WrittenCalls:
     """The builder's calls of one operation. `same`: the operand that is the result; otherwise `result` says which
     handle it holds, and `type` its type."""
 
