@@ -6,17 +6,32 @@ nobody holds more than a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from render.interpreter.memory import Envelope
+from render.network.capture import Key, Model
 from render.network.judge import LIMIT, Sight, WidthSample
-from render.network.layered import LayerTwin
+from render.network.layered import ConvolutionTwin, LayerTwin, LinearTwin
+from render.network.pairs import Pair
 from render.network.records import LeafRecord
-from render.network.walks import UNIT
+from render.network.stepped import StepTwin
+from render.network.walks import MOVES, UNIT
+
+
+def layer_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LayerTwin]:
+    """Those results of twins that can be judged in parts."""
+    theirs = reference.modules()
+    made: dict[Key, LayerTwin] = {}
+    for key in keys:
+        module, entry, out = theirs.get(pairs[key].other.name), pairs.get(key._replace(way="in")), pairs[key]
+        twin = (LinearTwin.of(module, entry, out) or ConvolutionTwin.of(module, entry, out)
+                or StepTwin.of(module, entry, out, MOVES))  # fmt: skip
+        made |= {} if twin is None else {key: twin}
+    return made
 
 
 def in_columns(sight: Sight, twin: LayerTwin, device: Any, every: bool) -> bool:
@@ -95,4 +110,4 @@ def _gather(sight: Sight, parts: Sequence[Sight]) -> None:
         WidthSample(*whole).into(record)
 
 
-__all__ = ["in_columns", "own_in_columns"]
+__all__ = ["in_columns", "layer_twins", "own_in_columns"]

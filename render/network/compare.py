@@ -21,11 +21,11 @@ from render.interpreter.session import Session, large_blocks_kept
 from render.network.capture import Key, Model, ModuleRun, callers, leaves
 from render.network.choices import chosen as choices_within_rounding
 from render.network.closer import Loss, look, operation_of
-from render.network.columns import in_columns, own_in_columns
+from render.network.columns import in_columns, layer_twins, own_in_columns
 from render.network.declared import declared
 from render.network.divided import divided, ends, other_numbers
 from render.network.judge import LIMIT, Sight, decide
-from render.network.layered import LayerTwin, layer_twins
+from render.network.layered import LayerTwin
 from render.network.pairs import Pair, apart, doubtful, paired
 from render.network.program import Program
 from render.network.recorded import side_of
@@ -357,7 +357,7 @@ def _walked(
     asked = {at for at, sight in open_.items() if sides.every or sides.boxes or not sight.settled()} - finished
     causes = _bounded(sides, "target", pairs, sights, asked) if asked else {}
     for key, _ in finished:
-        causes[key] = causes.get(key, frozenset()) | {"accumulation"}
+        causes[key] = causes.get(key, frozenset()) | ({linear[key].cause} - {""})
     beyond = {at for at, sight in open_.items() if sight.asks_reference()}
     if beyond:
         _bounded(sides, "reference", pairs, sights, beyond)
@@ -380,6 +380,8 @@ def _bounded(
         told = [t.message for t in found if t.op.split(":")[-1] not in sides.assumed]
         sight = sights[pair.key, place]
         sight.of_bound(side, envelope, told)
+        if sight.widths is not None:
+            sight.widths.into(sight.record)
         sight.widths = sight.sample = None
 
     boxes = {(Key("", 0, "in"), i): ends for i, ends in sides.boxes.items()}

@@ -259,8 +259,8 @@ class Sight:
         shape = tuple(self.pair.target[self.place].shape)
         lo, hi = (np.ascontiguousarray(np.broadcast_to(e, shape), np.float64).reshape(-1) for e in
                   (envelope.lo, envelope.hi))  # fmt: skip
-        r.unbounded = max(r.unbounded, figures.unbounded(lo, hi))
-        target, reference = (figures.outside(y, lo, hi) for y in (self.y, self.z))
+        target, reference, unbounded = figures.outside(self.y, self.z, lo, hi)
+        r.unbounded = max(r.unbounded, unbounded)
         if side == "target":
             r.target_out_target, r.reference_out_target = target, reference
             self._against_target(lo, hi)
@@ -289,7 +289,6 @@ class Sight:
             if exact is not None and moved is not None:
                 kappa = 0.5 * width / (moved * (self.unit / UNIT) + self.unit * np.abs(exact) + self.floor)
         self.widths = WidthSample(width, squares, kappa)
-        self.widths.into(self.record)
 
     def _least(self) -> float:
         """Below this nothing is a difference: float64's own error of a region, beside its largest element."""

@@ -14,7 +14,7 @@ none for convolutions. torch runs it as one sum, its bias one term of it, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,6 @@ from torch import nn
 
 from render.interpreter.hosted.call import Bounds
 from render.interpreter.hosted.products import LinearSums
-from render.network.capture import Key, Model
 from render.network.pairs import Pair
 from render.reference.local_error import TORCH_FORMATS
 
@@ -158,7 +157,12 @@ class LayerTwin:
     module: Any
     entry: Pair
 
-    def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
+    @property
+    def cause(self) -> str:
+        """What its bounds are wide of; empty where it rounds nothing."""
+        return "accumulation"
+
+    def parts(self, side: str) -> Iterator[tuple[At, Any]]:
         """All parts, of one side's operand."""
         raise NotImplementedError
 
@@ -308,6 +312,15 @@ class ConvolutionTwin(LayerTwin):
         return nn.functional.unfold(image[:, :, first:last], m.kernel_size, m.dilation, 0, m.stride)[0]
 
 
+def settled(value: np.ndarray, moved: np.ndarray, unit: float) -> tuple[np.ndarray, bool]:
+    """Movements, and whether some are an estimate: of what could not be followed, that of the largest element."""
+    if np.isfinite(moved).all():
+        return moved, False
+    lost = ~np.isfinite(moved) & np.isfinite(value)
+    size = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
+    return np.where(lost, 4 * unit * size, moved), bool(lost.any())
+
+
 def _fits(module: Any, entry: Pair, out: Pair, bits: tuple[int, ...]) -> bool:
     """Whether a layer has one operand and one result, of its own type, and nothing else in its place."""
     if "forward" in vars(module) or len(entry.target) != 1 or len(out.target) != 1 or not entry.target[0].numel():
@@ -326,15 +339,4 @@ def _most(module: Any, entry: Pair, out: Pair) -> float:
     return found
 
 
-def layer_twins(reference: Model, pairs: Mapping[Key, Pair], keys: Iterable[Key]) -> dict[Key, LayerTwin]:
-    """Those results of twins that are one such layer's."""
-    theirs = reference.modules()
-    made: dict[Key, LayerTwin] = {}
-    for key in keys:
-        module, entry = theirs.get(pairs[key].other.name), pairs.get(key._replace(way="in"))
-        twin = LinearTwin.of(module, entry, pairs[key]) or ConvolutionTwin.of(module, entry, pairs[key])
-        made |= {} if twin is None else {key: twin}
-    return made
-
-
-__all__ = ["ConvolutionTwin", "LayerTwin", "LinearTwin", "layer_twins"]
+__all__ = ["ConvolutionTwin", "LayerTwin", "LinearTwin", "settled"]

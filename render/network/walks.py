@@ -33,7 +33,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.interpreter.session import Session
 from render.network.capture import Key, Model, Tensors, copied, hooked, leaves, unchanged
-from render.network.layered import LayerTwin
+from render.network.layered import LayerTwin, settled
 from render.network.pairs import Pair
 from render.network.twins import is_torchs
 from render.reference.local_error import Unit
@@ -229,13 +229,9 @@ class ExactWalk(RegionWalk):
         estimated, self.mode.estimated = self.mode.estimated, False
         if not self.errors:
             return value, None, estimated
-        moved = self.mode.error(tensor).numpy()
-        if not np.isfinite(moved).all():
-            lost = ~np.isfinite(moved) & np.isfinite(value)
-            size = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
-            moved, estimated = np.where(lost, 4 * UNIT * size, moved), estimated or bool(lost.any())
+        moved, lost = settled(value, self.mode.error(tensor).numpy(), UNIT)
         with np.errstate(over="ignore"):
-            return value, moved.astype(np.float32), estimated  # a scale, not a bound
+            return value, moved.astype(np.float32), estimated or lost  # a scale, not a bound
 
     def anchor(self, pair: Pair, place: int, tensor: torch.Tensor) -> None:
         given = (pair.reference if self.own and self.side == "reference" else pair.target)[place]

@@ -148,22 +148,18 @@ def etas(
 
 
 @compiled
-def outside(y: Array, lo: Array, hi: Array) -> int:
-    """Elements beyond a bound; an end that is NaN excludes nothing, and a NaN lies nowhere."""
-    count = 0
+def outside(y: Array, z: Array, lo: Array, hi: Array) -> tuple[int, int, int]:
+    """(elements of y beyond a bound, those of z, elements whose bound is not finite on both sides, nor one infinity).
+
+    An end that is NaN excludes nothing, and a NaN lies nowhere.
+    """
+    first, second, unbounded = 0, 0, 0
     for i in range(y.size):
-        v = np.float64(y[i])
-        count += (v < lo[i]) | (v > hi[i])
-    return count
-
-
-@compiled
-def unbounded(lo: Array, hi: Array) -> int:
-    """Elements whose bound is not finite on both sides, nor one infinity."""
-    count = 0
-    for i in range(lo.size):
-        count += (not (abs(lo[i]) < math.inf and abs(hi[i]) < math.inf)) & (lo[i] != hi[i])
-    return count
+        a, b, low, high = np.float64(y[i]), np.float64(z[i]), lo[i], hi[i]
+        first += (a < low) | (a > high)
+        second += (b < low) | (b > high)
+        unbounded += (not (abs(low) < math.inf and abs(high) < math.inf)) & (low != high)
+    return first, second, unbounded
 
 
 @compiled

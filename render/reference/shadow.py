@@ -31,6 +31,7 @@ from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
 from render.reference import local_error as noise
+from render.reference.normalised import carried
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
 from render.reference.trail import Trail
 from render.reference.twins import F64 as F64
@@ -322,7 +323,7 @@ class ShadowMode(TorchDispatchMode):
             return
         natives = leaves_of(out)
         try:
-            values, bounds = self._in_steps(operation) or self._at_once(operation, natives)
+            values, bounds = self._carried(operation, natives)
         except Exception as error:
             caught(error, f"float64 beside {operation.name}")
             self._note(f"{operation.name} was taken at the reference's own precision ({type(error).__name__})")
@@ -339,6 +340,13 @@ class ShadowMode(TorchDispatchMode):
                     self.lost.append((operation.name, *_line(), float(off)))
                 if self.made is not None:
                     self.made.append((operation.name, value, torch.zeros_like(value) if bound is None else bound))
+
+    def carried(self, operation: Movable, like: torch.Tensor) -> tuple[list[Any], list[torch.Tensor | None]]:
+        """Results in float64 and their errors, of an operation whose own results have the type of `like`."""
+        return self._carried(operation, [like] * len(operation.func._schema.returns))
+
+    def _carried(self, operation: Movable, natives: list[Any]) -> tuple[list[Any], list[torch.Tensor | None]]:
+        return self._in_steps(operation) or self._at_once(operation, natives)
 
     def _at_once(self, operation: Movable, natives: list[Any]) -> tuple[list[Any], list[torch.Tensor | None]]:
         values = operation.run()
@@ -361,6 +369,15 @@ class ShadowMode(TorchDispatchMode):
         """
         if self.unit is None or self.unit.native or operation.func._schema.is_mutable or has_rule(operation):
             return None
+        found = carried(operation, self.unit) or self._decomposed(operation)
+        if found is None or not self.round_scalars:
+            return found
+        values, bounds = found
+        total = {i: bound for i, bound in enumerate(bounds) if is_float(values[i])}
+        add_constants(operation, values, list(total), total)
+        return values, [total.get(i) for i in range(len(values))]
+
+    def _decomposed(self, operation: Movable) -> tuple[list[Any], list[torch.Tensor | None]] | None:
         from torch._decomp import decomposition_table
 
         steps = STEPS.get(operation.name) or decomposition_table.get(operation.func, operation.func.decompose)
@@ -377,8 +394,6 @@ class ShadowMode(TorchDispatchMode):
         results = leaves_of(found)
         values = [inner.value(x) if isinstance(x, torch.Tensor) else x for x in results]
         bounds = {i: inner.error(x) for i, x in enumerate(results) if is_float(x)}
-        if self.round_scalars:
-            add_constants(operation, values, list(bounds), bounds)
         self.estimated = self.estimated or inner.estimated
         return values, [bounds.get(i) for i in range(len(values))]
 

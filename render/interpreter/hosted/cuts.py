@@ -1,0 +1,50 @@
+"""How an operation may be carried out on some of its elements at a time: what it does to each part by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from render.interpreter.hosted.table import RULES
+from render.ops.aten import ATEN, Form, base_name
+from render.ops.nested import leaves_of
+from render.ops.rows import by_channel, trailing
+
+WINDOWS = frozenset(["max_pool2d_with_indices"])
+"""Of planes, the last two axes."""
+_OF_ELEMENTS = (Form.FUNCTION, Form.ORDER, Form.ARITHMETIC, Form.EXACT)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`seen`: operand and result as the operation works on what the first axis counts by itself. `channels`: the first
+    two axes are images and channels in place of that, and its other operands have one number for each channel."""
+
+    seen: Callable[[torch.Tensor], torch.Tensor]
+    cause: str
+    channels: bool = False
+
+
+def cut_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], rank: int) -> Cut | None:
+    """Of an operation on a contiguous tensor of so many axes, its first operand; None where nothing is known."""
+    name = base_name(func._schema.name)
+    op = ATEN.get(name)
+    if op is None or name not in RULES or kwargs.get("dtype") is not None:
+        return None
+    if op.row is not None and op.row.layout is trailing:
+        shape = tuple(args[1])
+        return Cut(lambda t: t.view(-1, *shape), op.cause)
+    if op.row is not None and op.row.layout is by_channel:
+        given = not args[5] and args[3] is not None and args[4] is not None
+        return Cut(lambda t: t, op.cause, True) if given and rank > 1 else None
+    if name in WINDOWS and rank == 4:
+        return Cut(lambda t: t.view(-1, *t.shape[2:]), op.cause)
+    beside = any(isinstance(t, torch.Tensor) for t in leaves_of((args[1:], dict(kwargs))))
+    known = bool(op.function or op.formula) and op.form in _OF_ELEMENTS and op.operands == 1 and op.row is None
+    return Cut(lambda t: t.view(-1), op.cause) if known and not beside else None
+
+
+__all__ = ["Cut", "cut_of"]

@@ -1,0 +1,213 @@
+"""Leaves that both sides have and that are one operation of the table, in parts: E, movements and bounds by its rules.
+
+The rules are those that the walks follow, on so many elements that what stands between operand and result stays in the
+cache. As whole arrays the passes of a normalisation fetch each element from memory some thirty times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from render.interpreter.hosted.call import Bounds, Call, quiet
+from render.interpreter.hosted.cuts import Cut, cut_of
+from render.interpreter.hosted.table import RULES
+from render.interpreter.memory import Envelope
+from render.interpreter.memory.shadow import hull_of
+from render.network.layered import At, LayerTwin, settled
+from render.network.pairs import Pair
+from render.reference.local_error import Unit, base_name
+from render.reference.running_error import Movable
+from render.reference.shadow import ShadowMode, default_dtype
+from render.result.defects import caught
+
+PART = 1 << 16
+"""Elements: half a megabyte in float64."""
+
+
+class _Seen(TorchDispatchMode):
+    """The operations of a call on tensors, but for views."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[tuple[Any, Any, Any]] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not func.is_view and any(isinstance(x, torch.Tensor) for x in tree_leaves((args, kwargs))):
+            self.steps.append((func, args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class LeafStep:
+    """One operation; its operand in the place of which a part is to stand is None among the arguments."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @classmethod
+    def of(cls, module: nn.Module, x: torch.Tensor) -> LeafStep | None:
+        """What a module does with x, if that is all that it does."""
+        seen, given = _Seen(), x.clone()
+        with torch.no_grad(), seen:
+            module.forward(given)
+        if len(seen.steps) != 1:
+            return None
+        func, args, kwargs = seen.steps[0]
+        if func._schema.is_mutable:  # in place: the operation itself
+            func = getattr(getattr(torch.ops.aten, base_name(func), None), "default", None)
+        alone = sum(t is given for t in tree_leaves((args, kwargs)))
+        if func is None or alone != 1 or not args or args[0] is not given:
+            return None
+        args, kwargs = tree_map(lambda t: t.detach() if isinstance(t, torch.Tensor) else t, (args, kwargs))
+        return cls(func, (None, *args[1:]), kwargs)
+
+    @property
+    def name(self) -> str:
+        return base_name(self.func)
+
+    @property
+    def beside(self) -> list[torch.Tensor]:
+        """Its other operands."""
+        return [t for t in tree_leaves((self.args, self.kwargs)) if isinstance(t, torch.Tensor)]
+
+
+@dataclass
+class StepPart:
+    """Some elements."""
+
+    step: LeafStep
+    x: torch.Tensor
+    other: torch.Tensor
+    unit: Unit
+
+    @cached_property
+    def _carried(self) -> tuple[torch.Tensor, torch.Tensor]:
+        mode = ShadowMode(self.unit)
+        values, bounds = mode.carried(self._wide(self.x, self.unit.inputs), self.x)
+        if bounds[0] is None:
+            return values[0], torch.zeros_like(values[0])
+        moved, _ = settled(values[0].numpy(), bounds[0].numpy(), self.unit.inputs)
+        return values[0], torch.from_numpy(moved)
+
+    def _wide(self, x: torch.Tensor, error: float = 0.0) -> Movable:
+        given = self.step.args, self.step.kwargs
+        args, kwargs = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) else t, given)
+        nested = (x.double(), *args[1:]), kwargs
+        errors = [t.abs().mul_(error) for t in tree_leaves(nested) if isinstance(t, torch.Tensor)] if error else []
+        return Movable(self.step.func, *nested, errors, default_dtype)
+
+    @property
+    def value(self) -> torch.Tensor:
+        return self._carried[0]
+
+    def moved(self, unit: float) -> torch.Tensor:
+        """How far it moves where every operand moves by a roundoff of itself."""
+        return self._carried[1].float()
+
+    def of_other(self) -> torch.Tensor:
+        """E of the reference's operand."""
+        found: torch.Tensor = self._wide(self.other).run()[0]
+        return found
+
+    def bounds(self, device: Any) -> Bounds | None:
+        """What the target may make of the hull of both operands, by the rule of host operations; None without one."""
+        lo, hi = hull_of(self.x.numpy(), self.other.numpy(), self.other.numpy())
+        known = {id(self.x): Envelope(lo, hi, np.ones(1, np.bool_), True, frozenset())}
+        call = Call(self.step.func, (self.x, *self.step.args[1:]), self.step.kwargs, known, device)
+        found: Any = None
+        with quiet():
+            found = RULES[self.step.name](call)
+        found = found[0] if isinstance(found, tuple) else found
+        return found if isinstance(found, Bounds) else None
+
+
+@dataclass
+class StepTwin(LayerTwin):
+    """A leaf that is one operation on elements, rows or channels by themselves."""
+
+    step: LeafStep
+    by: Cut
+    result: tuple[int, ...]
+    unit: Unit
+
+    @classmethod
+    def of(cls, module: nn.Module | None, entry: Pair | None, out: Pair, unit: Unit) -> StepTwin | None:
+        """None where it is something else, or its tensors are not plain ones in float32."""
+        if module is None or entry is None or not _plain(entry, out):
+            return None
+        if module.training or "forward" in vars(module):  # the one would change what it keeps
+            return None
+        x = entry.target[0]
+        try:
+            step = LeafStep.of(module, x[:1] if x.dim() > 1 else x)
+        except Exception as error:  # the walks will say so
+            caught(error, "one operation of a module")
+            return None
+        cut = None if step is None else cut_of(step.func, step.args, step.kwargs, x.dim())
+        if step is None or cut is None or any(t.dtype != x.dtype for t in step.beside):
+            return None
+        return cls(module, entry, step, cut, tuple(out.target[0].shape), unit)
+
+    @property
+    def cause(self) -> str:
+        return self.by.cause
+
+    def possible(self) -> bool:
+        return True
+
+    def shape(self) -> tuple[int, ...]:
+        return self.result
+
+    def parts(self, side: str) -> Iterator[tuple[At, Any]]:
+        """A part's operand as its `other` is the reference's."""
+        sides = [self.by.seen(t[0]) for t in (self.entry.at(side), self.entry.reference)]
+        for at in self._places(sides[0]):
+            x, other = (t[at] for t in sides)
+            yield at, StepPart(self._at(at), x, other, self.unit)
+
+    def _places(self, x: torch.Tensor) -> Iterator[At]:
+        axis = int(self.by.channels)
+        step = max(1, PART // max(1, prod(x.shape[axis + 1 :])))
+        for image in range(x.shape[0]) if self.by.channels else (0,):
+            for start in range(0, x.shape[axis], step):
+                cut = slice(start, min(start + step, x.shape[axis]))
+                yield (slice(image, image + 1), cut) if self.by.channels else (cut,)
+
+    def _at(self, at: At) -> LeafStep:
+        """With those of its operands that belong to these channels."""
+        if not self.by.channels:
+            return self.step
+        args, kwargs = tree_map(lambda t: t[at[1]] if isinstance(t, torch.Tensor) else t,
+                              (self.step.args, self.step.kwargs))  # fmt: skip
+        return LeafStep(self.step.func, args, kwargs)
+
+    def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
+        return self.by.seen(whole)[at]
+
+    def put(self, whole: torch.Tensor, at: At, part: torch.Tensor) -> None:
+        self.by.seen(whole)[at] = part
+
+
+def _plain(entry: Pair, out: Pair) -> bool:
+    if len(entry.target) != 1 or len(out.target) != 1 or entry.target[0].numel() == 0:
+        return False
+    tensors = [*entry.target, *entry.reference, *out.target, *out.reference]
+    return all(t.dtype == torch.float32 and t.is_contiguous() and t.dim() > 0 for t in tensors)
+
+
+__all__ = ["StepTwin"]

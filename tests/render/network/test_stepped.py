@@ -1,0 +1,133 @@
+"""A leaf that is one operation, judged in parts: it has the record of the walks, and their bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import render
+from interval_ops.profiles.profile import load_profile
+from render.network.capture import Key
+from render.network.pairs import Pair
+from render.network.stepped import StepTwin
+from render.network.walks import MOVES, UNIT
+
+CPU = load_profile("torch-cpu")
+
+
+def batch_norm() -> nn.BatchNorm2d:
+    layer = nn.BatchNorm2d(6)
+    for t in (layer.running_mean, layer.weight, layer.bias):
+        nn.init.normal_(t)
+    return layer
+
+
+def layer_norm() -> nn.LayerNorm:
+    layer = nn.LayerNorm([5, 7])
+    for t in (layer.weight, layer.bias):
+        nn.init.normal_(t)
+    return layer
+
+
+LEAVES = {
+    "batch norm": batch_norm, "bare batch norm": lambda: nn.BatchNorm2d(6, affine=False), "layer norm": layer_norm,
+    "bare layer norm": lambda: nn.LayerNorm(7, elementwise_affine=False), "relu": nn.ReLU, "gelu": nn.GELU,
+    "its other form": lambda: nn.GELU("tanh"), "silu in place": lambda: nn.SiLU(inplace=True), "tanh": nn.Tanh,
+    "sloped": lambda: nn.LeakyReLU(0.2), "windows": lambda: nn.MaxPool2d(3, 2, 1),
+}  # fmt: skip
+
+
+def leaf(name: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(5)
+    layer, x = LEAVES[name]().eval(), 2 * torch.randn(3, 6, 5, 7)
+    return layer, x, x * (1 + 1e-6 * torch.randn_like(x))
+
+
+def twin(layer: nn.Module, x: torch.Tensor, other: torch.Tensor) -> StepTwin | None:
+    key = Key("", 0, "out")
+    with torch.no_grad():
+        entry, out = Pair(key, key, "", [x], [other]), Pair(key, key, "", *([layer(t.clone())] for t in (x, other)))
+    return StepTwin.of(layer, entry, out, MOVES)
+
+
+class Two(nn.Module):
+    """A sum in one of two orders, then the leaf."""
+
+    def __init__(self, layer: nn.Module, other: bool) -> None:
+        super().__init__()
+        self.layer, self.other = layer, other
+
+    def forward(self, x):
+        a, b, c = x * 0.7, x * 0.4, x.flip(0) * 0.3
+        return self.layer(a + (b + c) if self.other else (a + b) + c)
+
+
+@pytest.mark.parametrize("bounds", ["all", "asked"])
+@pytest.mark.parametrize("name", LEAVES)
+def test_parts_give_the_record_of_the_walks(name, bounds, monkeypatch):
+    layer, x, _ = leaf(name)
+
+    def record():
+        found = render.compare_models(Two(layer, True), Two(layer, False), x, bounds=bounds)
+        return next(r for r in found.leaves if r.at == "layer out")
+
+    monkeypatch.setattr("render.network.stepped.PART", 60)
+    parts = record()
+    monkeypatch.setattr(StepTwin, "of", lambda *_: None)
+    whole = record()
+    assert parts.differing and (parts.label, parts.kind) == (whole.label, whole.kind)
+    assert parts.code == whole.code or bounds == "asked"  # without a walk of bounds nothing says what rounds
+    for key in ("differing", "unstable", "nonfinite", "unbounded", "target_out_target", "reference_out_target"):
+        assert getattr(parts, key) == getattr(whole, key), key
+    for key in ("eta_target", "eta_reference", "difference", "width", "kappa"):
+        assert getattr(parts, key) == pytest.approx(getattr(whole, key), rel=1e-3), key
+
+
+@pytest.mark.parametrize("part", [60, 1 << 16])
+@pytest.mark.parametrize("name", LEAVES)
+def test_what_torch_makes_of_the_hull_is_inside(name, part, monkeypatch):
+    monkeypatch.setattr("render.network.stepped.PART", part)
+    layer, x, other = leaf(name)
+    found = twin(layer, x, other)
+    assert found is not None
+    lo, hi = torch.empty(2, *found.shape(), dtype=torch.float64)
+    for at, one in found.parts("target"):
+        bounds = one.bounds(CPU)
+        assert bounds is not None
+        for whole, end in ((lo, bounds.lo), (hi, bounds.hi)):
+            found.put(whole, at, torch.from_numpy(np.broadcast_to(end, one.value.shape).copy()))
+    for trial in range(8):
+        torch.manual_seed(trial)
+        corner = torch.where(torch.rand_like(x) < 0.5, x, other)
+        with torch.no_grad():
+            y, exact = layer(corner.clone()).double(), layer.double()(corner.double())
+            layer.float()
+        assert bool(((lo <= y) & (y <= hi)).all())
+        assert bool(((lo <= exact + 1e-13) & (exact - 1e-13 <= hi)).all())
+
+
+def test_the_reference_of_its_own_operand():
+    found = twin(*leaf("layer norm"))
+    assert found is not None
+    whole, moved = found.exact(UNIT, "reference")
+    assert bool((moved > 0).all())
+    for at, one in found.parts("target"):
+        assert torch.allclose(one.of_other(), found.cut(whole, at), rtol=1e-12)
+
+
+class Several(nn.Module):
+    def forward(self, x):
+        return torch.exp(x) + 1
+
+
+def test_other_leaves_are_followed_by_the_walks():
+    _, x, other = leaf("relu")
+    training = nn.BatchNorm2d(6)
+    others = [Several(), nn.Softmax(1), nn.PReLU(), nn.Identity(), nn.BatchNorm2d(6).double()]
+    for layer in (training, *(layer.eval() for layer in others)):
+        given = (t.to(next(layer.parameters(), t).dtype) for t in (x, other))
+        assert twin(layer, *given) is None
+    assert twin(nn.ReLU().eval(), x.transpose(0, 1), other.transpose(0, 1)) is None
+    assert int(training.num_batches_tracked) == 2  # of the two calls of the test itself
