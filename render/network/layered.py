@@ -8,8 +8,9 @@ d = max |x' - x_t| over the hull of both sides' operands,
 E in float64, S and |W| d in float32, rounded up by 1 / (1 - gamma_(K+2)) (Higham, ASNA, sec. 3.1). What the target's
 units may round is added by the dot rule (`PendingDot.given`), as if it had made these sums itself.
 
-A convolution is the product of its weights and the columns of its windows: float64 has a fast kernel for matrices and
-none for convolutions. torch runs it as one sum, its bias one term of it, where `LinearSums.possible`.
+E of a convolution is the product of its weights and the columns of its windows: float64 has a fast kernel for matrices
+and none for convolutions; float32 has one, a direct sum. torch runs it as one sum, its bias one term of it, where
+`LinearSums.possible`.
 """
 
 from __future__ import annotations
@@ -46,11 +47,10 @@ At = tuple[slice, ...]
 
 @dataclass
 class Operands:
-    """What both sides multiply by the weights: rows of a matrix, or its columns (`axis` 0)."""
+    """Rows of a matrix that both sides multiply by the weights."""
 
     target: torch.Tensor
     reference: torch.Tensor
-    axis: int = -1
 
     @cached_property
     def apart(self) -> torch.Tensor:
@@ -59,10 +59,55 @@ class Operands:
 
     @cached_property
     def hull(self) -> tuple[torch.Tensor, np.ndarray]:
-        """|x' - x_t| over both operands, and the largest |x'| of each; rounded up."""
+        """|x' - x_t| over both operands, and the largest |x'| that one result is a sum of; rounded up."""
         apart = self.apart.abs().mul_(UP)
-        most = self.target.abs().float().add_(apart).amax(self.axis).mul_(UP)
+        most = self.largest(self.target.abs().float().add_(apart)).mul_(UP)
         return apart, most.double().numpy()
+
+    def largest(self, x: torch.Tensor) -> torch.Tensor:
+        return x.amax(-1)
+
+    def lengths(self, x: torch.Tensor) -> torch.Tensor:
+        """Of what one result is a sum of."""
+        found: torch.Tensor = torch.linalg.vector_norm(x, dim=-1)
+        return found
+
+
+@dataclass
+class Images(Operands):
+    """Some padded rows of one image, whose windows both sides multiply by the weights."""
+
+    module: Any
+
+    def largest(self, x: torch.Tensor) -> torch.Tensor:
+        m = self.module
+        found: torch.Tensor = nn.functional.max_pool2d(x.amax(1, True), m.kernel_size, m.stride, 0, m.dilation)
+        return found.view(-1)
+
+    def lengths(self, x: torch.Tensor) -> torch.Tensor:
+        return windowed(self.module, x.square().sum(1, True), torch.ones(1, 1, *self.module.kernel_size))[0].sqrt_()
+
+
+def windowed(m: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """The convolution of an image that is padded already, a row for each channel; in float32 one direct sum."""
+    return nn.functional.conv2d(x, weight, None, m.stride, 0, m.dilation)[0].flatten(1)
+
+
+@dataclass
+class Weights:
+    """Rows of weights, as given and as magnitudes in float32."""
+
+    given: torch.Tensor
+    magnitudes: torch.Tensor
+
+    @cached_property
+    def lengths(self) -> torch.Tensor:
+        found: torch.Tensor = torch.linalg.vector_norm(self.magnitudes, dim=-1)
+        return found
+
+    @cached_property
+    def largest(self) -> np.ndarray:
+        return self.magnitudes.amax(-1).double().numpy()
 
 
 @dataclass
@@ -71,23 +116,25 @@ class LinearPart:
 
     value: torch.Tensor
     sums: torch.Tensor
-    weight: torch.Tensor
-    magnitudes: torch.Tensor
+    weights: Weights
     bias: torch.Tensor | None
     operands: Callable[[], Operands]
 
-    @staticmethod
-    def times(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        return torch.mm(x, weight.t(), out=out)
+    @property
+    def size(self) -> int:
+        """Products of one sum."""
+        return self.weights.magnitudes.shape[1]
 
     @staticmethod
     def outer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """Of one number for each operand, and for each result."""
         return torch.outer(x, weight)
 
+    def times(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x, weight.t())
+
     def _lengths(self, apart: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        norm = torch.linalg.vector_norm
-        return norm(apart, dim=self.operands().axis), norm(self.magnitudes, dim=-1)
+        return self.operands().lengths(apart), self.weights.lengths
 
     def of_other(self) -> torch.Tensor | None:
         """The same of the reference's operand: W x_t + W (x_r - x_t), the second product in float32.
@@ -95,10 +142,10 @@ class LinearPart:
         That product is off by K u |W| |x_r - x_t| (Higham, ASNA, sec. 3.1). None where this is not below u |W| |x_t|,
         half of what the layer moves by.
         """
-        apart, size = self.operands().apart, self.magnitudes.shape[1]
+        apart, size = self.operands().apart, self.size
         if not bool((self.outer(*self._lengths(apart)).mul_(size) <= self.sums).all()):
             return None
-        return self.times(apart, self.weight.float()).double().add_(self.value)
+        return self.times(apart, self.weights.given.float()).double().add_(self.value)
 
     def moved(self, unit: float) -> torch.Tensor:
         """How far it moves where operand, weights and bias move by `unit` of themselves; float32."""
@@ -108,32 +155,33 @@ class LinearPart:
     def bounds(self, device: Any) -> Bounds | None:
         """What the target may make of the hull of both operands; None where its units read operands otherwise."""
         reach = self._reach(self.operands().hull[0])
-        found = self._sums(reach).bounds(self.weight.dtype, device)
+        found = self._sums(reach).bounds(self.weights.given.dtype, device)
         return None if found is None else Bounds(*(end.reshape(reach.shape) for end in (found.lo, found.hi)))
 
     def _sums(self, reach: torch.Tensor) -> LinearSums:
         _, rows = self.operands().hull
-        columns, own = self.magnitudes.amax(-1).double().numpy(), None if self.bias is None else self.bias.numpy()
-        size = self.magnitudes.shape[1]
-        return LinearSums(self.value.numpy(), (self.sums + reach).numpy(), reach.numpy(), rows, columns, own, size)
+        columns, own = self.weights.largest, None if self.bias is None else self.bias.numpy()
+        return LinearSums(self.value.numpy(), (self.sums + reach).numpy(), reach.numpy(), rows, columns, own, self.size)
 
     def _reach(self, apart: torch.Tensor) -> torch.Tensor:
         """|W| d, or |w_j| |d_i| by Cauchy and Schwarz where that is little beside what the sums may round."""
-        size = self.magnitudes.shape[1]
+        size = self.size
         up = UP * (1.0 + size * 2.0**-24)  # a root of a sum of squares has half of the sum's error
         lengths = self._lengths(apart)
         above = self.outer(*(x.mul_(up).add_(TINY) for x in lengths)).mul_(UP)
         if float(above.mean()) <= LITTLE * size * 2.0**-24 * float(self.sums.mean()):
             return above
-        return self.times(apart, self.magnitudes, out=above)
+        return self.times(apart, self.weights.magnitudes)
 
 
+@dataclass
 class ConvolutionPart(LinearPart):
     """Some rows of one image, channels first; the bias is one of the terms of the sum, whichever comes first."""
 
-    @staticmethod
-    def times(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        return torch.mm(weight, x, out=out)
+    module: Any
+
+    def times(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return windowed(self.module, x, weight.view(self.module.weight.shape))
 
     @staticmethod
     def outer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -141,8 +189,8 @@ class ConvolutionPart(LinearPart):
 
     def _sums(self, reach: torch.Tensor) -> LinearSums:
         _, columns = self.operands().hull
-        rows, most = self.magnitudes.amax(-1).double().numpy(), self.sums + reach
-        size = self.magnitudes.shape[1]
+        rows, most = self.weights.largest, self.sums + reach
+        size = self.size
         if self.bias is not None:
             own = self.bias.abs().mul(UP)
             most, size = most.add_(own.float()).mul_(UP), size + 1
@@ -225,7 +273,7 @@ class LinearTwin(LayerTwin):
             if bias is not None:
                 own = bias.detach()[at].double()
                 value += own
-            yield (at,), LinearPart(value, sums, part, magnitudes, own, lambda: self.operands)
+            yield (at,), LinearPart(value, sums, Weights(part, magnitudes), own, lambda: self.operands)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
         return whole[..., at[0]].reshape(-1, at[0].stop - at[0].start)
@@ -273,18 +321,19 @@ class ConvolutionTwin(LayerTwin):
 
     def parts(self, side: str) -> Iterator[tuple[At, LinearPart]]:
         weight = self.module.weight.detach().flatten(1)
-        wide, magnitudes, bias = weight.double(), weight.abs(), self.module.bias
+        wide, weights, bias = weight.double(), Weights(weight, weight.abs()), self.module.bias
         own = None if bias is None else bias.detach().double()[:, None]
         count, _, height, width = self.shape()
         step = max(1, 2 * PART // (weight.shape[1] * width))
         for image in range(count):
             for row in range(0, height, step):
                 at = slice(image, image + 1), slice(row, min(row + step, height))
-                x = self._windows(side, at)
-                value, sums = torch.mm(wide, x.double()), torch.mm(magnitudes, x.abs())
+                x = self._rows(side, at)
+                value = torch.mm(wide, self._windows(x.double()))
+                sums = windowed(self.module, x.abs(), weights.magnitudes.view(self.module.weight.shape))
                 if own is not None:
                     value += own
-                yield at, ConvolutionPart(value, sums, weight, magnitudes, own, self._operands(at))
+                yield at, ConvolutionPart(value, sums, weights, own, self._operands(at), self.module)
 
     def cut(self, whole: torch.Tensor, at: At) -> torch.Tensor:
         return whole[at[0], :, at[1]].reshape(whole.shape[1], -1)
@@ -298,18 +347,24 @@ class ConvolutionTwin(LayerTwin):
 
         def operands() -> Operands:
             if not made:
-                made.append(Operands(self._windows("target", at), self._windows("reference", at), 0))
+                made.append(Images(self._rows("target", at), self._rows("reference", at), self.module))
             return made[0]
 
         return operands
 
-    def _windows(self, side: str, at: At) -> torch.Tensor:
-        """What each element of these rows is a sum over, as columns."""
+    def _rows(self, side: str, at: At) -> torch.Tensor:
+        """What these rows of the result are sums over, padded."""
         m = self.module
         (top, left), (down, _), (apart, _) = m.padding, m.stride, m.dilation
         image = nn.functional.pad(self.entry.at(side)[0][at[0]], (left, left, top, top))
-        first, last = down * at[1].start, down * (at[1].stop - 1) + apart * (m.kernel_size[0] - 1) + 1
-        return nn.functional.unfold(image[:, :, first:last], m.kernel_size, m.dilation, 0, m.stride)[0]
+        return image[:, :, down * at[1].start : down * (at[1].stop - 1) + apart * (m.kernel_size[0] - 1) + 1]
+
+    def _windows(self, rows: torch.Tensor) -> torch.Tensor:
+        """What each element is a sum over, as columns."""
+        m = self.module
+        if m.kernel_size == (1, 1):
+            return rows[0, :, :: m.stride[0], :: m.stride[1]].flatten(1)
+        return nn.functional.unfold(rows, m.kernel_size, m.dilation, 0, m.stride)[0]
 
 
 def settled(value: np.ndarray, moved: np.ndarray, unit: float) -> tuple[np.ndarray, bool]:
