@@ -131,7 +131,7 @@ class LinearPart:
         return torch.outer(x, weight)
 
     def times(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return torch.mm(x, weight.t())
+        return LinearSums.product(x, weight)
 
     def _lengths(self, apart: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.operands().lengths(apart), self.weights.lengths
@@ -269,7 +269,7 @@ class LinearTwin(LayerTwin):
         for at in self.columns():
             part = weight[at]
             value, magnitudes = torch.mm(wide, part.double().t()), part.float().abs()
-            sums, own = torch.mm(size, magnitudes.t()), None
+            sums, own = LinearSums.product(size, magnitudes), None
             if bias is not None:
                 own = bias.detach()[at].double()
                 value += own

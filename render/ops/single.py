@@ -102,4 +102,17 @@ def above(
     return run(small).double().mul_(grow).add_(terms * LEAST * (1.0 + sum(most)))
 
 
-__all__ = ["above", "is_direct", "is_plain", "is_summed", "otherwise"]
+def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """x weight' of two matrices in float32, each element one sum of products, where `is_plain("matmul")`.
+
+    oneDNN's kernel, which torch itself calls for compiled models, where this torch has it: it takes half of the time of
+    MKL's on processors that are not Intel's.
+    """
+    fused = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+    if fused is None or not torch.backends.mkldnn.enabled or not x.numel() or not weight.numel():
+        return torch.mm(x, weight.t())
+    found: torch.Tensor = fused(x.contiguous(), weight.contiguous(), None, "none", [], "")
+    return found
+
+
+__all__ = ["above", "is_direct", "is_plain", "is_summed", "otherwise", "product"]

@@ -109,6 +109,11 @@ class LinearSums:
             return single.is_plain("matmul")
         return single.otherwise("convolution", convolution, True) is None
 
+    @staticmethod
+    def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """x weight' of matrices in float32 as such sums."""
+        return single.product(x, weight)
+
     def bounds(self, dtype: torch.dtype, device: Profile) -> Bounds | None:
         """None where a unit reads other operands. E less the bias is off by float64's roundings of both."""
         call, fmt = Call(None, (), {}, {}, device), FORMAT_OF[dtype]

@@ -204,3 +204,15 @@ def test_the_error_of_a_reference_that_transforms_is_an_estimate():
             op = Movable(torch.ops.aten.convolution.default, args, {}, [], default_dtype)
             (found,) = error_of(op, [F.conv2d(*args[:2])], [torch.float32], unit, False)
             assert op.estimated is estimated and bool((gap <= found).all()) is estimated
+
+
+@pytest.mark.parametrize("least", [1.0, 2.0**-70])
+@pytest.mark.parametrize(("rows", "terms", "columns"), [(1, 1, 1), (5, 37, 3), (64, 300, 80), (3, 4096, 130)])
+def test_a_product_is_off_by_no_more_than_a_sum_of_products(rows, terms, columns, least):
+    """Subnormal products, too: their errors are half a unit of the last place there is."""
+    torch.manual_seed(rows)
+    x, weight = torch.rand(rows, terms) * least, torch.rand(columns, terms) * least
+    for a, b in ((x, weight), (x[:, ::2], weight[:, ::2])):
+        exact = torch.mm(a.double(), b.double().t())
+        room = (a.shape[1] + 2) * (2.0**-24 * exact + 2.0**-149)
+        assert bool(((single.product(a, b).double() - exact).abs() <= room).all())
