@@ -7,6 +7,7 @@ cache. As whole arrays the passes of a normalisation fetch each element from mem
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -34,12 +35,17 @@ PART = 1 << 16
 """Elements: half a megabyte in float64."""
 
 
+class _SeveralStepsError(Exception):
+    """A module does more than one operation."""
+
+
 class _Seen(TorchDispatchMode):
-    """The operations of a call on tensors, but for views."""
+    """The operation of a call on tensors, but for views; raises before a second one runs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[tuple[Any, Any, Any]] = []
+        self.whole = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -47,6 +53,8 @@ class _Seen(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not func.is_view and any(isinstance(x, torch.Tensor) for x in tree_leaves((args, kwargs))):
+            if self.steps:
+                raise _SeveralStepsError
             self.steps.append((func, args, kwargs or {}))
         return func(*args, **(kwargs or {}))
 
@@ -63,9 +71,10 @@ class LeafStep:
     def of(cls, module: nn.Module, x: torch.Tensor) -> LeafStep | None:
         """What a module does with x, if that is all that it does."""
         seen, given = _Seen(), x.clone()
-        with torch.no_grad(), seen:
+        with torch.no_grad(), suppress(_SeveralStepsError), seen:
             module.forward(given)
-        if len(seen.steps) != 1:
+            seen.whole = True
+        if not seen.whole or not seen.steps:
             return None
         func, args, kwargs = seen.steps[0]
         if func._schema.is_mutable:  # in place: the operation itself
