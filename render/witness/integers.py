@@ -1,4 +1,9 @@
-"""Formulas of integers: both ends, in arbitrary precision; anything where a result may wrap around."""
+"""Formulas of integers: both ends, in arbitrary precision.
+
+Sums, differences, products and conversions between integers wrap around, as LLVM's add, sub, mul and trunc do where
+nothing promises that they will not (Triton gives no such flag): a result is one of its residues, and any number of the
+type where the ends fall into different periods.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +55,18 @@ def corners(function: Callable[..., int]) -> Rule:
         if any(pair is None for pair in ends):
             return None
         values = [function(*choice) for choice in product(*(set(pair) for pair in ends if pair is not None))]
-        return within(min(values), max(values), op)
+        return wound(min(values), max(values), op)
 
     return rule
+
+
+def wound(lo: int, hi: int, op: Operation) -> Maybe:
+    """The interval in the type, whole turns taken off."""
+    least, most = limits(op)
+    turns = (lo - least) // (most - least + 1)
+    if turns != (hi - least) // (most - least + 1):
+        return number(least), number(most)
+    return number(_wrapped(lo, op)), number(_wrapped(hi, op))
 
 
 def tried(function: Callable[..., int]) -> Rule:

@@ -64,7 +64,27 @@ def test_a_float_is_cut_towards_zero(lo, hi, cut):
 
 @pytest.mark.parametrize(("name", "ends"), [("int add", [(100, 100), (20, 30)]), ("int mul", [(-64, 2), (-2, 3)])])
 def test_what_may_wrap_around_is_anything(name, ends):
-    assert evaluated(name, "int8", ends) is None
+    lo, hi = evaluated(name, "int8", ends)
+    assert (integer(lo), integer(hi)) == (-128, 127)
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "residues"),
+    [
+        ("int add", [(100, 101), (100, 102)], (-56, -53)),
+        ("int sub", [(-100, -100), (100, 120)], (36, 56)),
+        ("int mul", [(100, 100), (7, 7)], (-68, -68)),
+        ("int int_cast", [(-2072, -2070)], (-24, -22)),
+    ],
+)
+def test_what_surely_wraps_around_is_its_residue(name, ends, residues):
+    lo, hi = evaluated(name, "int8", ends)
+    assert (integer(lo), integer(hi)) == residues
+    several = [np.arange(a, b + 1).astype(np.int64) for a, b in ends]
+    grid = np.meshgrid(*several)
+    operation = {"int add": np.add, "int sub": np.subtract, "int mul": np.multiply}.get(name, lambda x: x)
+    native = operation(*grid).astype(np.int8)
+    assert (native.min(), native.max()) == residues
 
 
 @triton.jit
