@@ -1,7 +1,8 @@
 """Masked-off lanes of a load without `other`: zero here and as NVIDIA and AMD lower them, undefined by the language.
 
-Whether one reaches an output is found by running again, values only, with NaN and then with a number in those lanes:
-an output that changes is computed from them. (A NaN is passed over by maximum and minimum, a number is not.) Where
+Whether one reaches an output is found by running again, values only, with NaN and then with numbers in those lanes:
+an output that changes is computed from them. (A NaN is passed over by maximum and minimum, of two numbers of either
+sign each passes one.) Where
 programs and launches hand nothing to each other, those that have such lanes run alone first: if nothing that they
 store changes, nothing does.
 """
@@ -22,7 +23,7 @@ from render.result.decision import Decision
 from render.result.verdict import Finding
 
 CODE = "RND311"
-FILLERS = (float("nan"), 1234.5)
+FILLERS = (float("nan"), 1234.5, -1234.5)
 FILLED = ("sm_", "gfx")
 """Targets whose compiler is known to put zeros there: Triton's lowering of masked loads for NVIDIA and AMD, which
 tests/render/explain/test_undefined.py reads in what is compiled here."""
