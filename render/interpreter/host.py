@@ -93,6 +93,7 @@ class HostTracker(HostBounds):
 
     def _leaving(self, func: Any, tensor: torch.Tensor) -> Any:
         """One element becomes a Python number."""
+        self.memory.read_by_host(tensor)
         found, value = self.ends_of(tensor), func(tensor)
         if found is not None:
             v = float(value) if not isinstance(value, complex) else 0.0

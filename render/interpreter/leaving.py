@@ -35,6 +35,11 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
     item, tolist, numpy_, whole = tensor.item, tensor.tolist, tensor.numpy, tensor.__int__
     reduce_ = tensor.__reduce_ex__
 
+    def left(self: torch.Tensor) -> None:
+        """What a kernel stored may be in anything that Python makes from here on."""
+        if not tracker.is_paused and is_plain(self):
+            tracker.memory.read_by_host(self)
+
     def number(self: torch.Tensor) -> Any:
         inside = not tracker.is_paused and of_optimiser(sys._getframe(1).f_code.co_filename)
         if not inside and not _asked_outside(tracker):
@@ -49,10 +54,12 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
         return int(value) if isinstance(value, Number) else whole(self)  # the user's call
 
     def elements(self: torch.Tensor) -> Any:
+        left(self)
         known, found = _open(tracker, self) if _asked_outside(tracker) else None, tolist(self)  # the user's call
         return found if known is None else _listed(numbers, found, self, known)
 
     def array(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        left(self)
         known = _open(tracker, self) if _asked_outside(tracker) else None
         if known is not None:
             _as_bytes(tracker, self, known)
@@ -64,6 +71,7 @@ def watch(scope: PatchScope, tracker: HostTracker) -> None:
 
     def reduced(self: torch.Tensor, protocol: Any) -> Any:
         """For pickle, `torch.save` and `copy.copy`."""
+        left(self)
         known = None if tracker.is_paused else _open(tracker, self)
         if known is not None:
             _as_bytes(tracker, self, known)

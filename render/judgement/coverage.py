@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,21 @@ LOOKED_AT = 3
 """Elements of a tensor without counterpart whose values are looked for on the way to a compared output."""
 
 
+class Reach(Enum):
+    """Whether what kernels stored can be in what is compared. (What the host reads by an address, unseen, looks as if
+    nothing had read it.)"""
+
+    SOME = "kernels stored to what is compared, or something read what they stored"
+    NOT_READ = "no kernel stored to what is compared, and nothing is seen to read what kernels stored"
+    STORED_NOTHING = "no element was ever stored by a kernel: what is compared is what the host made"
+
+
 @dataclass(frozen=True)
 class Coverage:
     """Names of what was stored, compared, and judged by nobody; `vouched`: notes on what is not compared and why.
 
-    `finite`: elements with a finite exact value that were compared.
+    `finite`: elements with a finite exact value that were compared. `reached`: whether
+    anything that a kernel stored can be among these.
     """
 
     stored: tuple[str, ...]
@@ -46,15 +57,20 @@ class Coverage:
     unjudged: tuple[str, ...]
     vouched: tuple[str, ...]
     finite: int
+    reached: Reach = Reach.SOME
 
     @property
     def complete(self) -> bool:
-        """Whether something finite was compared, and nothing was left."""
-        return self.finite > 0 and not self.unjudged
+        """Whether something finite was compared that kernels had a part in, and nothing was left."""
+        return self.finite > 0 and self.reached is Reach.SOME and not self.unjudged
 
     def decided(self, decision: Decision) -> Decision:
         if decision.label != "Type-I":
             return decision
+        if self.reached is Reach.STORED_NOTHING:
+            return Decision("Type-II", "RND205", self.reached.value)
+        if self.reached is Reach.NOT_READ:
+            return Decision("Inconclusive", CODE, self.reached.value)
         if not self.finite:
             return Decision("Inconclusive", "RND301", "no element with a finite value was compared")
         if not self.unjudged:
@@ -84,7 +100,15 @@ def coverage(entry: Entry, run: Execution, judged: Sequence[Judged], decision: D
                 unjudged.append(name)
     stored = [o.name for o in run.outputs if o.use in (Use.STORED, Use.PASSED_ON)] + [name for name, _ in run.aside]
     finite = sum(int(np.isfinite(j.case.exact).sum()) for j in judged if not j.case.mismatch)
-    return Coverage(tuple(stored), tuple(o.name for o in compared), tuple(unjudged), tuple(vouched), finite)
+    reached = _reach(run, compared)
+    return Coverage(tuple(stored), tuple(o.name for o in compared), tuple(unjudged), tuple(vouched), finite, reached)
+
+
+def _reach(run: Execution, compared: Sequence[Tensor]) -> Reach:
+    stored = any(o.use in (Use.STORED, Use.PASSED_ON) or o.left is not None for o in compared)
+    if stored or not run.apart or not any(o.value.size for o in compared):
+        return Reach.SOME
+    return Reach.NOT_READ if run.session.memory.stored_to else Reach.STORED_NOTHING
 
 
 def sampled(run: Execution, judged: Sequence[Judged]) -> tuple[str, ...]:

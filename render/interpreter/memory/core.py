@@ -78,7 +78,7 @@ class Memory:
         self._snapped: dict[int, int] = {}
         self._named: set[int] = set()
         self._both_ways: set[tuple[str, str | None]] = set()
-        self._handed = False
+        self._handed = self._stored = False
 
     def bind(self, add_taint: Callable[[str, str, Site, str], int], profile: Callable[[], Profile]) -> None:
         """Report taints through `add_taint` (code, op, site, message) and close atomics by `profile()`."""
@@ -106,9 +106,14 @@ class Memory:
         known = self.registry
         return not self._handed and known.complete and all(s.read_in < 0 for s in known if s.stored_in >= 0)
 
+    @property
+    def stored_to(self) -> bool:
+        """Whether a kernel stored anything, as far as memory is known; it stays known, too."""
+        return self._stored or not self.registry.complete or any(s.stored_in >= 0 for s in self.registry)
+
     def forget(self) -> None:
         """Drop every storage with its bounds; findings and taints stay. For when all results have been read."""
-        self._handed = not self.apart
+        self._handed, self._stored = not self.apart, self.stored_to
         self.registry, self.deferred = Registry(), None
         self._used.clear()
         self.log.clear()

@@ -136,7 +136,9 @@ def _store_one(
     if storage.acc is not None:
         _drop_sums(memory, access, flat[1])
     codes = _scatter(memory, access, flat, shadow, copied)
-    storage.stored, storage.stored_in = True, memory.tag_bounds[0]
+    storage.stored = True
+    if doubtful is not None or np.any(active):
+        storage.stored_in = memory.tag_bounds[0]
     if elem.fmt is None and memory.interval and (between[0] is not v or elem.name in storage.shadows):
         integers.note(memory, storage, ptr, active, between, elem, among)
     if len(codes):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -39,7 +41,48 @@ def test_an_input_that_comes_back_is_exact_and_has_the_line_that_returns_it(entr
     lines, first = inspect.getsourcelines(entry)
     assert wrong.line == first + len(lines) - 1
     same = render.classify(entry, x, ref=lambda x: x.reshape(shape) * 1.0)
-    assert same.label in ("Type-I", "Equal"), same
+    assert (same.label, same.code) == ("Inconclusive", "RND310"), "what the kernel stored was read by nobody"
+
+
+@triton.jit
+def nothing_kernel(X, Y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(Y + i, 2 * tl.load(X + i, mask=i < n), mask=(i < n) & (n < 0))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_what_no_kernel_stored_is_no_result_of_one(given):
+    """Whatever the tensor held before, and whether it was handed to the kernel or not."""
+
+    def entry(x):
+        made = x * 2
+        nothing_kernel[(1,)](x, made if given else torch.empty_like(x), x.numel(), 64)
+        return made
+
+    v = render.classify(entry, torch.ones(48), ref=lambda x: x * 2)
+    assert (v.label, v.code) == ("Type-II", "RND205"), v
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda y: torch.from_numpy(y.numpy() * 1.0),
+        lambda y: torch.tensor(y.tolist()),
+        lambda y: torch.stack([torch.tensor(v.item()) for v in y]),
+        lambda y: torch.tensor([float(v) for v in y]),
+        lambda y: copy.deepcopy(y),
+        lambda y: pickle.loads(pickle.dumps(y)),
+        lambda y: torch.frombuffer(bytearray(y.numpy().tobytes()), dtype=torch.float32),
+    ],
+)
+def test_what_leaves_torch_and_comes_back_was_read(read):
+    def entry(x):
+        y = torch.empty_like(x)
+        doubled[(1,)](x, y, x.numel(), 64)
+        return read(y)
+
+    v = render.classify(entry, torch.ones(8), ref=lambda x: x * 2)
+    assert v.code not in ("RND205", "RND310"), v
 
 
 def of_another_shape(x):
