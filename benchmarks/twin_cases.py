@@ -1,37 +1,13 @@
-"""The programs of `twins.py`, by class: body of the kernel, wrapper, reference, and the expression that is wrong."""
+"""The programs of `twins.py` around one kernel over rows: body, wrapper, reference, and the expression that is wrong."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from twin import of_class
 
 SOFTMAX = "e = tl.exp(x - tl.max(x, 0))\ny = e / tl.sum(e, 0)"
 ROW = "x[1, 3] = INF\nx[2, 5] = -INF"
 
-
-@dataclass(frozen=True)
-class Twin:
-    """`was` in the kernel, the wrapper or the helpers is `now` in the wrong twin."""
-
-    name: str
-    body: str
-    reference: str
-    was: str
-    now: str
-    pad: str = "0.0"
-    host: str = "return launch(x, t)"
-    inputs: str = ""
-    helpers: str = ""
-    dtype: str = "float32"
-    device: str = "any"
-
-
-def _class(base: dict[str, Any], *rows: tuple[str, str, str, str, str, dict[str, Any]]) -> list[Twin]:
-    return [Twin(name, body, f"return {ref}" if "return" not in ref else ref, was, now, **base | more)
-            for name, body, ref, was, now, more in rows]  # fmt: skip
-
-
-INFINITIES = _class(
+INFINITIES = of_class(
     {"inputs": ROW},
     ("sum", "y = tl.sum(x, 0) + x * 0", "x.sum(-1, keepdim=True) + x * 0", "tl.sum(x, 0)", "tl.sum(tl.where(j == 3, 0.0, x), 0)", {}),
     ("sum of magnitudes", "y = tl.sum(tl.abs(x), 0) + t * 0", "x.abs().sum(-1, keepdim=True) + t * 0", "tl.abs(x)", "x", {}),
@@ -65,7 +41,7 @@ def run(v, B=64):
     return o
 """
 _SILU = "y = x * tl.sigmoid(x)"
-REFERENCES = _class(
+REFERENCES = of_class(
     {"helpers": _PLAIN, "inputs": ""},
     ("another kernel", _SILU, "run(x)", "sigmoid(x)", "sigmoid(x * 1.01)", {}),
     ("other blocks", _SILU, "run(x, 128)", "sigmoid(x)", "sigmoid(x + 0.01)", {}),
@@ -84,7 +60,7 @@ REFERENCES = _class(
 """References that launch kernels."""
 
 _CLAMP = "q = tl.clamp(x * 10, -128.0, 127.0)"
-CONVERSIONS = _class(
+CONVERSIONS = of_class(
     {"inputs": "x[1, 3] = 99.0"},
     ("clamped", f"{_CLAMP}\ny = q.to(tl.int8).to(tl.float32)", "(x * 10).clamp(-128, 127).to(torch.int8).float()", "x * 10", "x * 11", {}),
     ("floor", f"{_CLAMP}\ny = tl.floor(q).to(tl.int8).to(tl.float32)", "(x * 10).clamp(-128, 127).floor().to(torch.int8).float()", "tl.floor(q)", "tl.ceil(q)", {}),
@@ -104,7 +80,7 @@ CONVERSIONS = _class(
 )  # fmt: skip
 """Floats that become integers, some of which the type does not hold."""
 
-HOST = _class(
+HOST = of_class(
     {"inputs": ""},
     ("exp of a table", "y = x * t", "x * torch.exp(-t)", "torch.exp(-t)", "torch.exp(t)", {"host": "return launch(x, torch.exp(-t))"}),
     ("softmax of weights", "y = x * t", "x * t.softmax(0)", "t.softmax(0)", "t / t.sum()", {"host": "return launch(x, t.softmax(0))"}),
@@ -125,7 +101,7 @@ HOST = _class(
 _VARIANCE = (
     "u = tl.sum(x, 0) / n\nd = tl.where(m, x - u, 0.0)\nv = tl.sum(d * d, 0) / n\ny = d * tl.rsqrt(v + 1e-5) * t"
 )
-SMALL = _class(
+SMALL = of_class(
     {"inputs": ""},
     ("n - 1 in bf16", _VARIANCE, "F.layer_norm(x.float(), (40,), eps=1e-5).mul(t.float()).bfloat16()", "tl.sum(d * d, 0) / n", "tl.sum(d * d, 0) / (n - 1)", {"dtype": "bfloat16"}),
     ("n - 1 in fp16", _VARIANCE, "F.layer_norm(x.float(), (40,), eps=1e-5).mul(t.float()).half()", "tl.sum(d * d, 0) / n", "tl.sum(d * d, 0) / (n - 1)", {"dtype": "float16"}),
@@ -142,7 +118,7 @@ SMALL = _class(
 )  # fmt: skip
 """Differences below, or about, one rounding of the output."""
 
-STABLE = _class(
+STABLE = of_class(
     {"inputs": ""},
     ("two passes", "u = tl.sum(x, 0) / n\nd = tl.where(m, x - u, 0.0)\ny = tl.sum(d * d, 0) / n + t * 0", "x.var(-1, keepdim=True, unbiased=False) + t * 0",
      "tl.sum(d * d, 0) / n", "(tl.sum(x * x, 0) / n - u * u)", {"inputs": "x = x + 3000"}),
@@ -164,7 +140,7 @@ STABLE = _class(
 _HEAD = "@triton.jit\ndef combine"
 _LSE = f"{_HEAD}(a, s, b, q):\n    w = tl.maximum(a, b)\n    return w, s * tl.exp(a - w) + q * tl.exp(b - w)\n"
 _WELFORD = f"{_HEAD}(a, s, n, b, q, k):\n    d = b - a\n    w = n + k\n    r = tl.where(w == 0, 0.0, k / w)\n    return a + d * r, s + q + d * d * n * r, w\n"
-COMBINES = _class(
+COMBINES = of_class(
     {"inputs": ""},
     ("log-sum-exp", "p, q = tl.reduce((x, tl.where(m, 1.0, 0.0)), 0, combine)\ny = p + tl.log(q) + t * 0", "x.logsumexp(-1, True) + t * 0", "q * tl.exp(b - w)", "q * tl.exp(a - w)",
      {"helpers": _LSE, "pad": "-1e30"}),
@@ -183,7 +159,7 @@ COMBINES = _class(
 """Combine functions of reductions and scans."""
 
 _SENTINEL = "s = tl.where(m, x, {0})\nq = tl.max(s, 0)\ne = tl.exp(s - q)\ny = e / tl.sum(e, 0)"
-SENTINELS = _class(
+SENTINELS = of_class(
     {"inputs": ""},
     *((f"padding {v}", _SENTINEL.format(v), "x.softmax(-1)", "e / tl.sum(e, 0)", "e / tl.sum(e, 0) * 1.001", {}) for v in ("-1e30", "-1e20", "-3e38", "float('-inf')", "-10000.0")),
     ("causal", "s = tl.where(m & (j <= row * 6), x, -1e30)\ne = tl.exp(s - tl.max(s, 0))\ny = e / tl.sum(e, 0)",
@@ -196,7 +172,7 @@ SENTINELS = _class(
 )  # fmt: skip
 """Numbers that stand for minus infinity."""
 
-EQUAL = _class(
+EQUAL = of_class(
     {"inputs": ""},
     ("copied", "y = x", "x.clone()", "y = x", "y = -x", {}),
     ("scaled by 2", "y = x * 2", "x + x", "x * 2", "x * 2.5", {}),
@@ -211,11 +187,3 @@ EQUAL = _class(
     ("NaN kept", "y = x + 0.0", "x + 0.0", "x + 0.0", "tl.where(x == x, x, 0.0)", {"inputs": "x[1, 3] = float('nan')"}),
 )  # fmt: skip
 """Outputs that are equal in every bit, or have to be."""
-
-CLASSES: dict[str, list[Twin]] = {
-    "infinite terms": INFINITIES, "small differences": SMALL, "host code": HOST, "kernels as references": REFERENCES,
-    "equal bits": EQUAL, "stability": STABLE, "combine functions": COMBINES, "sentinels": SENTINELS,
-    "conversions": CONVERSIONS,
-}  # fmt: skip
-CLASSES = {name: [replace(t, helpers=f"INF_ = tl.constexpr(INF)\n{t.helpers}") for t in twins]
-           for name, twins in CLASSES.items()}  # fmt: skip
