@@ -35,7 +35,7 @@ LOOKED_AT = 3
 """Elements of a tensor without counterpart whose values are looked for on the way to a compared output."""
 
 
-class Reach(Enum):
+class HandedOn(Enum):
     """Whether what kernels stored can be in what is compared. (What the host reads by an address, unseen, looks as if
     nothing had read it.)"""
 
@@ -57,19 +57,19 @@ class Coverage:
     unjudged: tuple[str, ...]
     vouched: tuple[str, ...]
     finite: int
-    reached: Reach = Reach.SOME
+    reached: HandedOn = HandedOn.SOME
 
     @property
     def complete(self) -> bool:
         """Whether something finite was compared that kernels had a part in, and nothing was left."""
-        return self.finite > 0 and self.reached is Reach.SOME and not self.unjudged
+        return self.finite > 0 and self.reached is HandedOn.SOME and not self.unjudged
 
     def decided(self, decision: Decision) -> Decision:
         if decision.label != "Type-I":
             return decision
-        if self.reached is Reach.STORED_NOTHING:
+        if self.reached is HandedOn.STORED_NOTHING:
             return Decision("Type-II", "RND205", self.reached.value)
-        if self.reached is Reach.NOT_READ:
+        if self.reached is HandedOn.NOT_READ:
             return Decision("Inconclusive", CODE, self.reached.value)
         if not self.finite:
             return Decision("Inconclusive", "RND301", "no element with a finite value was compared")
@@ -104,11 +104,11 @@ def coverage(entry: Entry, run: Execution, judged: Sequence[Judged], decision: D
     return Coverage(tuple(stored), tuple(o.name for o in compared), tuple(unjudged), tuple(vouched), finite, reached)
 
 
-def _reach(run: Execution, compared: Sequence[Tensor]) -> Reach:
+def _reach(run: Execution, compared: Sequence[Tensor]) -> HandedOn:
     stored = any(o.use in (Use.STORED, Use.PASSED_ON) or o.left is not None for o in compared)
     if stored or not run.apart or not any(o.value.size for o in compared):
-        return Reach.SOME
-    return Reach.NOT_READ if run.session.memory.stored_to else Reach.STORED_NOTHING
+        return HandedOn.SOME
+    return HandedOn.NOT_READ if run.session.memory.stored_to else HandedOn.STORED_NOTHING
 
 
 def sampled(run: Execution, judged: Sequence[Judged]) -> tuple[str, ...]:
