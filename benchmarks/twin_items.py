@@ -25,7 +25,7 @@ NOTHING_LEFT_OUT = of_class(
     ("columns never stored", "y = x * t", "x * t", STORE, "y, mask=m & (j < 30))", {}),
     ("rows never stored", "y = x * t", "x * t", "(x.shape[0],)]", "(x.shape[0] - 1,)]", {}),
     ("nothing stored into what is right", "y = x * t", "x * t", STORE, "y, mask=m & (n > 99))", {"host": "return launch(x, t, x * t)"}),
-    ("another tensor returned", "y = x * t", "x * t", "launch(x, t, o)", "launch(x, t)", {"host": "o = x * t\nlaunch(x, t, o)\nreturn o"}),
+    ("another tensor returned", "y = x * t", "x * t", "launch(x, t, o)", "launch(x, t)", {"host": "o = x * t\nlaunch(x, t, o)\nreturn o", "wanted": NOT_TYPE_I}),
     ("input written over", "y = x * t", "x * t", "y = x * t", "y = x * t; tl.store(X + row * n + j, x * 2, mask=m)", {"wanted": NOT_TYPE_I}),
     ("second output", "y = x * t", "return x * t, x.sum(-1, True)", "x.sum(-1, True)", "x.sum(-1, True) * 1.01", {"host": "return launch(x, t), x.sum(-1, True)"}),
     ("second configuration", "y = x", "x * 2", "2.0 if D == 2", "2.01 if D == 2",

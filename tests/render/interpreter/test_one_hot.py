@@ -24,7 +24,7 @@ def entry(x):
     assert one_hot(torch.tensor([1, 0]), 3).tolist() == [[0, 1, 0], [1, 0, 0]]
     with pytest.raises(RuntimeError, match="infer"):
         one_hot(torch.empty(0, dtype=torch.int64))
-    with pytest.raises(RuntimeError, match="LongTensor|int64"):
+    with pytest.raises(RuntimeError, match=r"LongTensor|int64"):
         one_hot(torch.tensor([0, 1], dtype=torch.int32), 3)
     out = torch.empty_like(x)
     twice_kernel[(1,)](x, out, x.numel(), 64)
