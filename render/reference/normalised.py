@@ -78,7 +78,7 @@ def _error(op: Movable, x: torch.Tensor | None, like: torch.Tensor) -> torch.Ten
 
 def _scale(spread: torch.Tensor, error: torch.Tensor, u: float) -> tuple[torch.Tensor, torch.Tensor]:
     """1 / sqrt(spread), and how far it is off."""
-    scale, share = spread.rsqrt(), error / spread
+    scale, share = spread.sqrt().reciprocal(), error / spread
     moved = torch.where(share < 1, 0.5 * share * (1 - share) ** -1.5, math.inf)
     return scale, scale * (moved + 4 * u)
 
