@@ -89,7 +89,7 @@ class _Notes:
         result = self._slots.get(id(out.handle))
         if same is None and result is None:
             return None
-        return WrittenCalls(self._operands, self._steps, same, result, out.type)
+        return WrittenCalls(self._operands, self._steps, same, result, out)
 
 
 class Recipes:

@@ -32,12 +32,20 @@ def _given(x: Any, handles: Sequence[Any]) -> Any:
 
 class WrittenCalls:
     """The builder's calls of one operation. `same`: the operand that is the result; otherwise `result` says which
-    handle it holds, and `type` its type."""
+    handle it holds, as `like` does."""
 
-    def __init__(self, operands: int, steps: list[Step], same: int | None, result: Slot | None, type: Any) -> None:
+    def __init__(self, operands: int, steps: list[Step], same: int | None, result: Slot | None, like: Any) -> None:
         self._operands, self._steps = operands, steps
-        self._same, self._result, self._type = same, result, type
+        self._same, self._result = same, result
+        self._derived = {name: value for name, value in vars(like).items() if name != "handle"}
         self._played = 0
+
+    def _tensor(self, handle: Any) -> Any:
+        """A tensor's constructor works out from the type what is the same each time."""
+        made: Any = object.__new__(core.tensor)
+        made.__dict__.update(self._derived)
+        made.handle = handle
+        return made
 
     def play(self, builder: Any, tensors: list[Any]) -> Any:
         """The operation on the handles of these tensors."""
@@ -53,7 +61,7 @@ class WrittenCalls:
         if self._same is not None:
             return tensors[self._same]
         assert self._result is not None
-        return core.tensor(handles[self._result], self._type)
+        return self._tensor(handles[self._result])
 
     @property
     def worth_compiling(self) -> bool:
@@ -61,7 +69,7 @@ class WrittenCalls:
 
     def compiled(self) -> Function:
         """The same as a function of Python's, which takes as long to make as some ten plays do."""
-        constants: dict[str, Any] = {"tensor": core.tensor, "type_of": self._type}
+        constants: dict[str, Any] = {"tensor": self._tensor}
 
         def written(x: Any) -> str:
             if type(x) is Slot:
@@ -75,7 +83,7 @@ class WrittenCalls:
         for i, (name, args, named) in enumerate(self._steps, self._operands):
             given = [written(a) for a in args] + [f"{k}={written(a)}" for k, a in named.items()]
             lines.append(f"h{i} = b.{name}({', '.join(given)})")
-        lines.append(f"return t{self._same}" if self._same is not None else f"return tensor(h{self._result}, type_of)")
+        lines.append(f"return t{self._same}" if self._same is not None else f"return tensor(h{self._result})")
         body = "\n    ".join(lines)
         exec(f"def recipe({', '.join(['b', *names])}):\n    {body}", constants)  # names and numbers of ours alone
         found: Function = constants["recipe"]
