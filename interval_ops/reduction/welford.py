@@ -58,9 +58,9 @@ def reduce_axis(
     """Bounds of (mean, M2) over `axis`, which is removed; None where the rule does not hold.
 
     Operands have one full shape; `weight` are exact values. `guarded`: r is 0 where w is 0. `weighted`: the mean is
-    (w_a mean_a + w_b mean_b) / w instead; `raw`: and M2 by raw squares, with max(w, 1) for w. The rule needs fp32 or
-    fp64, weights that are integers of 0 and more, and a total that the format holds exactly. Rows with operands that
-    are not finite, or where a step may overflow, get NaN in both ends.
+    (w_a mean_a + w_b mean_b) / w instead, 0 if guarded and w is 0; `raw`: and M2 by raw squares, with max(w, 1) for w.
+    The rule needs fp32 or fp64, weights that are integers of 0 and more, and a total that the format holds exactly.
+    Rows with operands that are not finite, or where a step may overflow, get NaN in both ends.
     """
     if fmt not in (FP32, FP64):
         return None
@@ -75,11 +75,12 @@ def reduce_axis(
         depth = np.ceil(np.log2(w.shape[1])) if profile.trees else None
         off = rounding.of_mean(w, spread, reach, depth)
         low, high = _means(xl, xh, w, total, reach, off)
-        if raw:
-            bottom, top = _raw_squares((xl, xh), (sl, sh), w, total, reach, off, rounding, depth)
+        if weighted and guarded:  # 0 / 1 of no weight at all
             low, high = (
                 np.where(total == 0, pick(end, 0), end) for pick, end in ((np.minimum, low), (np.maximum, high))
             )
+        if raw:
+            bottom, top = _raw_squares((xl, xh), (sl, sh), w, total, reach, off, rounding, depth)
         else:
             bottom, top = _scatter((xl, xh), (sl, sh), w, total, spread, reach, off, rounding, depth)
         good = np.isfinite(off + top) & (4 * ((spread + off) ** 2 + reach) * (total + 1) + top < fmt.max)

@@ -13,9 +13,10 @@ from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import algebra, logsumexp, scan
 from interval_ops.reduction import welford as moments
 from render.interpreter import algebras, means
-from render.interpreter.combine import log_sum_exp, source_of, welford
+from render.interpreter.combine import log_sum_exp, source_of
 from render.interpreter.handle import Handle
 from render.interpreter.mean_forms import mean_of
+from render.interpreter.merged_moments import welford
 from render.interpreter.types import format_of
 
 Model = Callable[[], Profile]

@@ -13,7 +13,7 @@ import operator
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial, reduce
-from itertools import permutations, product
+from itertools import product
 from typing import Any, NamedTuple
 
 from triton.language import standard
@@ -61,18 +61,6 @@ class LogSumExp(NamedTuple):
     maximum: int
     sums: tuple[int, ...]
     base: str
-
-
-class Welford(NamedTuple):
-    """Positions of mean, M2 and weight; `guarded`: the share is 0 where both weights are 0; `weighted`: the mean is
-    (w_a mean_a + w_b mean_b) / w; `raw`: with max(w, 1) for w, and M2 is a difference of raw squares."""
-
-    mean: int
-    m2: int
-    weight: int
-    guarded: bool
-    weighted: bool = False
-    raw: bool = False
 
 
 def combine_kind(fn: Any) -> str | None:
@@ -224,8 +212,8 @@ def linear_recurrence(fn: Any) -> Linear | None:
         return None
     left, right, outputs = found
     for factor, addend in ((0, 1), (1, 0)):
-        product = _commutative("*", left[factor], right[factor])
-        grown = _commutative("+", _commutative("*", left[addend], right[factor]), right[addend])
+        product = commutative("*", left[factor], right[factor])
+        grown = commutative("+", commutative("*", left[addend], right[factor]), right[addend])
         if outputs[factor] == product and outputs[addend] == grown:
             return Linear(factor, addend)
     return None
@@ -238,12 +226,12 @@ def log_sum_exp(fn: Any) -> LogSumExp | None:
         return None
     left, right, outputs = found
     for m in range(len(outputs)):
-        largest = _commutative("max", left[m], right[m])
+        largest = commutative("max", left[m], right[m])
         sums = tuple(k for k in range(len(outputs)) if k != m)
         for base in _EXPONENTIALS.values():
             scales = [(base, ("-", x[m], largest)) for x in (left, right)]
             wanted = {
-                k: _commutative("+", *(_commutative("*", x[k], e) for x, e in zip((left, right), scales, strict=True)))
+                k: commutative("+", *(commutative("*", x[k], e) for x, e in zip((left, right), scales, strict=True)))
                 for k in sums
             }
             if outputs[m] == largest and all(outputs[k] == e for k, e in wanted.items()):
@@ -251,58 +239,9 @@ def log_sum_exp(fn: Any) -> LogSumExp | None:
     return None
 
 
-def welford(fn: Any) -> Welford | None:
-    """Which components are mean, M2 and weight, if the function combines them by the formula of Chan et al."""
-    found = read(fn)
-    if found is None or len(found[2]) != 3:
-        return None
-    left, right, outputs = found
-    outputs = [_inverted(e) for e in outputs]
-    for mean, m2, weight in permutations(range(3)):
-        total = _commutative("+", left[weight], right[weight])
-        if outputs[weight] == total and _by_raw_squares(left, right, outputs, (mean, m2, weight)):
-            return Welford(mean, m2, weight, True, True, True)
-        delta = ("-", right[mean], left[mean])
-        for guarded in (True, False):
-            share = _commutative("*", right[weight], ("inverse", total))
-            share = ("where zero", total, ("number", 0.0), share) if guarded else share
-            between = _commutative("*", delta, delta, left[weight], share)
-            if outputs[weight] != total or outputs[m2] != _commutative("+", left[m2], right[m2], between):
-                continue
-            both = _commutative("+", *(_commutative("*", x[weight], x[mean]) for x in (left, right)))
-            if outputs[mean] == _commutative("+", left[mean], _commutative("*", delta, share)):
-                return Welford(mean, m2, weight, guarded)
-            if outputs[mean] == _commutative("*", both, ("inverse", total)) and not guarded:
-                return Welford(mean, m2, weight, guarded, True)
-    return None
-
-
-def _by_raw_squares(
-    left: list[Expression], right: list[Expression], outputs: list[Expression], places: tuple[int, int, int]
-) -> bool:
-    """Whether the mean is sum(w mean) / max(w, 1), and M2 the sum of M2 + w mean^2 less w mean^2 of both."""
-    mean, m2, weight = places
-    total = _commutative("+", left[weight], right[weight])
-    both = _commutative("+", *(_commutative("*", x[weight], x[mean]) for x in (left, right)))
-    made = _commutative("*", both, ("inverse", _commutative("max", total, ("number", 1.0))))
-    squares = (_commutative("*", x[weight], x[mean], x[mean]) for x in (left, right))
-    parts = _commutative("+", left[m2], right[m2], *squares)
-    return outputs[mean] == made and outputs[m2] == ("-", parts, _commutative("*", total, made, made))
-
-
-def _inverted(e: Expression) -> Expression:
-    """Quotients as products with an inverse, in whatever order: as many roundings."""
-    if e[0] in ("name", "number"):
-        return e
-    parts = [_inverted(p) for p in e[1:]]
-    if e[0] == "/" and parts[0][0] != "number":
-        return _commutative("*", parts[0], ("inverse", parts[1]))
-    return _commutative(e[0], *parts) if e[0] in ("+", "*") else (e[0], *parts)
-
-
 def kind_of(out: Expression, x: Expression, y: Expression) -> str | None:
     for symbol, kind in (("+", "sum"), ("*", "prod"), ("max", "max"), ("min", "min")):
-        if out == _commutative(symbol, x, y):
+        if out == commutative(symbol, x, y):
             return kind
     return None
 
@@ -357,6 +296,12 @@ def parsed(source: str) -> Read | None:
 
 
 def _assign(statement: ast.stmt, known: dict[str, Expression]) -> bool:
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        made = _operation(ast.BinOp(ast.Name(statement.target.id), statement.op, statement.value), known)
+        if made is None:
+            return False
+        known[statement.target.id] = made
+        return True
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target, value = statement.targets[0], _expand(statement.value, known)
@@ -409,7 +354,7 @@ def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Ex
         return _joined(_CALLS[called], args, known)
     if called in ("tl.fma", "tl.math.fma") and len(args) == 3:
         product, addend = _joined("*", args[:2], known), _expand(args[2], known)
-        return None if product is None or addend is None else _commutative("+", product, addend)
+        return None if product is None or addend is None else commutative("+", product, addend)
     if called == "tl.where" and len(args) == 3:
         return _where(args, known)
     if called == "tl.cast" and len(args) == 2:
@@ -468,9 +413,9 @@ def _where(args: list[ast.expr], known: dict[str, Expression]) -> Expression | N
 
 def _joined(symbol: str, nodes: list[ast.expr], known: dict[str, Expression]) -> Expression | None:
     parts = [_expand(n, known) for n in nodes]
-    return None if None in parts else _commutative(symbol, *parts)  # type: ignore[arg-type]
+    return None if None in parts else commutative(symbol, *parts)  # type: ignore[arg-type]
 
 
-def _commutative(symbol: str, *parts: Expression) -> Expression:
+def commutative(symbol: str, *parts: Expression) -> Expression:
     flat = [q for p in parts for q in (p[1:] if p[0] == symbol else (p,))]
     return (symbol, *sorted(flat, key=repr))

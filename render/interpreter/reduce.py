@@ -27,10 +27,10 @@ from render.interpreter.combine import (
     linear_recurrence,
     returns_at,
     selection,
-    welford,
 )
 from render.interpreter.context import Site
 from render.interpreter.handle import METER, Handle, Meter, metered, taint_of
+from render.interpreter.merged_moments import welford
 from render.interpreter.types import carrier, format_of
 from render.interpreter.values import in_format
 

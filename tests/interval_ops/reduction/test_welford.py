@@ -17,12 +17,13 @@ TREE = SM90.chosen(sum_order="tree")
 DTYPES = {FP32: np.float32, FP64: np.float64}
 
 
-def bounds(x, w, s=None, fmt=FP32, profile=SM90, guarded=True, raw=False):
+def bounds(x, w, s=None, fmt=FP32, profile=SM90, guarded=True, raw=False, weighted=False):
     """((mean lo, hi), (M2 lo, hi)) of one row of points or of a pair."""
     pair = x if isinstance(x, tuple) else (x, x)
     s = np.zeros_like(pair[0]) if s is None else s
     wide = [np.asarray(a, np.float64)[None] for a in (*pair, s, s, w)]
-    got = welford.reduce_axis((wide[0], wide[1]), (wide[2], wide[3]), wide[4], 1, fmt, profile, guarded, raw, raw)
+    mean, m2, weight = (wide[0], wide[1]), (wide[2], wide[3]), wide[4]
+    got = welford.reduce_axis(mean, m2, weight, 1, fmt, profile, guarded, weighted or raw, raw)
     return None if got is None else [(float(lo[0]), float(hi[0])) for lo, hi in got]
 
 
@@ -40,6 +41,18 @@ def merge_raw(a, b, dtype, off):
     mean = dtype(dtype(dtype(one + other) / max(w, dtype(1))) * dtype(1 + off))
     sums = dtype(dtype(dtype(a[1] + dtype(one * a[0])) + b[1]) + dtype(other * b[0]))
     return mean, dtype(sums - dtype(dtype(w * mean) * mean)), w
+
+
+def merge_weighted(a, b, dtype, off):
+    """The mean as a weighted one, and max(w, 1) for w in it and in the share."""
+    d, w = dtype(b[0] - a[0]), dtype(a[2] + b[2])
+    least = max(w, dtype(1))
+    mean = dtype(dtype(dtype(a[0] * a[2]) + dtype(b[0] * b[2])) / least) * dtype(1 + off)
+    square = dtype(dtype(dtype(d * d) * a[2]) * dtype(dtype(b[2] / least) * dtype(1 + off)))
+    return dtype(mean), dtype(dtype(a[1] + b[1]) + square), w
+
+
+MERGES = {"share": merge, "weighted": merge_weighted, "raw": merge_raw}
 
 
 def division(dtype, draw):
@@ -82,19 +95,21 @@ CASES = {
     "counts": lambda r: (r.normal(size=32), r.integers(0, 9, 32) * 1.0),
     "far": lambda r: (r.normal(size=32) * 1e-3 + 1e3, np.ones(32)),
     "flat": lambda r: (np.full(32, 0.1), np.ones(32)),
+    "of nothing": lambda r: (r.normal(size=32) - 9, (np.arange(32) % 8 == 0) * 1.0),
     "tiny": lambda r: (r.normal(size=32) * 1e-20, np.ones(32)),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("fmt", DTYPES, ids=lambda f: f.name)
-@pytest.mark.parametrize("raw", [False, True])
-def test_every_order_lies_inside(case, fmt, raw):
-    r, dtype, how = rng(71), DTYPES[fmt], merge_raw if raw else merge
+@pytest.mark.parametrize("way", MERGES)
+def test_every_order_lies_inside(case, fmt, way):
+    r, dtype, how = rng(71), DTYPES[fmt], MERGES[way]
+    form = {"raw": way == "raw", "weighted": way == "weighted"}
     for _ in range(4):
         x, w = (np.asarray(a, dtype) for a in CASES[case](r))
         s = np.asarray(r.random(32) * (case == "counts"), dtype)
-        found, trees = bounds(x, w, s, fmt, raw=raw), bounds(x, w, s, fmt, TREE, raw=raw)
+        found, trees = bounds(x, w, s, fmt, **form), bounds(x, w, s, fmt, TREE, **form)
         parts = list(zip(x, s, w, strict=True))
         for k in range(12):
             got = any_order(parts, dtype, r, how)
@@ -104,6 +119,14 @@ def test_every_order_lies_inside(case, fmt, raw):
         for value, (lo, hi), (low, high) in zip(exact(x, w, s), found, trees, strict=True):
             assert Fraction(lo) <= value <= Fraction(hi)
             assert lo <= low and high <= hi  # a known depth never widens
+
+
+def test_of_no_weight_a_guarded_mean_is_zero_or_one_of_its_own():
+    x, w = np.float32([3.0, -2.0, 5.0, 7.0]), np.zeros(4)
+    (low, high), (bottom, top) = bounds(x, w, weighted=True)
+    assert low <= 0 <= high and bottom <= 0 <= top
+    (low, high), _ = bounds(x, w)
+    assert low <= -2 and high >= 7
 
 
 def test_the_errors_are_of_the_size_of_the_formula():

@@ -11,7 +11,8 @@ import triton.language as tl
 import witness_zoo
 from support import rng
 
-from render.interpreter.combine import Linear, Welford, chooses, componentwise, linear_recurrence, selection, welford
+from render.interpreter.combine import Linear, chooses, componentwise, linear_recurrence, selection
+from render.interpreter.merged_moments import Welford, welford
 from render.interpreter.session import Session
 
 M, N = 8, 16
