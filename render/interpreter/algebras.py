@@ -120,7 +120,7 @@ def _segmented(left: list[Expression], right: list[Expression], outputs: list[Ex
 
 
 def _between(out: Expression, x: Expression, y: Expression, flag: Expression) -> str | None:
-    if out[0] not in ("where zero", "where flag") or out[1] != flag:
+    if out[0] not in ("where zero", "where flag", "where positive") or out[1] != flag:
         return None
     anew, merged = (out[3], out[2]) if out[0] == "where zero" else (out[2], out[3])
     return kind_of(merged, x, y) if anew == y else None

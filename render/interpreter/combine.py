@@ -368,15 +368,16 @@ def _call(called: str, args: list[ast.expr], known: dict[str, Expression]) -> Ex
 
 
 _TESTS: dict[tuple[Any, float], str] = {
-    (ast.Eq, 0.0): "zero", (ast.NotEq, 0.0): "nonzero", (ast.Gt, 0.0): "flag", (ast.GtE, 1.0): "flag",
-    (ast.Eq, 1.0): "flag", (ast.Gt, 0.5): "flag", (ast.Lt, 1.0): "no flag", (ast.LtE, 0.0): "no flag",
+    (ast.Eq, 0.0): "zero", (ast.NotEq, 0.0): "nonzero", (ast.Gt, 0.0): "positive", (ast.GtE, 1.0): "flag",
+    (ast.Eq, 1.0): "flag", (ast.Gt, 0.5): "flag", (ast.Lt, 1.0): "no flag", (ast.LtE, 0.0): "not positive",
     (ast.NotEq, 1.0): "no flag", (ast.Lt, 0.5): "no flag",
 }  # fmt: skip
-"""What a comparison with a number asks; the last two kinds of a value that is 0 or 1 alone."""
+"""What a comparison with a number asks; the flags of a value that is 0 or 1 alone."""
 _AT_AN_END: dict[float, tuple[type, ...]] = {-math.inf: (ast.LtE, ast.Gt), math.inf: (ast.GtE, ast.Lt)}
 """What asks whether a value is infinite, as == and != do."""
 _SELECTS = {"zero": ("where zero", 1), "nonzero": ("where zero", -1), "flag": ("where flag", 1),
-            "no flag": ("where flag", -1)}  # fmt: skip
+            "no flag": ("where flag", -1), "positive": ("where positive", 1),
+            "not positive": ("where positive", -1)}  # fmt: skip
 
 
 def _infinity(text: Any) -> Expression | None:

@@ -97,6 +97,8 @@ def _asked_once(e: Expression, zero: frozenset[Expression] = frozenset(), other:
     """Without tests for zero whose answer is known where they stand."""
     if e[0] in ("name", "number"):
         return e
+    if e[0] == "where positive":  # of what is not negative, as weights are
+        e = ("where zero", e[1], e[3], e[2])
     if e[0] != "where zero":
         return _resorted(e[0], [_asked_once(p, zero, other) if isinstance(p, tuple) else p for p in e[1:]])
     _, x, if_so, if_not = e

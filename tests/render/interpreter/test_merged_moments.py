@@ -13,7 +13,7 @@ DELTAS = {"d = mb - ma": "ma + {moved}", "d = ma - mb": "ma - {moved}"}
 SHARES = {
     "r = nb / n": False,
     "r = tl.where(n == 0.0, 0.0, nb / n)": True,
-    "r = tl.where(n > 0, nb / tl.where(n > 0, n, 1.0), 0.0)": None,
+    "r = tl.where(n > 0, nb / tl.where(n > 0, n, 1.0), 0.0)": True,
     "r = tl.where(n == 0, 0.0, nb / tl.where(n == 0, 1.0, n))": True,
     "r = nb / tl.where(n == 0.0, 1.0, n)": True,
     "r = nb / tl.where(n != 0, n, 7)": True,
