@@ -3,7 +3,7 @@
 A repair is found by its shape in the tree, like a fault (`mutation`), likely ones first:
   operator   + - * / change places, or an operand is left out; max, min, sum and pairs of functions change places
   compare    < <= > >= change places, a limit moves by one, the sides of a `where` change places
-  constant   a whole number one more or less, the value of masked-off lanes; floats are solved for (`literals`)
+  constant   a whole number or a divisor one more or less, the value of masked-off lanes; floats are solved for (`literals`)
   name       another name of the same kind: what a kernel calls alike it confuses
   index      an address or an index one further or one less
   term       a name that is never read or is assigned anew joins a value; a call is left out or put around a value
@@ -180,6 +180,8 @@ def _of(node: ast.expr, names: _Names) -> Iterator[tuple[str, int]]:
             yield ast.unparse(ast.BinOp(node.left, op(), node.right)), 0
         if isinstance(node.op, ast.Sub | ast.Div):
             yield ast.unparse(ast.BinOp(node.right, node.op, node.left)), 1
+        if isinstance(node.op, ast.Div) and not isinstance(node.right, ast.Constant | ast.BinOp):
+            yield from ((f"({left}) / ({right} {sign} 1)", 1) for sign in "-+")
         if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.BitAnd):
             yield left, 2
             yield right, 2
