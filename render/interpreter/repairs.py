@@ -3,7 +3,7 @@
 A repair is found by its shape in the tree, like a fault (`mutation`), likely ones first:
   operator   + - * / change places, or an operand is left out; max, min, sum and pairs of functions change places
   compare    < <= > >= change places, a limit moves by one, the sides of a `where` change places
-  constant   a whole number or a divisor one more or less, the value of masked-off lanes; floats are solved for (`literals`)
+  constant   a whole number or a divisor one more or less, the value of masked-off lanes; floats are solved (`literals`)
   name       another name of the same kind: what a kernel calls alike it confuses
   index      an address or an index one further or one less
   term       a name that is never read or is assigned anew joins a value; a call is left out or put around a value

@@ -13,6 +13,7 @@ def kernel(X, W, Out, n, scale, B: tl.constexpr):
     x = tl.load(X + i, mask=m, other=0.0)
     w = tl.load(W + i, mask=m, other=0.0)
     y = tl.where(x > 0, x * w, w - x)
+    y = y / (n - 1)
     y = tl.exp(y) * scale
     tl.store(Out + i, y, mask=m)
 """
@@ -21,7 +22,7 @@ def kernel(X, W, Out, n, scale, B: tl.constexpr):
 @pytest.mark.parametrize(("right", "wrong"), [
     ("i < n", "i <= n"), ("i < n", "i < n + 1"), ("x * w", "x + w"), ("w - x", "x - w"), ("tl.exp(y)", "tl.exp2(y)"),
     (" * scale", ""), ("x > 0", "x >= 0"), ("x > 0", "w > 0"), ("x * w, w - x", "w - x, x * w"),
-    ("X + i", "X + i + 1"), ("tl.load(W + i", "tl.load(X + i"), ("x > 0", "x > 1"),
+    ("X + i", "X + i + 1"), ("tl.load(W + i", "tl.load(X + i"), ("x > 0", "x > 1"), ("(n - 1)", "n"),
 ])  # fmt: skip
 def test_a_fault_is_undone(right, wrong):
     assert right in GOOD
