@@ -8,8 +8,8 @@ from typing import Any
 from triton.language import core
 
 Function = Callable[..., Any]
-OFTEN = 8
-"""Plays after which a recipe is compiled: a launch has dozens, and in most processes each is played a few times."""
+OFTEN = 64
+"""Plays after which a recipe is compiled: that takes as long as it saves in about so many."""
 
 
 class Slot(int):
@@ -68,7 +68,7 @@ class WrittenCalls:
         return self._played >= OFTEN
 
     def compiled(self) -> Function:
-        """The same as a function of Python's, which takes as long to make as some ten plays do."""
+        """The same as a function of Python's, which takes longer to make than to call."""
         constants: dict[str, Any] = {"tensor": self._tensor}
 
         def written(x: Any) -> str:
