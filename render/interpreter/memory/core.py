@@ -331,7 +331,7 @@ class Memory:
     def use_of(self, tensor: torch.Tensor) -> Use:
         """What kernels did with the tensor's memory, and whether anybody read what they stored last."""
         storage = self.find(address(tensor)) if tensor.numel() else None
-        if storage is None or storage.name is None:
+        if storage is None or (storage.name is None and storage.stored_in < 0):  # a table of addresses has no names
             return Use.NONE
         if storage.stored_in < 0 or storage.kernel_range is None:
             return Use.READ if storage.read_in >= 0 or storage.kernel_range is not None else Use.IDLE

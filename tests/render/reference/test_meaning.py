@@ -109,9 +109,11 @@ def test_in_the_reference_behind_a_kernel_as_well(name, dtype):
     if name.startswith("numpy") and name != "numpy table":  # what numpy makes of open numbers is not followed
         assert (verdicts[0].label, verdicts[1].label != "Type-I") == ("Inconclusive", True)
         return
+    if name in ("drawn", "slopes", "sines", "nan_to_num", "default", "numpy table"):  # made of its shape and type alone
+        assert [(v.label, v.code) for v in verdicts] == [("Inconclusive", "RND310")] * 2
+        return
     assert verdicts[0].label == "Type-I", verdicts[0]
-    free = name in ("drawn", "slopes", "sines", "nan_to_num", "default", "numpy table")
-    assert (verdicts[1].label != "Type-I") != free, verdicts[1]
+    assert verdicts[1].label != "Type-I", verdicts[1]
 
 
 MADE = {
