@@ -75,7 +75,7 @@ def reduce_axis(
         depth = np.ceil(np.log2(w.shape[1])) if profile.trees else None
         off = rounding.of_mean(w, spread, reach, depth)
         low, high = _means(xl, xh, w, total, reach, off)
-        if weighted and guarded:  # 0 / 1 of no weight at all
+        if weighted and guarded:  # 0 over what stands for w, of no weight at all
             low, high = (
                 np.where(total == 0, pick(end, 0), end) for pick, end in ((np.minimum, low), (np.maximum, high))
             )
@@ -84,7 +84,8 @@ def reduce_axis(
         else:
             bottom, top = _scatter((xl, xh), (sl, sh), w, total, spread, reach, off, rounding, depth)
         good = np.isfinite(off + top) & (4 * ((spread + off) ** 2 + reach) * (total + 1) + top < fmt.max)
-        good &= 4 * (reach + off) ** 2 * (total + 1) < (fmt.max if raw else np.inf)
+        zeroed = weighted and guarded and bool((w == 0).any())  # a mean of 0 beside the others: d is one of these
+        good &= 4 * (reach + off) ** 2 * (total + 1) < (fmt.max if raw or zeroed else np.inf)
         good &= np.isfinite(xl + xh + sl + sh).all(1)
         if not guarded:
             good &= (w == 0).sum(1) < 2

@@ -129,6 +129,19 @@ def test_of_no_weight_a_guarded_mean_is_zero_or_one_of_its_own():
     assert low <= -2 and high >= 7
 
 
+@pytest.mark.parametrize("way", MERGES)
+def test_a_difference_that_overflows_beside_no_weight_has_no_bound(way):
+    """The mean of no weight may be 0, far from all the others: the square of that difference is inf, times 0 NaN."""
+    x, w = np.full(4, 1e20, np.float32), np.float32([1, 0, 0, 1])
+    parts = list(zip(x, np.zeros(4, np.float32), w, strict=True))
+    with np.errstate(all="ignore"):
+        empty = MERGES[way](parts[1], parts[2], np.float32, 0.0)
+        whole = MERGES[way](MERGES[way](parts[0], empty, np.float32, 0.0), parts[3], np.float32, 0.0)
+    found = bounds(x, w, raw=way == "raw", weighted=way == "weighted")
+    assert np.isnan(found).all() if np.isnan(whole[1]) else found[1][0] <= whole[1] <= found[1][1]
+    assert np.isnan(whole[1]) == (way != "share")
+
+
 def test_the_errors_are_of_the_size_of_the_formula():
     x = rng(72).normal(size=64) + 5
     (low, high), (bottom, top) = bounds(np.float32(x), np.ones(64), profile=TREE)
