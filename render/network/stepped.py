@@ -26,6 +26,7 @@ from render.interpreter.memory import Envelope
 from render.interpreter.memory.shadow import hull_of
 from render.network.layered import At, LayerTwin, settled
 from render.network.pairs import Pair
+from render.network.twins import is_torchs
 from render.reference.local_error import Unit, base_name
 from render.reference.running_error import Movable
 from render.reference.shadow import ShadowMode, default_dtype
@@ -147,7 +148,7 @@ class StepPart:
 
 @dataclass
 class StepTwin(LayerTwin):
-    """A leaf that is one operation on elements, rows or channels by themselves."""
+    """A leaf of torch's that is one operation on elements, rows or channels by themselves."""
 
     step: LeafStep
     by: Cut
@@ -159,8 +160,8 @@ class StepTwin(LayerTwin):
         """None where it is something else, or its tensors are not plain ones in float32."""
         if module is None or entry is None or not _plain(entry, out):
             return None
-        if module.training or "forward" in vars(module):  # the one would change what it keeps
-            return None
+        if not is_torchs(module) or module.training or "forward" in vars(module):
+            return None  # it may keep something of a call, or do another thing to fewer rows
         x = entry.target[0]
         try:
             step = LeafStep.of(module, x[:1] if x.dim() > 1 else x)

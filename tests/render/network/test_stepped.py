@@ -131,3 +131,20 @@ def test_other_leaves_are_followed_by_the_walks():
         assert twin(layer, *given) is None
     assert twin(nn.ReLU().eval(), x.transpose(0, 1), other.transpose(0, 1)) is None
     assert int(training.num_batches_tracked) == 2  # of the two calls of the test itself
+
+
+class Own(nn.Module):
+    """Somebody's module: what it does depends on how many rows it is given, and it keeps count."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return torch.tanh(x) if x.shape[0] == 1 else torch.relu(x)
+
+
+def test_only_modules_of_torch_are_asked_what_they_do() -> None:
+    layer, x = Own().eval(), torch.randn(3, 4)
+    assert twin(layer, x, x * 1.0000001) is None
+    assert layer.calls == 2  # of this test
+    assert twin(nn.ReLU().eval(), x, x * 1.0000001) is not None
