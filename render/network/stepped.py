@@ -139,6 +139,7 @@ class StepPart:
         lo, hi = hull_of(self.x.numpy(), self.other.numpy(), self.other.numpy())
         known = {id(self.x): Envelope(lo, hi, np.ones(1, np.bool_), True, frozenset())}
         call = Call(self.step.func, (self.x, *self.step.args[1:]), self.step.kwargs, known, device)
+        call.evaluated = self.x.numpy(), self.value.numpy()
         found: Any = None
         with quiet():
             found = RULES[self.step.name](call)

@@ -320,7 +320,7 @@ def enclosed(
     result then stays in the cache.
     """
     if len(pairs) == 1 and pairs[0][0].size > BLOCK:
-        return _in_blocks(pairs[0], lambda p: enclosed(formula, computed, [p], fmt, profile, turns, keywords))
+        return in_blocks(pairs[0], lambda p: enclosed(formula, computed, [p], fmt, profile, turns, keywords))
     with np.errstate(all="ignore"):
         lo, hi = natural(computed, pairs, fmt, profile, keywords)
         if turns is None or len(pairs) > 1:
@@ -369,7 +369,8 @@ def _narrowed(
     return lo, hi
 
 
-def _in_blocks(pair: Pair, rule: Callable[[Pair], Pair]) -> Pair:
+def in_blocks(pair: Pair, rule: Callable[[Pair], Pair]) -> Pair:
+    """A rule on elements, on so many at once that what it makes on the way stays in the cache."""
     flat = each(pair, lambda end: np.ascontiguousarray(end).reshape(-1))
     out = np.empty((2, flat[0].size))
     for start in range(0, flat[0].size, BLOCK):

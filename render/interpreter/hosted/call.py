@@ -63,7 +63,13 @@ really returned, so a rule needs to enclose the exact result and other legal rou
 
 
 class Call:
-    """`known`: envelopes by the id of a tensor among the arguments; `device`: the target's profile."""
+    """`known`: envelopes by the id of a tensor among the arguments; `device`: the target's profile.
+
+    `evaluated`: numbers within the bounds of the first operand and the operation on them in float64, where somebody has
+    them.
+    """
+
+    evaluated: tuple[np.ndarray, np.ndarray] | None = None
 
     def __init__(
         self, op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known, device: Profile | None = None

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.bounds import Pair
+from interval_ops.arithmetic.broadcast import BLOCK
+from interval_ops.bounds import Pair, each
 from interval_ops.formats import casting
-from interval_ops.formats.model import FP64
+from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.functions.elementary import unary
 from interval_ops.library import joint
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.algebra import by_reciprocal, enclosed, natural, quotient
+from render.interpreter.hosted.algebra import by_reciprocal, enclosed, in_blocks, natural, quotient
 from render.interpreter.hosted.call import (
     Bounds,
     Call,
@@ -28,9 +29,11 @@ from render.interpreter.hosted.call import (
     number,
     same_rank,
 )
+from render.interpreter.hosted.curves import EXACT, OPEN, curve_of
 from render.ops.aten import Aten
 from render.ops.dtypes import FORMAT_OF
 from render.ops.formulas import BY_STEPS, HALF_POWERS
+from render.ops.nested import leaves_of
 
 
 def by_function(op: Aten) -> Rule:
@@ -70,12 +73,45 @@ def by_formula(op: Aten) -> Rule:
         pairs = [first[id(x)] for x in operands]  # an operand that stands twice is one number
         turns = None if op.turns is None else op.turns(**keywords)
         profile = call.profile.inside(op.name)
-        found = enclosed(formula, op.computed or formula, pairs, inner, profile, turns, keywords)
+        found = _by_curve(call, op, pairs, fmt, profile, keywords) if len(pairs) == 1 and turns is not None else None
+        found = found or enclosed(formula, op.computed or formula, pairs, inner, profile, turns, keywords)
         if op.stepwise and fmt != inner:
             found = _hull(found, natural(op.computed or formula, pairs, fmt, profile, keywords))
         return finished(found, fmt, call.profile)
 
     return rule
+
+
+def _by_curve(
+    call: Call, op: Aten, pairs: list[Pair], fmt: Format, profile: Profile, keywords: dict[str, Any]
+) -> Pair | None:
+    """Of many numbers in float32: by the table of the function, the few that it says nothing of as others are."""
+    (pair,) = pairs
+    assert op.formula is not None and op.turns is not None
+    if fmt != FP32 or pair[0].size < BLOCK or pair[0].shape != tuple(call.x.shape):
+        return None
+    told, computed = tuple(sorted(keywords.items())), op.computed or op.formula
+    curve = curve_of(op.name, op.formula, computed, fmt, profile, told)
+    if curve is None:
+        return None
+    lo, hi = each(pair, lambda end: np.ascontiguousarray(end, np.float64).reshape(-1))
+    x, value = call.evaluated or (lo, None)
+    if value is None:
+        (value,) = leaves_of(call.run(lambda t: torch.from_numpy(lo.copy()) if isinstance(t, torch.Tensor) else t))[:1]
+        value = value.numpy()
+    low, high, kind = curve.around(x.reshape(-1), value.reshape(-1), (lo, hi))
+    for which in (EXACT, OPEN):
+        at = np.flatnonzero(kind == which)
+        if not at.size:
+            continue
+        some = each((lo, hi), lambda end, at=at: end[at])  # type: ignore[misc]
+        if which == EXACT:
+            rounded = in_blocks(some, lambda p: natural(computed, [p], fmt, profile, keywords))
+            ends = _hull((low[at], high[at]), rounded)
+        else:
+            ends = enclosed(op.formula, computed, [some], fmt, profile, op.turns(**keywords), keywords)
+        low[at], high[at] = ends
+    return low.reshape(pair[0].shape), high.reshape(pair[0].shape)
 
 
 def _hull(a: Pair, b: Pair) -> Pair:

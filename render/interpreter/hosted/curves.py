@@ -1,0 +1,231 @@
+r"""Functions of one number by a table: on each cell of a fine grid their slope, and how far off torch's value may be.
+
+    f(x') in E + [min, max] of f'(cell) (x' - x),   computed in that -+ e(cell),   E = f(x) in float64
+
+for all x' in a box that lies in one cell or two neighbouring ones (mean value theorem; e from `algebra.Errors` over
+the cell). Cells are 2^-7 of x wide: e is little above that of a point, and the slope multiplies the width of the box
+alone. One evaluation of f serves instead of the six of `algebra.enclosed`. A cell in which a branch turns has no slope;
+what has none is left to `enclosed`, and boxes that are `NARROW` to the natural extension, which knows how each step
+rounds and misses the exact range alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from interval_ops.arithmetic import selection
+from interval_ops.bounds import Array, Pair
+from interval_ops.compiled import compiled, inlined
+from interval_ops.formats.model import FP64, Format
+from interval_ops.functions import derivatives
+from interval_ops.profiles.profile import MissingRule, Profile, load_profile
+from render.interpreter.hosted.algebra import NARROW, Errors, Interval, Pairs
+from render.interpreter.hosted.call import exact_profile
+from render.ops.formulas import Formula, Refused
+
+LEAST, MOST, STEPS = -126, 16, 128
+CELLS = 1 + (MOST - LEAST) * STEPS
+"""Cells are those of magnitudes up to 2^`LEAST` together, then `STEPS` for each power of two up to 2^`MOST`."""
+SLACK = 2.0**8
+"""Errors of functions in float64 are measured maxima, too; they are taken so many times, and are nothing beside e."""
+KNOWN, EXACT, OPEN = 0, 1, 2
+"""What ends of a box are: what torch makes of it and its exact range, that range alone, nothing."""
+_UP = 1.0 + 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """A number of `DualKind`: its range over a box, and that of its derivative."""
+
+    value: Interval
+    slope: Interval
+
+    @classmethod
+    def _of(cls, own: Pairs, x: Any) -> Dual:
+        return x if isinstance(x, Dual) else cls(own.number(x), own.number(0.0))
+
+    def _pair(self, other: Any) -> tuple[Interval, Interval, Interval, Interval]:
+        x = self._of(self.value.own, other)
+        return self.value, self.slope, x.value, x.slope
+
+    def __add__(self, other: Any) -> Dual:
+        a, s, b, t = self._pair(other)
+        return Dual(a + b, s + t)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Dual:
+        a, s, b, t = self._pair(other)
+        return Dual(a - b, s - t)
+
+    def __rsub__(self, other: Any) -> Dual:
+        return self._of(self.value.own, other) - self
+
+    def __mul__(self, other: Any) -> Dual:
+        a, s, b, t = self._pair(other)
+        return Dual(a * a, 2 * a * s) if other is self else Dual(a * b, a * t + b * s)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Dual:
+        a, s, b, t = self._pair(other)
+        found = a / b
+        return Dual(found, (s - found * t) / b)
+
+    def __rtruediv__(self, other: Any) -> Dual:
+        return self._of(self.value.own, other) / self
+
+    def __neg__(self) -> Dual:
+        return Dual(-self.value, -self.slope)
+
+    def __abs__(self) -> Dual:
+        x = self.value.pair
+        sign = _hull(np.where(x[1] > 0, 1.0, -1.0), np.where(x[0] < 0, -1.0, 1.0))
+        return Dual(abs(self.value), self.slope * self.value.own.of(sign))
+
+    def __pow__(self, count: int) -> Dual:
+        assert count == 2
+        return self * self
+
+
+class DualKind:
+    """Formulas with their derivatives over boxes, without rounding but float64's own."""
+
+    def __init__(self) -> None:
+        self.exact = Pairs(FP64, exact_profile(), quick=True)
+
+    def of(self, pair: Pair) -> Dual:
+        return Dual(self.exact.of(pair), self.exact.number(1.0))
+
+    def number(self, x: float) -> Dual:
+        return Dual(self.exact.number(x), self.exact.number(0.0))
+
+    def pi(self) -> Dual:
+        return Dual(self.exact.pi(), self.exact.number(0.0))
+
+    def call(self, name: str, x: Dual) -> Dual:
+        """KeyError where the derivative is not known."""
+        return Dual(self.exact.call(name, x.value), self.exact.of(derivatives.over(name, x.value.pair)) * x.slope)
+
+    def larger(self, a: Dual, b: Dual) -> Dual:
+        return Dual(self.exact.larger(a.value, b.value), self._either(a.slope, b.slope))
+
+    def smaller(self, a: Dual, b: Dual) -> Dual:
+        return Dual(self.exact.smaller(a.value, b.value), self._either(a.slope, b.slope))
+
+    @classmethod
+    def over(cls, formula: Formula, box: Pair, told: dict[str, Any]) -> Pair:
+        """The range of a formula's derivative, all that there is where it is not known."""
+        own = cls()
+        lo, hi = formula(own, own.of(box), **told).slope.pair
+        known = (lo <= hi) & np.isfinite(lo) & np.isfinite(hi)
+        return np.where(known, lo, -np.inf), np.where(known, hi, np.inf)
+
+    def _either(self, a: Interval, b: Interval) -> Interval:
+        (x, y), (v, w) = a.pair, b.pair
+        return self.exact.of((np.minimum(x, v), np.maximum(y, w)))
+
+    def choose(self, x: Dual, above: Callable[[], Dual], below: Callable[[], Dual]) -> Dual:
+        """Where the choice may turn the function may jump, too: no slope."""
+        zero = (np.zeros((1,) * x.value.pair[0].ndim),) * 2
+        surely, possibly = selection.compare("gt", x.value.pair, zero)
+        first, second = above(), below()
+        jump = np.where(surely == possibly, 0.0, np.inf)
+        chosen = self.exact.choose(x.value, lambda: first.slope, lambda: second.slope).pair
+        found = self.exact.choose(x.value, lambda: first.value, lambda: second.value)
+        return Dual(found, self.exact.of((chosen[0] - jump, chosen[1] + jump)))
+
+
+def _hull(a: np.ndarray, b: np.ndarray) -> Pair:
+    return np.minimum(a, b), np.maximum(a, b)
+
+
+class Curve(NamedTuple):
+    """By cell: the range of f', the error of E, and e."""
+
+    least: np.ndarray
+    most: np.ndarray
+    fine: np.ndarray
+    error: np.ndarray
+
+    def around(self, x: np.ndarray, value: np.ndarray, box: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(lo, hi, what they are) of a box around x, f(x) = `value`: `KNOWN`, `EXACT` or `OPEN`."""
+        out, kind = np.empty((2, x.size)), np.empty(x.size, np.uint8)
+        _around(x, value, box, self, out, kind)
+        return out[0], out[1], kind
+
+
+@inlined
+def _cell(x: float) -> int:
+    """Of the grid; -1 beyond it."""
+    size = abs(x)
+    if not size < 2.0**MOST:
+        return -1
+    place = 0
+    if size >= 2.0**LEAST:
+        fraction, exponent = math.frexp(size)  # in [1/2, 1)
+        place = 1 + (exponent - 1 - LEAST) * STEPS + int((2.0 * fraction - 1.0) * STEPS)
+    return CELLS + place if x < 0 else place
+
+
+@compiled
+def _around(x: Array, value: Array, box: Pair, curve: Curve, out: Array, kind: Array) -> None:
+    (lo, hi), (low, high) = box, (out[0], out[1])
+    least, most, fine, error = curve.least, curve.most, curve.fine, curve.error
+    for i in range(x.size):
+        a, b, at = _cell(lo[i]), _cell(hi[i]), np.float64(x[i])
+        kind[i] = OPEN
+        if (a < 0) | (b < 0) | (abs(a - b) > 1) | (not lo[i] <= at) | (not at <= hi[i]):
+            continue
+        narrow = hi[i] - lo[i] <= NARROW * min(abs(lo[i]), abs(hi[i]))
+        down, up = min(least[a], least[b]), max(most[a], most[b])
+        left, right = lo[i] - at, hi[i] - at
+        off = max(fine[a], fine[b]) if narrow else max(error[a], error[b])
+        off += (max(abs(down), abs(up)) * max(-left, right) + off + abs(value[i])) * 2.0**-50
+        low[i] = value[i] + min(0.0, min(down * right, up * left)) - off
+        high[i] = value[i] + max(0.0, max(up * right, down * left)) + off
+        if abs(low[i]) < math.inf and abs(high[i]) < math.inf:
+            kind[i] = EXACT if narrow else KNOWN
+
+
+def grid() -> Pair:
+    """The cells of both signs, closed."""
+    ends = np.ldexp(np.tile(1.0 + np.arange(STEPS) / STEPS, (MOST - LEAST, 1)), np.arange(LEAST, MOST)[:, None])
+    ends = np.concatenate([[0.0], ends.reshape(-1), [2.0**MOST]])
+    return np.concatenate([ends[:-1], -ends[1:]]), np.concatenate([ends[1:], -ends[:-1]])
+
+
+@lru_cache(64)
+def curve_of(
+    name: str, formula: Formula, computed: Formula, fmt: Format, profile: Profile, keywords: tuple[tuple[str, Any], ...]
+) -> Curve | None:
+    """None where some function of the formula has no known derivative, or no error.
+
+    `name`: torch's operation, whose value in float64 E is.
+    """
+    told, cells = dict(keywords), grid()
+    try:
+        with np.errstate(all="ignore"):
+            least, most = DualKind.over(formula, cells, told)
+            errors = [_errors(computed, cells, *by, told) for by in
+                      ((fmt, profile), (FP64, load_profile("torch-cpu").inside(name)))]  # fmt: skip
+    except (KeyError, MissingRule, Refused):
+        return None
+    fine = SLACK * errors[1] * _UP
+    found = (least, most, fine, (errors[0] + fine) * _UP)
+    return Curve(*(np.ascontiguousarray(np.broadcast_to(x, cells[0].shape), np.float64) for x in found))
+
+
+def _errors(computed: Formula, cells: Pair, fmt: Format, profile: Profile, told: dict[str, Any]) -> np.ndarray:
+    errors = Errors(fmt, profile)
+    found: np.ndarray = computed(errors, errors.of(cells), **told).error
+    return np.where(np.isnan(found), np.inf, found)
+
+
+__all__ = ["EXACT", "KNOWN", "OPEN", "Curve", "DualKind", "curve_of", "grid"]
