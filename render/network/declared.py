@@ -62,12 +62,14 @@ class _Watch(TorchDispatchMode):
 
 
 class _AutocastWalk(RegionWalk):
-    """`units`: u of autocast's type by the target's border, for regions that have operations in it."""
+    """`units`: u of autocast's type by the target's border, for regions that have operations in it.
 
-    whole = True
+    `whole` False: torch's own leaves do not run; `missed` says whether autocast was on at one, which has to then.
+    """
 
-    def __init__(self, model: Model, side: str, pairs: Mapping[Key, Pair]) -> None:
+    def __init__(self, model: Model, side: str, pairs: Mapping[Key, Pair], whole: bool) -> None:
         super().__init__(model, side, pairs, lambda *_: None, ())
+        self.whole, self.missed = whole, False
         self.switch = AutocastSwitch()
         self.watch = _Watch(self.switch)
         self.units: dict[Key, float] = {}
@@ -79,6 +81,9 @@ class _AutocastWalk(RegionWalk):
             stack.enter_context(self.watch)
             yield
 
+    def entered(self, key: Key) -> None:
+        self.missed |= not self.whole and torch.is_autocast_enabled("cpu")
+
     def _border(self, pair: Pair, tensors: Tensors) -> None:
         self.units[pair.key], self.watch.unit = self.watch.unit, 0.0
 
@@ -86,11 +91,20 @@ class _AutocastWalk(RegionWalk):
 def declared(
     target: Model, reference: Model, pairs: Mapping[Key, Pair], inputs: Sequence[Any], seed: int
 ) -> Callable[[Key], float]:
-    """u that autocast declares for the region of a border, of the coarser side; 0: none. Runs both models once."""
-    walks = _AutocastWalk(target, "target", pairs), _AutocastWalk(reference, "reference", pairs)
-    for walk in walks:
-        walk.run(inputs, seed)
+    """u that autocast declares for the region of a border, of the coarser side; 0: none. Runs what may declare it."""
+    walks = [_watched(model, side, pairs, inputs, seed) for model, side in
+             ((target, "target"), (reference, "reference"))]  # fmt: skip
     return lambda key: max(walk.units.get(key, 0.0) for walk in walks)
+
+
+def _watched(model: Model, side: str, pairs: Mapping[Key, Pair], inputs: Sequence[Any], seed: int) -> _AutocastWalk:
+    """A walk without torch's own leaves, or with them where autocast is on at one: none turns it on by itself."""
+    for whole in (False, True):
+        walk = _AutocastWalk(model, side, pairs, whole)
+        walk.run(inputs, seed)
+        if not walk.missed:
+            break
+    return walk
 
 
 def in_force(unit: float) -> AbstractContextManager[Any]:

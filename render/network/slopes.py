@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -62,13 +63,20 @@ def linearised(call: Callable[..., Any], inputs: Sequence[Any], places: Sequence
 
 def _traced(call: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
     """The core ATen graph at the program's own dtypes, without in-place operations."""
-    from torch._decomp import core_aten_decompositions
     from torch.fx.experimental.proxy_tensor import make_fx
 
     plain = torch.func.functionalize(call, remove="mutations_and_views")
     with torch.no_grad():
-        found: fx.GraphModule = make_fx(plain, dict(core_aten_decompositions().items()))(*inputs)
+        found: fx.GraphModule = make_fx(plain, _decompositions())(*inputs)
     return found
+
+
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """To the core operations; torch makes the table anew, which takes as long as tracing a layer."""
+    from torch._decomp import core_aten_decompositions
+
+    return dict(core_aten_decompositions().items())
 
 
 class _Linear(fx.Interpreter):

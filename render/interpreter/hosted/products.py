@@ -25,6 +25,7 @@ from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.sums import Centred
 from interval_ops.formats.model import FP64, Format
 from interval_ops.profiles.profile import MissingRule, Profile
+from render.interpreter.hosted.around import around
 from render.interpreter.hosted.call import (
     Bounds,
     Call,
@@ -261,13 +262,9 @@ def linear(op: Aten) -> Rule:
             size, spread = _magnitudes(call, op, floats, midpoint, radius)
             inner = inner_of(fmt)
             count = _landing(call, floats) if op.name in SCATTERED else addends(op.name, call.args, values.size)
-            error = _rounding(call, op, inner, fmt, count, size, midpoint, radius)
-            own = (count + 8) * 2.0**-51 * size
-            reach = np.where(np.isfinite(size), (np.maximum(spread, 0.0) + error + own) * _UP, np.nan)
-            low, high = np.nextafter(values - reach, -np.inf), np.nextafter(values + reach, np.inf)
-            over = size + error >= inner.max
-            low, high = (np.where(over, np.nan, end) for end in (low, high))
-        return finished((low, high), fmt, call.profile)
+            rate, floor = _rounding(call, op, inner, fmt, count, midpoint, radius)
+            pair = around(values, size, spread, (rate, (count + 8) * 2.0**-51, floor), inner.max)
+        return finished(pair, fmt, call.profile)
 
     return rule
 
@@ -378,21 +375,22 @@ def _misplaced(call: Call, inner: Format, midpoint: dict[int, np.ndarray], radiu
 
 
 def _rounding(
-    call: Call, op: Aten, inner: Format, fmt: Format, count: int, size: np.ndarray, midpoint: dict[int, np.ndarray],
+    call: Call, op: Aten, inner: Format, fmt: Format, count: int, midpoint: dict[int, np.ndarray],
     radius: dict[int, np.ndarray],
-) -> np.ndarray:  # fmt: skip
-    """K roundings of every term; products on the target's units besides, with operands cut where these cut them."""
+) -> tuple[float, float]:  # fmt: skip
+    """Of magnitudes and beside them: K roundings of every term; products on the target's units besides, with operands
+    cut where these cut them."""
     profile = call.profile
     if op.form is not Form.PRODUCT:
         if profile.muted("accumulation"):
-            return np.zeros_like(size)
+            return 0.0, 0.0
         steps = count + 2
-        lost = math.expm1(min(steps * inner.u, 700.0)) * size + steps * inner.half_subnormal
+        lost, floor = math.expm1(min(steps * inner.u, 700.0)), steps * inner.half_subnormal
         if op.stepwise and fmt != inner:  # sums, products and factors of the type itself
-            lost = lost + math.expm1(min(steps * fmt.u, 700.0)) * size + steps * fmt.half_subnormal
+            lost, floor = lost + math.expm1(min(steps * fmt.u, 700.0)), floor + steps * fmt.half_subnormal
         if op.name.startswith("upsample_"):
-            lost = lost + _misplaced(call, inner, midpoint, radius)
-        return lost
+            floor += _misplaced(call, inner, midpoint, radius)
+        return lost * _UP, floor * _UP
     kind, device = kind_of(fmt, convolution=True), _device(call)
     try:
         model = device.dot(kind)
@@ -408,4 +406,4 @@ def _rounding(
     if op.name == "linear" and fmt != inner and call.get("bias") is not None and not profile.muted("cast"):
         # it arrives whole in inference mode, and may add its bias to a product that was rounded (`LinearSums.bounds`)
         stored, floor = fmt.u, floor + fmt.half_subnormal
-    return (math.expm1(min(blocks * theta, 700.0)) + cut + math.expm1(stored)) * size * _UP + floor
+    return (math.expm1(min(blocks * theta, 700.0)) + cut + math.expm1(stored)) * _UP, floor * _UP
