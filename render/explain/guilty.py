@@ -24,7 +24,7 @@ from interval_ops.profiles.profile import CAUSES
 from render.entry.execution import Execution
 from render.explain.launched import EARLY, HandedChange, HandedNumber, applied, changes, launches
 from render.explain.launcher import Launcher, host_repairs
-from render.explain.portion import NEARLY, Portion, allowed, near, portion_of
+from render.explain.portion import NEARLY, Portion, allowed, launches_allowed, near, portion_of
 from render.explain.study import Study
 from render.interpreter.context import is_user_file
 from render.interpreter.device import unasked
@@ -59,11 +59,17 @@ class _Trial:
     cost: int
     runs: int
     steps: int
+    most: int
     muted: bool = False
     host: Launcher | None = None
     portion: Portion | None = None
     last: tuple[Study, dict[str, object]] | None = None
     spent: int = 0
+
+    @property
+    def _limits(self) -> dict[str, object]:
+        """What keeps a change from running for ever: steps of a launch, and launches."""
+        return {"steps": self.steps, "most": self.most}
 
     @property
     def left(self) -> int:
@@ -79,16 +85,16 @@ class _Trial:
             except SyntaxError:
                 self.runs -= 1
                 return None
-            return self._tried(replace(self.study, entry=entry), {"steps": self.steps}, first)
+            return self._tried(replace(self.study, entry=entry), self._limits, first)
 
         def change(jit_fn: object, tree: ast.Module) -> ast.Module | None:
             return repaired(tree, place, code) if _key(jit_fn) == function else None
 
-        return self._tried(self.study, {"change": change, "steps": self.steps}, first)
+        return self._tried(self.study, {"change": change, **self._limits}, first)
 
     def given(self, change: HandedChange, first: bool = False) -> list[np.ndarray] | None:
         """The outputs with another launch."""
-        return self._tried(self.study, {"hand": applied(change), "steps": self.steps}, first)
+        return self._tried(self.study, {"hand": applied(change), **self._limits}, first)
 
     def _tried(self, study: Study, more: dict[str, object], first: bool) -> list[np.ndarray] | None:
         self.runs -= 1
@@ -180,7 +186,8 @@ def _in(
     """The first of these turns that makes the program right, of `runs` at most."""
     if not turns:
         return None
-    trial = _Trial(study, run.cost, runs, allowed(run), host=host)
+    most = launches_allowed(run)
+    trial = _Trial(study, run.cost, runs, allowed(run), most, host=host)
     rooms = [_room(case) for case in cases]
     told = not _right([case.value for case in cases], cases, rooms)
     if told:
@@ -189,7 +196,7 @@ def _in(
         if found := _searched(trial, turns, cases, rooms):
             return found
     # Roundings hide what is wrong, or what a number should be: the same without any, of numbers alone if it is seen.
-    trial = _Trial(study, run.cost, min(runs, LANES // run.cost) // DEARER, trial.steps, muted=True, host=host)
+    trial = _Trial(study, run.cost, min(runs, LANES // run.cost) // DEARER, trial.steps, most, muted=True, host=host)
     free = trial.unchanged() if trial.left > 0 else None
     if free is None:
         return None

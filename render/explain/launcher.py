@@ -2,7 +2,8 @@
 
 As a kernel is changed in one place at a time (`guilty`), so is what calls it: the entry function, and the functions
 beside it in its file that it calls. They are compiled anew from their text, over a copy of their module's names; the
-kernels stay the objects that they are. What is no plain function of a module (a closure, a method) is left alone.
+kernels stay the objects that they are. What is no plain function of a module (a closure, a method) is left alone. A
+change may keep a loop from its end (`half /= 2` for `half *= 2`): the turns of all loops are counted.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from typing import Any
 
 from render.interpreter.context import is_user_file
 from render.interpreter.repairs import Repair, repaired, repairs
+from render.result.errors import Endless
 
 Function = tuple[str, int]
+TURNS = 1 << 14
+"""Turns of loops of changed host code, over all that it calls in its file: some seconds of tensor operations."""
+_TURN = "__one_more_turn__"
 
 
 class Launcher:
@@ -50,13 +55,33 @@ class Launcher:
 
     def changed(self, function: Function, place: int, code: str) -> Callable[..., Any]:
         """The entry with the node `place` of one of these functions replaced."""
-        names = dict(self._names)
+        names = dict(self._names) | {_TURN: _Turns()}
         for key, tree in self.trees.items():
-            made = repaired(pickle.loads(pickle.dumps(tree)), place, code) if key == function else tree
+            made = pickle.loads(pickle.dumps(tree))
+            made = _counted(repaired(made, place, code) if key == function else made)
             with warnings.catch_warnings(action="ignore"):
                 exec(compile(made, self._file, "exec"), names)
         found: Callable[..., Any] = names[self._name]
         return found
+
+
+class _Turns:
+    def __init__(self) -> None:
+        self.left = TURNS
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Endless("RND309", f"the host code makes more than {TURNS} turns of its loops")
+
+
+def _counted(tree: ast.Module) -> ast.Module:
+    """Every turn of every loop tells that it begins."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.While | ast.AsyncFor):
+            told = ast.parse(f"{_TURN}()").body[0]
+            node.body.insert(0, ast.fix_missing_locations(ast.copy_location(told, node)))
+    return tree
 
 
 def _reached(by: dict[str, ast.FunctionDef], start: str) -> list[str]:

@@ -24,6 +24,7 @@ import numpy as np
 
 from interval_ops.formats.casting import round_value
 from render.entry.execution import Execution, Tensor
+from render.explain.portion import allowed, launches_allowed
 from render.explain.study import Study
 from render.interpreter.context import Change, is_user_file
 from render.interpreter.mutation import Fault, faults, mutate
@@ -116,7 +117,8 @@ def plant(function: Function, fault: Fault) -> Change:
 def _judge(study: Study, base: Execution, function: Function, fault: Fault) -> Mutant:
     mutant = Mutant(fault.kind, fault.what, function[0], fault.line, "same")
     try:
-        run = study.run({"interval": False, "change": plant(function, fault)})
+        limits = {"steps": allowed(base), "most": launches_allowed(base)}
+        run = study.run({"interval": False, "change": plant(function, fault), **limits})
     except Exception as error:  # whatever a broken kernel raises: it does not run to its end
         caught(error, "a seeded fault")
         return replace(mutant, outcome="crash")

@@ -33,6 +33,7 @@ from render.interpreter.threads import TURN, Follower, followed
 from render.interpreter.tuning import Tuned, patch_autotuner, patch_benchmarks, settle
 from render.interpreter.writers import Writers
 from render.result import versions
+from render.result.errors import Endless
 
 _open: list[Session] = []
 
@@ -59,7 +60,8 @@ class Settings(TypedDict, total=False):
     (`mutation`). `assume_exact` names vendor functions whose documented or unknown error is left out: their results are
     tainted. `sum_order` ("any", "tree"), `fp_contraction` ("any", "on", "off") and `triton_version` ("3.9"; the
     installed one unless told) are what bounds may assume of the compiler; None leaves the profile's. ValueError for an
-    unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`).
+    unknown one. `tracker` makes what follows the host's operations. `steps` is the budget of a launch (see `steps`),
+    `most` that of launches (None: as many as there are).
     `programs`: only this part of each launch (a float up to 1) or so many of its programs run, spread evenly.
     `hand` may change what each launch, by its number, is given.
     `choice`: which way decisions go that bounds leave open (`render.interpreter.choices`); None: every way.
@@ -84,6 +86,7 @@ class Settings(TypedDict, total=False):
     triton_version: str | None
     tracker: Callable[[Session], Any] | None
     steps: int
+    most: int | None
     programs: float | int | None
     redirect: bool
     choice: int | None
@@ -107,7 +110,7 @@ class Session:
         self.config = settings.get("config", 0)
         self.tuned: dict[str, Tuned] = {}
         self.progress = settings.get("progress")
-        self.steps = settings.get("steps", BUDGET)
+        self.steps, self.most = settings.get("steps", BUDGET), settings.get("most")
         self.undefined = settings.get("undefined")
         self.programs = settings.get("programs")
         self.redirect = settings.get("redirect", True)
@@ -356,6 +359,8 @@ class Session:
     def _launch(self, kernel: Any, grid: Any, call: KernelCall) -> None:
         """One launch; host tracking pauses while the kernel runs."""
         assert self._tracker is not None
+        if self.most is not None and len(self.launches) >= self.most:
+            raise Endless("RND309", f"the host code makes more than {self.most} launches")
         if self.hand is not None:
             grid, call = self.hand(self._handed, kernel, grid, call)
             self._handed += 1

@@ -10,6 +10,8 @@ import torch
 import render
 from render.entry.target import load_module
 from render.explain.launcher import Launcher, host_repairs
+from render.interpreter.session import Session
+from render.result.errors import Endless
 
 TEXT = """import torch
 import triton
@@ -133,3 +135,38 @@ def test_host_code_has_repairs_of_its_own():
     codes = {r.code for r in host_repairs(tree)}
     assert {"x.sum(1, keepdim=True)", "x.mean(1)", "x.mean(1, keepdim=True)", "x.mean(1, keepdim=True)[0]"} <= codes
     assert "torch" not in codes
+
+
+LOOPING = """
+
+def passes(x):
+    step = 1
+    while step < 8:
+        {launch}
+        step *= 2
+    return x * 1.5
+"""
+"""Halving the step for doubling it, or 0 for 1, never ends."""
+
+
+@pytest.mark.parametrize("launch", ["x = run(x)", "x = run(x) if step == 1 else x"], ids=["launches", "turns"])
+def test_a_change_that_keeps_a_loop_from_its_end_is_given_up(tmp_path, launch):
+    file = tmp_path / "looping.py"
+    file.write_text(TEXT.split("def launch")[0] + LOOPING.format(launch=launch))
+    entry = load_module(file).passes
+    x = torch.rand(2, 8)
+    found = render.classify(entry, x, ref=lambda x: x.flip(1).exp() + x.cumsum(1))
+    assert (found.label, found.code) == ("Type-II", "RND201")
+
+
+def test_turns_and_launches_of_a_changed_program_are_counted(tmp_path):
+    file = tmp_path / "counted.py"
+    file.write_text(TEXT.split("def launch")[0] + LOOPING.format(launch="pass"))
+    launcher = Launcher(load_module(file).passes)
+    key = next(k for k, tree in launcher.trees.items() if "while" in ast.unparse(tree))
+    place = next(i for i, n in enumerate(ast.walk(launcher.trees[key])) if ast.unparse(n) == "1")
+    with pytest.raises(Endless, match="turns of its loops"):
+        launcher.changed(key, place, "0")(torch.rand(2, 8))
+    with pytest.raises(Endless, match="more than 3 launches"), Session(most=3):
+        for _ in range(5):
+            load_module(file).run(torch.rand(2, 8))

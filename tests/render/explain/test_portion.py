@@ -80,9 +80,9 @@ def test_what_a_part_refutes_is_no_repair(fn, shape, ref, monkeypatch):
     for function, todo in guilty._turns(guilty._trees(study), 0):
         if not isinstance(todo, Repair) or todo.rank > 1:
             continue
-        whole = guilty._Trial(study, run.cost, 1, allowed(run)).values(function, todo.place, todo.code)
+        whole = guilty._Trial(study, run.cost, 1, allowed(run), 100).values(function, todo.place, todo.code)
         right = whole is not None and (guilty._right(whole, cases, rooms) or guilty._nearly(whole, cases, rooms))
-        trial = guilty._Trial(study, run.cost, 1, allowed(run), portion=portion)
+        trial = guilty._Trial(study, run.cost, 1, allowed(run), 100, portion=portion)
         monkeypatch.setattr(trial, "_values", lambda *_: [])
         gone = trial.values(function, todo.place, todo.code, first=True) is None
         assert not (gone and right), todo.what
