@@ -63,6 +63,7 @@ class Aten:
     sum of the magnitudes of what is added, as tensors; at most 12 roundings of it are lost (functions within 4, each
     product and sum within 1). `stepwise`: some kernel of torch rounds each of its steps to the operands' type.
     `typed`: some kernel of torch rounds the numbers among its operands to their type.
+    `linear`: of a gradient, sums of products of its operands or of fixed coefficients that are not negative.
     `instruction`: a target may have an approximate one, so that its rounding counts as that of a function.
     """
 
@@ -81,6 +82,7 @@ class Aten:
     terms: Callable[..., Any] | None = None
     stepwise: bool = False
     typed: bool = False
+    linear: bool = False
     instruction: bool = False
 
     @property
@@ -285,16 +287,25 @@ _add(Aten("gelu_backward", Form.GRADIENT, terms=f.gelu_terms))
 _all(Form.GRADIENT, """
     threshold_backward _softmax_backward_data
     _log_softmax_backward_data native_layer_norm_backward native_group_norm_backward native_batch_norm_backward
-    convolution_backward elu_backward leaky_relu_backward softplus_backward hardswish_backward
+    elu_backward leaky_relu_backward softplus_backward hardswish_backward
     nll_loss_backward
 """)  # fmt: skip
-_all(Form.GRADIENT, """
-    max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward
-    adaptive_max_pool3d_backward
-""", integers=True)  # fmt: skip
-for _name in ("mse_loss_backward", "embedding_dense_backward", "glu_backward", "huber_loss_backward",
-              "smooth_l1_loss_backward"):  # fmt: skip
+_add(Aten("convolution_backward", Form.GRADIENT, linear=True))
+for _name in ("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "adaptive_max_pool2d_backward",
+              "adaptive_max_pool3d_backward"):  # fmt: skip
+    _add(Aten(_name, Form.GRADIENT, integers=True, linear=True))
+for _name in ("mse_loss_backward", "glu_backward", "huber_loss_backward", "smooth_l1_loss_backward"):
     _add(Aten(_name, Form.GRADIENT, stepwise=True))
+_LINEAR = """
+    embedding_dense_backward _embedding_bag_backward _embedding_bag_dense_backward masked_scatter_backward
+    replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward reflection_pad1d_backward
+    reflection_pad2d_backward reflection_pad3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward
+    upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward
+    _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward
+    upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward
+"""
+for _name in _LINEAR.split():
+    _add(Aten(_name, Form.GRADIENT, stepwise=True, linear=True))
 
 
 def base_name(name: str) -> str:
@@ -329,6 +340,14 @@ def addends(name: str, args: Sequence[Any], results: int) -> int:
         return int(prod(args[2]) if len(args[2]) > 1 else args[2][0] ** int(name[8])) + 1
     if name.startswith("_adaptive_avg_pool") and name.endswith("_backward"):
         return int(prod(-(-a // b) + 1 for a, b in zip(args[0].shape[::-1], args[1].shape[::-1], strict=False))) + 1
+    if name == "convolution_backward":  # sums over outputs for the input, over images and places for the weight
+        grad, x, weight = tensors[:3]
+        over = (t.numel() // max(min(t.shape[:2]), 1) for t in (grad, x))
+        return int(max(*over, weight.numel() // max(min(weight.shape[:2]), 1))) + 1
+    if name in ATEN and ATEN[name].linear:  # every element of a plane may have come from the same one; two weights each
+        axes = next((int(c) for c in name if c.isdigit()), 0)
+        places = tensors[1].numel() if "embedding" in name else prod(tensors[0].shape[-axes:])
+        return int(places) + 4 * axes + 1
     if name.startswith("upsample_"):  # 2^d products of d weights each
         return 4 * int(name[-2])
     if name == "_trilinear":

@@ -99,9 +99,13 @@ def _resized(weights: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor
     return steps
 
 
-bicubic = _resized(_weights)
-bilinear_smoothed = _resized(_smoothed(tent, 1.0))
-bicubic_smoothed = _resized(_smoothed(lambda x: cubic(x, SOFT), 2.0))
+WEIGHTS = {
+    "upsample_bicubic2d": _weights,
+    "_upsample_bilinear2d_aa": _smoothed(tent, 1.0),
+    "_upsample_bicubic2d_aa": _smoothed(lambda x: cubic(x, SOFT), 2.0),
+}
+"""(size, results, aligned corners, factor) -> the weights of the elements in each result, along one axis."""
+bicubic, bilinear_smoothed, bicubic_smoothed = map(_resized, WEIGHTS.values())
 
 
 def of_planes(x: torch.Tensor, *_: Any, **__: Any) -> bool:

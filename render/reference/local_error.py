@@ -35,8 +35,8 @@ TORCH_FORMATS = FORMAT_OF
 EXACT_OPS = of_form(Form.MADE, Form.MOVE, Form.ORDER, Form.EXACT)
 ARITHMETIC = of_form(Form.ARITHMETIC)
 FUNCTIONS = of_form(Form.FUNCTION)
-MULTILINEAR = of_form(Form.SUM, Form.PRODUCT)
-PRODUCTS = of_form(Form.PRODUCT)
+MULTILINEAR = of_form(Form.SUM, Form.PRODUCT) | {name for name, op in ATEN.items() if op.linear}
+PRODUCTS = of_form(Form.PRODUCT) | {"convolution_backward"}
 RANDOM = of_form(Form.RANDOM)
 # 1 + erf(x) and the like lose relative accuracy in their tails: torch's error is in units of the argument there.
 CANCELLING = frozenset(name for name, op in ATEN.items() if op.cancels)

@@ -31,8 +31,10 @@ from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
 from render.reference import local_error as noise
+from render.reference.definitions import STEPS
 from render.reference.normalised import carried
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
+from render.reference.systems import solved
 from render.reference.trail import Trail
 from render.reference.twins import F64 as F64
 from render.reference.twins import Shadows
@@ -55,40 +57,6 @@ def _line() -> tuple[str, int]:
     return "", 0
 
 
-def _spread(
-    x: torch.Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-) -> list[torch.Tensor]:
-    """(variance, mean): two passes, divided by N - correction (1 unless told)."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    dims = list(range(x.dim())) if dim is None or dim == [] else dim
-    mean = x.mean(dims, keepdim=True)
-    squares = (x - mean).square().sum(dims, keepdim=keepdim)
-    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-    count = x.numel() / max(mean.numel(), 1) - less
-    return [squares / max(count, 0.0), mean if keepdim else mean.reshape(squares.shape)]
-
-
-def _running_log(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """log of running sums of exponentials, beside the largest of all (-inf among themselves stay what they are).
-
-    What lies more than 700 below it underflows; its error is then infinite, which is to say unknown.
-    """
-    top = x.amax(dim, keepdim=True)
-    top = torch.where(top.isfinite(), top, 0.0)
-    return (x - top).exp().cumsum(dim).log() + top
-
-
-STEPS: dict[str, Callable[..., Any]] = {
-    "var": lambda *args, **kwargs: _spread(*args, **kwargs)[0],
-    "var_mean": _spread,
-    "std": lambda *args, **kwargs: _spread(*args, **kwargs)[0].sqrt(),
-    "logcumsumexp": _running_log,
-    "std_mean": lambda *args, **kwargs: [(found := _spread(*args, **kwargs))[0].sqrt(), found[1]],
-}
-"""Operations whose definition in torch's own table ends in a primitive without a rule, in steps."""
-
-
 def _is_fixed(operation: Movable) -> bool:
     """Whether no operand moves by more than float64's own roundings."""
     pairs = [(operation.leaves[i], error) for i, error in operation.errors.items()]
@@ -101,6 +69,24 @@ def _is_fixed(operation: Movable) -> bool:
 
 
 FIXED = 2.0**-40
+ALIKE = 2.0**-20
+"""Of its largest element, which a definition may be off by from what torch computes: in float32, of some types."""
+
+
+def _agree(values: list[Any], bounds: dict[int, torch.Tensor], operation: Movable) -> bool:
+    """Whether steps give what the operation gives in float64, wherever anything is known of their error."""
+    try:
+        given = operation.run()
+    except RuntimeError:  # it takes no float64
+        return True
+    for i, own in enumerate(given):
+        if not is_float(own) or not own.numel():
+            continue
+        known, own = bounds[i].isfinite(), own.to(F64)
+        room = ALIKE * float(own.abs().masked_fill(~own.isfinite(), 0.0).max())
+        if not torch.allclose(values[i][known], own[known], ALIKE, room, equal_nan=True):
+            return False
+    return True
 
 
 def _constant(value: Any, bound: torch.Tensor | None, error: float) -> torch.Tensor | None:
@@ -369,7 +355,7 @@ class ShadowMode(TorchDispatchMode):
         """
         if self.unit is None or self.unit.native or operation.func._schema.is_mutable or has_rule(operation):
             return None
-        found = carried(operation, self.unit) or self._decomposed(operation)
+        found = carried(operation, self.unit) or solved(operation, self.unit) or self._decomposed(operation)
         if found is None or not self.round_scalars:
             return found
         values, bounds = found
@@ -380,7 +366,8 @@ class ShadowMode(TorchDispatchMode):
     def _decomposed(self, operation: Movable) -> tuple[list[Any], list[torch.Tensor | None]] | None:
         from torch._decomp import decomposition_table
 
-        steps = STEPS.get(operation.name) or decomposition_table.get(operation.func, operation.func.decompose)
+        own = STEPS.get(operation.name)
+        steps = own or decomposition_table.get(operation.func, operation.func.decompose)
         inner, leaves = ShadowMode(self.unit), list(operation.leaves)
         for i in operation.tensors:
             if is_float(leaves[i]):
@@ -394,6 +381,8 @@ class ShadowMode(TorchDispatchMode):
         results = leaves_of(found)
         values = [inner.value(x) if isinstance(x, torch.Tensor) else x for x in results]
         bounds = {i: inner.error(x) for i, x in enumerate(results) if is_float(x)}
+        if own is not None and not _agree(values, bounds, operation):
+            return None
         self.estimated = self.estimated or inner.estimated
         return values, [bounds.get(i) for i in range(len(values))]
 

@@ -13,11 +13,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from render.ops.aten import Form, of_form
 from render.ops.parts import in_parts
-from render.reference.local_error import PRODUCTS, base_name
+from render.reference.local_error import base_name
 from render.result.errors import RenderError
 
 PRECISIONS = ("ieee", "tf32", "tf32-rna")
+_PRODUCTS = of_form(Form.PRODUCT)
 _DROPPED = 0x1FFF
 _HALF = 0x1000
 
@@ -44,7 +46,7 @@ class Tf32Products(TorchDispatchMode):
     @in_parts
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = base_name(func)
-        if name in PRODUCTS:
+        if name in _PRODUCTS:
             keep = 1 if name.startswith(("addmm", "baddbmm", "addbmm", "addmv")) else 0
             args = (*args[:keep], *tree_map(self._round, args[keep:]))
         return func(*args, **(kwargs or {}))
