@@ -15,13 +15,14 @@ import numpy as np
 import torch
 
 from interval_ops.arithmetic import rule as arithmetic
-from interval_ops.bounds import Pair, each
-from interval_ops.formats.model import FP64, Format
+from interval_ops.bounds import Pair, each, is_point
+from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction import welford
+from render.interpreter.hosted import channels
 from render.interpreter.hosted.algebra import quotient
-from render.interpreter.hosted.call import Call, Result, Rule, exact_profile, number_pair, same_rank
+from render.interpreter.hosted.call import Bounds, Call, Result, Rule, exact_profile, number_pair, same_rank
 from render.interpreter.hosted.rows import UP, Rows, relative, unit
 from render.ops.aten import Aten
 
@@ -160,6 +161,17 @@ def _by_kept(rows: Rows, z: Pair, mean: Pair, scale: np.ndarray, kept: float) ->
     return z[0] - reach, z[1] + reach
 
 
+def _by_factors(rows: Rows, mean: Pair, root: Pair) -> Bounds | None:
+    """In float32, with a factor and a shift for each channel: one pass (`channels.around`); None for other ones."""
+    sides = [rows.call.get(name) for name in ("weight", "bias")]
+    pairs = [None if t is None else each(rows.call.pair(t), lambda x: np.asarray(x).reshape(-1, 1)) for t in sides]
+    plain = rows.inner == rows.fmt == FP32 and not rows.profile.off
+    if not plain or not all(is_point(p) for p in (mean, *pairs) if p is not None):
+        return None
+    weight, bias = (None if p is None else p[0] for p in pairs)
+    return Bounds(*rows.back(channels.around(rows.pair, mean[0], root, weight, bias)))
+
+
 def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
     """Batch norm by statistics that are given."""
     if any(not isinstance(g, torch.Tensor) for g in given):
@@ -168,6 +180,8 @@ def _with_given(rows: Rows, given: list[Any], eps: float) -> Result:
     mean, var = (each(rows.call.pair(g), lambda x: np.asarray(x).reshape(-1, 1)) for g in given)
     var, small = same_rank([var, number_pair(eps)])
     root = unary("sqrt", arithmetic.add(var, small, inner, profile), inner, profile)
+    if (found := _by_factors(rows, mean, root)) is not None:
+        return found, None, None
     z, kept = _scaled_difference(rows.pair, mean, root, inner, profile), _kept(rows)
     flat = (mean[0][..., 0], mean[1][..., 0]), 1 / root[0][..., 0]
     return rows.affine(_by_kept(rows, z, *flat, kept), kept), None, None
