@@ -148,6 +148,31 @@ class StepPart:
 
 
 @dataclass
+class SelectedPart(StepPart):
+    """Some elements of an operation that takes the largest of some: exact in the operand's own type, and increasing.
+
+    Where every operand moves by a roundoff of itself, which keeps their order, so does the largest.
+    """
+
+    @cached_property
+    def _carried(self) -> tuple[torch.Tensor, torch.Tensor]:
+        value = self._of(self.x).double()
+        return value, value.abs().mul_(self.unit.inputs)
+
+    def _of(self, x: torch.Tensor) -> torch.Tensor:
+        found = self.step.func(x, *self.step.args[1:], **self.step.kwargs)
+        first: torch.Tensor = found[0] if isinstance(found, tuple) else found
+        return first
+
+    def of_other(self) -> torch.Tensor:
+        return self._of(self.other).double()
+
+    def bounds(self, device: Any) -> Bounds:
+        ends = (self._of(end(self.x, self.other)).double().numpy() for end in (torch.minimum, torch.maximum))
+        return Bounds(*ends)
+
+
+@dataclass
 class StepTwin(LayerTwin):
     """A leaf of torch's that is one operation on elements, rows or channels by themselves."""
 
@@ -189,7 +214,8 @@ class StepTwin(LayerTwin):
         sides = [self.by.seen(t[0]) for t in (self.entry.at(side), self.entry.reference)]
         for at in self._places(sides[0]):
             x, other = (t[at] for t in sides)
-            yield at, StepPart(self._at(at), x, other, self.unit)
+            finite = self.by.selects and bool((x.sum() + other.sum()).isfinite())
+            yield at, (SelectedPart if finite else StepPart)(self._at(at), x, other, self.unit)
 
     def _places(self, x: torch.Tensor) -> Iterator[At]:
         axis = int(self.by.channels)

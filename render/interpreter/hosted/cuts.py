@@ -15,17 +15,21 @@ from render.ops.rows import by_channel, trailing
 
 WINDOWS = frozenset(["max_pool2d_with_indices"])
 """Of planes, the last two axes."""
+SELECTING = WINDOWS | {"relu"}
+"""Each result is one of the elements, or 0: the largest of some."""
 _OF_ELEMENTS = (Form.FUNCTION, Form.ORDER, Form.ARITHMETIC, Form.EXACT)
 
 
 @dataclass(frozen=True)
 class Cut:
     """`seen`: operand and result as the operation works on what the first axis counts by itself. `channels`: the first
-    two axes are images and channels in place of that, and its other operands have one number for each channel."""
+    two axes are images and channels in place of that, and its other operands have one number for each channel.
+    `selects`: it is one of `SELECTING`."""
 
     seen: Callable[[torch.Tensor], torch.Tensor]
     cause: str
     channels: bool = False
+    selects: bool = False
 
 
 def cut_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], rank: int) -> Cut | None:
@@ -41,10 +45,10 @@ def cut_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], rank: in
         given = not args[5] and args[3] is not None and args[4] is not None
         return Cut(lambda t: t, op.cause, True) if given and rank > 1 else None
     if name in WINDOWS and rank == 4:
-        return Cut(lambda t: t.view(-1, *t.shape[2:]), op.cause)
+        return Cut(lambda t: t.view(-1, *t.shape[2:]), op.cause, selects=True)
     beside = any(isinstance(t, torch.Tensor) for t in leaves_of((args[1:], dict(kwargs))))
     known = bool(op.function or op.formula) and op.form in _OF_ELEMENTS and op.operands == 1 and op.row is None
-    return Cut(lambda t: t.view(-1), op.cause) if known and not beside else None
+    return Cut(lambda t: t.view(-1), op.cause, selects=name in SELECTING) if known and not beside else None
 
 
 __all__ = ["Cut", "cut_of"]
