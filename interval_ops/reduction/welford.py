@@ -69,11 +69,11 @@ def reduce_axis(
     if not (np.isfinite(w).all() and (w >= 0).all() and (w == np.rint(w)).all() and (total <= 2.0**fmt.p).all()):
         return None
     with np.errstate(all="ignore"):
-        rounding = _Rounding(fmt, profile, weighted)
+        rounding = Rounding(fmt, profile, weighted)
         reach = np.maximum(np.abs(xl), np.abs(xh)).max(1)
         spread = xh.max(1) - xl.min(1)
         depth = np.ceil(np.log2(w.shape[1])) if profile.trees else None
-        off = rounding.of_mean(w, spread, reach, depth)
+        off = rounding.of_mean(_merges(w), spread, reach, depth)
         low, high = _means(xl, xh, w, total, reach, off)
         if weighted and guarded:  # 0 over what stands for w, of no weight at all
             low, high = (
@@ -95,7 +95,7 @@ def reduce_axis(
     return (low, high), (bottom, top)
 
 
-class _Rounding:
+class Rounding:
     """The errors of one merge in a format, all zero where accumulation is muted."""
 
     def __init__(self, fmt: Format, profile: Profile, weighted: bool) -> None:
@@ -108,7 +108,7 @@ class _Rounding:
         self.division = 0.0 if muted else max(error.r + error.a * 2.0**fmt.p, fmt.u)
         self.c = ((1 + self.u) ** 2 * (1 + self.division) - 1) * _UP
 
-    def of_mean(self, w: Array, spread: Array, reach: Array, depth: float | None) -> Array:
+    def of_mean(self, merges: Array | float, spread: Array, reach: Array, depth: float | None) -> Array:
         """e: the largest error of a computed mean, over all ways to merge (or all trees of that depth)."""
         u, c = self.u, self.c
         base = c * (reach if self.weighted else spread) * (1 + u) + u * reach + 4 * self.eta
@@ -118,11 +118,16 @@ class _Rounding:
             for _ in range(int(depth)):
                 off = (off * (1 + again) + base) * _UP
             return off
-        n, zeros = w.shape[1], (w == 0).sum(1)
-        largest = w.max(1)
-        equal = ((w == 0) | (w == largest[:, None])).all(1)
-        merges = np.where(equal, np.minimum(n - 1, (n - zeros + 1) / 2 + zeros), n - 1)
         return np.where(merges * again < 0.5, merges * base / (1 - merges * again) * _UP, np.inf)
+
+
+def _merges(w: Array) -> Array:
+    """The sum of w over all merges of a chain, in units of the weight of all."""
+    n, zeros = w.shape[1], (w == 0).sum(1)
+    largest = w.max(1)
+    equal = ((w == 0) | (w == largest[:, None])).all(1)
+    found: Array = np.where(equal, np.minimum(n - 1, (n - zeros + 1) / 2 + zeros), n - 1)
+    return found
 
 
 def _means(xl: Array, xh: Array, w: Array, total: Array, reach: Array, off: Array) -> Pair:
@@ -135,13 +140,22 @@ def _means(xl: Array, xh: Array, w: Array, total: Array, reach: Array, off: Arra
 
 
 def _scatter(
-    x: Pair, m2: Pair, w: Array, total: Array, spread: Array, reach: Array, off: Array, rounding: _Rounding,
+    x: Pair, m2: Pair, w: Array, total: Array, spread: Array, reach: Array, off: Array, rounding: Rounding,
     depth: float | None,
 ) -> Pair:  # fmt: skip
     """Bounds of the computed M2."""
-    n, u = w.shape[1], rounding.u
     sl, sh = m2
-    root_low, root_high = _exact_root(*x, w, total, reach)
+    sums = sl.sum(1), sh.sum(1), np.maximum(np.abs(sl), np.abs(sh)).sum(1)
+    roots = _exact_root(*x, w, total, reach)
+    return around_root(roots, sums, w.shape[1], total, spread, off, rounding, depth)
+
+
+def around_root(
+    roots: Pair, sums: tuple[Array | float, Array | float, Array | float], n: int, total: Array, spread: Array,
+    off: Array, rounding: Rounding, depth: float | None,
+) -> Pair:  # fmt: skip
+    """The computed M2 of n elements, from the root of its exact value; `sums` of the ends and magnitudes before."""
+    u, (root_low, root_high), (low, high, held) = rounding.u, roots, sums
     levels = np.log2(np.maximum(total, 1)) if depth is None else depth
     wrong = (2 * off + u * (spread + 2 * off)) * np.sqrt(total * levels / 4) * _UP
     product = ((1 + u) ** 3 * (1 + rounding.division) - 1) * _UP
@@ -149,13 +163,13 @@ def _scatter(
     between_high = (root_high + wrong) ** 2 * (1 + product) * _UP
     adds = 2 * (n - 1 if depth is None else depth) * u
     relative = (adds / (1 - adds) if adds < 0.5 else np.inf) + (2 * n + 8) * 2.0**-52
-    size = np.maximum(np.abs(sl), np.abs(sh)).sum(1) + between_high
+    size = held + between_high
     lost = (relative * size + 2 * n * rounding.eta * (total + 2)) * _UP
-    return sl.sum(1) + between_low - lost, sh.sum(1) + between_high + lost
+    return low + between_low - lost, high + between_high + lost
 
 
 def _raw_squares(
-    x: Pair, m2: Pair, w: Array, total: Array, reach: Array, off: Array, rounding: _Rounding, depth: float | None
+    x: Pair, m2: Pair, w: Array, total: Array, reach: Array, off: Array, rounding: Rounding, depth: float | None
 ) -> Pair:
     """Bounds of the computed M2 by raw squares."""
     n, u = w.shape[1], rounding.u

@@ -1,14 +1,12 @@
 r"""Mean, variance and what is normalised by them: exact ranges in a tight form, and what torch may be off.
 
-z_i = (x_i - mean) / sigma, sigma^2 = var + eps: the mean-value form around the midpoint, radius r,
-R_i = (r_i + mean r + Z_i mean(Z r)) / sigma_min with Z_i >= |z_i|; sigma is 1-Lipschitz in ||.||_2 / sqrt n. Mean and
-variance by Welford's update or Chan's merge in any order (`interval_ops.reduction.welford`), then (x - mean) rstd or
-x rstd - mean rstd, whichever torch's kernel writes.
+z_i = (x_i - mean) / sigma, sigma^2 = var + eps, by `normalising`. Mean and variance by Welford's update or Chan's
+merge in any order (`interval_ops.reduction.welford`), then (x - mean) rstd or x rstd - mean rstd, whichever torch's
+kernel writes.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,10 +17,11 @@ from interval_ops.bounds import Pair, each, is_point
 from interval_ops.formats.model import FP32, FP64, Format
 from interval_ops.functions.elementary import unary
 from interval_ops.profiles.profile import Profile
-from interval_ops.reduction import welford
+from interval_ops.reduction import equal_weights
 from render.interpreter.hosted import channels
 from render.interpreter.hosted.algebra import quotient
 from render.interpreter.hosted.call import Bounds, Call, Result, Rule, exact_profile, number_pair, same_rank
+from render.interpreter.hosted.normalising import around_rows
 from render.interpreter.hosted.rows import UP, Rows, relative, unit
 from render.ops.aten import Aten
 
@@ -32,10 +31,7 @@ class Moments:
 
     def __init__(self, pair: Pair, fmt: Format, profile: Profile) -> None:
         lo, hi = pair
-        zero, one = np.zeros_like(lo), np.ones_like(lo)
-        computed = welford.reduce_axis((lo, hi), (zero, zero), one, 1, fmt, profile, True)
-        exact = welford.reduce_axis((lo, hi), (zero, zero), one, 1, FP64, exact_profile(), True)
-        assert computed is not None and exact is not None
+        computed, exact = equal_weights.moments((lo, hi), ((fmt, profile), (FP64, exact_profile())))
         self.n = lo.shape[1]
         self.mean, scatter = exact
         bottom = np.maximum(scatter[0], 0.0)
@@ -70,48 +66,11 @@ def normalised(pair: Pair, eps: float, fmt: Format, profile: Profile) -> tuple[P
     """((x - mean) / sqrt(var + eps), mean, 1 / sqrt(var + eps)) as computed and exactly, along the last axis."""
     lo, hi = pair
     moments = Moments(pair, fmt, profile)
-    n, u = moments.n, unit(fmt, profile, "arith")
+    u = unit(fmt, profile, "arith")
     with np.errstate(all="ignore"):
-        var = tuple(end[..., None] / n for end in moments.scatter)
-        var_low, var_high = var[0] * (1 - 2.0**-50), var[1] * (1 + 2.0**-50)
-        sigma_low, sigma_high = (np.sqrt(v + eps) * f for v, f in ((var_low, 1 - 2.0**-50), (var_high, 1 + 2.0**-50)))
-        mean = tuple(end[..., None] for end in moments.mean)
-        off = moments.mean_error[..., None]
-        first, last = lo - mean[1], hi - mean[0]
-        size = np.maximum(np.abs(first), np.abs(last))
-        naive = _quotients(first, last, sigma_low, sigma_high)
-        low, high = _mean_value(lo, hi, size, sigma_low, eps, n)
-        low, high = np.fmax(low, naive[0]), np.fmin(high, naive[1])
-        most = np.maximum(np.abs(low), np.abs(high))
-        share = moments.scatter_error[..., None] / n / (var_low + eps) + 4 * u
-        off_scale = np.where(share < 0.25, 0.5 * share * (1 + share), np.inf) + relative("rsqrt", fmt, profile) + 6 * u
-        reach = np.maximum(np.abs(lo), np.abs(hi)) + np.maximum(np.abs(mean[0]), np.abs(mean[1]))
-        error = (most * off_scale + (off + 3 * u * reach) / sigma_low * (1 + off_scale)) * UP + 2.0**-148 * (u > 0)
-        ends = low - error, high + error, (1 - off_scale) / sigma_high, (1 + off_scale) / sigma_low
-        low, high, least, most = (np.where(np.isfinite(off_scale), end, np.nan) for end in ends)
-    return (low, high), moments.computed_mean(), (least[..., 0], most[..., 0])
-
-
-def _quotients(lo: np.ndarray, hi: np.ndarray, least: np.ndarray, most: np.ndarray) -> Pair:
-    """[lo, hi] over [least, most] > 0, with float64's slack."""
-    low = np.where(lo >= 0, lo / most, lo / least)
-    high = np.where(hi >= 0, hi / least, hi / most)
-    return low - np.abs(low) * 2.0**-50, high + np.abs(high) * 2.0**-50
-
-
-def _mean_value(lo: np.ndarray, hi: np.ndarray, size: np.ndarray, sigma: np.ndarray, eps: float, n: int) -> Pair:
-    """z at the midpoint, and the largest |dz_i/dx_j| over the box times the radii."""
-    mid = 0.5 * lo + 0.5 * hi
-    radius = np.maximum(hi - mid, mid - lo)
-    mean = mid.mean(-1, keepdims=True)
-    centred = mid - mean
-    z = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
-    largest = np.minimum(size / sigma, math.sqrt(n))
-    reach = radius + radius.mean(-1, keepdims=True) + largest * (largest * radius).mean(-1, keepdims=True)
-    # float64's own error at the midpoint: of the mean and the sum of squares, n additions each.
-    own = (n + 16) * 2.0**-51 * (np.abs(mid).max(-1, keepdims=True) / sigma * (1 + np.abs(z)) + np.abs(z))
-    reach = reach / sigma * (1 + (n + 16) * 2.0**-50) + own
-    return z - reach, z + reach
+        known = moments.mean, moments.scatter, (moments.mean_error, moments.scatter_error)
+        ends, scale = around_rows((lo, hi), known, (eps, u, relative("rsqrt", fmt, profile)))
+    return ends, moments.computed_mean(), scale
 
 
 def _scaled_difference(x: Pair, mean: Pair, root: Pair, fmt: Format, profile: Profile) -> Pair:
