@@ -10,6 +10,7 @@ all these factors to b^(u (M - m_i)). With r the relative error at the largest d
 
     |fl(S_i) - S_i| <= |S_i| ((1 + u)^(2D) (1 + r)^D b^(u (M - m_i)) - 1),   S_i = s_i b^(m_i - M).
 
+A leaf of m_i = -inf counts nothing beside one that is larger; two of them give NaN, if they ever meet.
 A power that is subnormal may be flushed: then a leaf may count nothing, and each merge errs by at most the smallest
 normal number times what it scales. Products contracted into the addition are rounded less often.
 Source: Higham, Accuracy and Stability, 2nd ed., sec. 3.1, 4.2; Blanchard, Higham, Higham, IMA J. Numer. Anal. 41, 2021.
@@ -31,25 +32,37 @@ from interval_ops.reduction.scan import along
 
 
 def reduce_axis(
-    m: Pair, sums: Sequence[Pair], axis: int, fmt: Format, profile: Profile, base: str
+    m: Pair, sums: Sequence[Pair], axis: int, fmt: Format, profile: Profile, base: str, ordered: bool = False
 ) -> tuple[Pair, list[Pair]] | None:
     """Bounds of M and of each S over `axis`, which is removed; None where the rule does not hold.
 
-    Operands have one full shape; `base` names the exponential. The rule needs fp32 or fp64, finite m (-inf less itself
-    is NaN) and finite s.
+    Operands have one full shape; `base` names the exponential. `ordered`: operands keep their order, so that only
+    neighbours merge. The rule needs fp32 or fp64, finite s, and m that is finite, or -inf where no two of these may
+    merge (-inf less itself is NaN); ordered rows with such neighbours have NaN for the bounds of their sums.
     """
     if fmt not in (FP32, FP64):
         return None
     ml, mh = (along(x, axis, False) for x in m)
-    if not (np.isfinite(ml).all() and np.isfinite(mh).all()):
+    empty = mh == -np.inf
+    if not (np.isfinite(ml) | empty).all() or not (np.isfinite(mh) | empty).all():
+        return None
+    if not ordered and (empty.sum(1) > 1).any():
         return None
     low, high = ml.max(1, keepdims=True), mh.max(1, keepdims=True)
     shape = m[0].shape[:axis] + m[0].shape[axis + 1 :]
+    if ml.shape[1] == 1:
+        return (ml.reshape(shape), mh.reshape(shape)), [(lo.reshape(shape), hi.reshape(shape)) for lo, hi in sums]
     with np.errstate(all="ignore"):
         weights = _weights(ml - high, np.minimum(mh - low, 0.0), fmt, profile, base)
         found = [_sum(along(lo, axis, False), along(hi, axis, False), weights, fmt, profile) for lo, hi in sums]
-    known = [(lo.reshape(shape), hi.reshape(shape)) for lo, hi in filter(None, found)]
+    lost = np.where(_meet(empty), np.nan, 0.0)
+    known = [((lo + lost).reshape(shape), (hi + lost).reshape(shape)) for lo, hi in filter(None, found)]
     return ((low.reshape(shape), high.reshape(shape)), known) if len(known) == len(found) else None
+
+
+def _meet(empty: Array) -> Array:
+    found: Array = (empty[:, 1:] & empty[:, :-1]).any(1)
+    return found
 
 
 def _weights(far: Array, near: Array, fmt: Format, profile: Profile, base: str) -> Pair:
@@ -57,7 +70,7 @@ def _weights(far: Array, near: Array, fmt: Format, profile: Profile, base: str) 
     n = far.shape[1]
     rate = math.log(2.0) if base == "exp2" else 1.0
     depth = float((n - 1).bit_length()) if profile.trees else n - 1.0
-    step = _merge(fmt, profile, base, float(-far.min()))
+    step = _merge(fmt, profile, base, float(-far.min(where=np.isfinite(far), initial=0.0)))
     tilt, slack = (0.0 if profile.muted("arith") else fmt.u * 1.01) * rate, (n + 16) * 2.0**-51
     merged = depth * math.log1p(step) + slack
     err = np.expm1(np.minimum(merged - tilt * far, 700.0)) + slack

@@ -46,7 +46,7 @@ def scanned(fn: Any, parts: Sequence[Handle], axis: int, reverse: bool, model: M
     restarts = algebras.segmented(fn)
     if restarts is not None:
         return _segments(restarts, parts, full, axis, reverse, model)
-    rule = _extremes(fn, parts, model) or _moments(fn, parts, model)
+    rule = _extremes(fn, parts, model, ordered=True) or _moments(fn, parts, model)
     if rule is not None:
         return _prefixes(rule, full, axis + 1, reverse)
     fmt, found = one_format(parts), algebras.algebra(fn)
@@ -75,7 +75,25 @@ def whole(h: Handle) -> Pair:
     return (lo, lo) if h.is_point else (lo, hi)
 
 
-def _extremes(fn: Any, parts: Sequence[Handle], model: Model) -> Along | None:
+def meeting(fn: Any, parts: Sequence[Handle], axis: int, reverse: bool) -> dict[int, np.ndarray]:
+    """Of sums of exponentials: the prefixes in which two empty neighbours (a maximum of -inf) may merge, which makes
+    NaN whatever the sums are. By component."""
+    found = log_sum_exp(fn)
+    if found is None:
+        return {}
+    empty = whole(parts[found.maximum])[1] == -np.inf
+    before, here = (np.take(empty, range(*ends), axis + 1) for ends in ((0, empty.shape[axis + 1] - 1),
+                                                                        (1, empty.shape[axis + 1])))  # fmt: skip
+    met = np.zeros_like(empty)
+    at = (slice(None),) * (axis + 1)
+    met[(*at, slice(0, -1) if reverse else slice(1, None))] = before & here
+    ordered = np.flip(met, axis + 1) if reverse else met
+    ordered = np.logical_or.accumulate(ordered, axis + 1)
+    met = np.flip(ordered, axis + 1) if reverse else ordered
+    return dict.fromkeys(found.sums, met) if met.any() else {}
+
+
+def _extremes(fn: Any, parts: Sequence[Handle], model: Model, ordered: bool = False) -> Along | None:
     """A maximum and sums of exponentials."""
     found, fmt = log_sum_exp(fn), one_format(parts)
     if found is None or fmt is None:
@@ -83,7 +101,8 @@ def _extremes(fn: Any, parts: Sequence[Handle], model: Model) -> Along | None:
     profile = model()
 
     def rule(full: Sequence[Pair], axis: int) -> Ends | None:
-        got = logsumexp.reduce_axis(full[found.maximum], [full[k] for k in found.sums], axis, fmt, profile, found.base)
+        sums = [full[k] for k in found.sums]
+        got = logsumexp.reduce_axis(full[found.maximum], sums, axis, fmt, profile, found.base, ordered)
         return (
             None
             if got is None

@@ -414,6 +414,8 @@ class Reductions:
                 any_order.scanned(fn, parts, axis, reverse, partial(self._model, parts)) if self.ctx.interval else None
             )
             if found is not None:
+                for k, met in any_order.meeting(fn, parts, axis, reverse).items():
+                    out[k] = out[k].map(lambda a, met=met: np.where(met, np.nan, a).astype(a.dtype), out[k].shape)
                 return [self._bounded(h, ends) for h, ends in zip(out, found, strict=True)]
             apart = self._check_associative(parts, axis, fn, "associative_scan")
             if not apart and (ends := self._of_means(parts, axis, fn, reverse)) is not None:

@@ -87,6 +87,34 @@ def test_values_of_either_sign_ride_along():
 def test_what_has_no_rule():
     m, s = np.array([[0.0, -np.inf]]), np.array([[1.0, 1.0]])
     sm = load_profile("sm_90")
-    assert reduce_axis((m, m), [(s, s)], 1, FP32, sm, "exp") is None
+    assert reduce_axis((-m, -m), [(s, s)], 1, FP32, sm, "exp") is None
+    assert reduce_axis((m, s), [(s, s)], 1, FP32, sm, "exp") is None
     assert reduce_axis((s, s), [(s, s), (m, m)], 1, FP32, sm, "exp") is None
     assert reduce_axis((s, s), [(s, s)], 1, FORMATS["fp16"], sm, "exp") is None
+
+
+@pytest.mark.parametrize("base", ["exp", "exp2"])
+def test_what_is_empty_counts_nothing_and_two_neighbours_of_it_give_nan(base):
+    rng, sm = np.random.default_rng(5), load_profile("sm_90")
+    m = rng.normal(size=(4, 9)).astype(F)
+    m[1, 3] = m[2, 3] = m[2, 4] = -np.inf
+    m[3] = -np.inf
+    s = rng.random((4, 9)).astype(F)
+    assert reduce_axis((m, m), [(s, s)], 1, FP32, sm, base) is None
+    apart = m[1:2].copy()
+    apart[0, 6] = -np.inf
+    assert np.isfinite(reduce_axis((apart, apart), [(s[:1],) * 2], 1, FP32, sm, base, ordered=True)[1][0][1]).all()
+    top, ((low, high),) = reduce_axis((m, m), [(s, s)], 1, FP32, sm, base, ordered=True)
+    assert (top[0] == m.max(1)).all() and np.isnan(low[2:]).all() and np.isnan(high[2:]).all()
+    rest = np.delete(np.arange(9), 3)
+    for row, kept in ((0, np.arange(9)), (1, rest)):
+        for _ in range(20):
+            left = [(m[row, i], s[row, i]) for i in rng.permutation(9)]
+            while len(left) > 1:
+                i = int(rng.integers(len(left) - 1))
+                left[i : i + 2] = [merged(left[i], left[i + 1], getattr(np, base), rng)]
+            assert low[row] <= left[0][1] <= high[row]
+        exact = (s[row, kept].astype(float) * getattr(np, base)(m[row, kept].astype(float) - m[row].max())).sum()
+        assert high[row] - low[row] <= 1e-4 * exact
+    alone = reduce_axis((m[3:, :1],) * 2, [(s[3:, :1],) * 2], 1, FP32, sm, base)
+    assert alone[0][0] == -np.inf and alone[1][0][0] == s[3, 0]
