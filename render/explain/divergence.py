@@ -5,7 +5,8 @@ back with bounds (`render.explain.trace`, through earlier launches). A result of
 lanes behind the element hold, within their bounds, a value of one and the same tensor of the reference: the bound
 contains what exact arithmetic makes of it, so a result that the reference has as well is found. Lanes that may be zero
 say nothing, and neither do bounds wide enough to catch a stranger: among the values of that tensor the lanes must
-be alone by more than `ALONE` of their widths. Loads are compared with the inputs too, other operations with results.
+be alone by more than `ALONE` of their widths. Loads are compared with the inputs too, and so are operations of the host
+(a cotangent is multiplied by ones on its way back); other operations with results.
 
 A result is clean if it or something that is computed from it has a counterpart. The element departs at the first result
 that is not, of operands that are. If the stored value itself has a counterpart, the reference goes on from there and
@@ -36,6 +37,7 @@ from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.hosted.overloads import operation
+from render.ops.aten import ATEN
 from render.reference.oracle import Oracle
 from render.reference.shadow import dispatches, in_parts
 from render.result.defects import caught
@@ -214,7 +216,7 @@ def _counterpart(reached: Reached, known: list[Known], index: tuple[int, ...] = 
         if tensor.placed is not None and not tensor.given and there(tensor, index, *ends):
             return tensor.name
     for tensor in known:
-        if reached.entry.op == "load" or not tensor.given:
+        if reached.entry.op == "load" or reached.entry.op in ATEN or not tensor.given:
             alone = holds(tensor.values, *ends)
             if alone:
                 return tensor.name

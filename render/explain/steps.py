@@ -27,7 +27,6 @@ from render.explain.trace import trace
 from render.interpreter.host import ALLOCATIONS, HostTracker
 from render.interpreter.hosted.call import values
 from render.interpreter.hosted.overloads import host_site, operation
-from render.interpreter.hosted.table import MOVES
 from render.interpreter.memory.registry import address
 from render.reference.oracle import Oracle
 from render.reference.shadow import in_parts
@@ -134,22 +133,28 @@ def first_departure(study: Study, oracle: Oracle) -> FirstDeparture | None:
         step.name = _counterpart(step, known)
     mark_clean(steps)
     sure = len(steps) == 1 or any(s.name for s in steps)
+    ways = _ways(steps, run, study)
+    part = set().union(*ways) if all(ways) else set(range(len(steps)))
     for number, step in enumerate(steps):
-        if step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
-            return FirstDeparture(step, number, known, sure, _through(steps, run, study))
+        if number in part and step.name is None and not step.clean and all(steps[i].clean for i in step.reads):
+            return FirstDeparture(step, number, known, sure, _through(steps, ways))
     return None
 
 
-def _through(steps: list[ProgramStep], run: Execution, study: Study) -> frozenset[Spot]:
-    """The kernels that have a part in every wrong output; none where that is not known."""
+def _ways(steps: list[ProgramStep], run: Execution, study: Study) -> list[set[int]]:
+    """The steps that have a part in each wrong output; none where that is not known. Others (a loss that is computed
+    for its gradients alone) may be what they like."""
     wrong = [c.name for c in study.cases if not c.mismatch and (compare(c).outside_exact | compare(c).nonfinite).any()]
-    found: frozenset[Spot] | None = None
-    for name in wrong:
-        start = _start(run.output(name).tensor)
-        last = [i for i, step in enumerate(steps) if _start(step.tensor) == start]
-        kernels = {spot for i in _behind(steps, last[-1:]) if (spot := steps[i].kernel) is not None}
-        found = frozenset(kernels) if found is None else found & kernels
-    return found or frozenset()
+    starts = [_start(run.output(name).tensor) for name in wrong]
+    return [
+        _behind(steps, [i for i, step in enumerate(steps) if _start(step.tensor) == start][-1:]) for start in starts
+    ]
+
+
+def _through(steps: list[ProgramStep], ways: list[set[int]]) -> frozenset[Spot]:
+    """The kernels that have a part in every wrong output."""
+    found = [{spot for i in way if (spot := steps[i].kernel) is not None} for way in ways]
+    return frozenset(set.intersection(*found)) if found else frozenset()
 
 
 def _behind(steps: list[ProgramStep], todo: list[int]) -> set[int]:
@@ -213,7 +218,8 @@ def _counterpart(step: ProgramStep, known: list[Known]) -> str | None:
         return ""  # one number everywhere, as the means of a softmax are, whatever it is made of
     answer: str | None = None
     for tensor in known:
-        if (not tensor.given or step.title in MOVES) and not _blotted(step, tensor):
+        # of the host also what is an input: a cotangent is multiplied by ones on its way back
+        if (not tensor.given or step.kernel is None) and not _blotted(step, tensor):
             alone = holds(tensor.values, *ends)
             if alone:
                 return tensor.name

@@ -158,3 +158,44 @@ def test_infinities_of_a_mask_are_compared_in_silence() -> None:
     step = ProgramStep("load", ("k.py", 3), torch.from_numpy(masked), (masked, masked), [])
     with np.errstate(all="raise"):
         assert not _blotted(step, Known("s", np.sort(masked), placed=masked))
+
+
+@triton.jit
+def _gradient(x_ptr, g_ptr, d_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x, g = tl.load(x_ptr + i, mask=i < n, other=0.0), tl.load(g_ptr + i, mask=i < n, other=0.0)
+    d = x * g
+    e = tl.sin(d * 3.0) + tl.exp(d)
+    tl.store(d_ptr + i, e * 2.0, mask=i < n)
+
+
+class _Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(x)
+        return _launch(_square, x)
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        (x,) = ctx.saved_tensors
+        d = torch.empty_like(x)
+        _gradient[(triton.cdiv(x.numel(), 32),)](x, g.contiguous(), d, x.numel(), 32)
+        return d
+
+
+def test_a_loss_that_is_computed_for_its_gradient_alone_departs_from_nothing() -> None:
+    def entry(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = x.clone().requires_grad_()
+        y = _Squared.apply(x)
+        (y * w).sum().backward()
+        assert x.grad is not None
+        return y.detach(), x.grad
+
+    def wanted(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * x + 0.25, x * w * 2.0
+
+    torch.manual_seed(2)
+    found = classify(entry, torch.randn(100), torch.randn(100), ref=wanted)
+    line = _gradient.fn.__code__.co_firstlineno
+    assert found.label == "Type-II"
+    assert line + 5 <= found.line <= line + 7
