@@ -37,7 +37,7 @@ from render.interpreter.events import GIVEN
 from render.interpreter.handle import Handle
 from render.interpreter.hosted.decomposed import decomposition
 from render.interpreter.hosted.overloads import operation
-from render.ops.aten import ATEN
+from render.interpreter.hosted.table import RULES
 from render.reference.oracle import Oracle
 from render.reference.shadow import dispatches, in_parts
 from render.result.defects import caught
@@ -216,7 +216,7 @@ def _counterpart(reached: Reached, known: list[Known], index: tuple[int, ...] = 
         if tensor.placed is not None and not tensor.given and there(tensor, index, *ends):
             return tensor.name
     for tensor in known:
-        if reached.entry.op == "load" or reached.entry.op in ATEN or not tensor.given:
+        if reached.entry.op == "load" or reached.entry.op in RULES or not tensor.given:
             alone = holds(tensor.values, *ends)
             if alone:
                 return tensor.name

@@ -410,10 +410,8 @@ class Reductions:
             steps.reverse()
         out = [self._concatenate([s[k] for s in steps], axis, parts[k]) for k in range(len(parts))]
         if not self._linear(parts, out, axis, fn, reverse):
-            found = (
-                any_order.scanned(fn, parts, axis, reverse, partial(self._model, parts)) if self.ctx.interval else None
-            )
-            if found is not None:
+            rule = partial(any_order.scanned, fn, parts, axis, reverse, partial(self._model, parts))
+            if self.ctx.interval and (found := rule()) is not None:
                 for k, met in any_order.meeting(fn, parts, axis, reverse).items():
                     out[k] = out[k].map(lambda a, met=met: np.where(met, np.nan, a).astype(a.dtype), out[k].shape)
                 return [self._bounded(h, ends) for h, ends in zip(out, found, strict=True)]
