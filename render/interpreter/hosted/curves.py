@@ -2,11 +2,11 @@ r"""Functions of one number by a table: on each cell of a fine grid their slope,
 
     f(x') in E + [min, max] of f'(cell) (x' - x),   computed in that -+ e(cell),   E = f(x) in float64
 
-for all x' in a box that lies in one cell or two neighbouring ones (mean value theorem; e from `algebra.Errors` over
-the cell). Cells are 2^-7 of x wide: e is little above that of a point, and the slope multiplies the width of the box
-alone. One evaluation of f serves instead of the six of `algebra.enclosed`. A cell in which a branch turns has no slope;
-what has none is left to `enclosed`, and boxes that are `NARROW` to the natural extension, which knows how each step
-rounds and misses the exact range alone.
+for all x' in a box that lies in a few neighbouring cells (mean value theorem; e from `algebra.Errors` over them). Cells
+are 2^-7 of x wide: e is little above that of a point, and the slope multiplies the width of the box alone. One
+evaluation of f serves instead of the six of `algebra.enclosed`. A cell in which a branch turns has no slope; what has
+none is left to `enclosed`, and boxes that are `NARROW` to the natural extension where that knows how each step rounds
+and misses the exact range alone.
 """
 
 from __future__ import annotations
@@ -23,19 +23,26 @@ from interval_ops.arithmetic import selection
 from interval_ops.bounds import Array, Pair
 from interval_ops.compiled import compiled, inlined
 from interval_ops.formats.model import FP64, Format
+from interval_ops.formats.rounding import _bits
 from interval_ops.functions import derivatives
 from interval_ops.profiles.profile import MissingRule, Profile, load_profile
-from render.interpreter.hosted.algebra import NARROW, Errors, Interval, Pairs
+from render.interpreter.hosted.algebra import NARROW, Errors, Interval, Pairs, natural
 from render.interpreter.hosted.call import exact_profile
 from render.ops.formulas import Formula, Refused
 
 LEAST, MOST, STEPS = -126, 16, 128
+KEEN = 0.75
+SPAN = 16
+"""So many cells a box may reach over."""
 CELLS = 1 + (MOST - LEAST) * STEPS
 """Cells are those of magnitudes up to 2^`LEAST` together, then `STEPS` for each power of two up to 2^`MOST`."""
 SLACK = 2.0**8
 """Errors of functions in float64 are measured maxima, too; they are taken so many times, and are nothing beside e."""
+_SHIFT = 52 - 7  # `STEPS` is 2^7
+_FIRST = ((LEAST + 1023) << 7) - 1
 KNOWN, EXACT, OPEN = 0, 1, 2
 """What ends of a box are: what torch makes of it and its exact range, that range alone, nothing."""
+Ends = tuple[np.ndarray, np.ndarray, np.ndarray]
 _UP = 1.0 + 2.0**-40
 
 
@@ -147,14 +154,16 @@ def _hull(a: np.ndarray, b: np.ndarray) -> Pair:
 
 
 class Curve(NamedTuple):
-    """By cell: the range of f', the error of E, and e."""
+    """By cell: the range of f', the error of E, and e. `rounded`: boxes that are `NARROW` are left to the natural
+    extension, which is of points less than `KEEN` as wide by median."""
 
     least: np.ndarray
     most: np.ndarray
     fine: np.ndarray
     error: np.ndarray
+    rounded: bool
 
-    def around(self, x: np.ndarray, value: np.ndarray, box: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def around(self, x: np.ndarray, value: np.ndarray, box: Pair) -> Ends:
         """(lo, hi, what they are) of a box around x, f(x) = `value`: `KNOWN`, `EXACT` or `OPEN`."""
         out, kind = np.empty((2, x.size)), np.empty(x.size, np.uint8)
         _around(x, value, box, self, out, kind)
@@ -167,10 +176,7 @@ def _cell(x: float) -> int:
     size = abs(x)
     if not size < 2.0**MOST:
         return -1
-    place = 0
-    if size >= 2.0**LEAST:
-        fraction, exponent = math.frexp(size)  # in [1/2, 1)
-        place = 1 + (exponent - 1 - LEAST) * STEPS + int((2.0 * fraction - 1.0) * STEPS)
+    place: int = max((_bits(size) >> _SHIFT) - _FIRST, 0)  # exponent and the first bits after the point
     return CELLS + place if x < 0 else place
 
 
@@ -181,12 +187,15 @@ def _around(x: Array, value: Array, box: Pair, curve: Curve, out: Array, kind: A
     for i in range(x.size):
         a, b, at = _cell(lo[i]), _cell(hi[i]), np.float64(x[i])
         kind[i] = OPEN
-        if (a < 0) | (b < 0) | (abs(a - b) > 1) | (not lo[i] <= at) | (not at <= hi[i]):
+        a, b = min(a, b), max(a, b)
+        if (a < 0) | (b - a > SPAN) | ((a < CELLS) & (b >= CELLS)) | (not lo[i] <= at) | (not at <= hi[i]):
             continue
-        narrow = hi[i] - lo[i] <= NARROW * min(abs(lo[i]), abs(hi[i]))
-        down, up = min(least[a], least[b]), max(most[a], most[b])
+        narrow = curve.rounded & (hi[i] - lo[i] <= NARROW * min(abs(lo[i]), abs(hi[i])))
+        bound = fine if narrow else error
+        down, up, off = least[a], most[a], bound[a]
+        for c in range(a + 1, b + 1):
+            down, up, off = min(down, least[c]), max(up, most[c]), max(off, bound[c])
         left, right = lo[i] - at, hi[i] - at
-        off = max(fine[a], fine[b]) if narrow else max(error[a], error[b])
         off += (max(abs(down), abs(up)) * max(-left, right) + off + abs(value[i])) * 2.0**-50
         low[i] = value[i] + min(0.0, min(down * right, up * left)) - off
         high[i] = value[i] + max(0.0, max(up * right, down * left)) + off
@@ -219,7 +228,17 @@ def curve_of(
         return None
     fine = SLACK * errors[1] * _UP
     found = (least, most, fine, (errors[0] + fine) * _UP)
-    return Curve(*(np.ascontiguousarray(np.broadcast_to(x, cells[0].shape), np.float64) for x in found))
+    down, up, fine, error = (np.ascontiguousarray(np.broadcast_to(x, cells[0].shape), np.float64) for x in found)
+    return Curve(down, up, fine, error, _knows(computed, cells[0], found[3], fmt, profile, told))
+
+
+def _knows(
+    computed: Formula, points: np.ndarray, error: np.ndarray, fmt: Format, profile: Profile, told: dict[str, Any]
+) -> bool:
+    low, high = natural(computed, [(points, points)], fmt, profile, told)
+    with np.errstate(all="ignore"):
+        share = (high - low) / (2 * error)
+    return bool(np.nanmedian(share[np.abs(points) > 2.0**-20]) < KEEN)
 
 
 def _errors(computed: Formula, cells: Pair, fmt: Format, profile: Profile, told: dict[str, Any]) -> np.ndarray:
