@@ -5,10 +5,10 @@
 
 A mutant is one change of one expression, drawn from the syntax trees of `interval_ops` and `render/interpreter` (a
 comparison, an operator, a branch, a number, an end of an interval) or from the figures of the profiles, in equal parts.
-It is written into a copy of the tree, and the tests that stand nearest to its file are run until one fails: those of
-its name, those of its folder, those that import it, then the adversaries. A test that fails with the mutant is run
-again without it; only one that passes then has caught it. Each mutant has --budget seconds of CPU time; a mutant that
-no test caught until then has survived. Rows go to --json, and what stands there is not done again, but for survivors
+It is written into a copy of the tree, and the tests that stand nearest to its file are run, in a fork of this process
+that has torch and triton imported, until one fails: those of its name, those of its folder, those that import it, then
+the adversaries. A test that fails with the mutant is run again without it; only one that passes then has caught it.
+Each mutant has --budget seconds of CPU time; a mutant that no test caught until then has survived. Rows go to --json, and what stands there is not done again, but for survivors
 with --again; --page writes docs/mutation.md. Exits with 1 if less than --least of the mutants were caught.
 """
 
@@ -30,7 +30,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import numba  # noqa: F401  imported once for all mutants, as what follows
+import numpy  # noqa: F401
+import pytest
+import torch  # noqa: F401
+import triton  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 AREAS = {"rules": ("interval_ops", "*.py"), "profiles": ("interval_ops/profiles", "*.toml"),
@@ -193,6 +199,26 @@ def tests_of(path: str) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in dict.fromkeys(order)]
 
 
+def _run_tests(folder: Path, tests: list[str], seconds: float) -> NoReturn:
+    """Never returns: the tests in a copy of the tree, as a process of their own would run them."""
+    code = 3
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
+        os.chdir(folder)
+        env = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+        os.environ.update(env)
+        os.environ.setdefault("RENDER_TEST_MULTIPLIER", "0.3")
+        sys.dont_write_bytecode = True
+        sys.path[:] = [
+            str(folder),
+            *(p for p in sys.path if Path(p or ".").resolve() not in (ROOT, Path(__file__).parent)),
+        ]
+        code = int(pytest.main(["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", *tests]))
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
 class Bench:
     """A copy of the tree in which mutants are tried."""
 
@@ -206,22 +232,22 @@ class Bench:
                 shutil.copy2(ROOT / name, folder / name)
 
     def pytest(self, tests: list[str], seconds: float) -> tuple[int, str, float]:
-        """(exit code, the first test that failed, CPU seconds)."""
-        env = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-               "RENDER_TEST_MULTIPLIER": os.environ.get("RENDER_TEST_MULTIPLIER", "0.3")}  # fmt: skip
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider",
-                   "--tb=no", *tests]  # fmt: skip
-
-        def limited() -> None:
-            os.nice(10)
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
-
+        """(exit code, the first test that failed, CPU seconds), in a process that has imported what is not ours."""
+        report, out = tempfile.mkstemp()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run = subprocess.run(command, cwd=self.folder, env=env, preexec_fn=limited, capture_output=True, text=True)
+        child = os.fork()
+        if child == 0:
+            os.dup2(report, 1)
+            os.dup2(report, 2)
+            _run_tests(self.folder, tests, seconds)
+        _, status = os.waitpid(child, 0)
+        os.close(report)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", run.stdout, re.MULTILINE)
-        return run.returncode, failed[1] if failed else "", spent
+        said = Path(out).read_text(errors="replace")
+        os.unlink(out)
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
+        return os.waitstatus_to_exitcode(status), failed[1] if failed else "", spent
 
     def judge(self, mutant: Mutant) -> dict[str, Any]:
         """ "caught" with the test that did, "survived", or "endless": a test that never came to its end."""
