@@ -8,8 +8,9 @@ comparison, an operator, a branch, a number, an end of an interval) or from the 
 It is written into a copy of the tree, and the tests that stand nearest to its file are run, in a fork of this process
 that has torch and triton imported, until one fails: those of its name, those of its folder, those that import it, then
 the adversaries. A test that fails with the mutant is run again without it; only one that passes then has caught it.
-Each mutant has --budget seconds of CPU time; a mutant that no test caught until then has survived. Rows go to --json, and what stands there is not done again, but for survivors
-with --again; --page writes docs/mutation.md. Exits with 1 if less than --least of the mutants were caught.
+Each mutant has --budget seconds of CPU time; a mutant that no test caught until then has survived. Rows go to --json,
+and what stands there is not done again, but for survivors with --again; --page writes docs/mutation.md. Exits with 1 if
+less than --least of the mutants were caught.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from block_fma import UNITS, fractions, in_order, operand_format, operand_pair, 
 from dot_support import accumulators, dot, inside, point, target, usage
 from support import exact, rng, round_fraction, trials
 
-from interval_ops.dot import kernels
+from interval_ops.dot import kernels, sums
 from interval_ops.dot.rule import PendingDot
 from interval_ops.dot.sums import round_tf32, truncate_tf32
 from interval_ops.formats.model import FP16, FP32
@@ -153,3 +153,18 @@ def test_single_precision_is_packed_as_the_unit_reads_it(readings, axis):
     for k, (out, expected) in enumerate(zip((value, mag, cut, near), wanted, strict=True)):
         np.testing.assert_array_equal(out[place], expected if k < 2 + readings else none)
         assert np.count_nonzero(out != 0.5) <= x.size
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 16, 1000, 1 << 15])
+def test_what_sums_of_magnitudes_may_have_lost(k: int) -> None:
+    """K products and sums of non-negative numbers lose at most gamma = K u / (1 - K u) of the result's exact value, in
+    any order (Higham, sec. 3.1): the factors make up for it, and for hardly more."""
+    group = object.__new__(sums._Group)
+    group.k, group.integer = k, False
+    for factor, u in ((group.inflate, 2.0**-53), (group.inflate32, 2.0**-24)):
+        gamma = Fraction(k) * Fraction(u) / (1 - Fraction(k) * Fraction(u))
+        assert Fraction(factor) * (1 - gamma) >= 1
+        assert Fraction(factor) - 1 <= 2 * (k + 4) * Fraction(u)
+    whole = object.__new__(sums._Group)
+    whole.k, whole.integer = k, True
+    assert whole.inflate == 1.0

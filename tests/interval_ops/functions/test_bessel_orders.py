@@ -126,3 +126,15 @@ def test_a_short_piece_behind_the_bend_is_short() -> None:
     x = np.array([5.0, 12.0, 30.0])
     ends = bessel_orders.second_kind(orders(2), (x, x + 2.0**-10), FP64, IEEE)
     assert (ends[1] - ends[0] < 2.0**-10).all()
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP64], ids=["fp32", "fp64"])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_the_second_kind_falls_without_end_towards_zero(fmt: Any, n: int) -> None:
+    """From 0 on it has no lower bound, but its upper one; below 0 it has neither."""
+    ones = np.ones(1)
+    lo, hi = bessel_orders.second_kind(orders(n), (0 * ones, ones), fmt, IEEE)
+    assert lo[0] == -math.inf
+    assert 0 <= Arb(float(hi[0])) - exactly(True, n, 1.0) <= abs(exactly(True, n, 1.0)) * Arb(2) ** -20
+    lo, hi = bessel_orders.second_kind(orders(n), (-fmt.min_subnormal * ones, ones), fmt, IEEE)
+    assert np.isnan(lo[0]) and np.isnan(hi[0])

@@ -157,3 +157,15 @@ def test_what_is_no_algebra():
     assert not tables(1, [(1, 1, 0, 0.5), (1, 0, 1, 0.5)], 2, 0).associative
     assert not matrix(2).commutes and COMPLEX.commutes and DUAL.commutes and not LINEAR.commutes
     assert COMPLEX.by_components and QUATERNION.by_components
+
+
+@pytest.mark.parametrize("fmt", [FP32, FP16, BF16], ids=lambda f: f.name)
+@pytest.mark.parametrize("name", ["complex", "dual", "2x2", "linear"])
+def test_roundings_belong_to_products_and_to_sums(name, fmt):
+    """Only a profile without either of the two causes has none; without one of them all are there."""
+    a, draw = KNOWN[name], rng(76)
+    x = draw.normal(size=(5, 4 if name == "2x2" else 2)).astype(np.float16)
+    sums = "accumulation" if fmt == FP32 else "lowacc"
+    widths = [sum(float((hi - lo).sum()) for lo, hi in found(a, x, fmt, SM80.mute(*causes)))
+              for causes in ((), ("arith",), (sums,), ("arith", sums))]  # fmt: skip
+    assert widths[0] == widths[1] == widths[2] > 1e3 * widths[3]

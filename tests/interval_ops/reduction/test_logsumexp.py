@@ -118,3 +118,15 @@ def test_what_is_empty_counts_nothing_and_two_neighbours_of_it_give_nan(base):
         assert high[row] - low[row] <= 1e-4 * exact
     alone = reduce_axis((m[3:, :1],) * 2, [(s[3:, :1],) * 2], 1, FP32, sm, base)
     assert alone[0][0] == -np.inf and alone[1][0][0] == s[3, 0]
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_a_merge_rounds_in_products_and_in_sums(name):
+    """Without one of the two causes a bound is narrower by no more than the argument's rounding."""
+    m, s, known = np.zeros((1, 9)), np.ones((1, 9)), load_profile("sm_90").mute("function", "cast")
+    width = {}
+    for causes in ((), ("arith",), ("accumulation",), ("arith", "accumulation")):
+        _, ((low, high),) = reduce_axis((m, m), [(s, s)], 1, FP32, known.mute(*causes), name)
+        assert low[0] <= 9 <= high[0]
+        width[causes] = float(high[0] - low[0])
+    assert min(width[()], width["arith",], width["accumulation",]) > 1e3 * width["arith", "accumulation"]

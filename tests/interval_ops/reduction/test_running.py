@@ -95,3 +95,16 @@ def test_a_sum_that_creeps_upwards_stays_inside_and_comes_near(fmt: Format, step
     for low, high in ((lo[0], hi[0]), (added[0][0], added[1][0])):
         assert low <= total <= high
         assert total - true >= 0.5 * (high - true)
+
+
+@pytest.mark.parametrize("u", [2.0**-4, 2.0**-8, 2.0**-11, 2.0**-24])
+def test_stagnation_is_the_better_of_the_two_powers_of_its_proof(u: float) -> None:
+    """(1 + c n u)^a - 1 for a = 1/2 and, where c u <= 1, a = 1/8: no less, and no more."""
+    n, k = 2.0 ** np.arange(1, 30), 1 + 2.0**-9
+    claims = []
+    for a in (1 / 2, 1 / 8):
+        c = ((1 + k) / (1 + a)) ** ((1 + a) / a) / (1 - u)
+        if a == 1 / 2 or c * u <= 1:
+            claims.append((1 + c * n * u) ** a - 1)
+    least, found = np.minimum.reduce(claims), stagnation(n, u)
+    assert (found >= least).all() and (found <= least * (1 + 1e-9) + 1e-12).all()

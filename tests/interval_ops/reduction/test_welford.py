@@ -198,3 +198,26 @@ def test_muted_it_is_exact():
     x = rng(74).normal(size=16)
     (low, high), (bottom, top) = bounds(x, np.ones(16), profile=SM90.mute("accumulation"))
     assert high - low < 1e-12 and top - bottom < 1e-11
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fmt", [BF16, FP32, FP64], ids=lambda f: f.name)
+def test_errors_of_merges_follow_their_recursion(fmt, weighted):
+    """Merge by merge an error grows by 2c + u + 2uc of itself and c (1 + u) of the spread (weighted: of the largest
+    element), u of the largest and four half subnormals; c is two roundings and a division. In closed form no less,
+    and no more than twice as much."""
+    u, spread, reach = fmt.u, np.array([0.5, 3.0]), np.array([2.0, 3.0])
+    r = SM90.fn("div", fmt.name)
+    c = (1 + u) ** 2 * (1 + max(r.r + r.a * 2.0**fmt.p, u)) - 1
+    base = c * (1 + u) * (reach if weighted else spread) + u * reach + 4 * max(fmt.half_subnormal, 2.0**-1074)
+    rounding = welford.Rounding(fmt, SM90, weighted)
+    for n in (1, 2, 3, 7, 10, 100, 10_000):
+        again, error = 2 * c + u + 2 * u * c, np.zeros(2)
+        for _ in range(n):
+            error = error * (1 + again) + base
+        chain, tree = rounding.of_mean(float(n), spread, reach, None), rounding.of_mean(0.0, spread, reach, n)
+        assert (tree * (1 + 1e-12) >= error).all() and (tree <= error * (1 + 1e-6)).all()
+        assert (chain * (1 + 1e-12) >= error).all()  # float64 sums on our side
+        if n * again < 0.25:
+            assert (chain <= error * (1 + 2 * n * again + 1e-12)).all()
+        assert np.isfinite(chain).all() == (n * again < 0.5)

@@ -303,3 +303,24 @@ def test_bounds_of_host_code_are_no_work_of_a_chunk() -> None:
         assert storage() is None
     finally:
         gc.enable()
+
+
+def test_readers_fit_the_tags_that_a_snapshot_puts_back() -> None:
+    """Stores of smaller elements make tags and readers finer; undone, both are as coarse as before, and no reader of
+    the finer ones stays. Where nothing became finer, readers stay; where none were kept, none are made."""
+    memory, x = Memory(), torch.zeros(8)
+    storage = memory.register(x)
+    memory.prepare_tags(storage, 4)
+    assert storage.tags is not None
+    back = undo.snapshot(storage)
+    back()
+    assert storage.reads is None
+    storage.reads = np.arange(len(storage.tags), dtype=np.int64)
+    undo.snapshot(storage)()
+    assert storage.reads.tolist() == list(range(8))
+    back = undo.snapshot(storage)
+    memory.prepare_tags(storage, 1)
+    assert len(storage.tags) == len(storage.reads) == 32
+    back()
+    assert storage.grain == 4 and len(storage.tags) == 8
+    assert storage.reads.tolist() == [0] * 8
