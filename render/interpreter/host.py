@@ -121,9 +121,7 @@ class HostTracker(HostBounds):
         known = {id(t): e for t in tensors if (e := self.memory.host_envelope(t)) is not None}
         taint = NO_TAINT.union(*(e.taints for e in known.values()), *(e.taint for e in ends.values()))
         taint |= self._of_nothing(func, [t for t in tensors if not any(t is x for x in targets)])
-        small = all(t.dim() == 0 for t in tensors if t.is_floating_point())
-        dtype = tensors[0].dtype if tensors and small and tensors[0].is_floating_point() else torch.float64
-        given = GivenNumbers.of(func, args, kwargs, ends, dtype, known)
+        given = GivenNumbers.of(func, args, kwargs, ends, tensors, known, self.memory.profile)
         seen = self.before(func, given.args, given.kwargs, given.known)
         with muted(self._muted_at(host_site())):
             result = None if op.opaque and op.name in RULES else given.bounds(op.name, self.memory.profile)

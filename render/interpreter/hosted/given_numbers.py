@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -12,14 +14,15 @@ import torch
 from torch.utils._pytree import tree_map
 
 from interval_ops.formats import casting
-from interval_ops.formats.model import FP64
+from interval_ops.formats.model import FP32, FP64
 from interval_ops.profiles.profile import Profile
-from render.interpreter.hosted.call import Bounds, Call, Known, Result, held_in
+from render.interpreter.hosted.call import TYPED, Bounds, Call, Known, Result, held_in
 from render.interpreter.hosted.made import FILLS
 from render.interpreter.hosted.numbers import Ends
 from render.interpreter.hosted.table import RULES
 from render.interpreter.memory import Envelope
 from render.interpreter.memory.records import NO_TAINT
+from render.ops.aten import base_name
 from render.ops.dtypes import FORMAT_OF
 
 _FACTORS = frozenset(["alpha", "value", "negative_slope", "weight"])
@@ -39,12 +42,14 @@ class GivenNumbers:
 
     @classmethod
     def of(
-        cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ends: dict[float, Ends], dtype: torch.dtype,
-        known: Known,
+        cls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ends: dict[float, Ends],
+        tensors: Sequence[torch.Tensor], known: Known, profile: Profile,
     ) -> GivenNumbers:  # fmt: skip
+        dtype = meeting(tensors)
         held = {x: torch.tensor(x, dtype=dtype) for x in ends}
+        typed = base_name(func._schema.name) in TYPED
         own = {
-            id(held[x]): Envelope(np.array(e.lo), np.array(e.hi), np.ones((), np.bool_), True, NO_TAINT)
+            id(held[x]): Envelope(*_read(e, dtype, typed, profile), np.ones((), np.bool_), True, NO_TAINT)
             for x, e in ends.items()
         }
         given, named = tree_map(lambda x: held.get(x, x) if isinstance(x, float) else x, (args, kwargs))
@@ -81,3 +86,30 @@ class GivenNumbers:
         if not all(isinstance(f, Bounds) for f in found):
             return None
         return Bounds(np.minimum.reduce([f.lo for f in found]), np.maximum.reduce([f.hi for f in found]))  # type: ignore[union-attr]
+
+
+def meeting(tensors: Sequence[torch.Tensor]) -> torch.dtype:
+    """The type of a tensor without dimensions that gives results their type as a number does.
+
+    A number has no say in it: floats of any kind keep theirs, integers and truth values become the default type. One
+    of float64 leaves those that have dimensions alone, not those that have none.
+    """
+    floats = [t.dtype for t in tensors if t.is_floating_point()]
+    if not floats:
+        return torch.get_default_dtype() if tensors else torch.float64
+    if any(t.dim() for t in tensors if t.is_floating_point()):
+        return torch.float64
+    return reduce(torch.promote_types, floats)
+
+
+def _read(ends: Ends, dtype: torch.dtype, typed: bool, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
+    """A number as it is and as operations in `dtype` read it: in float32 where they compute in that, and some
+    (`typed`) in the result's own type."""
+    lo, hi = np.array(ends.lo), np.array(ends.hi)
+    own = FORMAT_OF.get(dtype, FP64)
+    pairs = [(lo, hi)]
+    if own.bits <= 32:
+        pairs.append(casting.cast_interval(lo, hi, FP64, FP32, profile))
+    if own.bits < 32 and typed:
+        pairs.append(casting.cast_interval(*pairs[-1], FP32, own, profile))
+    return np.minimum.reduce([p[0] for p in pairs]), np.maximum.reduce([p[1] for p in pairs])

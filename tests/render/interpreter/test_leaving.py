@@ -175,3 +175,42 @@ def test_a_number_of_a_launch_has_the_line_of_the_launch():
         _times[(1,)](x, y, math.gamma(x.item()))
         told = [t for t in session.taints.values() if t.code == "RND302"]
     assert told and {t.file for t in told} == {__file__}
+
+
+def test_numbers_that_torchs_own_code_asks_for_are_plain():
+    """The user's `.item()` gives a number with its bounds; torch's, which only looks at one, what torch gives."""
+    spaces: dict[str, dict] = {file: {} for file in (torch.nn.functional.__file__, __file__)}
+    for file, space in spaces.items():
+        exec(compile("def ask(x): return x.item()", file, "exec"), space)
+    x = torch.tensor([1.03])
+    with Session() as session:
+        session.memory.carry(x, np.array([0.9]), np.array([1.1]), frozenset())
+        plain, known = (space["ask"](x) for space in spaces.values())
+    assert type(plain) is float and isinstance(known, Number)
+    assert known.ends.lo <= 0.9 and known.ends.hi >= 1.1
+
+
+MEETING = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64, torch.bool]
+
+
+@pytest.mark.parametrize("dtype", MEETING, ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1)], ids=str)
+def test_numbers_take_the_format_of_what_they_meet(dtype, shape):
+    """A number is no tensor: a float16 tensor times it is rounded to float16, whether or not it has dimensions, and an
+    integer to float32; it is itself rounded before. Every number within its bounds gives a result within the bounds."""
+    rng = np.random.default_rng(3)
+    operations = [lambda t, n: t * n, lambda t, n: t + n, lambda t, n: t / n, lambda t, n: n / t, lambda t, n: n * t]
+    operations += [] if dtype == torch.bool else [lambda t, n: t - n, lambda t, n: n - t]
+    for of in operations:
+        for _ in range(4):
+            t = torch.full(shape, float(rng.uniform(0.5, 9)) if dtype.is_floating_point else int(rng.integers(1, 9)))
+            t, middle, r = t.to(dtype), float(rng.uniform(0.1, 3)), float(10 ** rng.uniform(-9, -2))
+            x = torch.tensor([middle], dtype=torch.float64)
+            with Session() as session:
+                session.memory.carry(x, np.array([middle - r]), np.array([middle + r]), frozenset())
+                made = of(t, x.item())
+                env = session.envelope(made)
+            others = [of(t, float(n)).double().numpy() for n in np.linspace(middle - r, middle + r, 9)]
+            assert (env.lo <= np.array(others)).all() and (np.array(others) <= env.hi).all()
+            room = 8 * torch.finfo(made.dtype).eps * (np.abs(others).max() + 10)
+            assert (env.hi - env.lo <= np.ptp(others) + room).all()
