@@ -28,6 +28,7 @@ from render.ops.dtypes import BEYOND
 from render.ops.nested import leaves_of, refilled
 from render.reference import distances, passes
 from render.reference import local_error as noise
+from render.reference.shares import magnitudes
 from render.reference.twins import is_float as _is_float
 
 F64 = torch.float64
@@ -108,8 +109,8 @@ class Movable:
         with self._default_dtype(F64):
             return leaves_of(self.func(*args, **kwargs))
 
-    def magnitudes(self, grown: bool = False) -> list[Any]:
-        """The results for magnitudes of operands and coefficients, `grown` by the operands' errors."""
+    def magnitudes(self, grown: bool = False, above: bool = False) -> list[Any]:
+        """Results for magnitudes of operands and coefficients, `grown` by errors; `above`: as much or little more."""
 
         def positive(i: int, x: Any) -> Any:
             if _is_float(x):
@@ -117,8 +118,8 @@ class Movable:
             return abs(x) if isinstance(x, float) else x
 
         # Of exact operands alone: what errors add would be a small difference of two such bounds.
-        if single.is_summed(self.name) and not self.errors and (whole := self._single(positive)) is not None:
-            return [whole]
+        if single.is_summed(self.name) and (above or not self.errors) and (one := self._single(positive)) is not None:
+            return [one]
         found = self.run(positive)
         return [(x.abs_() if x.is_contiguous() else x.abs()) if _is_float(x) else x for x in found]
 
@@ -172,8 +173,7 @@ Errors = dict[int, Any]
 
 
 def _multilinear(op: Movable, values: list[Any], floats: list[int], dtypes: list[Any], unit: noise.Unit) -> Errors:
-    sizes = op.magnitudes()
-    grown = op.magnitudes(grown=True) if op.errors else sizes
+    sizes, grown = magnitudes(op, unit)
     found: Errors = {}
     times = 1.0 if grown is sizes or unit.attainable else 2.0
     for i in floats:
