@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number
+from render.interpreter.hosted.numbers import Ends, LeftNumbers, Number, _floats_before
 from render.interpreter.session import Session
 
 NUMBERS = {
@@ -214,3 +214,20 @@ def test_numbers_take_the_format_of_what_they_meet(dtype, shape):
             assert (env.lo <= np.array(others)).all() and (np.array(others) <= env.hi).all()
             room = 8 * torch.finfo(made.dtype).eps * (np.abs(others).max() + 10)
             assert (env.hi - env.lo <= np.ptp(others) + room).all()
+
+
+def test_numbers_that_the_code_around_holds_are_known():
+    """Variables of each frame, and once of each module: its variables, and the constants of its functions."""
+    text = """
+import sys
+G, T = 0.37, (1, 0.59)
+def other():
+    return 0.73
+def frame():
+    local = 0.19
+    return sys._getframe()
+"""
+    space: dict = {}
+    exec(compile(text, "module", "exec"), space)
+    found = list(_floats_before([space["frame"](), space["frame"]()]))
+    assert [found.count(x) for x in (0.37, 0.59, 0.73, 0.19)] == [1, 1, 1, 3]  # 0.19: two frames, one function
