@@ -259,7 +259,7 @@ class Profile:
         for cause in causes:
             if cause not in CAUSES:
                 raise ValueError(f"unknown cause {cause!r}; known: {', '.join(CAUSES)}")
-        return replace(self, off=self.off | frozenset(causes))
+        return self if self.off.issuperset(causes) else replace(self, off=self.off | frozenset(causes))
 
     def muted(self, cause: str) -> bool:
         return cause in self.off
@@ -274,7 +274,9 @@ class Profile:
                 raise ValueError(f"unknown {what} {choice!r}; known: {', '.join(known)}")
         if order == "tree" and self.tree_since is None:
             raise ValueError(f"the order of sums is not known for profile {self.name!r}; only any order is")
-        return replace(self, sum_order=order, contraction=fused, triton=triton or self.triton)
+        version = triton or self.triton
+        same = (order, fused, version) == (self.sum_order, self.contraction, self.triton)
+        return self if same else replace(self, sum_order=order, contraction=fused, triton=version)
 
     @property
     def known_order(self) -> bool:

@@ -106,7 +106,7 @@ def without_rule(functions: Iterable[Any]) -> UnsupportedOp | None:
     """The refusal of the first operation without a rule that these jitted functions name."""
     names = {id(f): own(m, n) for m in modules() for n, f in inspect.getmembers(m) if refused(m, n, f)}
     for fn in functions:
-        code, scope = code_of(fn), namespace_of(fn.fn, {})
+        code, scope = code_of(fn), namespace_of(fn.fn)
         for node in ast.walk(fn.parse()):
             name = names.get(id(_named(node, scope)))
             if name is not None:

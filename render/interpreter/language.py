@@ -57,10 +57,9 @@ class Language:
 
     def _namespace(self, fn: Any, names: frozenset[str]) -> dict[str, Any]:
         """Of a module's many names, those that its code has are looked at."""
-        live = namespace_of(fn, {})
-        for name in names:
-            if name in live:
-                live[name] = self._patches.for_kernels(live[name])
+        live = namespace_of(fn, names)
+        for name in names & live.keys():
+            live[name] = self._patches.for_kernels(live[name])
         planted = {} if self.ctx.change is None else Helpers(self.ctx, self.semantic.builder, uniform).table()
         return {**self.statements.overrides(), **live, **self.statements.helpers(), **planted}
 

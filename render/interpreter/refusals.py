@@ -99,7 +99,7 @@ def _functions(kernel: Any, seen: set[Any]) -> Iterator[Any]:
         return
     seen.add(kernel)
     yield kernel
-    scope = namespace_of(kernel.fn, {})
+    scope = namespace_of(kernel.fn)
     for node in ast.walk(kernel.parse()):
         named: Any = None
         if isinstance(node, ast.Name):

@@ -244,8 +244,13 @@ def code_of(jit_fn: Any, change: Change | None = None) -> RewrittenKernel:
     return known[key]
 
 
-def namespace_of(fn: types.FunctionType, helpers: dict[str, Any]) -> dict[str, Any]:
-    """Globals and closure of `fn` as they are now, with Triton's own names wrapped as `helpers` says."""
+_PYTHONS = frozenset({"__builtins__", "__name__", "__package__", "__spec__", "__path__", "__file__", "__loader__"})
+"""What Python itself looks for in the globals of code that runs."""
+
+
+def namespace_of(fn: types.FunctionType, names: frozenset[str] | None = None) -> dict[str, Any]:
+    """Globals and closure of `fn` as they are now. `names`: those of its code, where no others are asked for; a module
+    may have thousands."""
     closure = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False)
     cells = {}
     for name, cell in closure:
@@ -253,4 +258,7 @@ def namespace_of(fn: types.FunctionType, helpers: dict[str, Any]) -> dict[str, A
             cells[name] = cell.cell_contents
         except ValueError:
             continue
-    return {**fn.__globals__, **cells, **helpers}
+    known = fn.__globals__
+    if names is not None:
+        known = {name: known[name] for name in (names | _PYTHONS) & known.keys()}
+    return {**known, **cells}

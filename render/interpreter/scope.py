@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import repeat
+from operator import is_
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,11 @@ class PatchScope:
         self._changes: list[tuple[Any, dict[str, Any]]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        self._changes.append((owner, {name: _own(owner, name)}))
+        before = _own(owner, name)
+        if self._changes and self._changes[-1][0] is owner:
+            self._changes[-1][1].setdefault(name, before)
+        else:
+            self._changes.append((owner, {name: before}))
         setattr(owner, name, value)
 
     def update(self, owner: Any, values: Mapping[str, Any]) -> None:
@@ -63,7 +68,7 @@ def _own(owner: Any, name: str) -> Any:
 def _put(owner: Any, values: Mapping[str, Any]) -> None:
     if isinstance(owner, ModuleType):
         own = vars(owner)
-        if _MISSING in values.values():
+        if any(map(is_, values.values(), repeat(_MISSING))):
             for name in [name for name, value in values.items() if value is _MISSING]:
                 own.pop(name, None)
             values = {name: value for name, value in values.items() if value is not _MISSING}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypedDict, Unpack
 
 from interval_ops.allocator import large_blocks_kept as large_blocks_kept
@@ -381,11 +382,17 @@ class Session:
         raise failed if found is failed else found.with_traceback(None)
 
 
+@cache
+def _compiled_by(profile: Profile, triton: tuple[int, int]) -> Profile:
+    """Made once: a profile has many fields, and every session begins with one."""
+    return profile.chosen(triton=triton)
+
+
 def _profile(device: str, settings: Settings) -> Profile:
     """The target's profile, under what bounds may assume of the compiler."""
     base = settings.get("profile")
     if base is None:
-        base = load_profile(device).chosen(triton=versions.installed_triton())
+        base = _compiled_by(load_profile(device), versions.installed_triton())
     told = settings.get("triton_version")
     version = None if told is None else versions.triton_version(told)
     return base.chosen(settings.get("sum_order"), settings.get("fp_contraction"), version)
