@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -284,3 +285,20 @@ def test_muting_leaves_exact_results() -> None:
         assert np.all(hi - lo <= 2.0**-46 * np.abs(lo))
     lo, hi = arithmetic.add(x, y, FP32, quiet)
     assert np.array_equal(*RULES["add_ru"].apply((x, y), FP32, quiet)) and lo[0] == 4  # type: ignore[misc]
+
+
+def test_atan2_of_subnormal_numbers_is_the_angle_of_any_flush_of_them() -> None:
+    """Either operand may become zero, or both, with its sign; no angle beyond these and the documented error. Where y
+    may be zero and x not positive, the cut is met and nothing more is claimed."""
+    sizes, error = (1e-39, 3e-40, 1e-38 * 1.17, 1e-37, 0.25), SM80.fn("atan2", "fp32")
+    tiny = FP32.min_normal
+    signed = [s * float(np.float32(v)) for v in sizes for s in (1, -1)]
+    for y, x in itertools.product(signed, signed):
+        ys, xs = ({v, math.copysign(0.0, v)} if abs(v) < tiny else {v} for v in (y, x))
+        angles = [math.atan2(b, a) for b in ys for a in xs]
+        lo, hi = (float(end[0]) for end in joint.atan2((np.array([y]),) * 2, (np.array([x]),) * 2, FP32, SM80))
+        assert lo <= min(angles) and max(angles) <= hi, (y, x)
+        if x > 0 or abs(y) >= tiny:
+            room = [1.01 * (error.r * abs(v) + 2 * tiny) for v in (min(angles), max(angles))]
+            flushed = abs(x) < tiny and abs(y) < tiny and x > 0
+            assert flushed or (min(angles) - room[0] <= lo and hi <= max(angles) + room[1]), (y, x)
