@@ -152,3 +152,16 @@ def test_tables() -> None:
     for e in (-53, -1, 0, 400, 971):
         words = [exact.mpf(float(w)) for w in constants.quarter_turns()[e - constants.LOWEST]]
         assert abs(exact.fmod(exact.ldexp(2 / exact.pi, e), 4) - sum(words)) < 2.0**-150 * min(words[0], 1)
+
+
+def test_powers_of_numbers_near_one_and_out_of_range() -> None:
+    """A base near 1 has a small logarithm, whatever the exponent: no power of it leaves the range for that."""
+    for x in (1 + 2.0**-20, 1 - 2.0**-30, 1 + 2.0**-52, 1.25, 0.75):
+        for y in (1.0, -3.0, 1000.5, 2.0**20, -(2.0**10)):
+            if abs(y * math.log(x)) > 600:
+                continue
+            with mpmath.workprec(200):
+                exact = float(mpmath.power(x, y))
+            assert abs(doubles.power(x, y) - exact) <= 2 * doubles.ERROR * exact, (x, y)
+    assert doubles.power(10.0, 400.0) == doubles.power(0.1, -400.0) == math.inf
+    assert doubles.power(10.0, -400.0) == doubles.power(0.1, 400.0) == 0.0

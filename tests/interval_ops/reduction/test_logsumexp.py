@@ -130,3 +130,16 @@ def test_a_merge_rounds_in_products_and_in_sums(name):
         assert low[0] <= 9 <= high[0]
         width[causes] = float(high[0] - low[0])
     assert min(width[()], width["arith",], width["accumulation",]) > 1e3 * width["arith", "accumulation"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_terms_that_may_overflow_bound_nothing(sign):
+    """The larger end of each term counts: sums of small lower ends may be as large as those of their upper ones."""
+    m, sm = np.zeros((1, 5)), load_profile("sm_90")
+    for size, bounded in ((FP32.max / 4, False), (FP32.max / 64, True)):
+        ends = sorted((0.0, sign * size))
+        low, high = (np.full((1, 5), e) for e in ends)
+        _, ((total_low, total_high),) = reduce_axis((m, m), [(low, high)], 1, FP32, sm, "exp")
+        assert (np.isfinite(total_low[0]) and np.isfinite(total_high[0])) == bounded
+        if bounded:
+            assert total_low[0] <= 5 * ends[0] and 5 * ends[1] <= total_high[0]
