@@ -159,7 +159,8 @@ def guilty(
     mine = _within(trees, only)
     handed: list[Turn] = [(one.kernel, todo) for one in launches(study) if one.kernel in mine
                           for todo in changes(one, unread(trees[one.kernel]))]  # fmt: skip
-    early = [turn for turn in handed if isinstance(turn[1], HandedChange) and turn[1].early][:EARLY]
+    early = [turn for turn in handed if isinstance(turn[1], HandedChange) and turn[1].early]
+    early = early[: min(EARLY, RUNS // 4, LANES // max(run.cost, 1) // 4)]
     found = _in(study, run, cases, [*early, *_turns(mine, near)], RUNS)
     if found is None:
         found = _in(study, run, cases, [turn for turn in handed if turn not in early], RUNS // 4)

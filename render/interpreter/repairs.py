@@ -180,7 +180,7 @@ def _of(node: ast.expr, names: _Names) -> Iterator[tuple[str, int]]:
             yield ast.unparse(ast.BinOp(node.left, op(), node.right)), 0
         if isinstance(node.op, ast.Sub | ast.Div):
             yield ast.unparse(ast.BinOp(node.right, node.op, node.left)), 1
-        if isinstance(node.op, ast.Div) and not isinstance(node.right, ast.Constant | ast.BinOp):
+        if isinstance(node.op, ast.Div) and _counts(node.right):
             yield from ((f"({left}) / ({right} {sign} 1)", 1) for sign in "-+")
         if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.BitAnd):
             yield left, 2
@@ -220,6 +220,25 @@ def _of(node: ast.expr, names: _Names) -> Iterator[tuple[str, int]]:
                 yield from ((f"({text}) {sign} {name}", 5) for sign in "+*-/")
 
 
+FIRST = -3
+"""Rank of what a loop goes over: there are few of them, and they lie far from where its sum departs."""
+
+
+def _ranges(args: list[str], node: ast.Call) -> Iterator[str]:
+    """From the first, and to the last that is not whole."""
+    if len(args) > 1 and isinstance(node.args[0], ast.Constant) and node.args[0].value:
+        yield ", ".join(["0", *args[1:]])
+    for i, x in enumerate(node.args[:2]):
+        if isinstance(x, ast.BinOp) and isinstance(x.op, ast.FloorDiv):
+            step = ast.unparse(x.right)
+            yield ", ".join([*args[:i], f"({ast.unparse(x.left)} + {step} - 1) // {step}", *args[i + 1 :]])
+
+
+def _counts(node: ast.expr) -> bool:
+    """Whether a divisor may be a number of elements: a name, a call, a product of these."""
+    return isinstance(node.op, ast.Mult) if isinstance(node, ast.BinOp) else not isinstance(node, ast.Constant)
+
+
 def _constants(node: ast.Constant) -> Iterator[tuple[str, int]]:
     value = node.value
     if isinstance(value, bool):
@@ -236,6 +255,9 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, int]]:
     given = ", ".join([*map(ast.unparse, node.args), *map(ast.unparse, node.keywords)])
     for other in _CALLS.get(name, ()):
         yield f"{function}.{other}({given})", 0
+    if name in ("range", "static_range"):
+        ranges = _ranges(list(map(ast.unparse, node.args)), node)
+        yield from ((f"{ast.unparse(node.func)}({made})", FIRST) for made in ranges)
     if name == "where" and len(node.args) == 3:
         cond, x, y = map(ast.unparse, node.args)
         yield f"{function}.where({cond}, {y}, {x})", 1

@@ -46,3 +46,10 @@ def test_literals_are_floats_of_the_body():
 def test_an_accumulation_that_was_forgotten_comes_first():
     text = "def kernel(X):\n    acc = 0.0\n    for k in range(8):\n        acc = tl.load(X + k)\n    tl.store(X, acc)\n"
     assert repairs(ast.parse(text))[0].code == "(tl.load(X + k)) + acc"
+
+
+def test_the_ends_of_a_loop_come_first():
+    text = "def f(n, B):\n    for i in range(1, n // B):\n        s = i / (n * B)\n    return s\n"
+    codes = [r.code for r in repairs(ast.parse(text))]
+    assert codes[:2] == ["range(0, n // B)", "range(1, (n + B - 1) // B)"]
+    assert "(i) / (n * B - 1)" in codes
