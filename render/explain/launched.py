@@ -77,10 +77,7 @@ def launches(study: Study) -> list[LaunchSite]:
     found: list[LaunchSite] = []
 
     def note(place: int, kernel: Any, grid: Any, call: KernelCall) -> tuple[Any, KernelCall]:
-        frame: Any = sys._getframe(1)
-        while frame is not None and not is_user_file(frame.f_code.co_filename):
-            frame = frame.f_back
-        if frame is not None:
+        if (frame := _caller()) is not None:
             code, site = kernel.fn.__code__, (frame.f_code.co_filename, frame.f_lineno)
             texts = _texts(*site, tuple(call.bound.signature.parameters))
             key = code.co_filename, code.co_firstlineno
@@ -91,6 +88,19 @@ def launches(study: Study) -> list[LaunchSite]:
 
     study.run({"interval": False, "hand": note})
     return found
+
+
+def _caller() -> Any:
+    """The frame in the user's files whose text hands the arguments over: what takes `*args` passes on what others gave
+    it (a library's own launcher), unless nobody else is there."""
+    frame, first = sys._getframe(2), None
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            first = first or frame
+            if not frame.f_code.co_flags & inspect.CO_VARARGS:
+                return frame
+        frame = frame.f_back  # type: ignore[assignment]
+    return first
 
 
 def applied(change: HandedChange) -> Any:

@@ -93,3 +93,29 @@ def test_what_a_kernel_does_not_read_is_missing_there(tmp_path):
 )
 def test_words_of_a_call_that_a_parameter_has(parameter, text, count):
     assert _likeness(parameter, text) == count
+
+
+PASSED_ON = """
+class Through:
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        def call(*args, **kwargs):
+            return self.kernel[grid](*args, **kwargs)
+
+        return call
+"""
+
+
+@pytest.mark.parametrize("name", ["a number", "one column less"])
+def test_a_launcher_of_the_user_s_own_is_not_the_place(tmp_path, name):
+    """What passes on `*args` is a library's own launcher, as flag_gems has it: its caller is meant."""
+    was, now = WRONG[name]
+    text = TEXT.replace("def launch", PASSED_ON.lstrip() + "\n\ndef launch").replace(
+        "scaled[(m,)]", "Through(scaled)[(m,)]"
+    )
+    first = text[: text.index("Through(scaled)")].count("\n") + 1
+    last = text[: text.index("    return y")].count("\n") + 1
+    v = judged(tmp_path, text.replace(was, now, 1))
+    assert v.label == "Type-II" and v.guilty is not None and first <= v.guilty.line <= last, v.guilty
