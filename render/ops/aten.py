@@ -142,7 +142,7 @@ _all(Form.MADE, """
 _all(Form.FUNCTION, "linspace logspace hann_window hamming_window blackman_window bartlett_window kaiser_window")
 _all(Form.RANDOM, """
     rand randn randint randperm rand_like randn_like normal uniform bernoulli multinomial dropout native_dropout
-    exponential random randint_like
+    exponential random randint_like cauchy geometric log_normal
 """)  # fmt: skip
 _all(Form.MOVE, """
     clone cat stack flip roll rot90 repeat tril triu _unsafe_view copy where masked_fill index gather scatter take

@@ -7,6 +7,7 @@ steps of the forward operation with autograd through them. Each value is put bes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -58,6 +59,10 @@ def _log_of_both(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _shrunk(grad: torch.Tensor, x: torch.Tensor, reach: float) -> torch.Tensor:
     return torch.where(x.abs() <= reach, 0.0, grad)
+
+
+def _angle(x: torch.Tensor) -> Any:
+    return NotImplemented if x.is_complex() else torch.where(x.isnan(), x, torch.where(x < 0, math.pi, 0.0))
 
 
 def _quantised(
@@ -152,6 +157,7 @@ STEPS: dict[str, Steps] = {
     "cumprod": _scanned(torch.mul),
     "softshrink_backward": _shrunk,
     "hardshrink_backward": _shrunk,
+    "angle": _angle,
     "fake_quantize_per_tensor_affine_cachemask": _quantised,
     "fake_quantize_per_channel_affine_cachemask": _quantised_by_channel,
     "_cdist_backward": _distances_back,

@@ -31,6 +31,7 @@ from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
 from render.reference import local_error as noise
+from render.reference.counts import counted
 from render.reference.definitions import STEPS
 from render.reference.normalised import carried
 from render.reference.running_error import Movable, add_constants, add_numbers, error_of, has_rule
@@ -355,7 +356,8 @@ class ShadowMode(TorchDispatchMode):
         """
         if self.unit is None or self.unit.native or operation.func._schema.is_mutable or has_rule(operation):
             return None
-        found = carried(operation, self.unit) or solved(operation, self.unit) or self._decomposed(operation)
+        found = next(filter(None, (rule(operation, self.unit) for rule in (carried, solved, counted))), None)
+        found = found or self._decomposed(operation)
         if found is None or not self.round_scalars:
             return found
         values, bounds = found
