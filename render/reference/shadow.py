@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from render.entry.execution import default_dtype as default_dtype
 from render.entry.kernels import ShadowedKernels as ShadowedKernels
 from render.entry.left_errors import LeftErrors, Number, math_functions
+from render.ops.aten import Form, of_form
 from render.ops.nested import leaves_of, mapped, refilled
 from render.ops.parts import dispatches as dispatches
 from render.ops.parts import in_parts as in_parts
@@ -70,6 +71,13 @@ def _is_fixed(operation: Movable) -> bool:
 
 
 FIXED = 2.0**-40
+MADE = of_form(Form.MADE)
+
+
+def is_complex(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_complex()
+
+
 ALIKE = 2.0**-20
 """Of its largest element, which a definition may be off by from what torch computes: in float32, of some types."""
 
@@ -236,6 +244,9 @@ class ShadowMode(TorchDispatchMode):
             args = (*args[:2], most if args[2] is None else args[2], least if args[3] is None else args[3])
         if noise.base_name(func) == "_local_scalar_dense" and is_float(args[0]):
             return self._number(func, args[0])
+        if noise.base_name(func) == "copy" and all(is_complex(x) and not x.is_conj() for x in args[:2]):
+            self.__torch_dispatch__(func, types, (*map(torch.view_as_real, args[:2]), *args[2:]), kwargs)
+            return args[0]
         if noise.base_name(func) == "set":  # another storage, with the shadow that it has
             return func(*args, **kwargs)
         if noise.base_name(func) == "copy" and not is_float(args[0]) and self.shadows.copied(args[0], args[1]):
@@ -258,7 +269,12 @@ class ShadowMode(TorchDispatchMode):
         if self.decides and any(map(is_float, inputs)):
             self._decide(func, twins, out)
         changed = [x for x in leaves_of(out) if is_float(x) and (mutable or x.untyped_storage()._cdata not in known)]
-        if changed:
+        strange = [x for x in leaves_of(out) if is_complex(x) and (mutable or x.untyped_storage()._cdata not in known)]
+        if strange and noise.base_name(func) not in MADE:
+            self._of_complex(func, [torch.view_as_real(x.conj() if x.is_conj() else x) for x in strange])
+        if changed and any(map(is_complex, inputs)):
+            self._of_complex(func, changed)
+        elif changed:
             self._follow(func, twins, errors, out, changed, kwargs.get("dtype"))
         return out
 
@@ -387,6 +403,11 @@ class ShadowMode(TorchDispatchMode):
             return None
         self.estimated = self.estimated or inner.estimated
         return values, [bounds.get(i) for i in range(len(values))]
+
+    def _of_complex(self, func: Any, changed: list[torch.Tensor]) -> None:
+        """Complex numbers that do not go by their parts (`render.ops.complexes`) have no float64 beside them."""
+        self._note(f"{noise.base_name(func)} of complex numbers was taken at the reference's own precision")
+        self._taken_natively(changed)
 
     def _taken_natively(self, changed: list[torch.Tensor]) -> None:
         self.estimated = True
