@@ -232,8 +232,8 @@ for _name in ("avg_pool2d_backward", "avg_pool3d_backward", "_adaptive_avg_pool2
     _add(Aten(_name, Form.SUM, stepwise=True))
 _all(Form.PRODUCT, """
     mm bmm addmm baddbmm addbmm mv dot vdot addmv convolution _convolution mkldnn_convolution linear mkldnn_linear
-    _trilinear
 """)  # fmt: skip
+_add(Aten("_trilinear", Form.PRODUCT, stepwise=True))
 _all(Form.CHOICE, """
     logical_not logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor any all count_nonzero
     bincount gt lt ge le eq ne isnan isinf isfinite signbit searchsorted bucketize

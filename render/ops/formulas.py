@@ -123,8 +123,8 @@ def lerp(n: NumberKind, x: Num, y: Num, w: Num) -> Num:
 
 
 def lerp_computed(n: NumberKind, x: Num, y: Num, w: Num) -> Num:
-    """From the nearer end."""
-    return n.choose(w - n.number(0.5), lambda: y - (y - x) * (1 - w), lambda: x + w * (y - x))
+    """From the second end where |w| >= 1/2 (aten/src/ATen/native/Lerp.h)."""
+    return n.choose(abs(w) - n.number(0.5), lambda: y - (y - x) * (1 - w), lambda: x + w * (y - x))
 
 
 def addcmul(n: NumberKind, x: Num, y: Num, z: Num, value: float = 1) -> Num:

@@ -34,7 +34,7 @@ def decomposition(func: Any, narrow: bool = False) -> Callable[..., Any] | None:
     `narrow`: without the wrappers that widen narrow types to float32 for all steps: torch's own kernels round some of
     them to the type. Most backward passes are fused kernels, which widen as well; the others are `stepwise`.
     """
-    if not isinstance(func, OpOverload) or base_name(func.name()) in OTHERWISE:
+    if not isinstance(func, OpOverload) or base_name(func.name()) in OTHERWISE | IN_OTHER_STEPS:
         return None
     found = _steps(func)
     name = base_name(func.name())
@@ -53,6 +53,10 @@ def _steps(func: OpOverload) -> Callable[..., Any] | None:
 OTHERWISE = frozenset(["grid_sampler_2d", "grid_sampler_3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa",
                        "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"])  # fmt: skip
 """Interpolations between places that are computed: a rounding of a place is none of the steps' errors."""
+
+
+IN_OTHER_STEPS = frozenset(["binary_cross_entropy_backward", "soft_margin_loss_backward", "logit_backward"])
+"""Gradients whose kernels take other steps than torch's table, and round differences there that cancel."""
 
 
 @cache

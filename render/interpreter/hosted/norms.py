@@ -97,11 +97,19 @@ def norm(op: Aten) -> Rule:
                 return _with_given(rows, given, eps)
         z, *beside = normalised(rows.pair, eps, rows.inner, rows.profile)
         kept = _kept(rows) if row.beside else 0.0
-        return rows.affine(_by_kept(rows, z, beside[0], beside[1][1], kept), kept), *(
-            rows.reduced(pair, rounded=False) for pair in beside
-        )
+        statistics = (_statistics(rows, pair) for pair in beside)
+        return rows.affine(_by_kept(rows, z, beside[0], beside[1][1], kept), kept), *statistics
 
     return rule
+
+
+def _statistics(rows: Rows, pair: Pair) -> Bounds:
+    """Mean and reciprocal deviation: as they were computed, or rounded to the narrow type that a CPU returns."""
+    found = rows.reduced(pair, rounded=False)
+    if not _kept(rows):
+        return found
+    other = rows.reduced(pair)
+    return Bounds(np.minimum(found.lo, other.lo), np.maximum(found.hi, other.hi))
 
 
 def _kept(rows: Rows) -> float:

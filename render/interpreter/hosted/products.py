@@ -360,7 +360,7 @@ def _run(call: Call, operands: dict[int, np.ndarray], signed: bool) -> np.ndarra
         return torch.from_numpy(np.array(operands[id(x)])) if id(x) in operands else x
 
     found: np.ndarray = (call if signed else call.with_numbers(abs)).run(pick).numpy()
-    return found
+    return found if signed else np.abs(found)  # a divisor may be negative (avg_pool2d's divisor_override)
 
 
 def _misplaced(call: Call, inner: Format, midpoint: dict[int, np.ndarray], radius: dict[int, np.ndarray]) -> float:
@@ -372,6 +372,18 @@ def _misplaced(call: Call, inner: Format, midpoint: dict[int, np.ndarray], radiu
     """
     most = max(float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items())
     return sum(10 * inner.u * (n + 1) * most for n in call.x.shape[2:])
+
+
+def _stored_sums(call: Call, op: Aten, count: int) -> int:
+    """Roundings to the type of the result besides the last: a transposed convolution adds the places of its kernel as
+    `col2im` does, and a product of three multiplies and adds in the type."""
+    if isinstance(call, _Gradient):
+        return call.stored_sums(call.profile)
+    if call.profile.muted("accumulation"):
+        return 0
+    if single.is_summed(op) and call.args[6]:
+        return math.prod(call.args[1].shape[2:])
+    return count + 2 if op.stepwise else 0
 
 
 def _rounding(
@@ -402,7 +414,7 @@ def _rounding(
     cut = 0.0 if profile.muted("operand") or inner == FP64 or not reads else 2.0**-9
     peak = max((float((np.abs(m) + radius[k]).max(initial=0.0)) for k, m in midpoint.items()), default=0.0)
     floor = blocks * theta * 2.0**model.emin * (2 * peak + 1)  # subnormal operands are aligned at the least exponent
-    stored = call.stored_sums(profile) * fmt.u if isinstance(call, _Gradient) and fmt != inner else 0.0
+    stored = _stored_sums(call, op, count) * fmt.u if fmt != inner else 0.0
     if op.name == "linear" and fmt != inner and call.get("bias") is not None and not profile.muted("cast"):
         # it arrives whole in inference mode, and may add its bias to a product that was rounded (`LinearSums.bounds`)
         stored, floor = fmt.u, floor + fmt.half_subnormal

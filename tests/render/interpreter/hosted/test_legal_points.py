@@ -30,6 +30,11 @@ def wide(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype.itemsize < 4 else x
 
 
+def transposed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Of float32 it is no sum of products here, which is told."""
+    return F.conv_transpose2d(x, w, stride=(3, 2), padding=(1, 2))
+
+
 OPERATIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     # numbers in the operands' type
     "add": (lambda x: x + C, [(40,)]),
@@ -95,6 +100,15 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "linear": (lambda x: F.interpolate(x, scale_factor=1.37, mode="linear", align_corners=True), [(1, 2, 77)]),
     "trilinear": (lambda x: F.interpolate(x, size=(5, 9, 8), mode="trilinear"), [(1, 1, 7, 8, 9)]),
     "nearest": (lambda x: F.interpolate(x, scale_factor=2.7, mode="nearest"), [(1, 2, 7, 9)]),
+    # from either end, by the magnitude of the weight
+    "lerp": (lambda x, y, w: torch.lerp(x, y, w), [(60,)] * 3),
+    "lerp by a number": (lambda x, y: torch.lerp(x, y, -C), [(60,)] * 2),
+    "negative divisor": (lambda x: F.avg_pool2d(x, 2, divisor_override=-3), [(1, 2, 6, 8)]),
+    "bilinear of two": (lambda x, y, w: F.bilinear(x, y, w), [(3, 4), (3, 5), (2, 4, 5)]),
+    "means of rows": (lambda x: torch.native_layer_norm(x, (9,), None, None, 1e-5)[1], [(20, 9)]),
+    "scales of rows": (lambda x: torch.native_layer_norm(x, (9,), None, None, 1e-5)[2], [(20, 9)]),
+    "means of channels": (lambda x: torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[1],
+                          [(4, 6, 5)]),
 }  # fmt: skip
 
 
@@ -144,7 +158,15 @@ def bounds(operation: Callable[..., Any], boxes: list[tuple[np.ndarray, ...]], d
 @pytest.mark.parametrize("dtype", WIDTHS, ids=str)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_torch_s_own_results_lie_inside(name, dtype):
-    operation, shapes = OPERATIONS[name]
+    inside(*OPERATIONS[name], dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_transposed_convolution_adds_in_its_type(dtype):
+    inside(transposed, [(2, 3, 4, 4), (3, 2, 4, 5)], dtype)
+
+
+def inside(operation: Callable[..., Any], shapes: list[tuple[int, ...]], dtype: torch.dtype) -> None:
     for seed in range(trials(2)):
         g = rng(seed)
         for width in WIDTHS[dtype]:
