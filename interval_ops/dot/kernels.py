@@ -74,8 +74,8 @@ def pack_single(
 ) -> None:
     """Single precision points at `row`, `column` of what is packed, in float64, with magnitudes; `bits` are those of x.
 
-    With `readings`, as a tensor core reads them as well: `sums.truncate_tf32` (1), `sums.round_tf32` (2), in `cut` and
-    `near`. One pass in place of five.
+    With `readings`, as a tensor core reads them as well: `reading.truncate_tf32` (1), `reading.round_tf32` (2), in
+    `cut` and `near`. One pass in place of five.
     """
     keep, half, infinite = np.uint32(0xFFFFE000), np.uint32(0x1000), np.uint32(0x7F800000)
     for g in range(x.shape[0]):
@@ -98,7 +98,7 @@ def pack_single(
 
 @compiled
 def _truncated(x: float) -> float:
-    """`dot_sums.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
+    """`reading.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
     cut = _float(_bits(x) & -0x40000000000)
     small = np.trunc(x * 2.0**136) * 2.0**-136
     return small if abs(x) < 2.0**-126 else cut

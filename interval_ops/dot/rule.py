@@ -80,18 +80,9 @@ from interval_ops.dot.chain import LONGEST, chain_interval
 from interval_ops.dot.close import close, close_near
 from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
+from interval_ops.dot.reading import Readers, flush_small, round_tf32, truncate_tf32
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
-from interval_ops.dot.sums import (
-    Centred,
-    DotSums,
-    Product,
-    Readers,
-    centred,
-    evaluate,
-    flush_small,
-    round_tf32,
-    truncate_tf32,
-)
+from interval_ops.dot.sums import Centred, DotSums, Product, centred, evaluate
 from interval_ops.formats.model import FORMATS, Format
 from interval_ops.profiles.profile import DotModel, Profile
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any
@@ -18,13 +18,10 @@ import numpy as np
 
 from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot import kernels
+from interval_ops.dot.reading import Reader, Readers, round_tf32, truncate_tf32
 from interval_ops.reduction.grid import column_grid, row_grid
 
 Array = np.ndarray[Any, Any]
-Reader = Callable[[Array], Array]
-"""What a unit makes of its operands: monotone, keeps zero and the sign; larger magnitudes are the model's `growth`."""
-Readers = tuple[Reader, ...]
-"""A unit reads all its operands by one of them; none: as they are."""
 _READ = ("t", "r")
 """Before the names of what is packed, for each reader."""
 
@@ -121,33 +118,6 @@ class Centred:
     columns: Array
     row_grid: Array
     column_grid: Array
-
-
-def truncate_tf32(x: Array) -> Array:
-    """x cut to 10 fraction bits towards zero, as the tensor core reads fp32; below 2**-126 multiples of 2**-136."""
-    if x.dtype == np.float32:
-        return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    cut = (x.view(np.uint64) & np.uint64(0xFFFFFC0000000000)).view(np.float64)
-    small = np.abs(x) < 2.0**-126
-    return np.where(small, np.trunc(x * 2.0**136) * 2.0**-136, cut) if small.any() else cut
-
-
-def round_tf32(x: Array) -> Array:
-    """x to 10 fraction bits, ties away from zero (PTX cvt.rna.tf32.f32); below 2**-126 to multiples of 2**-136."""
-    if x.dtype == np.float32:
-        bits = x.view(np.uint32)
-        return np.where(np.isfinite(x), (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000), bits).view(np.float32)
-    bits = x.view(np.uint64)
-    half, kept = np.uint64(1 << 41), np.uint64(0xFFFFFC0000000000)
-    near = np.where(np.isfinite(x), (bits + half) & kept, bits).view(np.float64)
-    small = np.abs(x) < 2.0**-126
-    return np.where(small, np.trunc(x * 2.0**136 + np.copysign(0.5, x)) * 2.0**-136, near) if small.any() else near
-
-
-def flush_small(x: Array, least: float) -> Array:
-    """x with magnitudes below `least` replaced by zero."""
-    small = np.abs(x) < least
-    return np.where(small, x.dtype.type(0), x) if small.any() else x
 
 
 _KNOWN: dict[Readers, int] = {(): 0, (truncate_tf32,): 1, (truncate_tf32, round_tf32): 2}

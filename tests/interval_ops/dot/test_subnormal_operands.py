@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interval_ops.dot import kernels, sums
+from interval_ops.dot import kernels, reading
 
 GENERATOR = np.random.default_rng(0)
 SUBNORMAL = np.concatenate([
@@ -14,7 +14,7 @@ SUBNORMAL = np.concatenate([
 ]).view(np.float32)  # fmt: skip
 
 
-@pytest.mark.parametrize("read", [sums.truncate_tf32, sums.round_tf32])
+@pytest.mark.parametrize("read", [reading.truncate_tf32, reading.round_tf32])
 def test_both_carriers_of_a_subnormal_number_are_read_alike(read):
     """float32 loses its 13 last bits, as a word; a float64 that holds the same number has to lose the same."""
     for x in (SUBNORMAL, -SUBNORMAL):
@@ -23,7 +23,9 @@ def test_both_carriers_of_a_subnormal_number_are_read_alike(read):
 
 def test_truncation_is_that_of_the_word():
     words = SUBNORMAL.view(np.uint32) & np.uint32(0xFFFFE000)
-    assert np.array_equal(sums.truncate_tf32(SUBNORMAL.astype(np.float64)), words.view(np.float32).astype(np.float64))
+    assert np.array_equal(
+        reading.truncate_tf32(SUBNORMAL.astype(np.float64)), words.view(np.float32).astype(np.float64)
+    )
 
 
 def test_narrow_upper_bounds_are_normal():

@@ -12,8 +12,8 @@ from dot_support import accumulators, dot, inside, point, target, usage
 from support import exact, rng, round_fraction, trials
 
 from interval_ops.dot import kernels, sums
+from interval_ops.dot.reading import round_tf32, truncate_tf32
 from interval_ops.dot.rule import PendingDot
-from interval_ops.dot.sums import round_tf32, truncate_tf32
 from interval_ops.formats.model import FP16, FP32
 from interval_ops.profiles.profile import load_profile
 from interval_ops.reduction.running import FEW, ramp, short_ramp
