@@ -7,9 +7,9 @@ take helpers, which are inlined, and constants, which are frozen, from there alo
 Python's, the processor and its features, the signature and the bytecode.
 
 Reading a kernel needs no registry of numba's (a third of a second of imports): what machine code refers to are symbols
-of Python, of numba's runtime and of libm. What must be compiled loads them, as always, and sees Python's own `math`:
-a session in which user code runs puts functions there that numba does not know, and what it registered while it saw
-those would stay unknown for the rest of the process.
+of Python, of numba's runtime and of libm. What must be compiled loads them, as always, and sees Python's own `math` and
+numpy's own functions: a session in which user code runs puts functions there that numba does not know, and what it
+registered while it saw those would stay unknown for the rest of the process.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba.core import caching, config
 from numba.core.runtime import rtsys
 from numba.core.typing import mathdecl  # noqa: F401  registers the functions of `math` as they are now
 from numba.cpython import mathimpl  # noqa: F401
 from platformdirs import user_cache_path
 
-_MATH = dict(vars(math))
+_OWN = [(module, dict(vars(module))) for module in (math, np)]
+_compiling = threading.RLock()
 OURS = ("interval_ops", "render")
 FOLDER = "compiled"
 _IMPORT = re.compile(
@@ -148,14 +151,18 @@ class Kept(caching.FunctionCache):  # type: ignore[misc]
 
 
 @contextmanager
-def _pythons_math() -> Iterator[None]:
-    """`math` as it was imported, inside."""
-    other = {name: value for name, value in vars(math).items() if _MATH.get(name, value) is not value}
-    vars(math).update((name, _MATH[name]) for name in other)
+def _own_functions() -> Iterator[None]:
+    """`math` and `numpy` as they were imported, inside."""
+    changed = []
+    for module, own in _OWN:
+        other = {name: value for name, value in vars(module).items() if own.get(name, value) is not value}
+        vars(module).update((name, own[name]) for name in other)
+        changed.append((vars(module), other))
     try:
         yield
     finally:
-        vars(math).update(other)
+        for names, other in changed:
+            names.update(other)
 
 
 def keep(dispatcher: Any, function: Callable[..., Any]) -> None:
@@ -163,7 +170,7 @@ def keep(dispatcher: Any, function: Callable[..., Any]) -> None:
     plain = dispatcher.compile
 
     def compile(signature: Any) -> Any:
-        with _pythons_math():
+        with _compiling, _own_functions():
             return plain(signature)
 
     dispatcher.compile = compile

@@ -96,10 +96,27 @@ print("numba.np.arraymath" in sys.modules, sum(kernels.growth.stats.cache_hits.v
 """
 
 
-def run(folder: Path) -> list[str]:
+FILLED = """
+import numpy as np
+from interval_ops.reduction import kernels
+plain = np.empty
+np.empty = lambda *args, **keywords: plain(*args, **keywords)  # as a session does
+x, out = np.ones((2, 40, 64)), np.zeros((2, kernels.ROWS, 64))
+kernels.accumulate(x, x, out)
+np.empty = plain
+kernels.accumulate(x.astype(np.float32), x, out)
+print(out[0, 0, 0])
+"""
+
+
+def test_a_kernel_is_compiled_with_numpys_own_functions(tmp_path):
+    assert run(tmp_path, FILLED) == ["40.0"]
+
+
+def run(folder: Path, script: str = RUN) -> list[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONPATH": str(ROOT)}
     environment.pop("NUMBA_CACHE_DIR", None)
-    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
     return done.stdout.split()
 
 
