@@ -74,7 +74,7 @@ def timed(case: Any, device: str, limit: float) -> Times:
     with on_cpu(device):
         torch.manual_seed(0)
         given = from_mapping(case.fn, case.inputs())
-    with Session(device=device):
+    with Session(device=device, threads=1):
         given.clone()
     startup = time.process_time() - began
     entry = Entry(case.fn, given, device)

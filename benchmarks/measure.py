@@ -39,13 +39,15 @@ def ratio(samples: dict[str, list[float]], over: str, under: str) -> float:
     return median(a / b for a, b in zip(samples[over], samples[under], strict=True))
 
 
-def interval_run(run: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, Any]:
+def interval_run(
+    run: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], threads: int = 1
+) -> tuple[torch.Tensor, Any]:
     """The output and its envelope under the default profile, in the memory scope of a classification."""
     from interval_ops.allocator import large_blocks_kept
     from render.interpreter.session import Session
 
     with large_blocks_kept():
-        with Session(device="any") as session:
+        with Session(device="any", threads=threads) as session:
             out = run(*inputs)
         return out, session.envelope(out)
 

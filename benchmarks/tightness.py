@@ -32,8 +32,8 @@ from rich.console import Console
 from rich.table import Table
 from rows import Row, measure_rows
 
+from interval_ops.dot.readings import truncate_tf32
 from interval_ops.dot.rule import PendingDot
-from interval_ops.dot.sums import truncate_tf32
 from interval_ops.formats.casting import round_value
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import describe, load_profile

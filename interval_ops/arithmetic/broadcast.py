@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from interval_ops import threads
 from interval_ops.bounds import Array, Pair, each
 
 BLOCK = 1 << 14
@@ -47,7 +48,13 @@ def elementwise(
         direct = direct and flat is not None
         flats.append(flat)
     if direct:
-        return *outs, bool(kernel(*flats, *flat_outs, *params))
+        if size < 2 * threads.LEAST:
+            return *outs, bool(kernel(*flats, *flat_outs, *params))
+        arrays = [*flats, *flat_outs]
+        same = threads.spread(
+            lambda start, stop: kernel(*(a[start:stop] for a in arrays if a is not None), *params), size
+        )
+        return *outs, all(same)
     return *outs, _blocks(kernel, inputs, flats, flat_outs, shape, params)
 
 
@@ -102,19 +109,31 @@ def _blocks(
     axis, step, inner = _split(shape)
     tail = shape[axis + 1 :]
     size = min(step, shape[axis]) * inner
-    pieces = {id(a): _Piece(a, axis, size, tail) for a, flat in zip(inputs, flats, strict=True) if flat is None}
-    same, done = True, 0
-    for lead in np.ndindex(shape[:axis]):
-        for start in range(0, shape[axis], step):
+    blocks = [(lead, start) for lead in np.ndindex(shape[:axis]) for start in range(0, shape[axis], step)]
+
+    def run(first: int, last: int) -> bool:
+        pieces = {id(a): _Piece(a, axis, size, tail) for a, flat in zip(inputs, flats, strict=True) if flat is None}
+        same = True
+        for lead, start in blocks[first:last]:
             rows = min(step, shape[axis] - start)
+            done = (_rank(lead, shape) * shape[axis] + start) * inner
             stop = done + rows * inner
             args = [
                 pieces[id(a)].fetch(lead, start, rows) if flat is None else flat[done:stop]
                 for a, flat in zip(inputs, flats, strict=True)
             ]
             same &= bool(kernel(*args, *(out[done:stop] for out in outs), *params))
-            done = stop
-    return same
+        return same
+
+    return all(threads.spread(run, len(blocks), size))
+
+
+def _rank(lead: tuple[int, ...], shape: tuple[int, ...]) -> int:
+    """Where these indices of the first dimensions stand among all of them."""
+    rank = 0
+    for i, n in zip(lead, shape, strict=False):
+        rank = rank * n + i
+    return rank
 
 
 def _split(shape: tuple[int, ...]) -> tuple[int, int, int]:

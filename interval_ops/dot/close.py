@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from interval_ops import threads
 from interval_ops.bounds import Pair, is_point
 from interval_ops.dot import kernels
 from interval_ops.dot.kernels import Addends, Evaluated, Parameters, Peaks
 from interval_ops.dot.sums import Array, Centred, DotSums
 from interval_ops.reduction.grid import last_bits
-from interval_ops.reduction.running import FEW
 
 
 def close(sums: DotSums, addends: Sequence[Pair], parameters: Parameters, ramped: bool) -> Pair:
@@ -36,7 +36,7 @@ def close(sums: DotSums, addends: Sequence[Pair], parameters: Parameters, ramped
 
     out_lo, out_hi = np.empty(shape), np.empty(shape)
     nothing = flat(none, (-2, -1)).reshape(-1)
-    kernels.finisher(_ramp(ramped, parameters), lo is not tlo, kind, False)(
+    kernels.finisher(ramped, lo is not tlo, kind, False)(
         Evaluated(flat(lo), flat(hi), flat(tlo), flat(thi), flat(sums.mag), 1.0, nothing, nothing),
         Addends(*(flat(x) for x in (less, more, weight, grid))),
         Peaks(
@@ -48,10 +48,10 @@ def close(sums: DotSums, addends: Sequence[Pair], parameters: Parameters, ramped
 
 
 def close_near(
-    shape: tuple[int, ...], spread: bool, parts: Iterable[Centred | None], addends: Sequence[Pair],
+    shape: tuple[int, ...], spread: bool, runs: Sequence[Iterable[Centred | None]], addends: Sequence[Pair],
     parameters: Parameters, ramped: bool,
 ) -> Pair | None:  # fmt: skip
-    """The same of sums of this shape; None where a part has no such form, or the addends have more slices."""
+    """The same of sums of this shape, runs at once; None where a part has no such form or addends have more slices."""
     if np.broadcast_shapes(shape, *(c[0].shape for c in addends)) != shape:
         return None
     kind, extra = _addends(addends, np.empty(0))
@@ -61,23 +61,22 @@ def close_near(
                  for x in extra if x.size}  # fmt: skip
     bounds = np.empty(shape), np.empty(shape)
     outs = [x.reshape(-1, *shape[-2:]) for x in bounds]
-    for part in parts:
-        if part is None:
-            return None
-        (lo, tlo), (hi, thi), at = part.centre, part.radius, part.at
-        less, more, weight, grid = (known[id(x)][at] if id(x) in known else lo for x in extra)
-        kernels.finisher(_ramp(ramped, parameters), lo is not tlo, kind, spread)(
-            Evaluated(lo, hi, tlo, thi, part.mag, part.factor, part.tiny, part.underflow),
-            Addends(less, more, weight, grid), Peaks(part.rows, part.columns, part.row_grid, part.column_grid),
-            parameters, (outs[0][at], outs[1][at]),
-        )  # fmt: skip
-    return bounds
 
+    def finish(run: Iterable[Centred | None]) -> bool:
+        for part in run:
+            if part is None:
+                return False
+            (lo, tlo), (hi, thi), at = part.centre, part.radius, part.at
+            less, more, weight, grid = (known[id(x)][at] if id(x) in known else lo for x in extra)
+            kernels.finisher(ramped, lo is not tlo, kind, spread)(
+                Evaluated(lo, hi, tlo, thi, part.mag, part.factor, part.tiny, part.underflow),
+                Addends(less, more, weight, grid), Peaks(part.rows, part.columns, part.row_grid, part.column_grid),
+                parameters, (outs[0][at], outs[1][at]),
+            )  # fmt: skip
+        return True
 
-def _ramp(ramped: bool, parameters: Parameters) -> int:
-    if not ramped:
-        return kernels.FLAT
-    return kernels.SHORT if parameters.blocks <= FEW else kernels.LONG
+    done = threads.spread(lambda start, stop: all(finish(run) for run in runs[start:stop]), len(runs), threads.HEAVY)
+    return bounds if all(done) else None
 
 
 def _addends(addends: Sequence[Pair], unused: Array) -> tuple[int, tuple[Array, Array, Array, Array]]:

@@ -16,7 +16,7 @@ import numpy as np
 from interval_ops.compiled import compiled
 from interval_ops.formats.rounding import _bits, _float, _single
 from interval_ops.reduction.grid import last_bit
-from interval_ops.reduction.running import power_floor, ramp, short_ramp
+from interval_ops.reduction.running import power_floor, ramp
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,7 @@ def pack_single(
 ) -> None:
     """Single precision points at `row`, `column` of what is packed, in float64, with magnitudes; `bits` are those of x.
 
-    With `readings`, as a tensor core reads them as well: `reading.truncate_tf32` (1), `reading.round_tf32` (2), in
+    With `readings`, as a tensor core reads them as well: `readings.truncate_tf32` (1), `readings.round_tf32` (2), in
     `cut` and `near`. One pass in place of five.
     """
     keep, half, infinite = np.uint32(0xFFFFE000), np.uint32(0x1000), np.uint32(0x7F800000)
@@ -98,7 +98,7 @@ def pack_single(
 
 @compiled
 def _truncated(x: float) -> float:
-    """`reading.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
+    """`readings.truncate_tf32` of one number: 10 fraction bits are kept, below 2**-126 multiples of 2**-136."""
     cut = _float(_bits(x) & -0x40000000000)
     small = np.trunc(x * 2.0**136) * 2.0**-136
     return small if abs(x) < 2.0**-126 else cut
@@ -257,16 +257,11 @@ NONE, POINT, INTERVAL, SEVERAL = range(4)
 """The addends that `finish` reads: none, one, or the sum of several."""
 
 
-FLAT, LONG, SHORT = range(3)
-"""How `finish` counts how partial sums grow: not at all, of any number of blocks, of up to `running.FEW`."""
-
-
 @cache
-def finisher(ramped: int, read: bool, addends: int, spread: bool) -> Callable[..., None]:
+def finisher(ramped: bool, read: bool, addends: int, spread: bool) -> Callable[..., None]:
     """`finish` in variants, because a loop without calls and branches is vectorised.
 
-    `ramped` (`FLAT`, `LONG`, `SHORT`) takes account of partial sums that grow block by block; worth its time where the
-    accumulator is coarse.
+    `ramped` takes account of partial sums that grow block by block; worth its time where the accumulator is coarse.
     `read`: the operands as the unit reads them have sums of their own. `addends`: NONE, POINT, INTERVAL or SEVERAL.
     `spread`: the sums are given as centres and radii in place of the two ends.
     """
@@ -334,9 +329,7 @@ def finisher(ramped: int, read: bool, addends: int, spread: bool) -> Callable[..
                     if ramped:
                         start = (c + first * peak) * add_growth + err + leaf * s
                         each = max(step * peak * add_growth, 2.0**-1000)
-                        if ramped == SHORT:
-                            units, cut = short_ramp(blocks, start, each, top, power_floor(wide))
-                        elif top < limit:
+                        if top < limit:
                             units, cut = ramp(blocks, start, each, top, power_floor(wide))
                         else:
                             units, cut = 0.0, 0.0

@@ -80,7 +80,7 @@ from interval_ops.dot.chain import LONGEST, chain_interval
 from interval_ops.dot.close import close, close_near
 from interval_ops.dot.kernels import Parameters
 from interval_ops.dot.parameters import EXACT, Roundings, accumulator, parameters
-from interval_ops.dot.reading import Readers, flush_small, round_tf32, truncate_tf32
+from interval_ops.dot.readings import Readers, flush_small, round_tf32, truncate_tf32
 from interval_ops.dot.replay import NOWHERE, chain_results, exact_sum, replayable
 from interval_ops.dot.sums import Centred, DotSums, Product, centred, evaluate
 from interval_ops.formats.model import FORMATS, Format
@@ -152,7 +152,7 @@ class PendingDot:
         work, depth = self._roundings(size, None)
         known = replace(self, terms=self.terms + size, work=work, depth=depth, parts=self.parts + 1)
         with np.errstate(all="ignore"):
-            found = close_near(shape, True, [part], (), known._parameters, known._ramped)
+            found = close_near(shape, True, [[part]], (), known._parameters, known._ramped)
         assert found is not None
         return found
 

@@ -7,6 +7,7 @@ total K.
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from interval_ops import threads
 from interval_ops.bounds import Pair, each, is_point
 from interval_ops.dot import kernels
-from interval_ops.dot.reading import Reader, Readers, round_tf32, truncate_tf32
+from interval_ops.dot.readings import Reader, Readers, round_tf32, truncate_tf32
 from interval_ops.reduction.grid import column_grid, row_grid
 
 Array = np.ndarray[Any, Any]
@@ -30,9 +32,6 @@ _BUDGET = 1 << 17
 
 _NEAR = 1 << 16
 """Elements of a result at a time, so that the sums are closed before they leave the cache."""
-
-NARROW = 2.0**-12
-"""Of magnitudes: radii so small that products of two of them are nothing beside the rest of a radius."""
 
 _SAFE32 = 2.0**126
 _scratch = threading.local()
@@ -144,12 +143,12 @@ def evaluate(products: Sequence[Product], readers: Readers, narrow: bool, limit:
 
 def centred(
     products: Sequence[Product], readers: Readers, narrow: bool, limit: float, integer: bool
-) -> tuple[tuple[int, ...], bool, Iterator[Centred | None]] | None:
+) -> tuple[tuple[int, ...], bool, list[Iterator[Centred | None]]] | None:
     """As `evaluate`, a few slices at a time and before centres are spread: shape of the sums, whether radii are not
-    zero, the slices. None where there is no such form, or once magnitudes may leave float32 or two radii are wide.
+    zero, the slices, in runs for a thread each. None where there is no such form, or once magnitudes may leave float32.
     """
     kinds = {p.kind for p in products}
-    if len(kinds) > 1 or not narrow or (len(readers) > 1 and kinds != {"pp"}) or (readers and kinds == {"ii"}):
+    if len(kinds) > 1 or "ii" in kinds or not narrow or (len(readers) > 1 and kinds != {"pp"}):
         return None
     group = _Group(list(products), kinds.pop(), readers, narrow, limit, integer)
     return (*group.lead, group.a.other, group.b.other), group.kind != "pp", group.centred()
@@ -292,11 +291,6 @@ class _Side:
                 unused = _buffer(self.name + "tmag", shape).reshape(-1)
                 kernels.split_interval(read(self.lo).reshape(-1), read(self.hi).reshape(-1), mid, rad, unused)
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether radii are little beside magnitudes; of packed intervals."""
-        return bool(self.rad.sum() <= NARROW * self.mag.sum())
-
     def part(self, x: Array, cut: slice) -> Array:
         """These slices of something packed; all of it where the operand is shared."""
         return x[cut] if self.slices > 1 else x
@@ -345,29 +339,45 @@ class _Group:
     def evaluate(self) -> DotSums:
         m, n, slices = self.a.other, self.b.other, math.prod(self.lead)
         sums = DotSums.empty(slices, m, n, self.kind == "pp", len(self.readers))
-        for at in self._parts():
+        threads.spread(lambda start, stop: self._alone()._fill(sums, start, stop), slices, self._weight)
+        return _unfold(sums, self.lead)
+
+    @property
+    def _weight(self) -> int:
+        """What a slice costs, in elements of a simple loop."""
+        return self.k * (self.a.other + self.b.other) + self.k * self.a.other * self.b.other // 8
+
+    def _alone(self) -> _Group:
+        """The same with packed operands of its own."""
+        other = copy.copy(self)
+        other.a, other.b = copy.copy(self.a), copy.copy(self.b)
+        return other
+
+    def _fill(self, sums: DotSums, first: int, last: int) -> None:
+        for at in self._parts(first, last):
             sums.rows[at], sums.columns[at] = self.a.peak, self.b.peak
             sums.row_grid[at], sums.column_grid[at] = self.a.grid, self.b.grid
             kernels.scale(sums.mag[at], *self._magnitude("mag", "mag", sums.mag[at].shape), self.tiny)
             (self._intervals if self.kind == "ii" else self._midpoints)(sums, at)
-        return _unfold(sums, self.lead)
 
-    def _parts(self) -> Iterator[slice]:
-        """Ranges of slices, with both operands packed for each."""
-        slices = math.prod(self.lead)
+    def _parts(self, first: int, last: int) -> Iterator[slice]:
+        """Ranges of these slices, with both operands packed for each."""
         step = max(1, _BUDGET // (self.k * (self.a.other + self.b.other)))
-        for start in range(0, slices, step):
-            stop = min(start + step, slices)
+        for start in range(first, last, step):
+            stop = min(start + step, last)
             for side in (self.a, self.b):
-                if side.slices > 1 or start == 0:
+                if side.slices > 1 or start == first:
                     side.pack(*((start, stop) if side.slices > 1 else (0, 1)))
             self._ranges(stop - start)
             yield slice(start, stop)
 
-    def centred(self) -> Iterator[Centred | None]:
+    def centred(self) -> list[Iterator[Centred | None]]:
+        return [self._alone()._centred(*part) for part in threads.ranges(math.prod(self.lead), self._weight)]
+
+    def _centred(self, first: int, last: int) -> Iterator[Centred | None]:
         step = max(1, _NEAR // (self.a.other * self.b.other))
-        for at in self._parts():
-            if not self.safe.all() or (self.kind == "ii" and not (self.a.is_narrow and self.b.is_narrow)):
+        for at in self._parts(first, last):
+            if not self.safe.all():
                 yield None
                 return
             for start in range(at.start, at.stop, step):
@@ -387,11 +397,8 @@ class _Group:
         for prefix in ("", *_READ[: len(self.readers)]):
             centre.append(product(prefix + "centre", getattr(a, prefix + "mid"), getattr(b, prefix + "mid")))
             if spread:
-                names = [(prefix + "rad", "mag"), ("mag", prefix + "rad")]
-                names = names if self.kind == "ii" else names[:1] if self.kind == "ip" else names[1:]
-                sums = [product(f"{prefix}radius{i}", a.single_precision(left), b.single_precision(right))
-                        for i, (left, right) in enumerate(names)]  # fmt: skip
-                radius.append(sums[0] if len(sums) == 1 else np.add(sums[0], sums[1], out=sums[0]))
+                left, right = (prefix + "rad", "mag") if self.kind == "ip" else ("mag", prefix + "rad")
+                radius.append(product(prefix + "radius", a.single_precision(left), b.single_precision(right)))
         if len(centre) > 2:  # of points: where the unit reads in either way, the sums have two ends
             least, most = _buffer("least", shape), _buffer("most", shape)
             np.minimum(centre[1], centre[2], out=least)

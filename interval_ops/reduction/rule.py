@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from interval_ops import threads
 from interval_ops.arithmetic.broadcast import BLOCK
 from interval_ops.bounds import Array, Pair, each, is_point
 from interval_ops.formats.model import FP32, FP64, Format
@@ -177,7 +178,10 @@ def _each_block(a: Pair, axis: int, shape: tuple[int, ...], visit: Callable[[Arr
     lo, hi = (_along(x, axis, shape) for x in a)
     if all(x.flags.c_contiguous and x.dtype == np.float64 for x in (lo, hi)):
         low = lo.reshape(outer, n, inner)
-        visit(low, low if is_point(a) else hi.reshape(outer, n, inner), slice(None))
+        high = low if is_point(a) else hi.reshape(outer, n, inner)
+        threads.spread(
+            lambda start, stop: visit(low[start:stop], high[start:stop], slice(start, stop)), outer, n * inner
+        )
         return
     if axis == 0 or lo.ndim == 1:
         lo, hi = lo[None], hi[None]
@@ -185,11 +189,15 @@ def _each_block(a: Pair, axis: int, shape: tuple[int, ...], visit: Callable[[Arr
     per_row = n * inner * prod(lo.shape[1:axis])
     step = max(1, 2 * BLOCK // max(per_row, 1))
     inside = prod(lo.shape[1:axis])
-    for start in range(0, lo.shape[0], step):
-        cut = slice(start, start + step)
-        low = np.ascontiguousarray(lo[cut], np.float64).reshape(-1, n, inner)
-        high = low if is_point(a) else np.ascontiguousarray(hi[cut], np.float64).reshape(-1, n, inner)
-        visit(low, high, slice(start * inside, start * inside + len(low)))
+
+    def run(first: int, last: int) -> None:
+        for start in range(first, last, step):
+            cut = slice(start, min(start + step, last))
+            low = np.ascontiguousarray(lo[cut], np.float64).reshape(-1, n, inner)
+            high = low if is_point(a) else np.ascontiguousarray(hi[cut], np.float64).reshape(-1, n, inner)
+            visit(low, high, slice(start * inside, start * inside + len(low)))
+
+    threads.spread(run, lo.shape[0], per_row)
 
 
 def _present(lo: Array, hi: Array, out: Array, short: Callable[..., None], kernel: Callable[..., None]) -> None:

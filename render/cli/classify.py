@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @guarded
-@taking("device", "configs", "programs", *ASSUMED, "ref_precision", "seed", "budget", "assume_exact", "explain_seconds",
-        explanations=True)  # fmt: skip
+@taking("device", "configs", "programs", *ASSUMED, "ref_precision", "threads", "seed", "budget", "assume_exact",
+        "explain_seconds", explanations=True)  # fmt: skip
 def command(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILES...", help="Python file with the kernel and its launcher, unedited.")

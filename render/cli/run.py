@@ -35,7 +35,7 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_int
 
 
 @guarded
-@taking("device", *ASSUMED, "ref_precision", "budget", "assume_exact", "explain_seconds", explanations=True)
+@taking("device", *ASSUMED, "ref_precision", "threads", "budget", "assume_exact", "explain_seconds", explanations=True)
 def command(
     words: Annotated[
         list[str],

@@ -12,6 +12,7 @@ from interval_ops.allocator import large_blocks_kept as large_blocks_kept
 from interval_ops.allocator import spare as spare
 from interval_ops.profiles.profile import CAUSES as CAUSES
 from interval_ops.profiles.profile import Profile, load_profile
+from interval_ops.threads import using
 from render.interpreter.arguments import KernelCall, bind
 from render.interpreter.builder import Builder
 from render.interpreter.choices import EXACT, Choices
@@ -66,6 +67,7 @@ class Settings(TypedDict, total=False):
     `programs`: only this part of each launch (a float up to 1) or so many of its programs run, spread evenly.
     `hand` may change what each launch, by its number, is given.
     `choice`: which way decisions go that bounds leave open (`render.interpreter.choices`); None: every way.
+    `threads`: cores that flat loops over large arrays use; results do not depend on it (`interval_ops.threads`).
     `redirect` False: tensors stay where they are and say so, for host code that has run like that before.
     """
 
@@ -91,6 +93,7 @@ class Settings(TypedDict, total=False):
     programs: float | int | None
     redirect: bool
     choice: int | None
+    threads: int | None
 
 
 class Session:
@@ -115,6 +118,7 @@ class Session:
         self.undefined = settings.get("undefined")
         self.programs = settings.get("programs")
         self.redirect = settings.get("redirect", True)
+        self.threads = settings.get("threads")
         self.builder = settings.get("builder", Builder)
         self.change = settings.get("change")
         self.hand, self._handed = settings.get("hand"), 0
@@ -179,7 +183,8 @@ class Session:
 
         `take` saves a copy where nothing is going to change that memory any more.
         """
-        found = self.memory.envelope(tensor, take)
+        with using(self.threads):
+            found = self.memory.envelope(tensor, take)
         numbers = self._tracker.numbers if self._tracker else None
         branched = frozenset[int]() if numbers is None else numbers.branched
         return replace(found, taints=found.taints | branched) if found is not None and branched else found
@@ -215,6 +220,7 @@ class Session:
         stack = self._stack
         try:
             stack.enter_context(large_blocks_kept())
+            stack.enter_context(using(self.threads))
             scope = stack.enter_context(PatchScope())
             self._told = stack.enter_context(described(self.profile))
             if self.redirect:

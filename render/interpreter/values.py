@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from interval_ops import threads
 from interval_ops.arithmetic.fused import fma_value
 from interval_ops.formats import casting
 from interval_ops.formats.model import FP32, FP64, Format
@@ -38,7 +39,7 @@ def function(name: str) -> Value:
         flat = np.ascontiguousarray(x, np.float64).reshape(-1)
         out = np.empty_like(flat)
         with np.errstate(all="ignore"):
-            evaluate(flat, out)
+            threads.spread(lambda start, stop: evaluate(flat[start:stop], out[start:stop]), flat.size)
         return out.reshape(x.shape)
 
     return value

@@ -77,6 +77,12 @@ class Options:
         "production. A bug is a bug; nothing found is Inconclusive.",
         metavar="all|P%|N",
     )
+    threads: int | None = _option(
+        None,
+        "Cores that a launch uses; results do not depend on it. Default: all that this process may use, or what "
+        "OMP_NUM_THREADS says.",
+        metavar="N",
+    )
     seed: int = _option(0, "Seed of generated inputs.", INPUTS)
     budget: bool = _option(True, "Attribute the bound to its causes; without it, faster.", REPORT)
     diagnose: bool = _option(True)
@@ -91,6 +97,9 @@ class Options:
         for name in ("device", "ref_precision"):
             expect(name, getattr(self, name), str)
         expect("seed", self.seed, int)
+        expect("threads", self.threads, int, none=True)
+        if self.threads is not None and self.threads < 1:
+            raise RenderError("RND902", f"{self.threads} is no number of threads", "1 or more")
         expect("triton_version", self.triton_version, str, none=True)
         expect("explain", self.explain, str, tuple, list, set, frozenset)
         expect("assume_exact", self.assume_exact, str, tuple, list, set, frozenset)
@@ -129,8 +138,9 @@ class Options:
         chosen = {name: getattr(self, name) for name in ASSUMED}
         named = {name: value for name, value in chosen.items() if value not in (None, "any")}
         exact = {"assume_exact": frozenset(self.assume_exact)} if self.assume_exact else {}
+        threads = {} if self.threads is None else {"threads": self.threads}
         config = {"config": int(self.configs)} if self.configs.isdecimal() else {}
-        return {**named, **exact, **config, **self._part, **self.session}
+        return {**named, **exact, **config, **threads, **self._part, **self.session}
 
 
 ASSUMED = ("sum_order", "fp_contraction", "triton_version")

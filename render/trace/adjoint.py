@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from interval_ops.dot.reading import round_tf32, truncate_tf32
+from interval_ops.dot.readings import round_tf32, truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import Profile
 from interval_ops.reduction.rule import rounding_unit, sum_cause

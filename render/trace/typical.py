@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from interval_ops.dot.reading import truncate_tf32
+from interval_ops.dot.readings import truncate_tf32
 from interval_ops.formats.model import FORMATS
 from interval_ops.profiles.profile import DotModel
 from interval_ops.reduction.rule import rounding_unit

@@ -6,11 +6,13 @@ Where the unit of the target cannot return that value, closing the sum moves it 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 
+from interval_ops import threads
 from interval_ops.bounds import Pair, each
 from interval_ops.dot.integer import dot_int
 from interval_ops.dot.replay import chain_value
@@ -58,6 +60,23 @@ def _equal_lines(h: Handle, axis: int) -> Handle:
     return Handle(h.v, h.dtype, tuple(shape), lo, hi, h.taint)
 
 
+def _products(x: np.ndarray, y: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """x @ y, slice by slice."""
+    shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+    parts = threads.ranges(shape[0], x.shape[-1] * math.prod(shape[1:]) // 8)
+    if len(parts) == 1 or x.ndim != y.ndim or x.ndim < 3:
+        whole: np.ndarray = np.matmul(x, y, dtype=dtype)
+        return whole
+    found = np.empty(shape, dtype)
+
+    def run(start: int, stop: int) -> None:
+        left, right = (a[start:stop] if len(a) > 1 else a for a in (x, y))
+        np.matmul(left, right, dtype=dtype, out=found[start:stop])
+
+    threads.each(run, parts)
+    return found
+
+
 def _is_zero(h: Handle) -> bool:
     """A constant zero, as the compiler sees one: not data that happens to be zero in this chunk."""
     return h.is_point and h.v.size == 1 and not h.v.any()
@@ -91,7 +110,7 @@ class Dots(Floats):
         out, model = acc.dtype.scalar, self.ctx.profile.dots.get(kind)
         if self.ctx.profile.known_order and model is not None and model.sequential and out.is_fp32():
             return chain_value(x, y, acc.full(acc.computed))
-        return in_format(np.matmul(x, y, dtype=carrier(out)) + acc.computed, float_format(out))
+        return in_format(_products(x, y, carrier(out)) + acc.computed, float_format(out))
 
     def _pending(self, acc: Handle, kind: str, a: Pair, b: Pair, imprecise: int | None) -> PendingSums:
         try:

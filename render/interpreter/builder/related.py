@@ -29,7 +29,8 @@ from weakref import ref
 
 import numpy as np
 
-from interval_ops.bounds import Pair
+from interval_ops import threads
+from interval_ops.bounds import Pair, each
 from interval_ops.formats.model import Format
 from interval_ops.functions.tables import FUNCTIONS
 from interval_ops.profiles.profile import Profile
@@ -353,8 +354,21 @@ def _by_total(quotient: bool, operands: tuple[Handle, ...], ends: Pair, fmt: For
         lo, hi = x.pair
         if not ((hi - lo) > WIDE * np.maximum(np.abs(lo), np.abs(hi))).any():
             continue
-        return _within(ends, _share(x, of, kin, fmt, error), fmt)
+        return _shared(x, of, kin, ends, fmt, error)
     return ends
+
+
+def _shared(x: Handle, of: Addend, kin: Total, ends: Pair, fmt: Format, error: float) -> Pair:
+    """The part of the ends that is in `_share`, program by program."""
+    programs = max(len(end) for end in (*ends, *x.pair))
+
+    def run(start: int, stop: int) -> Pair:
+        own, plain = (each(p, lambda end: end[start:stop] if len(end) > 1 else end) for p in (x.pair, ends))
+        return _within(plain, _share(own, x.shape, of, kin, fmt, error), fmt)
+
+    found = threads.spread(run, programs, math.prod(x.shape))
+    lo, hi = (f[0] if len(f) == 1 else np.concatenate(f) for f in zip(*found, strict=True))
+    return lo, hi
 
 
 def _in_place(x: Handle, axes: tuple[int, ...], rows: Array) -> bool:
@@ -370,10 +384,10 @@ def _in_place(x: Handle, axes: tuple[int, ...], rows: Array) -> bool:
         return bool((rows == own).all()) if rows.shape[1:] == tuple(x.shape) else False
 
 
-def _share(x: Handle, of: Addend, kin: Total, fmt: Format, error: float) -> Pair:
+def _share(pair: Pair, shape: tuple[int, ...], of: Addend, kin: Total, fmt: Format, error: float) -> Pair:
     """Ends of x phi(|x|^p + R); NaN where the rule does not hold."""
-    lo, hi = (np.broadcast_to(np.asarray(e, np.float64), (e.shape[0], *x.shape)) for e in x.pair)
-    axes, n, p = tuple(a + 1 for a in of.axes), math.prod(x.shape[a] for a in of.axes), of.power
+    lo, hi = (np.broadcast_to(np.asarray(e, np.float64), (e.shape[0], *shape)) for e in pair)
+    axes, n, p = tuple(a + 1 for a in of.axes), math.prod(shape[a] for a in of.axes), of.power
     rho = compounded(kin.error, error, 4 * len(kin.steps) * FLOAT64 + 4 * FLOAT64)
     with np.errstate(all="ignore"):
         below_zero, above_zero = np.abs(lo) ** p, np.abs(hi) ** p

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import torch
 
+from interval_ops import threads
 from interval_ops.formats import tables
 from interval_ops.formats.model import Format
 from render.interpreter.memory.integers import INTEGERS
@@ -111,11 +112,15 @@ def _floats(
 
     slo, shi, stamp = (along(a, d) for a, d in zip(sources, (np.float64, np.float64, bits.dtype), strict=True))
     lo, hi = (slo, shi) if take and shadow is not None else (np.empty(flat.size), np.empty(flat.size))
-    values = tables.decode(flat, fmt)
-    bounds_of(
-        values, flat, Bounded(slo, shi, stamp, shadow is not None), state is not None,
-        along(state, np.dtype(f"i{bits.itemsize}")), lo, hi, written.reshape(-1),
-    )  # fmt: skip
+    values, known = tables.decode(flat, fmt), Bounded(slo, shi, stamp, shadow is not None)
+    arrays = values, flat, along(state, np.dtype(f"i{bits.itemsize}")), lo, hi, written.reshape(-1)
+
+    def run(start: int, stop: int) -> None:
+        v, b, state_, low, high, all_written = (a[start:stop] for a in arrays)
+        mine = Bounded(known.lo[start:stop], known.hi[start:stop], known.stamp[start:stop], known.use)
+        bounds_of(v, b, mine, state is not None, state_, low, high, all_written)
+
+    threads.spread(run, flat.size)
     return lo.reshape(bits.shape), hi.reshape(bits.shape)
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from interval_ops.formats import tables
 from render.interpreter.memory import integers, operands, places, sums
 from render.interpreter.memory.events import Access, digest, inside_lanes
-from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads, gather_plain, gather_table
+from render.interpreter.memory.gather import KIND_BITS, NEVER, OUTSIDE, check_reads
 from render.interpreter.memory.lanes import Plan, plan
 from render.interpreter.memory.records import NO_TAINT, Hazard, LoadResult, Request
 from render.interpreter.memory.scattered import parts
-from render.interpreter.memory.shadow import gather_bounds, overlapping
+from render.interpreter.memory.shadow import overlapping
+from render.interpreter.memory.split import gathered, gathered_bounds
 from render.interpreter.memory.taint_map import gather_taints
 
 if TYPE_CHECKING:
@@ -222,10 +223,10 @@ def _gather(
     events = memory.events(p.size)
     if elem.fmt is not None and size <= 2:
         mem = storage.view(tables.STORAGE[elem.fmt.name])
-        return gather_table(where, flat[2], mem, tables.lut(elem.fmt), v, events)
+        return gathered(where, flat[2], mem, tables.lut(elem.fmt), v, events)
     # Bits move: one loop for each size. A truth value is no byte there.
     bits = v.dtype if v.dtype == np.bool_ else np.dtype(f"u{v.itemsize}")
-    return gather_plain(where, flat[2].view(bits), storage.view(bits), v.view(bits), events)
+    return gathered(where, flat[2].view(bits), storage.view(bits), None, v.view(bits), events)
 
 
 def _check(memory: Memory, access: Access, mask: np.ndarray) -> np.ndarray:
@@ -289,7 +290,7 @@ def _bounds(
             where = where._replace(limit=0)  # every lane keeps its value
         known = operands.bounded(storage, shadow, size)
         mem = storage.view(known.stamp.dtype)
-        wide = gather_bounds(where, rows, flat[rows[0]], flat[rows[1]], mem, known, v, lo, hi)
+        wide = gathered_bounds(where, rows, (flat[rows[0]], flat[rows[1]]), mem, known, (v, lo, hi))
         if not (wide or len(void) or len(foreign)):
             return None, None, taint
     lo[void] = hi[void] = np.nan

@@ -15,8 +15,9 @@ from render.interpreter.memory.gather import OVERWRITE
 from render.interpreter.memory.lanes import cut, plan
 from render.interpreter.memory.reading import ALL_LANES, copies_of
 from render.interpreter.memory.records import Hazard, LoadResult, Request, Retry
-from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN, scatter
+from render.interpreter.memory.scatter import SAVE_BITS, SAVE_SHADOW, SAVE_WRITTEN
 from render.interpreter.memory.scattered import parts
+from render.interpreter.memory.split import scattered
 from render.interpreter.memory.taint_map import gather_taints, paint
 from render.interpreter.memory.undo import Segment
 
@@ -174,7 +175,7 @@ def _scatter(memory: Memory, access: Access, flat: list[np.ndarray], shadow: Sha
     events, undo = memory.events(p.size), operands.undo(arena, save, p.size)
     # Bounds that are not stored are not read: as what they are would be a loop of its own for each type of integers.
     values = flat[2], *((operands.NO_BOUNDS, operands.NO_BOUNDS) if shadow is None else flat[3:])
-    noted, arena.used, first, last = scatter(
+    noted, arena.used, first, last = scattered(
         operands.where(storage, p, flat, size), values, memory.enter(access.pids, p.shape[0]),
         operands.cells(storage, size, numbers, table), operands.bounded(storage, shadow, size), memory.since(), undo,
         events,

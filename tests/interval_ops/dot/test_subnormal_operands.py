@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from interval_ops.dot import kernels, reading
+from interval_ops.dot import kernels, readings
 
 GENERATOR = np.random.default_rng(0)
 SUBNORMAL = np.concatenate([
@@ -14,7 +14,7 @@ SUBNORMAL = np.concatenate([
 ]).view(np.float32)  # fmt: skip
 
 
-@pytest.mark.parametrize("read", [reading.truncate_tf32, reading.round_tf32])
+@pytest.mark.parametrize("read", [readings.truncate_tf32, readings.round_tf32])
 def test_both_carriers_of_a_subnormal_number_are_read_alike(read):
     """float32 loses its 13 last bits, as a word; a float64 that holds the same number has to lose the same."""
     for x in (SUBNORMAL, -SUBNORMAL):
@@ -24,7 +24,7 @@ def test_both_carriers_of_a_subnormal_number_are_read_alike(read):
 def test_truncation_is_that_of_the_word():
     words = SUBNORMAL.view(np.uint32) & np.uint32(0xFFFFE000)
     assert np.array_equal(
-        reading.truncate_tf32(SUBNORMAL.astype(np.float64)), words.view(np.float32).astype(np.float64)
+        readings.truncate_tf32(SUBNORMAL.astype(np.float64)), words.view(np.float32).astype(np.float64)
     )
 
 

@@ -1,13 +1,14 @@
-"""How tensor cores read operands: cut or rounded to TF32, without subnormal numbers."""
+"""What matrix units make of their operands before they multiply: single precision cut or rounded to TF32, small numbers
+as zero."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from interval_ops.bounds import Array
+
 Reader = Callable[[Array], Array]
 """What a unit makes of its operands: monotone, keeps zero and the sign; larger magnitudes are the model's `growth`."""
 Readers = tuple[Reader, ...]
