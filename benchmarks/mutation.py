@@ -1,13 +1,15 @@
 """Mutants of the rules, the profiles and the interpreter: would the tests or the adversary notice a wrong line of ours?
 
     python benchmarks/mutation.py [--count 60] [--seed 1] [--only TEXT] [--json PATH] [--page PATH] [--again]
-                                  [--areas interpreter,rules]
+                                  [--areas interpreter,rules] [--independent]
 
 A mutant is one change of one expression, drawn from the syntax trees of `interval_ops` and `render/interpreter` (a
 comparison, an operator, a branch, a number, an end of an interval) or from the figures of the profiles, in equal parts.
 It is written into a copy of the tree, and the tests that stand nearest to its file are run, in a fork of this process
 that has torch and triton imported, until one fails: those of its name, those of its folder, those that import it, then
-the adversaries. A test that fails with the mutant is run again without it; only one that passes then has caught it.
+the adversaries. `--independent` leaves out comparisons with results that were kept (`tests/kept_bounds.py`), which see
+that a bound moved and not that it is wrong. A test that fails with the mutant is run again without it; only one that
+passes then has caught it.
 Each mutant has --budget seconds of CPU time; a mutant that no test caught until then has survived. Rows go to --json,
 and what stands there is not done again, but for survivors with --again; --page writes docs/mutation.md. Exits with 1 if
 less than --least of the mutants were caught.
@@ -45,6 +47,8 @@ AREAS = {"rules": ("interval_ops", "*.py"), "profiles": ("interval_ops/profiles"
 LAST = ("tests/foreign/test_foreign.py", "tests/interval_ops/test_vectors.py",
         "tests/render/lab/adversary/test_attack.py", "tests/render/test_classify.py")  # fmt: skip
 """Tests for all: the foreign adversary, intervals of all operations, the adversary, whole classifications."""
+KEPT = "test_kept.py"
+"""Comparisons with kept results."""
 GROUPS = (2, 4, 8, 8, 12)
 """Test files of one process: few at first, since the nearest catch most."""
 
@@ -181,7 +185,7 @@ def drawn(count: int, seed: int, only: str, kept: list[dict[str, Any]], areas: t
     return out
 
 
-def tests_of(path: str) -> list[str]:
+def tests_of(path: str, *, independent: bool) -> list[str]:
     """Test files, nearest first: of the same name, in the mirrored folder, that name the module; then `LAST`."""
     name, folder = Path(path).stem, Path("tests") / Path(path).parent
     text = {p: p.read_text() for p in sorted((ROOT / "tests").rglob("test_*.py"))}
@@ -196,8 +200,9 @@ def tests_of(path: str) -> list[str]:
     last = [ROOT / t for t in LAST if (ROOT / t).exists()]
     if path.endswith(".toml"):
         own, near = near[::-1], []
-    order = [*own, *users[:6], *last[:1], *near[:10], *kin[:4], *users[6:10], *last[1:], *near[10:]]
-    return [str(p.relative_to(ROOT)) for p in dict.fromkeys(order)]
+    kept = [p for p in near if p.name == KEPT]
+    order = [*own[:1], *kept, *own, *users[:6], *last[:1], *near[:10], *kin[:4], *users[6:10], *last[1:], *near[10:]]
+    return [str(p.relative_to(ROOT)) for p in dict.fromkeys(order) if not (independent and p.name == KEPT)]
 
 
 def _run_tests(folder: Path, tests: list[str], seconds: float) -> NoReturn:
@@ -223,8 +228,8 @@ def _run_tests(folder: Path, tests: list[str], seconds: float) -> NoReturn:
 class Bench:
     """A copy of the tree in which mutants are tried."""
 
-    def __init__(self, folder: Path, budget: float) -> None:
-        self.folder, self.budget = folder, budget
+    def __init__(self, folder: Path, budget: float, independent: bool) -> None:
+        self.folder, self.budget, self.independent = folder, budget, independent
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
         for name in filter(None, listed.stdout.decode().split("\0")):
@@ -254,7 +259,7 @@ class Bench:
         """ "caught" with the test that did, "survived", or "endless": a test that never came to its end."""
         place, left, tried = self.folder / mutant.path, self.budget, 0
         whole = place.read_bytes()
-        tests = tests_of(mutant.path)
+        tests = tests_of(mutant.path, independent=self.independent)
         row = asdict(mutant) | {"result": "survived", "by": "", "tests": 0, "seconds": 0.0}
         for size in (*GROUPS, *[12] * 20):
             group, tests = tests[:size], tests[size:]
@@ -310,7 +315,8 @@ def page(rows: list[dict[str, Any]], count: int, seed: int, argued: dict[str, st
     by: Callable[[str], int] = lambda text: sum(text in r["by"] for r in rows)  # noqa: E731
     lines += [
         "",
-        f"{by('/lab/') + by('/foreign/')} were caught by an adversary first, the others by tests nearer to them.",
+        f"{by('/lab/') + by('/foreign/')} were caught by an adversary first, {by(KEPT)} by kept results, the others by "
+        "tests nearer to them.",
     ]
     left = [f"- `{r['path']}:{r['line']}`, {r['kind']}: `{_short(r['was'])}` -> `{_short(r['now'])}`"
             + (f". {why}" if (why := _why(r, argued)) else "") for r in rows if r["result"] != "caught"]  # fmt: skip
@@ -340,6 +346,7 @@ def main() -> int:
     parser.add_argument("--least", type=float, default=0.95)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--again", action="store_true", help="survivors once more, against the tests of now")
+    parser.add_argument("--independent", action="store_true", help="without comparisons with kept results")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--only-page", action="store_true", help="of what --json holds, without trying more")
     args = parser.parse_args()
@@ -348,7 +355,7 @@ def main() -> int:
     argued: dict[str, str] = json.loads((Path(__file__).parent / "mutation_equivalent.json").read_text())
     mutants = drawn(args.count, args.seed, args.only, kept, tuple(args.areas.split(",")))
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), args.budget)
+        bench = Bench(Path(folder), args.budget, args.independent)
         for i, m in enumerate(mutants):
             if args.only_page:
                 break

@@ -1,0 +1,9 @@
+"""Bounds of arithmetic as they were kept (`kept_bounds`)."""
+
+import pytest
+from kept_bounds import cases, moved
+
+
+@pytest.mark.parametrize("name", cases("arithmetic"))
+def test_no_bound_has_moved(name: str) -> None:
+    assert moved("arithmetic", name) == ""
