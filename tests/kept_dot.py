@@ -94,9 +94,9 @@ def _dots(name: str, kind: str, muted: bool = False, known: bool = False) -> obj
                 placed(one.extend(a, b, imprecise=8).interval(), 2 * exact),
             ]
             found += [placed(one.join(one, rounded=r).interval(), 2 * exact) for r in (False, True)]
-            stacked = tuple(np.stack([e, e]) for e in a), tuple(np.stack([e, 2 * e]) for e in b)
-            found += [placed(empty.extend(*stacked).interval(), np.stack([exact, 2 * exact]))]
-            found += [placed(started.extend(*stacked).interval(), np.stack([exact, 2 * exact]) + exact)]
+            stacked = tuple(np.stack([e, e, e]) for e in a), tuple(np.stack([e, 2 * e, e]) for e in b)
+            found += [placed(empty.extend(*stacked).interval(), np.stack([exact, 2 * exact, exact]))]
+            found += [placed(started.extend(*stacked).interval(), np.stack([exact, 2 * exact, exact]) + exact)]
     return found
 
 
@@ -217,6 +217,7 @@ for _name in CHOSEN:
     CASES[f"scaled {_name}"] = (partial(_scaled, _name), 0.0)
 for _name, _kind in distinct():
     CASES[f"parameters {_name} {_kind}"] = (partial(_parameters, _name, _kind), 2.0**-50)
+for _name, _kind in distinct():
     if load_profile(_name).dots[_kind].acc != "int32":
         CASES[f"dots {_name} {_kind}"] = (partial(_dots, _name, _kind), 2.0**-14)
 for _name, _kind in (("sm_90", "fp16"), ("sm_80", "tf32"), ("gfx942", "fp16"), ("any", "ieee"), ("sm_90", "fp8")):

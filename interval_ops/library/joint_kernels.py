@@ -66,7 +66,7 @@ def close_pow(xlo, xhi, ylo, yhi, lo, hi, error):  # type: ignore[no-untyped-def
         top = isnan(x0) or isnan(y0)
         low, high, odd, mirrored = 0.0, 0.0, False, False
         if not top and x0 >= 0.0:
-            known = point and math.copysign(1.0, xlo[i]) == math.copysign(1.0, xhi[i])
+            known = point and np.signbit(xlo[i]) == np.signbit(xhi[i])
             low, high = _powers(x0 if known else abs(x0), x1, y0, y1, libm)
             if x0 == 0.0 and y0 < 0.0 and not known and _odd_between(y0, min(y1, -1.0)):
                 low = -math.inf  # (-0)^y for an odd y
@@ -116,13 +116,13 @@ def close_atan2(ylo, yhi, xlo, xhi, lo, hi, error):  # type: ignore[no-untyped-d
     for i in range(lo.size):
         y0, y1, x0, x1 = ylo[i], yhi[i], xlo[i], xhi[i]
         top = isnan(x0) or isnan(y0)
-        known = y0 == y1 and math.copysign(1.0, y0) == math.copysign(1.0, y1)
+        known = y0 == y1 and np.signbit(y0) == np.signbit(y1)
         y0, y1 = (0.0 if 0.0 < y0 < flush else y0), (-0.0 if -flush < y1 < 0.0 else y1)
         x0, x1 = (0.0 if 0.0 < x0 < flush else x0), (0.0 if -flush < x1 < 0.0 else x1)
         # 0 and -0 as x are half a turn apart for y = 0.
         zero = y0 <= 0.0 <= y1 and x0 <= 0.0
         one_zero = known and y0 == y1 == 0.0 and (x1 < 0.0 or (x0 == x1 == 0.0 and xlo[i] == xhi[i] and
-                   math.copysign(1.0, xlo[i]) == math.copysign(1.0, xhi[i])))  # fmt: skip
+                   np.signbit(xlo[i]) == np.signbit(xhi[i])))  # fmt: skip
         if zero and not one_zero:
             low, high = -math.pi, math.pi
         elif zero and x0 == 0.0:
@@ -230,7 +230,7 @@ def copysigns(xlo, xhi, ylo, yhi, lo, hi):  # type: ignore[no-untyped-def]
         x0, x1 = abs(xlo[i]), abs(xhi[i])
         x0, x1 = (0.0 if xlo[i] <= 0.0 <= xhi[i] else min(x0, x1)), max(x0, x1)
         # A zero end next to other numbers, or zeros of two signs in whichever order, may have either sign.
-        below, above = math.copysign(1.0, ylo[i]) < 0.0, math.copysign(1.0, yhi[i]) > 0.0
+        below, above = bool(np.signbit(ylo[i])), not np.signbit(yhi[i])
         minus = isnan(ylo[i]) or below or (ylo[i] == 0.0 and (yhi[i] > 0.0 or not above))
         plus = isnan(ylo[i]) or above or (yhi[i] == 0.0 and (ylo[i] < 0.0 or not below))
         low, high = (-x1 if minus else x0), (x1 if plus else -x0)
