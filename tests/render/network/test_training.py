@@ -123,6 +123,7 @@ OPTIMISERS = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
     "adamw": lambda p: torch.optim.AdamW(p, 1e-2, amsgrad=True),
     "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2, centered=False),
+    "rmsprop, centered": lambda p: torch.optim.RMSprop(p, 1e-2, centered=True, momentum=0.9),
     "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2),
     "adam": lambda p: torch.optim.Adam(p, 1e-2, weight_decay=0.01, foreach=False),
     "adamw, fused": lambda p: torch.optim.AdamW(p, 1e-2, amsgrad=True, fused=True),
